@@ -1,0 +1,82 @@
+# Sets up, runs and checks the project. `make help` lists the targets.
+# It needs make, Python 3.11 or newer and Java 17 or newer; everything else comes from
+# requirements.lock. `make set-up PYTHON=python3.12` chooses another Python.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+
+BIN := .venv/bin
+UV := $(BIN)/uv
+READY := .venv/.set-up
+
+.DEFAULT_GOAL := help
+.PHONY: help set-up setup run test soak bench check lock clean java
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+set-up: $(READY)  ## .venv from requirements.lock, with this project in it
+setup: set-up
+
+run: $(READY)  ## the demo: its queue manager QM1 is filled, its dead-letter queue handled by a DAG run
+	@$(BIN)/python -m mqdlq.demo
+	@$(BIN)/mqdlq run demo
+
+test: $(READY)  ## every test that needs neither Docker nor IBM MQ
+	$(BIN)/pytest tests
+
+soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
+	@$(BIN)/python tests/soak/killed_in_flight.py 500
+	@PYTHONPATH=tests $(BIN)/python tests/faults/killed.py 1000
+	@MQDLQ_ALL_REASONS=1 MQDLQ_WORLDS=1000 \
+	  $(BIN)/pytest --quiet tests/faults/test_reasons.py tests/property/test_handling.py
+
+bench: $(READY)  ## how fast it is, as JSON: each number beside a floor taken in the same run
+	@PYTHONPATH=tests $(BIN)/python benchmarks
+
+check: $(READY)  ## lint, format, types, import contracts, rules tables
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/mqdlq rules check include/rules/*.rules
+
+lock: $(UV)  ## requirements.lock anew from requirements.txt; what is pinned stays where it still fits
+	@$(UV) pip compile --quiet --universal --generate-hashes requirements.txt -o requirements.lock
+
+clean:  ## remove .venv, caches and the state in var/
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Checked before anything is downloaded, as Spark will look for it: JAVA_HOME, else PATH.
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version="$$("$$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p')"; \
+	[ "$${version:-0}" -ge 17 ] || { \
+	  echo "Java 17 or newer is needed, found $${version:-none} ($$java): install it (Debian, Ubuntu:" \
+	    "apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17)" \
+	    "or point JAVA_HOME at it" >&2; \
+	  exit 1; \
+	}
+
+$(UV): | java
+	@$(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer with its venv module is needed, found" \
+	    "$$($(PYTHON) --version 2>/dev/null || echo none) ($(PYTHON)): install it (Debian, Ubuntu:" \
+	    "apt-get install python3-venv) or name another one, as in: make PYTHON=python3.12 set-up" >&2; \
+	  exit 1; \
+	}
+	@echo "Setting up .venv (1 GB): about a minute"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# pymqi stays in the complete lock, but uv must pass it by: it cannot be built without IBM's SDK,
+# and pymqi_layer brings it in one way or the other. Builds take their tools from the lock, too.
+$(READY): requirements.lock pyproject.toml $(UV) | java
+	@echo pymqi > .venv/excluded.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps \
+	  --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements.lock
+	@touch $@
