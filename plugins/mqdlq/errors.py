@@ -1,0 +1,81 @@
+"""Everything that can go wrong, as exceptions named by the fault."""
+
+from __future__ import annotations
+
+
+class MqDlqError(Exception):
+    """The base of all errors this project raises; its text is made for people."""
+
+
+class QueueManagerError(MqDlqError):
+    """An MQI call did not complete with MQCC_OK.
+
+    `verb` is the call (``MQOPEN``), `subject` what it was called on (a queue, a queue manager),
+    `completion` and `reason` are IBM's numbers, `reason_text` is the reason as people read it.
+    """
+
+    def __init__(
+        self, verb: str, subject: str, completion: int, reason: int, reason_text: str
+    ) -> None:
+        """Keep the numbers; the text names verb, object and reason."""
+        super().__init__(f"{verb} of {subject} failed: {reason_text}")
+        self.verb = verb
+        self.subject = subject
+        self.completion = completion
+        self.reason = reason
+
+
+class ClientNotFoundError(MqDlqError):
+    """No usable MQ client library is installed."""
+
+
+class ConnectionSettingsError(MqDlqError):
+    """A connection's settings contradict each other or lack something."""
+
+
+class MalformedHeaderError(MqDlqError, ValueError):
+    """The bytes are not the header they should be, or the values do not fit into one.
+
+    `structure` is IBM's name of the header, `offset` where in it the fault is, in bytes;
+    `expected` and `found` are words for people and never hold bytes of a message.
+    """
+
+    def __init__(self, structure: str, offset: int, expected: str, found: str) -> None:
+        """Keep the place and both sides; the text names all of them."""
+        super().__init__(f"{structure} at offset {offset}: expected {expected}, found {found}")
+        self.structure = structure
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+
+
+class HandlerError(MqDlqError, ValueError):
+    """A handler's YAML file is not valid."""
+
+
+class LakeError(MqDlqError):
+    """A snapshot, plan or archive copy is missing, incomplete or not what its manifest says."""
+
+
+class LedgerError(MqDlqError):
+    """The ledger contradicts itself or what it is asked to record."""
+
+
+class ExecutionError(MqDlqError):
+    """A plan may not be executed, or its execution had to stop."""
+
+
+class AnotherExecutorError(ExecutionError):
+    """Another executor acts on the queue at this moment."""
+
+
+class ConservationError(MqDlqError):
+    """The account does not add up: the outcomes are not the messages of the snapshot."""
+
+
+class EmbeddedQueueManagerError(MqDlqError):
+    """An embedded queue manager cannot be created, found or put below a client library."""
+
+
+class MqscError(MqDlqError, ValueError):
+    """MQSC commands that cannot be carried out; nothing of their text has been."""

@@ -1,0 +1,113 @@
+"""The nouns every stage shares: classes of message, actions, steps, outcomes, attempts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MessageClass(StrEnum):
+    """What a message on a dead-letter queue is; only `DEAD_LETTER` is ever matched or acted on."""
+
+    DEAD_LETTER = "dead_letter"
+    TRUNCATED_DLH = "truncated_dlh"
+    UNSUPPORTED_DLH_VERSION = "unsupported_dlh_version"
+    UNDECODABLE = "undecodable"
+    NO_DLH = "no_dlh"
+
+
+class Action(StrEnum):
+    """The four actions of a rules table (IBM MQ docs, "DLQ rules (patterns and actions)")."""
+
+    DISCARD = "DISCARD"
+    IGNORE = "IGNORE"
+    RETRY = "RETRY"
+    FWD = "FWD"
+
+
+class PutAuthority(StrEnum):
+    """PUTAUT: whose authority a put needs, the handler's (DEF) or the original user's (CTX)."""
+
+    DEF = "DEF"
+    CTX = "CTX"
+
+
+class Disposition(StrEnum):
+    """What a plan says of a message."""
+
+    PLANNED = "planned"
+    NO_RULE = "no_rule"
+    UNPROCESSABLE = "unprocessable"
+
+
+class AttemptState(StrEnum):
+    """How far an attempt got; `INTENDED` is written before MQCMIT, the others after."""
+
+    INTENDED = "intended"
+    CONFIRMED = "confirmed"
+    FAILED = "failed"
+    BACKED_OUT_WITH_BATCH = "backed_out_with_batch"
+    UNKNOWN = "unknown"
+
+
+class Outcome(StrEnum):
+    """How a message of a snapshot ended in a run: exactly one of these."""
+
+    DELIVERED = "delivered"
+    FORWARDED = "forwarded"
+    DISCARDED = "discarded"
+    LEFT_BY_RULE = "left_by_rule"
+    LEFT_NO_RULE = "left_no_rule"
+    EXHAUSTED = "exhausted"
+    RETRY_PENDING = "retry_pending"
+    UNPROCESSABLE = "unprocessable"
+    OWNED_BY_RUN = "owned_by_run"
+    NOT_ATTEMPTED = "not_attempted"
+    CHANGED = "changed"
+    EXPIRED = "expired"
+    TAKEN = "taken"
+    QUARANTINED = "quarantined"
+    UNKNOWN = "unknown"
+
+
+DEPARTED = frozenset(
+    {
+        Outcome.DELIVERED,
+        Outcome.FORWARDED,
+        Outcome.DISCARDED,
+        Outcome.EXPIRED,
+        Outcome.TAKEN,
+    }
+)
+"""The outcomes after which a message is no longer on the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One matching rule of a message's plan, with its target resolved.
+
+    `rule` is the ordinal of the rule in its table (from 1), `rule_line` the first line of its
+    entry, `tries` how many attempts the rule grants (RETRY). `target_q` and `target_q_mgr` are ""
+    where the action has no target, or where the queue manager is left to name resolution.
+    """
+
+    rule: int
+    rule_line: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    header: bool
+    put_authority: PutAuthority
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMessage:
+    """A row of a plan: which message, and what to do with it in which order."""
+
+    browse_seq: int
+    message_key: bytes
+    queue_manager: str
+    queue: str
+    disposition: Disposition
+    steps: tuple[Step, ...]

@@ -1,0 +1,158 @@
+"""The plan of a message: a rules table and a snapshot row in, steps in the order of trying out.
+
+Also the plan's hash, which is the same from Python and from Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from itertools import groupby
+from typing import Final
+
+from mqdlq.model import Action, PlannedMessage, PutAuthority, Step
+from mqdlq.rules import Rule, RulesTable, matching_rules
+
+TARGET_COLUMNS: Final = (
+    "reply_to_q",
+    "reply_to_q_mgr",
+    "dlh_dest_q_name",
+    "dlh_dest_q_mgr_name",
+)
+"""The columns of a snapshot a target may be taken from."""
+
+MESSAGES_TO_A_BUCKET: Final = 4096
+STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
+ROW_FIELDS: Final = tuple(field.name for field in fields(PlannedMessage) if field.name != "steps")
+
+_CANNOT_FAIL: Final = frozenset({Action.IGNORE, Action.DISCARD})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A name to put to: written in the rule, or held by a column of the message's row."""
+
+    literal: str = ""
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTemplate:
+    """A `Step` before its targets are known: the same for all messages that match alike."""
+
+    rule: int
+    rule_line: int
+    action: Action
+    target_q: Target
+    target_q_mgr: Target
+    header: bool
+    put_authority: PutAuthority
+    tries: int
+
+
+def steps_for(table: RulesTable, values: Mapping[str, str | int]) -> tuple[StepTemplate, ...]:
+    """Return a message's steps: every matching rule in table order, as far as it can get.
+
+    `values` are the row's columns named by `table.columns`. What follows an IGNORE or a DISCARD
+    is never reached.
+    """
+    steps = []
+    for rule in matching_rules(table, values):
+        steps.append(_template(rule))
+        if rule.action in _CANNOT_FAIL:
+            break
+    return tuple(steps)
+
+
+def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:
+    """Fill in the targets from the message's own row."""
+    return Step(
+        rule=template.rule,
+        rule_line=template.rule_line,
+        action=template.action,
+        target_q=_name(template.target_q, row),
+        target_q_mgr=_name(template.target_q_mgr, row),
+        header=template.header,
+        put_authority=template.put_authority,
+        tries=template.tries,
+    )
+
+
+def plan_hash(rows: Iterable[PlannedMessage]) -> str:
+    """Return the SHA-256 (hex) over a plan's content; `rows` come in browse order.
+
+    It is taken in two levels, so that Spark computes it without collecting rows: the digests of
+    4096 consecutive browse numbers make a bucket's digest, those of the buckets make the hash.
+    """
+    plan = sha256()
+    for _, bucket in groupby(rows, key=lambda row: row.browse_seq // MESSAGES_TO_A_BUCKET):
+        digests = sorted(
+            (row.browse_seq, sha256(row_text(row).encode()).hexdigest()) for row in bucket
+        )
+        plan.update(sha256("".join(digest for _, digest in digests).encode()).hexdigest().encode())
+    return plan.hexdigest()
+
+
+def row_text(row: PlannedMessage) -> str:
+    """Return a row as text that no other row has: each value behind its length in characters."""
+    parts = [_measured(getattr(row, name)) for name in ROW_FIELDS]
+    parts.append(_measured(len(row.steps)))
+    parts += [_measured(getattr(step, name)) for step in row.steps for name in STEP_FIELDS]
+    return "".join(parts)
+
+
+def _measured(value: str | bytes | int) -> str:
+    if isinstance(value, bytes):
+        text = value.hex()
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    else:
+        text = str(value)
+    return f"{len(text)}:{text}"
+
+
+def _template(rule: Rule) -> StepTemplate:
+    target_q, target_q_mgr = _targets(rule)
+    return StepTemplate(
+        rule=rule.ordinal,
+        rule_line=rule.line,
+        action=rule.action,
+        target_q=target_q,
+        target_q_mgr=target_q_mgr,
+        # HEADER is FWD's alone: RETRY always puts without the MQDLH, the others put nothing.
+        header=rule.action is Action.FWD and rule.header,
+        put_authority=rule.put_authority,
+        tries=rule.retry,
+    )
+
+
+def _targets(rule: Rule) -> tuple[Target, Target]:
+    match rule.action:
+        case Action.RETRY:
+            return Target(column="dlh_dest_q_name"), Target(column="dlh_dest_q_mgr_name")
+        case Action.FWD:
+            return (
+                _target(rule.fwd_q, reply="reply_to_q", destination="dlh_dest_q_name"),
+                _target(rule.fwd_q_mgr, reply="reply_to_q_mgr", destination="dlh_dest_q_mgr_name"),
+            )
+        case _:
+            return Target(), Target()
+
+
+def _target(written: str, *, reply: str, destination: str) -> Target:
+    """Read FWDQ or FWDQM: `&REPLYQ` and the like name a field of the message.
+
+    IBM's handler looks at the letter after `&` only: R is the reply-to field, any other the
+    MQDLH's destination.
+    """
+    if not written.startswith("&"):
+        return Target(literal=written)
+    return Target(column=reply if written[1:2].upper() == "R" else destination)
+
+
+def _name(target: Target, row: Mapping[str, str | None]) -> str:
+    """Take the name as MQOPEN would read it: it ends at the first NUL or at trailing blanks."""
+    if not target.column:
+        return target.literal
+    return (row[target.column] or "").partition("\0")[0].rstrip(" ")
