@@ -1,0 +1,40 @@
+"""The rules language of the dead-letter queue handler: the text of a table in, decisions out."""
+
+from __future__ import annotations
+
+from mqdlq.rules.building import WrittenRule
+from mqdlq.rules.comparing import Change, Comparison, RuleChange, compare
+from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
+from mqdlq.rules.explaining import Explanation, Failure, Trace, explain
+from mqdlq.rules.formatting import format_table
+from mqdlq.rules.matching import matches, matching_rules, with_nuls_as_blanks
+from mqdlq.rules.reading import CheckResult, check, parse
+from mqdlq.rules.records import ControlData, Pattern, Rule
+from mqdlq.rules.table import RulesTable, print_table
+
+__all__ = [
+    "Change",
+    "CheckResult",
+    "Comparison",
+    "ControlData",
+    "Diagnostic",
+    "Explanation",
+    "Failure",
+    "Pattern",
+    "Rule",
+    "RuleChange",
+    "RulesError",
+    "RulesTable",
+    "Severity",
+    "Trace",
+    "WrittenRule",
+    "check",
+    "compare",
+    "explain",
+    "format_table",
+    "matches",
+    "matching_rules",
+    "parse",
+    "print_table",
+    "with_nuls_as_blanks",
+]

@@ -1,0 +1,278 @@
+"""Statements in, control data and rules out, with everything that must hold between keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mqdlq.model import Action, PutAuthority
+from mqdlq.rules.diagnostics import Place, Report, listed, shortened
+from mqdlq.rules.grammar import Parameter, Statement
+from mqdlq.rules.keywords import KEYWORDS, Part
+from mqdlq.rules.records import ControlData, Pattern, Rule
+from mqdlq.rules.values import closest, read_value
+from mqdlq.rules.wildcards import canonical
+
+_CONTROL_KEYWORDS: Final = tuple(k.name for k in KEYWORDS.values() if k.part is Part.CONTROL)
+_PLACES_IN_PRINT: Final = {name: at for at, name in enumerate(KEYWORDS)}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRule:
+    """A rule as written: the first line of its entry, its keywords in their order."""
+
+    line: int
+    keywords: Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A keyword of an entry; `value` is None where it was reported as faulty."""
+
+    parameter: Parameter
+    value: str | int | None
+
+
+class Builder:
+    """Takes the statements of a table one by one and builds what is valid."""
+
+    def __init__(self, report: Report) -> None:
+        self.control = ControlData()
+        self.written_control: Mapping[str, str | int] = {}
+        self.rules: list[Rule] = []
+        self.written_rules: list[WrittenRule] = []
+        self._report = report
+        self._control_line = 0
+        self._entry_count = 0
+        self._rule_count = 0
+
+    def add(self, statement: Statement) -> None:
+        """Take the next entry of the table."""
+        self._entry_count += 1
+        part = _part_of(statement)
+        reader = _StatementReader(statement, part, self._report)
+        settings = reader.settings()
+        if part is Part.CONTROL:
+            self._add_control(statement, settings)
+            return
+        self._rule_count += 1
+        if part is Part.RULE:
+            reader.check_rule(settings)
+            if not self._report.has_errors:
+                self._add_rule(statement, settings)
+
+    def check_end(self, text: str) -> None:
+        """Look at the table as a whole."""
+        if not self._rule_count:
+            last = max(1, text.count("\n") + (not text.endswith("\n")))
+            self._report.error("no-rule", Place(last, 1, 1, ""), "the table has no rule")
+
+    def _add_control(self, statement: Statement, settings: Mapping[str, _Setting]) -> None:
+        place = statement.entry.place(*_span(statement.parameters[0]))
+        if self._control_line:
+            self._report.error(
+                "repeated-control-data",
+                place,
+                f"control data stands at line {self._control_line} already;"
+                " it is one entry, continued with + or -",
+            )
+        elif self._entry_count > 1:
+            self._report.error(
+                "misplaced-control-data", place, "control data must be the first entry of the table"
+            )
+        else:
+            self.written_control = _written(settings)
+            self.control = _control_data(self.written_control)
+        self._control_line = self._control_line or statement.entry.line
+
+    def _add_rule(self, statement: Statement, settings: Mapping[str, _Setting]) -> None:
+        line = statement.entry.line
+        written = _written(settings)
+        self.rules.append(_rule(len(self.rules) + 1, line, written))
+        self.written_rules.append(WrittenRule(line, written))
+
+
+class _StatementReader:
+    """Reads the settings of one statement and checks what must hold between them."""
+
+    def __init__(self, statement: Statement, part: Part | None, report: Report) -> None:
+        self._statement = statement
+        self._entry = statement.entry
+        self._part = part
+        self._report = report
+        self._meant: set[str] = set()
+
+    def settings(self) -> dict[str, _Setting]:
+        """Return the keywords that belong here; all others are reported."""
+        settings: dict[str, _Setting] = {}
+        for parameter in self._statement.parameters:
+            if self._report.is_full:
+                break
+            keyword = KEYWORDS.get(parameter.keyword)
+            if keyword is None:
+                self._report_unknown(parameter)
+                continue
+            if keyword.name in settings:
+                first = self._entry.place(settings[keyword.name].parameter.start)
+                self._error(
+                    "repeated-keyword", parameter, f"{keyword.name} is repeated (first at {first})"
+                )
+                continue
+            if self._part and keyword.part is not self._part:
+                self._report_misplaced(parameter)
+            value = parameter.value
+            settings[keyword.name] = _Setting(
+                parameter,
+                None if value is None else read_value(keyword, value, self._entry, self._report),
+            )
+        return settings
+
+    def check_rule(self, settings: Mapping[str, _Setting]) -> None:
+        """Check what must hold between the keywords of a rule."""
+        action = settings.get("ACTION")
+        if action is None:
+            if self._is_missing("ACTION", settings):
+                length = len(self._entry.text)
+                choices = listed(f"ACTION({action})" for action in Action)
+                self._report.error(
+                    "missing-action",
+                    self._entry.place(0, length),
+                    f"the rule has no ACTION; add {choices}",
+                )
+        elif action.value == Action.FWD:
+            self._check_forward(action.parameter, settings)
+        elif action.value is not None:
+            self._check_other_action(Action(str(action.value)), settings)
+
+    def _check_forward(self, action: Parameter, settings: Mapping[str, _Setting]) -> None:
+        if self._is_missing("FWDQ", settings):
+            self._error("missing-fwdq", action, "ACTION(FWD) needs FWDQ, the queue to forward to")
+        for name in ("FWDQ", "FWDQM"):
+            if name in settings:
+                self._check_target(settings[name])
+
+    def _check_target(self, setting: _Setting) -> None:
+        target = setting.value
+        if not isinstance(target, str):
+            return
+        name = setting.parameter.keyword
+        if name == "FWDQ" and not target.strip(" "):
+            self._error("blank-fwdq", setting.parameter, "FWDQ names no queue, it is all blank")
+        elif target.startswith("&") and target != (meant := _target(name, target)):
+            self._report.warning(
+                "inexact-substitution",
+                self._entry.place(*_span(setting.parameter)),
+                f"{name}({shortened(target)}) is read as {name}({meant})",
+            )
+
+    def _check_other_action(self, action: Action, settings: Mapping[str, _Setting]) -> None:
+        for name in ("FWDQ", "FWDQM", "HEADER"):
+            if name in settings:
+                self._error(
+                    "only-with-fwd",
+                    settings[name].parameter,
+                    f"{name} belongs to ACTION(FWD), the rule has ACTION({action})",
+                )
+        if action is Action.RETRY:
+            return
+        why = "puts nothing", "tries nothing" if action is Action.IGNORE else "succeeds at once"
+        for name, reason in zip(("PUTAUT", "RETRY"), why, strict=True):
+            if name in settings:
+                self._report.warning(
+                    "no-effect",
+                    self._entry.place(*_span(settings[name].parameter)),
+                    f"{name} has no effect, ACTION({action}) {reason}",
+                )
+
+    def _is_missing(self, name: str, settings: Mapping[str, _Setting]) -> bool:
+        """Say whether a keyword was left out, and not lost or misspelt where it was reported."""
+        return self._statement.is_whole and name not in settings and name not in self._meant
+
+    def _report_unknown(self, parameter: Parameter) -> None:
+        meant = closest(parameter.keyword, KEYWORDS)
+        self._meant.add(meant)
+        advice = f"; did you mean {meant}?" if meant else ""
+        self._error(
+            "unknown-keyword", parameter, f"unknown keyword {shortened(parameter.keyword)}{advice}"
+        )
+
+    def _report_misplaced(self, parameter: Parameter) -> None:
+        if self._part is Part.CONTROL:
+            message = (
+                f"{parameter.keyword} belongs to a rule, not to control data;"
+                " a rule begins on a line of its own"
+            )
+        else:
+            message = (
+                f"{parameter.keyword} belongs to the control data, the first entry of the table"
+            )
+        self._error("misplaced-keyword", parameter, message)
+
+    def _error(self, code: str, parameter: Parameter, message: str) -> None:
+        self._report.error(code, self._entry.place(*_span(parameter)), message)
+
+
+def _span(parameter: Parameter) -> tuple[int, int]:
+    return parameter.start, parameter.end
+
+
+def _part_of(statement: Statement) -> Part | None:
+    """Tell control data and rules apart by the first keyword that is known, or nearly."""
+    for parameter in statement.parameters:
+        keyword = KEYWORDS.get(parameter.keyword) or KEYWORDS.get(
+            closest(parameter.keyword, KEYWORDS)
+        )
+        if keyword:
+            return keyword.part
+    return None
+
+
+def _written(settings: Mapping[str, _Setting]) -> dict[str, str | int]:
+    return {name: s.value for name, s in settings.items() if s.value is not None}
+
+
+def _control_data(written: Mapping[str, str | int]) -> ControlData:
+    wait = written.get("WAIT", "YES")
+    waits = {"YES": None, "NO": 0}
+    return ControlData(
+        input_q=str(written.get("INPUTQ", "")).rstrip(" "),
+        input_q_mgr=str(written.get("INPUTQM", "")).rstrip(" "),
+        retry_interval_s=int(written.get("RETRYINT", ControlData().retry_interval_s)),
+        wait_s=waits[wait] if isinstance(wait, str) else wait,
+    )
+
+
+def _rule(ordinal: int, line: int, written: Mapping[str, str | int]) -> Rule:
+    action = Action(str(written["ACTION"]))
+    is_put = action in (Action.RETRY, Action.FWD)
+    return Rule(
+        ordinal=ordinal,
+        line=line,
+        patterns=_patterns(written),
+        action=action,
+        fwd_q=_target("FWDQ", str(written.get("FWDQ", ""))),
+        fwd_q_mgr=_target("FWDQM", str(written.get("FWDQM", ""))),
+        header=written.get("HEADER", "YES") == "YES",
+        put_authority=PutAuthority(str(written.get("PUTAUT", "DEF")) if is_put else "DEF"),
+        retry=int(written.get("RETRY", 1)) if action is not Action.IGNORE else 1,
+    )
+
+
+def _patterns(written: Mapping[str, str | int]) -> tuple[Pattern, ...]:
+    patterns = []
+    for place, (name, value) in enumerate(written.items()):
+        keyword = KEYWORDS[name]
+        meaning = canonical(value) if isinstance(value, str) else value
+        if keyword.is_pattern and meaning != "*":
+            patterns.append(Pattern(name, keyword.column, meaning, place))
+    return tuple(sorted(patterns, key=lambda pattern: _PLACES_IN_PRINT[pattern.keyword]))
+
+
+def _target(keyword: str, written: str) -> str:
+    """Return where to forward to; of a substitution the handler looks at the first letter only."""
+    target = written.rstrip(" ")
+    if not target.startswith("&"):
+        return target
+    field = "REPLY" if target[1:2].upper() == "R" else "DEST"
+    return f"&{field}QM" if keyword == "FWDQM" else f"&{field}Q"

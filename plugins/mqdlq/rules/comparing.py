@@ -1,0 +1,150 @@
+"""Two rules tables in, what their meanings differ in out: control data, and rules in order."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from mqdlq.rules.printing import control_parameters, rule_parameters
+from mqdlq.rules.records import ControlData, Rule
+from mqdlq.rules.table import RulesTable
+
+_ALIKE: Final = 0.5
+"""The share of keywords two rules have in common when one is taken for a change of the other."""
+_MOST_COMPARISONS: Final = 100_000
+
+
+class Change(StrEnum):
+    """What became of a rule."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    MOVED = "moved"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """One difference between two tables; the rule as it was, as it is, or both."""
+
+    change: Change
+    old: Rule | None
+    new: Rule | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All differences: of control data as (keyword, old, new), of rules in the new order.
+
+    A value is as the canonical print has it; "" is the default, which is not printed.
+    """
+
+    control: tuple[tuple[str, str, str], ...]
+    rules: tuple[RuleChange, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the tables mean the same."""
+        return not self.control and not self.rules
+
+
+def compare(old: RulesTable, new: RulesTable) -> Comparison:
+    """Compare what two tables mean; how they are written does not matter.
+
+    A rule that is the same in another place has moved; of the rest, rules with the same patterns,
+    or with most of their keywords in common, are changes of each other.
+    """
+    control = tuple(_control_changes(old.control, new.control))
+    gone, come = _differing(old, new)
+    changes = [
+        *_pairs(Change.MOVED, gone, come, rule_text),
+        *_pairs(Change.CHANGED, gone, come, lambda rule: rule.patterns),
+        *_alike(gone, come),
+        *(RuleChange(Change.REMOVED, rule, None) for rule in gone),
+        *(RuleChange(Change.ADDED, None, rule) for rule in come),
+    ]
+    return Comparison(control, tuple(sorted(changes, key=_place)))
+
+
+def rule_text(rule: Rule) -> str:
+    """Return a rule's canonical text on one line, however long."""
+    return " ".join(rule_parameters(rule))
+
+
+def action_text(rule: Rule) -> str:
+    """Return what a rule does, without its patterns."""
+    return rule_text(replace(rule, patterns=()))
+
+
+def _control_changes(old: ControlData, new: ControlData) -> Iterator[tuple[str, str, str]]:
+    before, after = _by_keyword(control_parameters(old)), _by_keyword(control_parameters(new))
+    for keyword in sorted(before.keys() | after.keys()):
+        if before.get(keyword) != after.get(keyword):
+            yield keyword, before.get(keyword, ""), after.get(keyword, "")
+
+
+def _by_keyword(parameters: Iterable[str]) -> dict[str, str]:
+    return {
+        keyword: value.removesuffix(")")
+        for keyword, _, value in (parameter.partition("(") for parameter in parameters)
+    }
+
+
+def _differing(old: RulesTable, new: RulesTable) -> tuple[list[Rule], list[Rule]]:
+    """Return the rules of each table that do not stand in the other in the same order."""
+    before, after = ([rule_text(rule) for rule in table.rules] for table in (old, new))
+    gone: list[Rule] = []
+    come: list[Rule] = []
+    for kind, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            gone += old.rules[i:j]
+            come += new.rules[k:m]
+    return gone, come
+
+
+def _pairs(
+    change: Change, gone: list[Rule], come: list[Rule], key: Callable[[Rule], object]
+) -> list[RuleChange]:
+    """Take the pairs with the same key out of both lists."""
+    waiting: dict[object, deque[Rule]] = defaultdict(deque)
+    for rule in gone:
+        waiting[key(rule)].append(rule)
+    pairs = [
+        RuleChange(change, same.popleft(), rule) for rule in come if (same := waiting[key(rule)])
+    ]
+    _take_out(pairs, gone, come)
+    return pairs
+
+
+def _alike(gone: list[Rule], come: list[Rule]) -> list[RuleChange]:
+    """Take the pairs with most keywords in common out of both lists."""
+    pairs: list[RuleChange] = []
+    left = gone if len(gone) * len(come) <= _MOST_COMPARISONS else []
+    for new in come:
+        old = max(left, key=partial(_likeness, new), default=None)
+        if old and _likeness(new, old) >= _ALIKE:
+            left = [rule for rule in left if rule is not old]
+            pairs.append(RuleChange(Change.CHANGED, old, new))
+    _take_out(pairs, gone, come)
+    return pairs
+
+
+def _take_out(pairs: Iterable[RuleChange], gone: list[Rule], come: list[Rule]) -> None:
+    used = {id(rule) for pair in pairs for rule in (pair.old, pair.new)}
+    gone[:] = [rule for rule in gone if id(rule) not in used]
+    come[:] = [rule for rule in come if id(rule) not in used]
+
+
+def _likeness(new: Rule, old: Rule) -> float:
+    before, after = set(rule_parameters(old)), set(rule_parameters(new))
+    return len(before & after) / max(len(before), len(after))
+
+
+def _place(change: RuleChange) -> tuple[int, int]:
+    rules = [rule.ordinal for rule in (change.new, change.old) if rule]
+    return rules[0], rules[-1]

@@ -1,0 +1,152 @@
+"""What is wrong with a rules table: faults go in, text with a caret under each comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mqdlq.errors import MqDlqError
+
+LIMIT: Final = 10_000
+"""How many errors, and how many warnings, are kept: enough for people, and a bound on memory."""
+
+_SHOWN_WIDTH: Final = 100
+_SHOWN_VALUE: Final = 60
+
+
+class Severity(StrEnum):
+    """An error refuses the table; a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of one line of a rules table; lines and columns count characters from 1."""
+
+    line: int
+    column: int
+    length: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault: a code for programs, a message for people, the place for both.
+
+    `source` is the text of the line, `length` how many of its characters the fault covers.
+    """
+
+    severity: Severity
+    code: str
+    line: int
+    column: int
+    message: str
+    path: str
+    source: str
+    length: int
+
+    def __str__(self) -> str:
+        """Draw it: the place and the message, the line, a caret under what is meant."""
+        if self.severity is Severity.ERROR:
+            text = f"{self.path}:{self.line}:{self.column}: {self.message}"
+        else:
+            text = f"{self.path}:{self.line}:{self.column}: warning: {self.message} [{self.code}]"
+        if not self.source:
+            return text
+        # A line of a million characters shows only the part that is meant.
+        start = max(0, self.column - 1 - _SHOWN_WIDTH // 2) if self.column > _SHOWN_WIDTH else 0
+        shown = "".join(map(_visible, self.source[start : start + _SHOWN_WIDTH])).rstrip()
+        before = self.column - 1 - start
+        under = max(1, min(self.length, _SHOWN_WIDTH - before))
+        return f"{text}\n    {shown}\n    {' ' * before}{'~' * (under - 1)}^"
+
+
+def _visible(char: str) -> str:
+    """One column for one character, so that the caret stands where it should."""
+    if char.isprintable():
+        return char
+    return " " if char == "\t" else "?"
+
+
+class RulesError(MqDlqError, ValueError):
+    """A rules table that is refused; `diagnostics` holds everything found, its text the errors."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        """Keep what was found, in the order of the table."""
+        super().__init__(diagnostics)
+        self.diagnostics = diagnostics
+
+    def __str__(self) -> str:
+        return "\n".join(str(d) for d in self.diagnostics if d.severity is Severity.ERROR)
+
+
+class Report:
+    """Collects the faults of one table while it is read."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is how people know the table."""
+        self._path = path
+        self._found: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
+
+    def error(self, code: str, place: Place, message: str) -> None:
+        """Note what refuses the table."""
+        self._add(Severity.ERROR, code, place, message)
+
+    def warning(self, code: str, place: Place, message: str) -> None:
+        """Note what is accepted and yet worth knowing."""
+        self._add(Severity.WARNING, code, place, message)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether reading on would tell nobody anything."""
+        return len(self._found[Severity.ERROR]) >= LIMIT
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether the table is refused."""
+        return bool(self._found[Severity.ERROR])
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Return all of it in the order of the table."""
+        found = (d for severity in Severity for d in self._found[severity])
+        return tuple(sorted(found, key=lambda d: (d.line, d.column)))
+
+    def _add(self, severity: Severity, code: str, place: Place, message: str) -> None:
+        found = self._found[severity]
+        if len(found) < LIMIT:
+            found.append(
+                Diagnostic(
+                    severity,
+                    code,
+                    place.line,
+                    place.column,
+                    message,
+                    self._path,
+                    place.source,
+                    place.length,
+                )
+            )
+
+
+def shortened(text: str) -> str:
+    """Return text as an error shows it: cut where it is endless, nothing invisible in it."""
+    shown = text if len(text) <= _SHOWN_VALUE else text[:_SHOWN_VALUE] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def quoted(text: str) -> str:
+    """Return a value as an error shows it, in quotation marks."""
+    return f"'{shortened(text)}'"
+
+
+def listed(words: Iterable[str], last: str = "or") -> str:
+    """Return words as a sentence lists them: ``DEF or CTX``."""
+    *most, final = words
+    return f"{', '.join(most)} {last} {final}" if most else final

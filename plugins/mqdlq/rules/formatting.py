@@ -1,0 +1,129 @@
+"""The text of a rules table in, its canonical text out, with its comments.
+
+Entries are printed as `print_table` prints them. A comment stays before or after the entry it stood
+before or after; one that stood between the lines of an entry goes before it, because not every
+handler skips it there. Blank lines between groups become one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mqdlq.rules.diagnostics import Report, RulesError
+from mqdlq.rules.lines import BLANKS, COLUMNS, Entry, entries
+from mqdlq.rules.printing import print_entries
+from mqdlq.rules.reading import CheckResult, check, decoded
+from mqdlq.rules.records import ControlData
+from mqdlq.rules.table import RulesTable
+
+_WORDS: Final = re.compile(r"[ \t]+")
+_DECORATION: Final = re.compile(r"(\W)\1{3,}")
+_LEAST_DECORATION: Final = 3
+
+
+def format_table(text: str | bytes, source: str = "<rules>") -> str:
+    """Return the canonical text with the comments; its meaning and its digest are the table's.
+
+    Formatting it again changes nothing. Bytes of a comment that are not UTF-8 come out as lone
+    surrogates, as the error handler ``surrogateescape`` has them. Raises RulesError, which holds
+    every fault, if the table has any error.
+    """
+    result = check(text, source)
+    if result.table is None:
+        raise RulesError(result.diagnostics)
+    return "".join(f"{line}\n" for line in _one_blank(_formatted(decoded(text), result)))
+
+
+def comments(text: str | bytes) -> tuple[tuple[str, ...], ...]:
+    """Return the comments of a valid table, without their asterisks.
+
+    The first element holds what stands before or within the first entry, and so on; the last one
+    what follows the last entry.
+    """
+    groups: list[tuple[str, ...]] = []
+    group: list[str] = []
+    for item in _items(decoded(text)):
+        if isinstance(item, Entry):
+            groups.append(tuple(group))
+            group = []
+        elif item:
+            group.append(item[1:].strip(BLANKS))
+    return (*groups, tuple(group))
+
+
+def _formatted(text: str, result: CheckResult) -> Iterator[str]:
+    prints = _prints(result)
+    for item in _items(text):
+        if isinstance(item, Entry):
+            yield from next(prints)
+        elif item:
+            yield from map(_stripped, _comment(item))
+        else:
+            yield ""
+
+
+def _prints(result: CheckResult) -> Iterator[list[str]]:
+    """Yield the canonical lines of the entries; control data that says nothing new has none."""
+    table: RulesTable | None = result.table
+    if table is None:
+        return
+    if result.control:
+        yield print_entries(table.control, ()).split("\n")[:-1]
+    for rule in table.rules:
+        yield print_entries(ControlData(), (rule,)).split("\n")[:-1]
+
+
+def _items(text: str) -> Iterator[Entry | str]:
+    """Yield entries, comments and, as "", blank lines; what stands within an entry goes first."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    done = 0
+    for entry in entries(text, Report("")):
+        within = {piece.line.number for piece in entry.pieces}
+        yield from (_stripped(line) for line in lines[done : entry.line - 1])
+        done = entry.pieces[-1].line.number
+        for number in range(entry.line, done + 1):
+            if number not in within and (comment := _stripped(lines[number - 1])):
+                yield comment
+        yield entry
+    yield from (_stripped(line) for line in lines[done:])
+
+
+def _stripped(line: str) -> str:
+    """Return a comment from its asterisk on, without what cannot be seen at its end."""
+    return line.strip(BLANKS + "\r")
+
+
+def _one_blank(lines: Iterable[str]) -> Iterator[str]:
+    """Leave one blank line where there were several, none at the start and at the end."""
+    blank = started = False
+    for line in lines:
+        if line:
+            if blank and started:
+                yield ""
+            yield line
+            started = True
+        blank = not line
+
+
+def _comment(comment: str) -> Iterator[str]:
+    """Bring a comment into 72 columns: shorten a row of asterisks or blanks, else fill lines."""
+    excess = len(comment) - COLUMNS
+    if excess <= 0:
+        yield comment
+        return
+    longest = max(_DECORATION.finditer(comment), key=lambda run: len(run.group()), default=None)
+    if longest and len(longest.group()) >= excess + _LEAST_DECORATION:
+        yield comment[: longest.start()] + comment[longest.start() + excess :]
+        return
+    line = "*"
+    for word in _WORDS.split(comment[1:].strip(BLANKS)):
+        if len(line) + 1 + len(word) > COLUMNS and line != "*":
+            yield line
+            line = "*"
+        line = f"{line} {word}"
+        while len(line) > COLUMNS:
+            yield line[:COLUMNS]
+            line = f"* {line[COLUMNS:]}"
+    yield line

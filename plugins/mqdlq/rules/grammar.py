@@ -1,0 +1,227 @@
+"""Grammar of an entry: its text in, its keywords and their values out, faults reported.
+
+    entry     = [ separator ] parameter { separator parameter } [ separator ] .
+    parameter = keyword [ blanks ] "(" [ blanks ] value [ blanks ] ")" .
+    value     = quoted | plain .
+    quoted    = "'" { character | "''" } "'" .
+    separator = { blank | "," } .
+
+What a keyword or a value means is not known here. A fault ends a parameter, not the entry: reading
+goes on where the next parameter seems to begin, so that all faults of a table come out at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mqdlq.rules.diagnostics import Report, quoted, shortened
+from mqdlq.rules.keywords import KEYWORDS
+from mqdlq.rules.lines import Entry
+from mqdlq.rules.tokens import Token, Tokenizer
+
+_KEYWORD_OF_WORD: Final = {word: k.name for k in KEYWORDS.values() for word in k.words}
+_EXAMPLE: Final = "a keyword such as REASON or ACTION"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as written; of a quoted one, the text between the quotation marks."""
+
+    text: str
+    is_quoted: bool
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A keyword, in upper case, with its value; None is a value already reported as faulty."""
+
+    keyword: str
+    start: int
+    end: int
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """An entry read; where it is not whole, a keyword may be missing only because of a fault."""
+
+    entry: Entry
+    parameters: tuple[Parameter, ...]
+    is_whole: bool
+
+
+def read_statement(entry: Entry, report: Report) -> Statement:
+    """Read an entry; every fault of it is reported, none is raised."""
+    return _Parser(entry, report).statement()
+
+
+class _Parser:
+    """One method for each rule of the grammar, and what it takes to go on after a fault."""
+
+    def __init__(self, entry: Entry, report: Report) -> None:
+        self._entry = entry
+        self._report = report
+        self._tokens = Tokenizer(entry)
+        self._is_whole = True
+
+    def statement(self) -> Statement:
+        """EBNF: entry = [ separator ] parameter { separator parameter } [ separator ] ."""
+        tokens = self._tokens
+        parameters: list[Parameter] = []
+        separated = True
+        while not self._report.is_full:
+            separated = tokens.read("separator") is not None or separated
+            if tokens.is_at_end:
+                break
+            keyword = tokens.read("keyword")
+            if keyword is None:
+                self._junk(tokens.position)
+            elif not tokens.check("parenthesis ahead"):
+                self._without_parenthesis(keyword)
+            else:
+                if not separated:
+                    self._report.warning(
+                        "no-separator",
+                        self._entry.place(keyword.start, keyword.end),
+                        f"no blank before {keyword.text}; not every handler takes that",
+                    )
+                parameters.append(self._parameter(keyword))
+            separated = self._entry.text[tokens.position - 1] != ")"
+        if not parameters and self._is_whole:
+            self._error("syntax", 0, len(self._entry.text), f"expected {_EXAMPLE}")
+            self._is_whole = False
+        return Statement(self._entry, tuple(parameters), self._is_whole)
+
+    def _parameter(self, keyword: Token) -> Parameter:
+        """EBNF: parameter = keyword [ blanks ] "(" [ blanks ] value [ blanks ] ")" ."""
+        tokens = self._tokens
+        tokens.read("blanks")
+        tokens.read("open")
+        tokens.read("blanks")
+        name = keyword.text.upper()
+        if tokens.read("close"):
+            value = None
+            self._error(
+                "empty-value",
+                keyword.start,
+                tokens.position,
+                f"{name} has no value; all blank is {name}(' ')",
+            )
+        elif tokens.char == "'":
+            value = self._quoted(keyword)
+        else:
+            value = self._plain(keyword)
+        return Parameter(name, keyword.start, keyword.end, value)
+
+    def _quoted(self, keyword: Token) -> Value | None:
+        """EBNF: quoted = "'" { character | "''" } "'" ."""
+        tokens = self._tokens
+        token = tokens.read("quoted")
+        if token is None:
+            start = tokens.position
+            tokens.read_to_end()
+            self._is_whole = False
+            self._error(
+                "unbalanced-quote",
+                start,
+                tokens.position,
+                "this quotation mark is never closed; one that belongs to the value is written ''",
+            )
+            return None
+        tokens.read("blanks")
+        if tokens.read("close"):
+            text = token.text[1:-1].replace("''", "'")
+            return Value(text, is_quoted=True, start=token.start, end=token.end)
+        if not self._is_unclosed(keyword) and (rest := self._rest_of_value(keyword, token.end)):
+            self._error(
+                "unbalanced-quote",
+                rest.start,
+                rest.end,
+                f"expected ')' after the closing quotation mark, found {quoted(rest.text)};"
+                " a quotation mark that belongs to the value is written ''",
+            )
+        return None
+
+    def _plain(self, keyword: Token) -> Value | None:
+        """EBNF: plain = character { character } ."""
+        tokens = self._tokens
+        start = tokens.position
+        token = tokens.read("plain")
+        if token and tokens.check("open") and token.text.upper() in KEYWORDS:
+            tokens.position = start
+        else:
+            tokens.read("blanks")
+            if token and tokens.read("close"):
+                return Value(token.text, is_quoted=False, start=start, end=token.end)
+        if not self._is_unclosed(keyword) and (rest := self._rest_of_value(keyword, start)):
+            return Value(rest.text, is_quoted=False, start=start, end=rest.end)
+        return None
+
+    def _is_unclosed(self, keyword: Token) -> bool:
+        """Say whether the ``)`` is missing: the entry ends here, or the next parameter begins."""
+        tokens = self._tokens
+        ahead = tokens.check("parameter ahead")
+        if not tokens.is_at_end and (ahead is None or ahead.group(1).upper() not in KEYWORDS):
+            return False
+        self._unclosed(keyword)
+        return True
+
+    def _unclosed(self, keyword: Token) -> None:
+        self._error(
+            "unbalanced-parenthesis",
+            keyword.start,
+            self._tokens.between(keyword.start, self._tokens.position).end,
+            f"the '(' after {keyword.text.upper()} is never closed",
+        )
+
+    def _rest_of_value(self, keyword: Token, start: int) -> Token | None:
+        """Read up to the ``)`` that closes the value and return all of it from `start` on."""
+        tokens = self._tokens
+        depth = 1
+        while True:
+            tokens.read("rest of value")
+            end = tokens.position
+            if tokens.read("open"):
+                depth += 1
+            elif tokens.read("close"):
+                depth -= 1
+                if not depth:
+                    return tokens.between(start, end)
+            else:
+                self._unclosed(keyword)
+                self._is_whole = False
+                return None
+
+    def _without_parenthesis(self, keyword: Token) -> None:
+        """Report a word that should have been a parameter, and the words after it with it."""
+        tokens = self._tokens
+        word = keyword.text.upper()
+        if word in _KEYWORD_OF_WORD and word not in KEYWORDS:
+            advice = f"; did you mean {_KEYWORD_OF_WORD[word]}({word})?"
+        else:
+            advice = ""
+        message = f"expected '(' after {shortened(keyword.text)}{advice}"
+        self._error("syntax", keyword.start, keyword.end, message)
+        self._is_whole = False
+        while not tokens.is_at_end and not tokens.check("parameter ahead"):
+            if not (tokens.read("separator") or tokens.read("junk")):
+                break
+
+    def _junk(self, start: int) -> None:
+        """Report what no parameter can begin with, up to the next separator."""
+        tokens = self._tokens
+        tokens.read("junk")
+        junk = tokens.between(start, tokens.position).text
+        message = (
+            "this ')' closes nothing"
+            if junk.startswith(")")
+            else f"expected {_EXAMPLE}, found {quoted(junk)}"
+        )
+        self._error("syntax", start, tokens.position, message)
+        self._is_whole = False
+
+    def _error(self, code: str, start: int, end: int, message: str) -> None:
+        self._report.error(code, self._entry.place(start, end), message)

@@ -1,0 +1,114 @@
+"""The keywords of the rules language: what each one is compared with, holds and allows.
+
+IBM MQ docs, "Dead-letter queue handler rules table": control data, "DLQ rules (patterns and
+actions)". Lengths are those of the MQMD and MQDLH fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Final
+
+from mqdlq.model import Action, PutAuthority
+
+MAX_NUMBER: Final = 999_999_999
+
+
+class Part(StrEnum):
+    """Where a keyword belongs."""
+
+    CONTROL = "control data"
+    RULE = "a rule"
+
+
+class Kind(Enum):
+    """What a keyword's value is."""
+
+    TEXT = auto()
+    """Characters to compare with, wildcards among them."""
+    NAME = auto()
+    """The name of a queue or a queue manager; no wildcards."""
+    PATTERN_NUMBER = auto()
+    """A number to compare with, or ``*``."""
+    NUMBER = auto()
+    """A number; no wildcards."""
+    WORD = auto()
+    """One of a few words, or where `least` is given, a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """One keyword.
+
+    A pattern compares `column` of the snapshot, which people know as `field`; text has at most
+    `length` characters; symbolic names are expected from `families`.
+    """
+
+    name: str
+    part: Part
+    kind: Kind
+    column: str = ""
+    field: str = ""
+    length: int = 0
+    families: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    least: int | None = None
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is compared with a message."""
+        return bool(self.column)
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether its value is free text."""
+        return self.kind in (Kind.TEXT, Kind.NAME)
+
+
+def _text(name: str, column: str, field: str, length: int) -> Keyword:
+    return Keyword(name, Part.RULE, Kind.TEXT, column, field, length)
+
+
+def _number(name: str, column: str, field: str, *families: str) -> Keyword:
+    return Keyword(name, Part.RULE, Kind.PATTERN_NUMBER, column, field, families=families, least=0)
+
+
+def _name(name: str, part: Part) -> Keyword:
+    return Keyword(name, part, Kind.NAME, length=48)
+
+
+def _word(name: str, part: Part, *words: str, least: int | None = None) -> Keyword:
+    return Keyword(name, part, Kind.WORD, words=words, least=least)
+
+
+_ALL: Final = (
+    _name("INPUTQ", Part.CONTROL),
+    _name("INPUTQM", Part.CONTROL),
+    Keyword("RETRYINT", Part.CONTROL, Kind.NUMBER, least=0),
+    _word("WAIT", Part.CONTROL, "YES", "NO", least=0),
+    _text("APPLIDAT", "appl_identity_data", "ApplIdentityData", 32),
+    _text("APPLNAME", "put_appl_name", "PutApplName", 28),
+    _number("APPLTYPE", "put_appl_type", "PutApplType", "MQAT"),
+    _text("DESTQ", "dlh_dest_q_name", "DestQName", 48),
+    _text("DESTQM", "dlh_dest_q_mgr_name", "DestQMgrName", 48),
+    _number("FEEDBACK", "feedback", "Feedback", "MQFB"),
+    # The MQDLH's Format, the original one: the MQMD's says MQDEAD.
+    _text("FORMAT", "dlh_format", "Format", 8),
+    _number("MSGTYPE", "msg_type", "MsgType", "MQMT"),
+    _number("PERSIST", "persistence", "Persistence", "MQPER"),
+    # MQDLH.Reason holds MQRC and MQFB values alike (IBM MQ docs, "MQDLH - Dead-letter header").
+    _number("REASON", "dlh_reason", "Reason", "MQRC", "MQFB"),
+    _text("REPLYQ", "reply_to_q", "ReplyToQ", 48),
+    _text("REPLYQM", "reply_to_q_mgr", "ReplyToQMgr", 48),
+    _text("USERID", "user_identifier", "UserIdentifier", 12),
+    _word("ACTION", Part.RULE, *Action),
+    _name("FWDQ", Part.RULE),
+    _name("FWDQM", Part.RULE),
+    _word("HEADER", Part.RULE, "YES", "NO"),
+    _word("PUTAUT", Part.RULE, *PutAuthority),
+    Keyword("RETRY", Part.RULE, Kind.NUMBER, least=1),
+)
+
+KEYWORDS: Final = {keyword.name: keyword for keyword in _ALL}
+"""Every keyword by its name, in the order of the canonical print."""

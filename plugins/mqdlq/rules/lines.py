@@ -1,0 +1,208 @@
+"""Lines of a rules table in, its entries out: continued lines joined, comments and blanks gone.
+
+An entry knows where each of its characters stood, so that an error found in it names a line and a
+column. The rules are IBM's ("Dead-letter queue handler rules table", conventions): an entry starts
+on a new line; a line that ends in ``+`` goes on at the first non-blank of the next one, a line that
+ends in ``-`` at its very start; a line that begins with ``*`` is a comment, wherever it stands.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mqdlq.rules.diagnostics import Place, Report
+
+BLANKS: Final = " \t"
+COLUMNS: Final = 72
+"""How long a line may be if every platform's handler is to read it."""
+
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A physical line without its line end."""
+
+    number: int
+    text: str
+
+    def place(self, start: int, length: int = 1) -> Place:
+        """Return the place of the characters from `start` (from 0)."""
+        return Place(self.number, start + 1, length, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one line contributes to an entry: from `start` of the line, at `offset` of the entry."""
+
+    line: Line
+    start: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One rule, or the control data, as a single stretch of text."""
+
+    text: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def line(self) -> int:
+        """The line its first character stands on."""
+        return self.pieces[0].line.number
+
+    def place(self, start: int, end: int | None = None) -> Place:
+        """Return where text[start:end] stands; of a stretch over several lines, the first part."""
+        at = bisect_right(self.pieces, start, key=lambda piece: piece.offset) - 1
+        piece = self.pieces[at]
+        last = self.pieces[at + 1].offset if at + 1 < len(self.pieces) else len(self.text)
+        length = min(start + 1 if end is None else end, last) - start
+        return piece.line.place(start - piece.offset + piece.start, max(1, length))
+
+
+def entries(text: str, report: Report) -> Iterator[Entry]:
+    """Yield the entries of a table in order, reporting what its lines have that they should not."""
+    entry = _Joiner()
+    for line in _lines(text, report):
+        body = line.text.rstrip(BLANKS)
+        start = len(body) - len(body.lstrip(BLANKS))
+        if start == len(body):
+            continue
+        if body[start] == "*" and not _is_value(line, start, entry, report):
+            _check_comment(line, body, entry, report)
+            continue
+        if "\t" in body:
+            report.warning("tab", line.place(body.index("\t")), "a tab; only blanks are portable")
+        entry.add(line, body, start)
+        if not entry.sign:
+            yield entry.finish()
+    if entry.sign:
+        report.error(
+            "dangling-continuation",
+            entry.sign_place(),
+            f"the entry goes on after this {entry.sign!r}, but no line follows",
+        )
+        last = entry.finish()
+        if last.text.strip(BLANKS):
+            yield last
+
+
+def _lines(text: str, report: Report) -> Iterator[Line]:
+    """Yield the physical lines, with what is to be said about line ends and lengths."""
+    starts_with_mark = text.startswith(_BYTE_ORDER_MARK)
+    lines = text.removeprefix(_BYTE_ORDER_MARK).split("\n")
+    if not lines[-1]:
+        lines.pop()
+        ends_properly = True
+    else:
+        ends_properly = False
+    if starts_with_mark:
+        place = Line(1, lines[0] if lines else "").place(0)
+        report.warning("byte-order-mark", place, "a byte-order mark before the first character")
+    crlf_seen = False
+    for number, raw in enumerate(lines, start=1):
+        line = Line(number, raw.removesuffix("\r"))
+        if line.text != raw and not crlf_seen:
+            crlf_seen = True
+            place = line.place(len(line.text))
+            report.warning("crlf", place, "lines end in CR LF, which only Windows expects")
+        width = len(line.text.rstrip(BLANKS))
+        if width > COLUMNS:
+            report.warning(
+                "long-line",
+                line.place(COLUMNS, width - COLUMNS),
+                f"the line has {width} columns; {COLUMNS} is what every platform reads",
+            )
+        yield line
+    if not ends_properly:
+        last = Line(len(lines), lines[-1].removesuffix("\r"))
+        report.warning(
+            "no-final-newline",
+            last.place(len(last.text)),
+            "the last line has no line end; on Windows runmqdlq would not see it",
+        )
+
+
+def _is_value(line: Line, start: int, entry: _Joiner, report: Report) -> bool:
+    """Say whether a line whose first non-blank is ``*`` goes on with a value.
+
+    Within parentheses an indented ``*`` may be what a value goes on with; anywhere else it could
+    begin nothing, so it is a comment.
+    """
+    if start == 0:
+        return False
+    in_value = entry.is_in_value
+    taken = "part of the value begun above" if in_value else "a comment"
+    report.warning(
+        "indented-asterisk",
+        line.place(start),
+        f"this line is taken as {taken}; a comment begins with '*' in column 1",
+    )
+    return in_value
+
+
+def _check_comment(line: Line, body: str, entry: _Joiner, report: Report) -> None:
+    if entry.sign:
+        report.warning(
+            "comment-in-entry",
+            line.place(0, len(body)),
+            "a comment between continued lines; not every handler skips it",
+        )
+    if not body.isascii():
+        at = next(at for at, char in enumerate(body) if not char.isascii())
+        report.warning("non-ascii", line.place(at), "a character outside ASCII in a comment")
+
+
+class _Joiner:
+    """Joins the lines of the entry being read."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.sign = ""
+        self._texts: list[str] = []
+        self._pieces: list[Piece] = []
+        self._length = 0
+        self._in_parentheses = False
+        self._in_quotes = False
+
+    @property
+    def is_in_value(self) -> bool:
+        """Whether the text so far ends within parentheses."""
+        return self._in_parentheses
+
+    def add(self, line: Line, body: str, start: int) -> None:
+        """Add a line from its first non-blank on, or whole where a ``-`` came before it."""
+        if self.sign == "-":
+            start = 0
+        self.sign = body[-1] if body[-1] in "+-" else ""
+        text = body[start:].removesuffix(self.sign)
+        self._pieces.append(Piece(line, start, self._length))
+        self._texts.append(text)
+        self._length += len(text)
+        if self.sign:
+            self._follow(text)
+
+    def sign_place(self) -> Place:
+        """Return where the continuation sign of the last line stands."""
+        line = self._pieces[-1].line
+        return line.place(len(line.text.rstrip(BLANKS)) - 1)
+
+    def finish(self) -> Entry:
+        """Return the entry and start over."""
+        entry = Entry("".join(self._texts), tuple(self._pieces))
+        self._clear()
+        return entry
+
+    def _follow(self, text: str) -> None:
+        """Keep track of parentheses; a doubled quotation mark closes and opens, as it should."""
+        for char in text:
+            if char == "'" and self._in_parentheses:
+                self._in_quotes = not self._in_quotes
+            elif not self._in_quotes and char in "()":
+                self._in_parentheses = char == "("

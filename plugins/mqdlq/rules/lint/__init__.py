@@ -1,0 +1,8 @@
+"""The linter of the rules language: an accepted table in, warnings about what it would do out."""
+
+from __future__ import annotations
+
+from mqdlq.rules.lint.findings import Code
+from mqdlq.rules.lint.linting import WARNING_CODES, Level, lint, promote, review
+
+__all__ = ["WARNING_CODES", "Code", "Level", "lint", "promote", "review"]

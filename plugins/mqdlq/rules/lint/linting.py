@@ -1,0 +1,136 @@
+"""A rules table that is accepted in, what is doubtful about it out, as warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Final, Literal
+
+from mqdlq.rules.diagnostics import Diagnostic, Place, Report, Severity
+from mqdlq.rules.grammar import Statement, read_statement
+from mqdlq.rules.lines import entries
+from mqdlq.rules.lint import actions, circles, reach
+from mqdlq.rules.lint.findings import Code, Finding
+from mqdlq.rules.lint.inclusion import Effort
+from mqdlq.rules.reading import CheckResult, check
+from mqdlq.rules.table import RulesTable
+
+_PARSER_WARNINGS: Final = (
+    "byte-order-mark",
+    "comment-in-entry",
+    "crlf",
+    "indented-asterisk",
+    "inexact-substitution",
+    "long-line",
+    "no-effect",
+    "no-final-newline",
+    "no-separator",
+    "non-ascii",
+    "other-family",
+    "tab",
+)
+
+WARNING_CODES: Final = frozenset({*_PARSER_WARNINGS, *(code.value for code in Code)})
+"""Every code a warning can have, and `promote` can be asked about."""
+
+Level = Literal["error", "warning", "off"]
+"""What a handler makes of a warning."""
+
+
+def lint(
+    table: RulesTable,
+    *,
+    queue: str = "",
+    queue_manager: str = "",
+    text: str | bytes = "",
+    source: str = "<rules>",
+) -> tuple[Diagnostic, ...]:
+    """Return what is doubtful about a table, in its order, as warnings.
+
+    `queue` is the dead-letter queue the table is for and `queue_manager` its queue manager; where
+    not given, INPUTQ and INPUTQM say. `text` is what the table was read from, to find the keywords
+    in; without it a warning stands at column 1 of its rule's line.
+    """
+    home = circles.home_of(table, queue, queue_manager)
+    report = Report(source)
+    places = _Places(text)
+    for finding in _findings(table, home):
+        report.warning(finding.code.value, places.of(finding), finding.message)
+    # The alternatives of a rule in YAML are rules of one line; what is said of all is said once.
+    return tuple(dict.fromkeys(report.diagnostics()))
+
+
+def review(
+    text: str | bytes, source: str = "<rules>", *, queue: str = "", queue_manager: str = ""
+) -> CheckResult:
+    """Check a table and lint what is accepted; everything found stands in one order."""
+    result = check(text, source)
+    if result.table is None:
+        return result
+    doubts = lint(result.table, queue=queue, queue_manager=queue_manager, text=text, source=source)
+    found = sorted((*result.diagnostics, *doubts), key=lambda d: (d.line, d.column))
+    return replace(result, diagnostics=tuple(found))
+
+
+def promote(
+    diagnostics: Iterable[Diagnostic], levels: Mapping[str, Level]
+) -> tuple[Diagnostic, ...]:
+    """Return the warnings as `levels` has them by code: errors, warnings, or left out.
+
+    Errors stay errors, whatever is asked; a code that is not asked about stays as it is.
+    """
+    return tuple(_promoted(diagnostics, levels))
+
+
+def _promoted(
+    diagnostics: Iterable[Diagnostic], levels: Mapping[str, Level]
+) -> Iterator[Diagnostic]:
+    for diagnostic in diagnostics:
+        level = levels.get(diagnostic.code, "warning")
+        if diagnostic.severity is Severity.ERROR or level == "warning":
+            yield diagnostic
+        elif level == "error":
+            yield replace(diagnostic, severity=Severity.ERROR)
+
+
+def _findings(table: RulesTable, home: circles.Home) -> Iterator[Finding]:
+    yield from reach.find_unreached(table, Effort())
+    yield from reach.find_uncaught(table)
+    yield from circles.find_loops(table, home, Effort())
+    for rule in table.rules:
+        yield from chain(
+            actions.find_discarded(rule),
+            actions.find_vain_retry(rule),
+            actions.find_unguarded_reply(rule),
+            actions.find_dropped_queue_manager(rule, home.queue_manager),
+            circles.find_forward_home(rule, home),
+        )
+
+
+class _Places:
+    """Where the keywords of each rule stand; the text is read only if anybody asks."""
+
+    def __init__(self, text: str | bytes) -> None:
+        self._text = text
+        self._statements: dict[int, Statement] | None = None
+
+    def of(self, finding: Finding) -> Place:
+        """Return the place of the keyword, or of the rule."""
+        if self._statements is None:
+            self._statements = self._read()
+        statement = self._statements.get(finding.rule.line)
+        if statement is None:
+            return Place(finding.rule.line, 1, 1, "")
+        for parameter in statement.parameters:
+            if parameter.keyword == finding.keyword:
+                return statement.entry.place(parameter.start, parameter.end)
+        return statement.entry.place(0, len(statement.entry.text))
+
+    def _read(self) -> dict[int, Statement]:
+        text = self._text
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "surrogateescape")
+        # What is to be said about the text itself has been said when it was checked.
+        unheard = Report("")
+        return {entry.line: read_statement(entry, unheard) for entry in entries(text, unheard)}

@@ -1,0 +1,125 @@
+"""A table in, its rules that no message can reach out, and whether messages can miss every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mqdlq.model import Action
+from mqdlq.rules.diagnostics import listed
+from mqdlq.rules.lint.findings import Code, Finding
+from mqdlq.rules.lint.inclusion import Effort, rule_covers
+from mqdlq.rules.records import Pattern, Rule
+from mqdlq.rules.table import RulesTable
+
+_CANNOT_FAIL: Final = (Action.IGNORE, Action.DISCARD)
+_MOST_LINES: Final = 5
+
+
+def find_unreached(table: RulesTable, effort: Effort) -> Iterator[Finding]:
+    """Find the rules whose every message an earlier rule takes for good.
+
+    RETRY and FWD take nothing for good: once their attempts are used up, later rules are tried.
+    """
+    finals = _Finals(effort)
+    after_ignore: dict[Rule, list[Rule]] = {}
+    for rule in table.rules:
+        final = finals.first_covering(rule)
+        if final is None:
+            if rule.action in _CANNOT_FAIL:
+                finals.add(rule)
+        elif not final.patterns:
+            yield _unreachable(rule, final)
+        elif final.action is Action.IGNORE and rule.action is not Action.IGNORE:
+            after_ignore.setdefault(final, []).append(rule)
+        else:
+            yield _shadowed(rule, final)
+    for final, rules in after_ignore.items():
+        yield _early_ignore(final, rules)
+
+
+def find_uncaught(table: RulesTable) -> Iterator[Finding]:
+    """Find out whether there are messages that no rule has the last word on.
+
+    RETRY has not: messages stay when its attempts are used up. Several rules that only together
+    match everything are not recognised.
+    """
+    if any(not rule.patterns and rule.action is not Action.RETRY for rule in table.rules):
+        return
+    yield Finding(
+        Code.NO_CATCH_ALL,
+        table.rules[-1],
+        "",
+        "no rule takes all messages the others leave, they stay on the queue unnoticed;"
+        " end the table with a rule without patterns such as ACTION(FWD) FWDQ(PARKED)",
+    )
+
+
+def _unreachable(rule: Rule, final: Rule) -> Finding:
+    return Finding(
+        Code.UNREACHABLE_RULE,
+        rule,
+        "",
+        f"no message reaches this rule, ACTION({final.action}) at line {final.line} takes them"
+        " all; move that rule to the end",
+    )
+
+
+def _shadowed(rule: Rule, final: Rule) -> Finding:
+    return Finding(
+        Code.SHADOWED_RULE,
+        rule,
+        "",
+        f"no message reaches this rule, ACTION({final.action}) at line {final.line} takes all that"
+        " match it; put it before that rule or remove it",
+    )
+
+
+def _early_ignore(final: Rule, rules: list[Rule]) -> Finding:
+    lines = [str(rule.line) for rule in rules]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"{len(lines) - _MOST_LINES} more"]
+    where = (
+        f"rule at line {lines[0]}" if len(lines) == 1 else f"rules at lines {listed(lines, 'and')}"
+    )
+    belongs = "it belongs" if len(lines) == 1 else "they belong"
+    return Finding(
+        Code.EARLY_IGNORE,
+        final,
+        "ACTION",
+        f"no message reaches the {where}, this ACTION(IGNORE) takes all that match;"
+        f" {belongs} before this one",
+    )
+
+
+class _Finals:
+    """The rules so far that take messages for good, found by what they ask exactly."""
+
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self._by_columns: dict[tuple[str, ...], dict[tuple[str | int, ...], list[Rule]]] = {}
+
+    def add(self, rule: Rule) -> None:
+        """Add a rule that none of the others covers."""
+        exact = [pattern for pattern in rule.patterns if _is_exact(pattern)]
+        rules = self._by_columns.setdefault(tuple(pattern.column for pattern in exact), {})
+        rules.setdefault(tuple(pattern.value for pattern in exact), []).append(rule)
+
+    def first_covering(self, rule: Rule) -> Rule | None:
+        """Return the first rule that takes all messages of this one, if there is any."""
+        return min(self._covering(rule), key=lambda final: final.ordinal, default=None)
+
+    def _covering(self, rule: Rule) -> Iterator[Rule]:
+        values = {pattern.column: pattern.value for pattern in rule.patterns}
+        for columns, rules in self._by_columns.items():
+            if not self._effort.spend():
+                return
+            asked = tuple(values[column] for column in columns if column in values)
+            for final in rules.get(asked, ()):
+                if self._effort.spend() and rule_covers(final, rule, self._effort):
+                    yield final
+                    break
+
+
+def _is_exact(pattern: Pattern) -> bool:
+    return isinstance(pattern.value, int) or not ("*" in pattern.value or "?" in pattern.value)

@@ -1,0 +1,33 @@
+"""Which rules a message meets: a table and the values of a message in, the matching rules out.
+
+Values are those of a snapshot's columns: text without its trailing blanks, numbers; a value that is
+absent or None is a field of blanks, or 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mqdlq.rules.records import Rule
+from mqdlq.rules.table import RulesTable
+
+Values = Mapping[str, str | int | None]
+
+
+def with_nuls_as_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values as a handler compares them that takes NULs for blanks; IBM's does not."""
+    return {
+        column: value.replace("\0", " ").rstrip(" ") if isinstance(value, str) else value
+        for column, value in values.items()
+    }
+
+
+def matches(rule: Rule, values: Values) -> bool:
+    """Say whether every pattern of the rule matches."""
+    return all(pattern.matches(values.get(pattern.column)) for pattern in rule.patterns)
+
+
+def matching_rules(table: RulesTable, values: Values) -> tuple[Rule, ...]:
+    """Return all rules the message matches, in the order of the table."""
+    return tuple(rule for rule in table.rules if matches(rule, values))

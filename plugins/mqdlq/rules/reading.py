@@ -1,0 +1,70 @@
+"""The text of a rules table in, the table out, or every fault it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mqdlq.rules.building import Builder, WrittenRule
+from mqdlq.rules.diagnostics import Diagnostic, Place, Report, RulesError
+from mqdlq.rules.grammar import read_statement
+from mqdlq.rules.lines import entries
+from mqdlq.rules.table import RulesTable
+
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """A table, or None where it is refused, and everything there is to say about it.
+
+    `control` and `rules` hold what is written and nothing else, by keyword: text unquoted and
+    folded, symbolic names as numbers. They are empty where the table is refused.
+    """
+
+    table: RulesTable | None
+    diagnostics: tuple[Diagnostic, ...]
+    control: Mapping[str, str | int] = field(default_factory=dict)
+    rules: tuple[WrittenRule, ...] = ()
+
+
+def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
+    """Read a table and say everything about it; one error anywhere refuses it whole.
+
+    Bytes are UTF-8, of which ASCII is a part. `source` is the name errors give the table.
+    """
+    report = Report(source)
+    if isinstance(text, bytes):
+        if text.startswith(_UTF_16_MARKS):
+            message = "the file is UTF-16 text; save it as UTF-8 or ASCII"
+            report.error("not-utf8", Place(1, 1, 1, ""), message)
+            return CheckResult(None, report.diagnostics())
+        text = decoded(text)
+    builder = Builder(report)
+    for entry in entries(text, report):
+        builder.add(read_statement(entry, report))
+        if report.is_full:
+            break
+    builder.check_end(text)
+    if report.has_errors:
+        return CheckResult(None, report.diagnostics())
+    table = RulesTable(builder.control, tuple(builder.rules))
+    return CheckResult(
+        table, report.diagnostics(), builder.written_control, tuple(builder.written_rules)
+    )
+
+
+def decoded(text: str | bytes) -> str:
+    """Return a table's text; bytes that are not UTF-8 become lone surrogates.
+
+    They are judged where they stand: a comment may hold anything.
+    """
+    return text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
+
+
+def parse(text: str | bytes, source: str = "<rules>") -> RulesTable:
+    """Return the table; raises RulesError, which holds every fault, if it has any error."""
+    result = check(text, source)
+    if result.table is None:
+        raise RulesError(result.diagnostics)
+    return result.table

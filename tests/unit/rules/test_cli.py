@@ -1,0 +1,251 @@
+"""`mqdlq rules check` and `mqdlq explain`: output and exit codes as the contract has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mqdlq.cli import app
+
+GOOD = (
+    "INPUTQM(QM1)\n\nREASON(MQRC_Q_FULL) destq(a*) +\n  ACTION(RETRY)\nMSGTYPE(*) ACTION(IGNORE)\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str, stdin: str | bytes = "") -> Result:
+    return CliRunner().invoke(app, arguments, input=stdin)
+
+
+def write(name: str, text: str) -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def test_check_accepts_a_valid_table() -> None:
+    result = run("rules", "check", write("a.rules", GOOD))
+
+    assert (result.exit_code, result.stdout) == (0, "a.rules: 2 rules\n")
+
+
+def test_check_reports_every_file_and_fails_if_one_is_refused() -> None:
+    result = run(
+        "rules", "check", write("a.rules", GOOD), write("b.rules", "ACTION(FWD)\nACTION(RETRY)")
+    )
+
+    assert result.exit_code == 1
+    assert result.stdout == (
+        "a.rules: 2 rules\n"
+        "b.rules:1:1: ACTION(FWD) needs FWDQ, the queue to forward to\n"
+        "    ACTION(FWD)\n"
+        "    ~~~~~^\n"
+        "b.rules:2:14: warning: the last line has no line end;"
+        " on Windows runmqdlq would not see it [no-final-newline]\n"
+        "    ACTION(RETRY)\n"
+        "                 ^\n"
+        "b.rules: refused, 1 error, 1 warning\n"
+    )
+
+
+def test_check_writes_what_is_written_as_json() -> None:
+    result = run("rules", "check", "--format", "json", "-", stdin=GOOD)
+
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "files": [
+            {
+                "path": "<stdin>",
+                "valid": True,
+                "control": {"INPUTQM": "QM1"},
+                "rules": [
+                    {"line": 3, "keywords": {"REASON": 2053, "DESTQ": "A*", "ACTION": "RETRY"}},
+                    {"line": 5, "keywords": {"MSGTYPE": "*", "ACTION": "IGNORE"}},
+                ],
+                "diagnostics": [],
+            }
+        ]
+    }
+
+
+def test_check_writes_diagnostics_as_json() -> None:
+    result = run("rules", "check", "--format", "json", write("b.rules", "ACTION(FWD)\n"))
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["files"] == [
+        {
+            "path": "b.rules",
+            "valid": False,
+            "control": {},
+            "rules": [],
+            "diagnostics": [
+                {
+                    "severity": "error",
+                    "code": "missing-fwdq",
+                    "line": 1,
+                    "column": 1,
+                    "message": "ACTION(FWD) needs FWDQ, the queue to forward to",
+                }
+            ],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("rules", "check", "missing.rules"),
+        ("rules", "check", "--format", "xml", "-"),
+        ("explain", "-"),
+        ("explain", "--rules", "missing.rules", "-"),
+    ],
+)
+def test_a_wrong_call_ends_with_2(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_explain_writes_chain_and_trace_as_json_lines() -> None:
+    messages = '{"dlh_reason": 2053, "dlh_dest_q_name": "AB  ", "other": [1]}\n\n{}\n'
+
+    result = run(
+        "explain", "--rules", write("a.rules", GOOD), "--format", "json", "-", stdin=messages
+    )
+
+    matched = {"matched": True, "keyword": None, "expected": None, "actual": None}
+    assert result.exit_code == 0
+    assert [json.loads(line) for line in result.stdout.splitlines()] == [
+        {"chain": [3, 5], "trace": [{"line": 3, **matched}, {"line": 5, **matched}]},
+        {
+            "chain": [5],
+            "trace": [
+                {
+                    "line": 3,
+                    "matched": False,
+                    "keyword": "REASON",
+                    "expected": 2053,
+                    "actual": 0,
+                },
+                {"line": 5, **matched},
+            ],
+        },
+    ]
+
+
+def test_explain_tells_people_names_and_numbers() -> None:
+    table = write("a.rules", "REASON(MQRC_Q_FULL) ACTION(RETRY)\nDESTQ(A) ACTION(IGNORE)\n")
+
+    result = run(
+        "explain",
+        "--rules",
+        table,
+        "-",
+        stdin='{"dlh_reason": 2085, "dlh_dest_q_name": "A\\u0000"}',
+    )
+
+    assert result.stdout == (
+        "message at line 1: no rule matches, the message is left\n"
+        "  line 1: REASON expects MQRC_Q_FULL (2053),"
+        " Reason is MQRC_UNKNOWN_OBJECT_NAME (2085)\n"
+        "  line 2: DESTQ expects 'A', DestQName is 'A\\x00';"
+        " only its NULs keep it from matching\n"
+        "  nearest is the rule at line 1: REASON expects MQRC_Q_FULL (2053),"
+        " Reason is MQRC_UNKNOWN_OBJECT_NAME (2085)\n"
+    )
+
+
+def test_explain_names_the_nearest_rule_of_a_message_that_none_matches() -> None:
+    table = write(
+        "a.rules",
+        "REASON(1) DESTQ(A) ACTION(RETRY)\nREASON(2) DESTQ(A) REPLYQ(R) ACTION(IGNORE)\n",
+    )
+    message = '{"dlh_reason": 3, "dlh_dest_q_name": "A\\u0000", "reply_to_q": "R"}'
+
+    as_text = run("explain", "--rules", table, "-", stdin=message)
+    as_json = run("explain", "--rules", table, "--format", "json", "-", stdin=message)
+
+    assert as_text.stdout.splitlines()[-1] == (
+        "  nearest is the rule at line 1: REASON expects 1, Reason is 3;"
+        " and DESTQ expects 'A', DestQName is 'A\\x00'; only its NULs keep it from matching"
+    )
+    assert json.loads(as_json.stdout)["nearest"] == {
+        "line": 1,
+        "failures": [
+            {"keyword": "REASON", "expected": 1, "actual": 3},
+            {"keyword": "DESTQ", "expected": "A", "actual": "A\0", "only_nuls": True},
+        ],
+    }
+
+
+def test_explain_asks_no_rule_of_what_is_no_dead_letter() -> None:
+    table = write("a.rules", GOOD)
+
+    as_text = run("explain", "--rules", table, "-", stdin='{"class": "no_dlh"}')
+    as_json = run("explain", "--rules", table, "--format", "json", "-", stdin='{"class": "no_dlh"}')
+
+    assert as_text.stdout == (
+        "message at line 1: no dead letter but no_dlh;"
+        " rules are asked of dead letters only, it is left\n"
+    )
+    unasked = {"matched": False, "keyword": None, "expected": None, "actual": None}
+    assert json.loads(as_json.stdout) == {
+        "chain": [],
+        "trace": [{"line": 3, **unasked}, {"line": 5, **unasked}],
+        "class": "no_dlh",
+    }
+
+
+def test_explain_takes_nuls_for_blanks_where_asked_to() -> None:
+    table = write("a.rules", "DESTQ(A) ACTION(RETRY)\n")
+    message = '{"dlh_dest_q_name": "A\\u0000"}'
+
+    asked = ("explain", "--rules", table, "--format", "json", "--nul-as-blank", "-")
+
+    assert json.loads(run(*asked, stdin=message).stdout)["chain"] == [1]
+
+
+def test_explain_takes_a_dead_letter_for_what_it_is() -> None:
+    table = write("a.rules", GOOD)
+
+    result = run(
+        "explain", "--rules", table, "--format", "json", "-", stdin='{"class": "dead_letter"}'
+    )
+
+    assert json.loads(result.stdout)["chain"] == [5]
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("nonsense", 'expected a JSON object such as {"dlh_reason": 2053}'),
+        ("[" * 100_000, 'expected a JSON object such as {"dlh_reason": 2053}'),
+        (b"\xff", 'expected a JSON object such as {"dlh_reason": 2053}'),
+        ('{"dlh_reason": "2053"}', "dlh_reason must be a number, found str"),
+        ('{"dlh_reason": true}', "dlh_reason must be a number, found bool"),
+        ('{"reply_to_q": 1}', "reply_to_q must be text, found int"),
+        (
+            '{"class": []}',
+            (
+                "class must be dead_letter, truncated_dlh, unsupported_dlh_version, undecodable"
+                " or no_dlh"
+            ),
+        ),
+    ],
+    ids=range(7),
+)
+def test_explain_names_the_line_that_is_no_message(line: str | bytes, error: str) -> None:
+    result = run("explain", "--rules", write("a.rules", GOOD), "-", stdin=line)
+
+    assert (result.exit_code, result.stderr) == (1, f"<stdin>:1: {error}\n")
+
+
+def test_explain_refuses_what_check_refuses() -> None:
+    result = run("explain", "--rules", write("b.rules", "ACTION(FWD)\n"), "-", stdin="{}")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("b.rules:1:1: ACTION(FWD) needs FWDQ")

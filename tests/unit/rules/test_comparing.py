@@ -1,0 +1,56 @@
+"""What became of each rule from one table to the other."""
+
+from __future__ import annotations
+
+from mqdlq.rules import compare, parse
+
+
+def changes(old: str, new: str) -> list[tuple[str, int | None, int | None]]:
+    found = compare(parse(old), parse(new)).rules
+    return [(c.change.value, c.old and c.old.line, c.new and c.new.line) for c in found]
+
+
+def test_tables_that_mean_the_same_do_not_differ() -> None:
+    old = "WAIT(YES)\nREASON(MQRC_Q_FULL) DESTQ(a*) +\n ACTION(RETRY)\nACTION(IGNORE)\n"
+    new = "* the same\naction(retry) destq(A*) reason(2053) retry(1)\nMSGTYPE(*) ACTION(IGNORE)\n"
+
+    assert compare(parse(old), parse(new)).is_same
+
+
+def test_a_rule_is_added_removed_or_changed() -> None:
+    old = "DESTQ(A) ACTION(RETRY)\nDESTQ(B) ACTION(DISCARD)\nACTION(IGNORE)\n"
+    new = "DESTQ(A) ACTION(FWD) FWDQ(P)\nREASON(1) MSGTYPE(1) ACTION(RETRY)\nACTION(IGNORE)\n"
+
+    assert changes(old, new) == [("changed", 1, 1), ("removed", 2, None), ("added", None, 2)]
+
+
+def test_a_rule_that_keeps_most_keywords_is_changed() -> None:
+    old = "DESTQ(A) REASON(1) ACTION(RETRY)\nACTION(IGNORE)\n"
+    new = "DESTQ(A*) REASON(1) ACTION(RETRY)\nACTION(IGNORE)\n"
+
+    assert changes(old, new) == [("changed", 1, 1)]
+
+
+def test_a_rule_in_another_place_has_moved_and_the_others_have_not() -> None:
+    old = "DESTQ(A) ACTION(RETRY)\nDESTQ(B) ACTION(RETRY)\nDESTQ(C) ACTION(RETRY)\n"
+    new = "DESTQ(B) ACTION(RETRY)\nDESTQ(C) ACTION(RETRY)\nDESTQ(A) ACTION(RETRY)\n"
+
+    assert changes(old, new) == [("moved", 1, 3)]
+
+
+def test_equal_rules_are_told_apart_by_their_number() -> None:
+    assert changes("ACTION(RETRY)\n", "ACTION(RETRY)\nACTION(RETRY)\n") == [("added", None, 2)]
+
+
+def test_control_data_that_differs_is_named_with_both_values() -> None:
+    found = compare(
+        parse("RETRYINT(5) WAIT(NO)\nACTION(RETRY)\n"),
+        parse("INPUTQ('my q') RETRYINT(10)\nACTION(RETRY)\n"),
+    )
+
+    assert found.control == (
+        ("INPUTQ", "", "'my q'"),
+        ("RETRYINT", "5", "10"),
+        ("WAIT", "NO", ""),
+    )
+    assert not found.is_same

@@ -1,0 +1,185 @@
+"""`mqdlq rules diff`: what differs between two tables, and for which messages."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mqdlq.cli import app
+from mqdlq.headers import (
+    DeadLetterHeader,
+    MessageDescriptor,
+    encode_dlh,
+    encode_md,
+    header_row,
+)
+from mqdlq.lake import SnapshotWriter
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+OLD = "RETRYINT(5)\nDESTQ(A*) ACTION(RETRY)\nDESTQ(B) ACTION(DISCARD)\nACTION(IGNORE)\n"
+NEW = (
+    "* the new one\nDESTQ(A*) ACTION(RETRY) RETRY(3)\nREASON(MQRC_Q_FULL) ACTION(IGNORE)\n"
+    "ACTION(FWD) FWDQ(&DESTQ)\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MQDLQ_LAKE", str(tmp_path / "lake"))
+    Path("old.rules").write_text(OLD, encoding="utf-8")
+    Path("new.rules").write_text(NEW, encoding="utf-8")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["rules", "diff", *arguments])
+
+
+def take_snapshot(*dest_q_names: str) -> str:
+    """Publish a snapshot of a message to each of the queues, and of one that is no dead letter."""
+    with SnapshotWriter("lake", "QM1", "DLQ", "s1") as writer:
+        for browse_seq, name in enumerate(dest_q_names, start=1):
+            dlh = DeadLetterHeader(reason=2085, dest_q_name=name, put_date="20261121")
+            body = encode_dlh(dlh, encoding=546, ccsid=1208)
+            descriptor = MessageDescriptor(format="MQDEAD", coded_char_set_id=1208)
+            writer.write(
+                header_row(browse_seq, encode_md(descriptor), body, len(body), browsed_at=NOON)
+            )
+        stray = encode_md(MessageDescriptor())
+        writer.write(header_row(len(dest_q_names) + 1, stray, b"hello", 5, browsed_at=NOON))
+        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="", rules_text="")
+    return writer.directory
+
+
+def as_json(*arguments: str) -> Any:
+    return json.loads(run("--format", "json", *arguments).stdout)
+
+
+def test_tables_that_mean_the_same_end_with_0() -> None:
+    Path("same.rules").write_text(f"* x\n{OLD.lower()}", encoding="utf-8")
+
+    result = run("old.rules", "same.rules")
+
+    assert (result.exit_code, result.stdout) == (0, "old.rules and same.rules mean the same\n")
+
+
+def test_a_table_may_be_in_yaml() -> None:
+    Path("old.yaml").write_text(
+        "table: {control: {retryint: 5}, rules: [{match: {DESTQ: A*}, action: RETRY},"
+        " {match: {DESTQ: B}, action: DISCARD}, {action: IGNORE}]}",
+        encoding="utf-8",
+    )
+
+    assert run("old.rules", "old.yaml").exit_code == 0
+
+
+def test_differences_are_told_and_end_with_1() -> None:
+    take_snapshot("AB", "B", "B", "C", "AC")
+
+    result = run("old.rules", "new.rules", "--snapshot", "s1")
+
+    assert result.exit_code == 1
+    assert result.stdout == (
+        "old.rules and new.rules differ\n"
+        "RETRYINT: 5 -> default\n"
+        "changed, line 2 -> 2: DESTQ(A*) ACTION(RETRY)\n"
+        "    -> DESTQ(A*) ACTION(RETRY) RETRY(3)\n"
+        "removed, line 3: DESTQ(B) ACTION(DISCARD)\n"
+        "added, line 3: REASON(MQRC_Q_FULL) ACTION(IGNORE)\n"
+        "changed, line 4 -> 4: ACTION(IGNORE)\n"
+        "    -> ACTION(FWD) FWDQ(&DESTQ)\n"
+        "\n"
+        "snapshot s1: 5 of 6 messages are treated differently\n"
+        "  2: ACTION(RETRY), then ACTION(IGNORE)\n"
+        "    -> ACTION(RETRY) RETRY(3), then ACTION(FWD) FWDQ(&DESTQ)\n"
+        "    browse_seq 1, 5\n"
+        "  2: ACTION(DISCARD)\n"
+        "    -> ACTION(FWD) FWDQ(&DESTQ)\n"
+        "    browse_seq 2, 3\n"
+        "  1: ACTION(IGNORE)\n"
+        "    -> ACTION(FWD) FWDQ(&DESTQ)\n"
+        "    browse_seq 4\n"
+    )
+
+
+def test_differences_are_told_as_json() -> None:
+    directory = take_snapshot("B", "C")
+
+    assert as_json("old.rules", "new.rules", "--snapshot", directory) == {
+        "same": False,
+        "control": [{"keyword": "RETRYINT", "old": "5", "new": None}],
+        "rules": [
+            {
+                "change": "changed",
+                "old": {"line": 2, "rule": "DESTQ(A*) ACTION(RETRY)"},
+                "new": {"line": 2, "rule": "DESTQ(A*) ACTION(RETRY) RETRY(3)"},
+            },
+            {
+                "change": "removed",
+                "old": {"line": 3, "rule": "DESTQ(B) ACTION(DISCARD)"},
+                "new": None,
+            },
+            {
+                "change": "added",
+                "old": None,
+                "new": {"line": 3, "rule": "REASON(MQRC_Q_FULL) ACTION(IGNORE)"},
+            },
+            {
+                "change": "changed",
+                "old": {"line": 4, "rule": "ACTION(IGNORE)"},
+                "new": {"line": 4, "rule": "ACTION(FWD) FWDQ(&DESTQ)"},
+            },
+        ],
+        "snapshots": [
+            {
+                "snapshot_id": "s1",
+                "messages": 3,
+                "different": 2,
+                "matrix": [
+                    {
+                        "old": "ACTION(DISCARD)",
+                        "new": "ACTION(FWD) FWDQ(&DESTQ)",
+                        "messages": 1,
+                        "samples": [1],
+                    },
+                    {
+                        "old": "ACTION(IGNORE)",
+                        "new": "ACTION(FWD) FWDQ(&DESTQ)",
+                        "messages": 1,
+                        "samples": [2],
+                    },
+                ],
+            }
+        ],
+    }
+
+
+def test_rules_that_do_the_same_to_a_message_do_not_treat_it_differently() -> None:
+    directory = take_snapshot("B", "C")
+    Path("literal.rules").write_text("ACTION(FWD) FWDQ(B)\n", encoding="utf-8")
+    Path("field.rules").write_text("DESTQ(X) ACTION(IGNORE)\nACTION(FWD) FWDQ(&DESTQ)\n")
+
+    found = as_json("literal.rules", "field.rules", "--snapshot", directory)["snapshots"][0]
+
+    assert (found["different"], found["matrix"][0]["samples"]) == (1, [2])
+
+
+def test_a_snapshot_that_is_not_there_and_a_table_that_is_refused_end_with_2(
+    tmp_path: Path,
+) -> None:
+    Path("bad.rules").write_text("ACTION(FWD)\n", encoding="utf-8")
+
+    no_snapshot = run("old.rules", "new.rules", "--snapshot", "s2")
+    no_table = run("old.rules", "bad.rules")
+
+    assert (no_snapshot.exit_code, no_snapshot.stderr) == (
+        2,
+        f"{tmp_path}/lake holds no finished snapshot s2\n",
+    )
+    assert no_table.exit_code == 2
+    assert no_table.stderr.startswith("bad.rules:1:1: ACTION(FWD) needs FWDQ")

@@ -1,0 +1,141 @@
+"""Whether one pattern covers another, held against the matcher that defines what they match."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqdlq.rules import Pattern, matches, parse
+from mqdlq.rules.lint.inclusion import Effort, covers, includes, rule_covers
+from mqdlq.rules.wildcards import canonical, compiled
+
+CHARACTERS = "AB \0Z"
+
+
+def format_pattern(text: str) -> Pattern:
+    return Pattern("FORMAT", "dlh_format", canonical(text))
+
+
+def patterns_up_to(size: int) -> list[str]:
+    texts = ("".join(chars) for n in range(size + 1) for chars in product("AB *?", repeat=n))
+    return sorted({canonical(text) for text in texts})
+
+
+def fields_matching(pattern: str, length: int) -> frozenset[str]:
+    fields = ("".join(chars) for chars in product(CHARACTERS, repeat=length))
+    return frozenset(filter(compiled(pattern).match, fields))
+
+
+def is_too_long(pattern: str, length: int) -> bool:
+    return len(pattern) - pattern.count("*") > length
+
+
+VECTORS = [
+    ("A*", "AB", True),
+    ("A*", "AB*", True),
+    ("A*", "A", True),
+    ("A*", "*A", False),
+    ("AB", "A*", False),
+    ("?*", "*?", True),
+    ("*?", "?*", True),
+    ("?*", "*", False),
+    ("?*", "", False),
+    ("?*", "' '", True),
+    ("*", "", True),
+    ("", " *", False),
+    (" *", "", True),
+    ("*A*", "*A", True),
+    ("*A*", "B*AB", True),
+    ("*A", "*A*", False),
+    ("A*B", "A*A*B", True),
+    ("A*A*B", "A*B", False),
+    ("??*", "*?*?", True),
+    ("??*", "A?", True),
+    ("??*", "A", False),
+    ("A?", "A B", False),
+    ("A??", "A B", True),
+    ("????????", "*ABCDEFG?", True),
+    ("????????", "*ABCDEF?", False),
+    ("ABCDEFGH", "*ABCDEFGH*", True),
+    ("ABCDEFG*", "ABC*DEFG", False),
+    ("a*", "A*", False),
+]
+
+
+@pytest.mark.parametrize(("wide", "narrow", "expected"), VECTORS)
+def test_a_pattern_covers_another_as_the_vectors_say(
+    wide: str, narrow: str, expected: bool
+) -> None:
+    assert covers(format_pattern(wide), format_pattern(narrow), Effort()) is expected
+
+
+def test_the_answer_is_exact_for_all_small_patterns() -> None:
+    matched = {
+        pattern: fields_matching(pattern, 2)
+        for pattern in patterns_up_to(3)
+        if not is_too_long(pattern, 2)
+    }
+
+    for wide, narrow in product(matched, repeat=2):
+        assert includes(wide, narrow, 2, Effort()) == (matched[narrow] <= matched[wide])
+
+
+TEXTS = st.text("AB *?", max_size=6).map(canonical).filter(lambda text: not is_too_long(text, 4))
+
+
+@settings(deadline=None, max_examples=150)
+@given(TEXTS, TEXTS)
+def test_the_answer_is_exact_for_larger_patterns(wide: str, narrow: str) -> None:
+    is_covered = fields_matching(narrow, 4) <= fields_matching(wide, 4)
+
+    assert includes(wide, narrow, 4, Effort()) == is_covered
+
+
+@st.composite
+def fields_of(draw: st.DrawFn, pattern: str) -> str:
+    """Draw a value by filling in the wildcards of a pattern."""
+    filling = st.text(CHARACTERS, max_size=2)
+    return "".join(
+        draw(filling) if char == "*" else draw(st.sampled_from(CHARACTERS)) if char == "?" else char
+        for char in pattern
+    )[:8].rstrip(" ")
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_what_a_covered_pattern_matches_the_covering_one_matches(data: st.DataObject) -> None:
+    narrow = data.draw(st.text("AB *?", max_size=8).map(canonical))
+    # Loosening a pattern here and there gives one that often covers it.
+    loosened = [data.draw(st.sampled_from([char, char, "?", "*"])) for char in narrow]
+    wide = canonical("".join(loosened) + data.draw(st.sampled_from(["", "*"])))
+    value = data.draw(fields_of(narrow))
+
+    if covers(format_pattern(wide), format_pattern(narrow), Effort()):
+        assert format_pattern(wide).matches(value) or not format_pattern(narrow).matches(value)
+
+
+def test_a_rule_covers_another_if_each_of_its_patterns_does() -> None:
+    wide, narrow, other = parse(
+        "DESTQ(A*) REASON(1) ACTION(IGNORE)\n"
+        "DESTQ(AB) REASON(1) USERID(JO) ACTION(RETRY)\n"
+        "DESTQ(AB) USERID(JO) ACTION(RETRY)\n"
+    ).rules
+
+    assert rule_covers(wide, narrow, Effort())
+    assert not rule_covers(narrow, wide, Effort())
+    assert not rule_covers(wide, other, Effort())
+    assert not matches(wide, {"dlh_dest_q_name": "AB", "user_identifier": "JO"})
+
+
+def test_without_effort_nothing_is_claimed() -> None:
+    assert includes("A*", "AB*", 8, Effort())
+    assert not includes("A*", "AB*", 8, Effort(allowed=1))
+
+
+def test_a_pattern_made_to_be_hard_is_given_up_quickly() -> None:
+    hard = f"*A{'?' * 20}*B"
+
+    assert not includes(hard, f"*A{'?' * 21}B", 48, Effort())

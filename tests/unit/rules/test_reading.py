@@ -1,0 +1,102 @@
+"""A table is refused whole, with every error; nothing but RulesError is ever raised."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mqdlq.errors import MqDlqError
+from mqdlq.rules import RulesError, Severity, check, parse
+
+BAD = "* comment\nREASON(MQRC_Q_FUL) ACTION(RETRY)\nACTION(FWD)\tFWDQM(A)\n"
+
+
+def test_a_refused_table_raises_all_its_errors_as_text() -> None:
+    with pytest.raises(RulesError) as caught:
+        parse(BAD, "bad.rules")
+
+    assert isinstance(caught.value, MqDlqError)
+    assert isinstance(caught.value, ValueError)
+    assert str(caught.value) == (
+        "bad.rules:2:8: unknown symbolic name MQRC_Q_FUL; did you mean MQRC_Q_FULL (2053)?\n"
+        "    REASON(MQRC_Q_FUL) ACTION(RETRY)\n"
+        "           ~~~~~~~~~^\n"
+        "bad.rules:3:1: ACTION(FWD) needs FWDQ, the queue to forward to\n"
+        "    ACTION(FWD) FWDQM(A)\n"
+        "    ~~~~~^"
+    )
+    assert [d.code for d in caught.value.diagnostics] == ["unknown-name", "missing-fwdq", "tab"]
+
+
+def test_one_error_anywhere_refuses_the_table() -> None:
+    result = check("ACTION(RETRY)\n" * 50 + "ACTION(FWD)\n")
+
+    assert result.table is None
+    assert (dict(result.control), result.rules) == ({}, ())
+
+
+def test_warnings_do_not_refuse_a_table() -> None:
+    result = check("ACTION(IGNORE) RETRY(5)")
+
+    assert result.table is not None
+    assert [d.severity for d in result.diagnostics] == [Severity.WARNING] * 2
+
+
+def test_a_diagnostic_knows_its_place_through_continued_lines() -> None:
+    [found] = check("REASON(2053) +\n   ACT-\nION(RETRY) RET+\n    RY(0)\n").diagnostics
+
+    assert (found.line, found.column, found.source) == (4, 8, "    RY(0)")
+
+
+def test_bytes_are_read_as_utf_8() -> None:
+    table = parse("APPLNAME('Zürich') ACTION(RETRY)\n".encode())
+
+    assert table.rules[0].patterns[0].value == "Zürich"
+
+
+def test_a_line_of_a_million_characters_shows_the_part_that_is_meant() -> None:
+    text = str(check("ACTION(RETRY)" + " " * 1_000_000 + "RETRY(0)\n", "x").diagnostics[1])
+
+    assert text == (
+        "x:1:1000020: RETRY takes a number from 1 to 999999999, found 0\n"
+        f"    {' ' * 44}RETRY(0)\n"
+        f"    {' ' * 50}^"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A\n" * 500_000,
+        "+\n" * 100_000,
+        "'" * 1_000_000,
+        "(" * 200_000,
+        "A " * 100_000,
+        "DESTQ(" + "A(" * 100_000,
+        "DESTQ('" + "A''" * 300_000,
+        "DESTQ('A-\n" * 50_000,
+        "REASON(1)" * 50_000,
+        "=" * 1_000_000,
+        "\0" * 1_000_000,
+        "REASON(" + "9" * 1_000_000 + ")",
+    ],
+    ids=lambda text: repr(text[:10]),
+)
+def test_endless_input_is_refused_in_bounded_time(text: str) -> None:
+    start = time.perf_counter()
+
+    assert check(text).table is None
+    assert time.perf_counter() - start < 5
+
+
+def test_a_thousand_rules_are_read_well_within_a_second() -> None:
+    text = "".join(
+        f"REASON(MQRC_Q_FULL) DESTQ('Queue.{number}.*') ACTION(FWD) FWDQ(PARKED.{number})\n"
+        for number in range(1000)
+    )
+
+    start = time.perf_counter()
+
+    assert len(parse(text).rules) == 1000
+    assert time.perf_counter() - start < 0.5

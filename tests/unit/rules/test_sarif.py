@@ -1,0 +1,153 @@
+"""`mqdlq rules check --format sarif`: a log that a reader of SARIF 2.1.0 understands.
+
+The schema here holds what SARIF 2.1.0 (OASIS, sections 3.13 to 3.30) demands of the objects and
+properties the log has, and allows no others; it is not OASIS's own file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+from typer.testing import CliRunner
+
+from mqdlq.cli import app
+
+
+def an_object(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def a_list(items: dict[str, Any], **constraints: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **constraints}
+
+
+TEXT = {"type": "string"}
+FROM_1 = {"type": "integer", "minimum": 1}
+RULE = an_object(["id"], id=TEXT)
+DRIVER = an_object(["name"], name=TEXT, rules=a_list(RULE, uniqueItems=True))
+PLACE = an_object(
+    [],
+    artifactLocation=an_object([], uri={"type": "string", "pattern": r"^[!-~]+$"}),
+    region=an_object(["startLine"], startLine=FROM_1, startColumn=FROM_1, endColumn=FROM_1),
+)
+RESULT = an_object(
+    ["message"],
+    ruleId=TEXT,
+    ruleIndex={"type": "integer", "minimum": -1},
+    level={"enum": ["none", "note", "warning", "error"]},
+    message=an_object(["text"], text=TEXT),
+    locations=a_list(an_object([], physicalLocation=PLACE)),
+)
+RUN = an_object(
+    ["tool"],
+    tool=an_object(["driver"], driver=DRIVER),
+    columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+    results=a_list(RESULT),
+)
+LOG = an_object(
+    ["version", "runs"],
+    **{"$schema": TEXT, "version": {"enum": ["2.1.0"]}, "runs": a_list(RUN, minItems=0)},
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def log_of(exit_code: int, *paths: str, stdin: str = "") -> dict[str, Any]:
+    arguments = ["rules", "check", "--format", "sarif", *paths]
+    result = CliRunner().invoke(app, arguments, input=stdin)
+    assert result.exit_code == exit_code
+    log: dict[str, Any] = json.loads(result.stdout)
+    Draft7Validator.check_schema(LOG)
+    Draft7Validator(LOG).validate(log)
+    return log
+
+
+def test_every_diagnostic_of_every_file_is_a_result_with_its_rule() -> None:
+    Path("a b.rules").write_text("ACTION(FWD)\nACTION(GO)\n", encoding="utf-8")
+    Path("c.rules").write_text("\tACTION(IGNORE)\n", encoding="utf-8")
+
+    (run,) = log_of(1, "a b.rules", "c.rules")["runs"]
+
+    assert run["tool"]["driver"] == {
+        "name": "mqdlq",
+        "rules": [{"id": "invalid-value"}, {"id": "missing-fwdq"}, {"id": "tab"}],
+    }
+    assert run["results"] == [
+        {
+            "ruleId": code,
+            "ruleIndex": index,
+            "level": level,
+            "message": {"text": message},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": uri},
+                        "region": {"startLine": line, "startColumn": start, "endColumn": end},
+                    }
+                }
+            ],
+        }
+        for code, index, level, message, uri, line, start, end in [
+            (
+                "missing-fwdq",
+                1,
+                "error",
+                "ACTION(FWD) needs FWDQ, the queue to forward to",
+                "a%20b.rules",
+                1,
+                1,
+                7,
+            ),
+            (
+                "invalid-value",
+                0,
+                "error",
+                "ACTION takes DISCARD, IGNORE, RETRY or FWD, found 'GO'",
+                "a%20b.rules",
+                2,
+                8,
+                10,
+            ),
+            ("tab", 2, "warning", "a tab; only blanks are portable", "c.rules", 1, 1, 2),
+        ]
+    ]
+
+
+def test_a_log_without_results_is_a_log() -> None:
+    Path("a.rules").write_text("ACTION(IGNORE)\n", encoding="utf-8")
+
+    (run,) = log_of(0, "a.rules")["runs"]
+
+    assert run["results"] == []
+
+
+def test_an_absolute_path_becomes_a_file_uri_and_standard_input_a_name() -> None:
+    path = Path("a.rules").absolute()
+    path.write_text("ACTION(FWD)\n", encoding="utf-8")
+
+    (run,) = log_of(1, str(path), "-", stdin="ACTION(FWD)\n")["runs"]
+
+    assert [
+        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        for result in run["results"]
+    ] == [path.as_uri(), "%3Cstdin%3E"]
+
+
+def test_the_corpus_of_everything_that_is_wrong_makes_a_valid_log() -> None:
+    corpus = Path(__file__).parents[2] / "corpus" / "rules" / "invalid"
+
+    (run,) = log_of(1, *map(str, sorted(corpus.glob("*.rules"))))["runs"]
+
+    assert len(run["results"]) > 100

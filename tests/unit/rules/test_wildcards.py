@@ -1,0 +1,68 @@
+"""The exact matcher, by the vectors that define it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mqdlq.rules.wildcards import canonical, compiled
+
+VECTORS = [
+    ("ABC*", "ABC", 8, True),
+    ("ABC?", "ABC", 8, False),
+    ("A?C", "A C", 8, True),
+    ("?*", "", 48, False),
+    ("?*", "X", 48, True),
+    ("*?", "", 8, False),
+    ("*?", "X", 8, True),
+    (" ", "", 8, True),
+    (" ", "A", 8, False),
+    ("A ", "A", 8, True),
+    (" A", "A", 8, False),
+    ("A*B", "AB", 8, True),
+    ("A*B", "AxxB", 8, True),
+    ("A*B", "AxxBc", 8, False),
+    ("*A", "XXA", 8, True),
+    ("*A", "XAXXA", 8, True),
+    ("ABCDEFGH*", "ABCDEFGH", 8, True),
+    ("ABCDEFGH", "ABCDEFGH", 8, True),
+    ("*ABCDEFGH*", "ABCDEFGH", 8, True),
+    ("ABCDEFGH*X", "ABCDEFGH", 8, False),
+    ("abc", "ABC", 8, False),
+    ("*", "", 8, True),
+    ("**", "", 8, True),
+    ("A* ", "ABC", 8, True),
+    ("A* ", "ABCDEFGH", 8, True),
+    ("A *", "A", 8, True),
+    ("A *", "AB", 8, False),
+    ("????????", "ABCDEFGH", 8, True),
+    ("????????", "ABCDEFG", 8, False),
+    ("MY.QUEUE", "MY.QUEUE\0\0", 48, False),
+    ("MY.QUEUE*", "MY.QUEUE\0\0", 48, True),
+    ("MYxQUEUE", "MY.QUEUE", 48, False),
+    ("A*B*C", "ABBC", 8, True),
+    ("A*B*C", "ACB", 8, False),
+    ("A*", "A\nB", 8, True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "field", "length", "expected"), VECTORS)
+def test_a_pattern_matches_as_the_vectors_say(
+    pattern: str, field: str, length: int, expected: bool
+) -> None:
+    assert (compiled(pattern).match(field.ljust(length)) is not None) is expected
+
+
+def test_a_hostile_pattern_costs_no_more_than_reading() -> None:
+    hostile = compiled("*A" * 47 + "*B")
+    field = "A" * 48
+
+    start = time.perf_counter()
+
+    assert not any(hostile.match(field) for _ in range(100))
+    assert time.perf_counter() - start < 1
+
+
+def test_the_canonical_form_has_no_trailing_blanks_and_no_doubled_asterisks() -> None:
+    assert canonical("A***B**  ") == "A*B*"
