@@ -1,0 +1,139 @@
+"""CCSIDs: from IBM's number to the codec that reads and writes a header's text byte for byte."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Final
+
+MQCCSI_INHERIT: Final = -2
+SPECIAL_CCSIDS: Final = frozenset({0, -1, MQCCSI_INHERIT, -3})
+"""MQCCSI_Q_MGR (or UNDEFINED), EMBEDDED, INHERIT and APPL: they name no code page by themselves."""
+
+
+class Family(StrEnum):
+    """The two families of code pages, which agree on letters, digits and blank within each."""
+
+    ASCII = "ASCII"
+    EBCDIC = "EBCDIC"
+
+
+_CP: Final = (437, 737, 775, 850, 852, 855, 857, 858, 860, 861, 862, 863, 864, 865, 866, 869, 874)
+_SINGLE_BYTE_ASCII: Final = {
+    367: "ascii",
+    813: "iso8859_7",
+    819: "latin_1",
+    878: "koi8_r",
+    912: "iso8859_2",
+    913: "iso8859_3",
+    914: "iso8859_4",
+    915: "iso8859_5",
+    916: "iso8859_8",
+    919: "iso8859_10",
+    920: "iso8859_9",
+    921: "iso8859_13",
+    923: "iso8859_15",
+    1089: "iso8859_6",
+    **{number: f"cp{number}" for number in _CP},
+    **{1250 + n: f"cp{1250 + n}" for n in range(9)},
+    **{5346 + n: f"cp{1250 + n}" for n in range(9)},  # the same with the euro sign
+}
+_SEVERAL_BYTE_ASCII: Final = {
+    932: "cp932",
+    936: "gbk",
+    943: "cp932",
+    949: "cp949",
+    950: "cp950",
+    954: "euc_jp",
+    970: "euc_kr",
+    1208: "utf_8",
+    1363: "cp949",
+    1386: "gbk",
+    5488: "gb18030",
+}
+_EBCDIC: Final = {
+    37: "cp037",
+    273: "cp273",
+    424: "cp424",
+    500: "cp500",
+    875: "cp875",
+    1026: "cp1026",
+    1140: "cp1140",
+}
+_CCSID_1047: Final = {0x5F: "^", 0xAD: "[", 0xB0: "¬", 0xBA: "Ý", 0xBB: "¨", 0xBD: "]"}
+"""Where CCSID 1047 (Latin-1, z/OS UNIX) differs from 37; Python has no codec for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextCodec:
+    """Text of one CCSID, both ways without loss.
+
+    A byte the code page does not define becomes the lone surrogate U+DC00 + byte, as Python's
+    "surrogateescape" has it, and turns into that byte again.
+    """
+
+    ccsid: int
+    family: Family
+    table: str
+    several_byte: str = ""
+
+    def decode(self, data: bytes) -> str:
+        """Read text; never fails."""
+        if self.several_byte:
+            try:
+                text = data.decode(self.several_byte)
+                if text.encode(self.several_byte) == data:
+                    return text
+            except UnicodeError:
+                pass
+        return codecs.charmap_decode(data, "strict", self.table)[0]
+
+    def encode(self, text: str) -> bytes:
+        """Write text; raise `UnicodeError` where the CCSID lacks a character."""
+        if self.several_byte:
+            return text.encode(self.several_byte, "surrogateescape")
+        return codecs.charmap_encode(text, "strict", codecs.charmap_build(self.table))[0]
+
+
+@cache
+def text_codec(ccsid: int) -> TextCodec | None:
+    """Return the codec of a CCSID, or None where nobody here knows it.
+
+    UTF-16 and other CCSIDs without single-byte letters are among the unknown: no MQ header can be
+    in them (IBM MQ docs, "MQDLH - Dead-letter header").
+    """
+    if ccsid in _SINGLE_BYTE_ASCII:
+        return TextCodec(ccsid, Family.ASCII, _table(_SINGLE_BYTE_ASCII[ccsid]))
+    if ccsid in _SEVERAL_BYTE_ASCII:
+        return TextCodec(ccsid, Family.ASCII, _table("ascii"), _SEVERAL_BYTE_ASCII[ccsid])
+    if ccsid in _EBCDIC:
+        return TextCodec(ccsid, Family.EBCDIC, _table(_EBCDIC[ccsid]))
+    if ccsid == 1047:  # noqa: PLR2004 - a CCSID is its own name
+        characters = list(_table("cp037"))
+        for byte, character in _CCSID_1047.items():
+            characters[byte] = character
+        return TextCodec(ccsid, Family.EBCDIC, "".join(characters))
+    return None
+
+
+def following_ccsid(ccsid: int, preceding: int) -> int:
+    """Return the CCSID of what follows a header: its own statement, INHERIT resolved.
+
+    The other special values stay as they are: they mean the same wherever they stand.
+    """
+    return preceding if ccsid == MQCCSI_INHERIT else ccsid
+
+
+def _table(codec: str) -> str:
+    """Return the 256 characters of a single-byte codec, each one different."""
+    seen: set[str] = set()
+    characters = []
+    for byte in range(256):
+        character = bytes([byte]).decode(codec, "replace")
+        if character == "\ufffd" or character in seen:
+            character = chr(0xDC00 + byte)
+        seen.add(character)
+        characters.append(character)
+    return "".join(characters)

@@ -1,0 +1,109 @@
+"""What a message on a dead-letter queue is: its first bytes in; class, MQDLH and remarks out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
+from mqdlq.headers.dlh import (
+    DLH_LENGTH,
+    STRUC_IDS,
+    DeadLetterHeader,
+    decode_dlh,
+    header_codec,
+    integer_order,
+)
+from mqdlq.headers.layout import ByteOrder
+from mqdlq.headers.times import gmt
+from mqdlq.model import MessageClass
+
+MQFMT_DEAD_LETTER_HEADER: Final = "MQDEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """A message's class; `problem` is "" where nothing is to be said, `dlh` None without one."""
+
+    cls: MessageClass
+    problem: str
+    dlh: DeadLetterHeader | None
+
+
+def classify(
+    body_prefix: bytes,
+    total_length: int,
+    *,
+    encoding: int,
+    ccsid: int,
+    format: str,  # noqa: A002 - MQMD.Format
+) -> Classified:
+    """Say what the message is. `encoding`, `ccsid` and `format` are the MQMD's.
+
+    IBM's handler takes what has StrucId `DLH `, Version 1 and at least 172 bytes, whatever
+    MQMD.Format says. `body_prefix` must be the first min(172, total_length) bytes or more, else
+    `MalformedHeaderError`.
+    """
+    prefix = body_prefix[:DLH_LENGTH]
+    if len(prefix) < min(DLH_LENGTH, total_length):
+        needed = f"the first {min(DLH_LENGTH, total_length)} bytes of the message"
+        raise MalformedHeaderError("MQDLH", len(prefix), needed, f"{len(prefix)}")
+    if prefix[:4] not in STRUC_IDS:
+        because = ", although MQMD.Format is MQDEAD" if _says_mqdead(format) else ""
+        return Classified(MessageClass.NO_DLH, f"no MQDLH{because}", None)
+    undecodable = _undecodable(prefix, ccsid)
+    if undecodable:
+        return Classified(MessageClass.UNDECODABLE, undecodable, None)
+    if total_length < DLH_LENGTH:
+        problem = f"MQDLH needs {DLH_LENGTH} bytes, the message has {total_length}"
+        return Classified(MessageClass.TRUNCATED_DLH, problem, None)
+    return _by_version(prefix, encoding, ccsid, format)
+
+
+def _undecodable(prefix: bytes, ccsid: int) -> str:
+    """Say why text cannot be read as the MQMD says, "" where it can."""
+    family = STRUC_IDS[prefix[:4]]
+    codec = header_codec(ccsid, family)
+    if codec is None:
+        return f"MQMD.CodedCharSetId {ccsid} is not a CCSID known here for headers"
+    if codec.family is not family:
+        return f"StrucId is {family}, but MQMD.CodedCharSetId {ccsid} is {codec.family}"
+    return ""
+
+
+def _by_version(prefix: bytes, encoding: int, ccsid: int, md_format: str) -> Classified:
+    order = integer_order(encoding)
+    if order is None:
+        problem = f"MQMD.Encoding {encoding} states no byte order for integers"
+        return Classified(MessageClass.UNDECODABLE, problem, None)
+    big = order is ByteOrder.BIG
+    version = int.from_bytes(prefix[4:8], "big" if big else "little", signed=True)
+    if version != 1:
+        swapped = int.from_bytes(prefix[4:8], "little" if big else "big", signed=True) == 1
+        hint = ", it would be 1 in the other byte order" if swapped else ""
+        problem = f"MQDLH.Version is {version} in MQMD.Encoding {encoding}{hint}; only 1 exists"
+        return Classified(MessageClass.UNSUPPORTED_DLH_VERSION, problem, None)
+    dlh = decode_dlh(prefix, encoding=encoding, ccsid=ccsid)
+    problem = "; ".join(_notes(dlh, ccsid, md_format))
+    return Classified(MessageClass.DEAD_LETTER, problem, dlh)
+
+
+def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
+    """Name what is odd about a valid dead letter."""
+    if not _says_mqdead(md_format):
+        yield f"MQMD.Format is {md_format!r}, not MQDEAD"
+    if ccsid in SPECIAL_CCSIDS:
+        yield f"MQMD.CodedCharSetId {ccsid} names no code page; the MQDLH was read by its StrucId"
+    if gmt(dlh.put_date, dlh.put_time) is None:
+        yield (
+            f"MQDLH.PutDate {dlh.put_date!r} and PutTime {dlh.put_time!r} are no date and time "
+            "(YYYYMMDD, HHMMSSTH)"
+        )
+    if dlh.coded_char_set_id not in SPECIAL_CCSIDS and text_codec(dlh.coded_char_set_id) is None:
+        yield f"MQDLH.CodedCharSetId {dlh.coded_char_set_id} is not a CCSID known here"
+
+
+def _says_mqdead(md_format: str) -> bool:
+    return md_format.rstrip(" \0") == MQFMT_DEAD_LETTER_HEADER

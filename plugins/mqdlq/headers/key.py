@@ -1,0 +1,34 @@
+"""The identity of a message: descriptor and first bytes in, a SHA-256 out."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers.dlh import DLH_LENGTH
+from mqdlq.headers.md import MD_LENGTH
+
+_EXPIRY: Final = slice(16, 20)
+_BACKOUT_COUNT: Final = slice(96, 100)
+
+
+def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> bytes:
+    """Identify a message by what neither waiting on the queue nor a backout changes.
+
+    SHA-256 over the packed MQMD with Expiry and BackoutCount zeroed, the total length (8 bytes,
+    big-endian) and the first min(172, total_length) bytes, got without conversion. Equal messages
+    have equal keys. Raises `MalformedHeaderError` for any other length of descriptor or prefix.
+    """
+    if len(descriptor) != MD_LENGTH:
+        raise MalformedHeaderError("MQMD", 0, f"{MD_LENGTH} bytes", f"{len(descriptor)}")
+    needed = min(DLH_LENGTH, total_length)
+    if len(body_prefix) < needed:
+        expected = f"the first {needed} bytes of the message"
+        raise MalformedHeaderError("MQDLH", len(body_prefix), expected, f"{len(body_prefix)}")
+    steady = bytearray(descriptor)
+    steady[_EXPIRY] = steady[_BACKOUT_COUNT] = bytes(4)
+    digest = sha256(steady)
+    digest.update(total_length.to_bytes(8, "big"))
+    digest.update(body_prefix[:needed])
+    return digest.digest()

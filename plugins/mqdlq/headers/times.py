@@ -1,0 +1,30 @@
+"""Times of a message: the character dates and the remaining Expiry of a header in, UTC out."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_DATE_AND_TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)", re.ASCII)
+_HUNDREDTH: Final = 10_000  # microseconds
+
+
+def gmt(date: str, time: str) -> datetime | None:
+    """Read PutDate (YYYYMMDD) and PutTime (HHMMSSTH, to the hundredth), None where malformed."""
+    match = _DATE_AND_TIME.fullmatch(date + time)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, hundredths = map(int, match.groups())
+    try:
+        return datetime(year, month, day, hour, minute, second, hundredths * _HUNDREDTH, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def expires_at(expiry: int, browsed_at: datetime) -> datetime | None:
+    """Say when a message expires whose MQMD.Expiry (tenths of a second) was left at a browse.
+
+    None for MQEI_UNLIMITED (-1).
+    """
+    return None if expiry < 0 else browsed_at + timedelta(milliseconds=100 * expiry)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from mqdlq.headers.ccsid import Family, following_ccsid, text_codec
+
+EVERY_BYTE = bytes(range(256))
+SINGLE_BYTE = [367, 437, 819, 850, 858, 864, 912, 923, 1089, 1252, 5348]
+SEVERAL_BYTE = [932, 943, 949, 950, 954, 1208, 1386, 5488]
+EBCDIC = [37, 273, 424, 500, 875, 1026, 1047, 1140]
+
+
+@pytest.mark.parametrize("ccsid", [*SINGLE_BYTE, *SEVERAL_BYTE, *EBCDIC])
+def test_every_byte_comes_back_as_it_was(ccsid: int) -> None:
+    codec = text_codec(ccsid)
+
+    assert codec is not None
+    assert codec.encode(codec.decode(EVERY_BYTE)) == EVERY_BYTE
+
+
+@pytest.mark.parametrize(
+    ("ccsids", "family", "struc_id"),
+    [
+        ([*SINGLE_BYTE, *SEVERAL_BYTE], Family.ASCII, b"DLH "),
+        (EBCDIC, Family.EBCDIC, b"\xc4\xd3\xc8\x40"),
+    ],
+)
+def test_each_family_writes_a_struc_id_its_own_way(
+    ccsids: list[int], family: Family, struc_id: bytes
+) -> None:
+    codecs = [text_codec(ccsid) for ccsid in ccsids]
+
+    assert {codec and (codec.family, codec.encode("DLH ")) for codec in codecs} == {
+        (family, struc_id)
+    }
+
+
+def test_1047_has_its_brackets_where_zos_has_them() -> None:
+    codec = text_codec(1047)
+
+    assert codec is not None
+    assert codec.decode(b"\xad\xbd\x5f\xb0\xba\xbb\x7b\x5b\x7c") == "[]^¬Ý¨#$@"
+
+
+def test_the_euro_sign_is_where_each_code_page_has_it() -> None:
+    euro = {1140: b"\x9f", 5348: b"\x80", 858: b"\xd5", 923: b"\xa4", 1208: b"\xe2\x82\xac"}
+
+    assert {ccsid: codec.encode("€") for ccsid in euro if (codec := text_codec(ccsid))} == euro
+
+
+@pytest.mark.parametrize("ccsid", [0, -1, -2, -3, 1200, 13488, 1388, 99999])
+def test_what_names_no_code_page_for_headers_has_no_codec(ccsid: int) -> None:
+    assert text_codec(ccsid) is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "resolved"), [(-2, 500), (0, 0), (-1, -1), (-3, -3), (819, 819)]
+)
+def test_only_inherit_takes_the_ccsid_of_the_header_before(stated: int, resolved: int) -> None:
+    assert following_ccsid(stated, preceding=500) == resolved

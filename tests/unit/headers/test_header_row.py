@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers import (
+    DeadLetterHeader,
+    MessageDescriptor,
+    encode_dlh,
+    encode_md,
+    header_row,
+    message_key,
+)
+from mqdlq.headers.times import expires_at, gmt
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DESCRIPTOR = MessageDescriptor(
+    format="MQDEAD", coded_char_set_id=819, put_date="20261121", put_time="11223344"
+)
+LETTER = DeadLetterHeader(
+    reason=2053, dest_q_name="PAYMENTS", put_date="20261121", put_time="09153042"
+)
+
+
+def row_of(
+    letter: DeadLetterHeader | None = LETTER,
+    payload: bytes = b"",
+    descriptor: MessageDescriptor = DESCRIPTOR,
+    **more: Any,
+) -> dict[str, object]:
+    header = encode_dlh(letter, encoding=546, ccsid=819) if letter else b""
+    body = header + payload
+    return header_row(
+        7, encode_md(descriptor), body[:176], len(body), **{"browsed_at": NOON, **more}
+    )
+
+
+def test_a_dead_letter_has_its_fields_under_ibms_names() -> None:
+    row = row_of(payload=b"12345")
+
+    assert (row["browse_seq"], row["class"], row["problem"]) == (7, "dead_letter", "")
+    assert (row["dlh_reason"], row["dlh_dest_q_name"], row["format"]) == (
+        2053,
+        "PAYMENTS",
+        "MQDEAD",
+    )
+    assert (row["payload_offset"], row["total_length"], row["maybe_truncated"]) == (172, 177, False)
+
+
+def test_times_are_utc_to_the_hundredth() -> None:
+    row = row_of(descriptor=replace(DESCRIPTOR, expiry=600))
+
+    assert row["put_at"] == datetime(2026, 11, 21, 11, 22, 33, 440_000, tzinfo=UTC)
+    assert row["dead_lettered_at"] == datetime(2026, 11, 21, 9, 15, 30, 420_000, tzinfo=UTC)
+    assert row["expires_at"] == datetime(2026, 11, 21, 12, 1, tzinfo=UTC)
+
+
+def test_without_a_dlh_its_columns_are_null() -> None:
+    row = row_of(None, b"some body")
+
+    dlh_columns = {name: value for name, value in row.items() if name.startswith("dlh_")}
+    assert set(dlh_columns.values()) == {None}
+    assert len(dlh_columns) == 10
+    assert (row["class"], row["payload_offset"], row["dead_lettered_at"]) == ("no_dlh", 0, None)
+    assert row["header_chain"] == []
+
+
+@pytest.mark.parametrize(
+    ("md_format", "chain"),
+    [("MQSTR", ["MQDLH"]), ("MQHRF2", ["MQDLH", "MQRFH2"]), ("MQXMIT", ["MQDLH", "MQXQH"])],
+)
+def test_the_chain_names_the_header_after_the_dlh(md_format: str, chain: list[str]) -> None:
+    assert row_of(replace(LETTER, format=md_format))["header_chain"] == chain
+
+
+def test_ams_protection_shows_behind_the_dlh() -> None:
+    assert row_of(payload=b"PDMQ....")["ams_protected"] is True
+    assert row_of(payload=b"plain...")["ams_protected"] is False
+
+
+def test_bytes_that_are_no_characters_show_as_replacement_characters() -> None:
+    descriptor = bytearray(encode_md(DESCRIPTOR))
+    descriptor[276:278] = b"\xff\xfe"
+
+    row = header_row(1, bytes(descriptor), b"", 0, browsed_at=NOON)
+
+    assert row["put_appl_name"] == "\ufffd\ufffd"
+
+
+def test_what_may_have_been_cut_is_marked() -> None:
+    assert row_of(maybe_truncated=True)["maybe_truncated"] is True
+
+
+@pytest.mark.parametrize(
+    ("date", "time"),
+    [
+        ("", ""),
+        ("20261121", ""),
+        ("20260230", "09153042"),
+        ("20261121", "24000000"),
+        ("2026112\N{ARABIC-INDIC DIGIT ONE}", "09153042"),
+        ("00000101", "00000000"),
+        ("\0" * 8, "\0" * 8),
+    ],
+)
+def test_what_is_no_date_and_time_is_none(date: str, time: str) -> None:
+    assert gmt(date, time) is None
+
+
+def test_a_message_without_expiry_never_expires() -> None:
+    assert expires_at(-1, NOON) is None
+
+
+def test_waiting_and_backing_out_do_not_change_the_key() -> None:
+    waited = replace(DESCRIPTOR, expiry=10, backout_count=3)
+
+    assert row_of(descriptor=waited)["message_key"] == row_of()["message_key"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"descriptor": replace(DESCRIPTOR, msg_id=b"\1" * 24)},
+        {"descriptor": replace(DESCRIPTOR, format="MQSTR")},
+        {"letter": replace(LETTER, reason=2085)},
+        {"payload": b"x"},
+    ],
+)
+def test_any_other_difference_changes_the_key(other: dict[str, Any]) -> None:
+    assert row_of(**other)["message_key"] != row_of()["message_key"]
+
+
+def test_the_key_is_the_one_recorded_for_this_message() -> None:
+    """The key is stored in ledgers: another one would lose a message's history."""
+    key = message_key(encode_md(DESCRIPTOR), 5, b"hello")
+
+    assert key.hex() == ("6ac243ed4df5d646554005af080639f176d95c185b15e0f80a5a3aad6488d642")
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "length", "prefix", "text"),
+    [
+        (bytes(324), 0, b"", "MQMD at offset 0: expected 364 bytes, found 324"),
+        (bytes(364), 9, b"12345678",
+         "MQDLH at offset 8: expected the first 9 bytes of the message, found 8"),
+    ],
+)  # fmt: skip
+def test_a_key_needs_all_it_is_made_of(
+    descriptor: bytes, length: int, prefix: bytes, text: str
+) -> None:
+    with pytest.raises(MalformedHeaderError) as caught:
+        message_key(descriptor, length, prefix)
+
+    assert str(caught.value) == text
