@@ -1,0 +1,136 @@
+"""Messages of a queue, one after another, without removing or locking them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.connect import QueueManager
+
+MQRC_NO_MSG_AVAILABLE = 2033
+MQRC_TRUNCATED_MSG_ACCEPTED = 2079
+MQRC_PROPERTY_VALUE_TOO_BIG = 2469
+MQRC_PROPERTY_NOT_AVAILABLE = 2471
+HEADER_ONLY = 172
+GONE = (2033, 2034)
+"""No message available, no message under cursor: somebody else has it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Browsed:
+    """A message as it was seen: its packed MQMD (version 2, 364 bytes) and the body's beginning.
+
+    `token` is its MsgToken, by which the queue manager finds this very message again.
+    """
+
+    descriptor: bytes
+    prefix: bytes
+    total_length: int
+    token: bytes = b""
+
+    def __repr__(self) -> str:
+        """Show the length only: the prefix may hold a customer's data."""
+        return f"<Browsed {self.total_length} bytes>"
+
+
+def message_view(queue_manager: QueueManager, options: int, handle: Any) -> Any:
+    """Return MQGMO for `options` with the one view of message properties used everywhere.
+
+    Browse and get must agree on it, or they would see different bytes: properties go to a message
+    handle, as in IBM's handler.
+    """
+    client = queue_manager.client
+    gmo = client.module.GMO()
+    gmo.Version = client.CMQC.MQGMO_VERSION_4
+    gmo.Options = (
+        options
+        | client.CMQC.MQGMO_PROPERTIES_IN_HANDLE
+        | client.CMQC.MQGMO_FAIL_IF_QUIESCING
+        | client.CMQC.MQGMO_NO_WAIT
+    )
+    gmo.MatchOptions = client.CMQC.MQMO_NONE
+    gmo.MsgHandle = handle.msg_handle
+    return gmo
+
+
+def new_descriptor(queue_manager: QueueManager) -> Any:
+    """Return an MQMD to be filled: version 2, so that no MQMDE is put in front of an MQDLH."""
+    descriptor = queue_manager.client.module.MD()
+    descriptor.Version = queue_manager.client.CMQC.MQMD_VERSION_2
+    return descriptor
+
+
+class BrowseCursor:
+    """The browse cursor of one open queue handle.
+
+    Several may stand on one queue. A browse locks nothing and moves no BackoutCount.
+    """
+
+    def __init__(
+        self, queue_manager: QueueManager, queue: Any, name: str, length: int = HEADER_ONLY
+    ) -> None:
+        """Browse `queue` (opened with MQOO_BROWSE), keeping `length` bytes of each body."""
+        self.queue_manager = queue_manager
+        self.queue = queue
+        self.name = name
+        # One message handle serves for all: each get fills it anew, as in IBM's handler.
+        self.handle = queue_manager.client.module.MessageHandle(queue_manager.handle)
+        self._length = length
+
+    def messages(self) -> Iterator[Browsed]:
+        """Yield every message from the head of the queue to its end.
+
+        While a message is the current one it is under the cursor, and a MQGMO_MSG_UNDER_CURSOR
+        on the same queue handle gets it.
+        """
+        constants = self.queue_manager.client.CMQC
+        where = constants.MQGMO_BROWSE_FIRST
+        while (message := self._next(where)) is not None:
+            yield message
+            where = constants.MQGMO_BROWSE_NEXT
+
+    def find(self, token: bytes) -> Browsed | None:
+        """Put the cursor on the message with this MsgToken; None if it is not there for us."""
+        return self._next(self.queue_manager.client.CMQC.MQGMO_BROWSE_FIRST, token)
+
+    def _next(self, where: int, token: bytes = b"") -> Browsed | None:
+        client = self.queue_manager.client
+        descriptor = new_descriptor(self.queue_manager)
+        options = where | client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
+        gmo = message_view(self.queue_manager, options, self.handle)
+        if token:
+            gmo.MatchOptions, gmo.MsgToken = client.CMQC.MQMO_MATCH_MSG_TOKEN, token
+        try:
+            with client.calling("MQGET (browse)", f"queue {self.name}"):
+                body = self.queue.get(self._length, descriptor, gmo)
+                total = len(body)
+        except QueueManagerError as error:
+            if error.reason == MQRC_NO_MSG_AVAILABLE:
+                return None
+            if error.reason != MQRC_TRUNCATED_MSG_ACCEPTED:
+                raise
+            cut: Any = error.__cause__  # carries what was returned with the warning
+            body, total = cut.message, cut.original_length
+        return Browsed(descriptor.pack(), bytes(body), total, bytes(gmo.MsgToken))
+
+    def whole_body(self, length: int) -> bytes:
+        """Return the whole body of the message under the cursor, `length` bytes, by browse."""
+        options = self.queue_manager.client.CMQC.MQGMO_BROWSE_MSG_UNDER_CURSOR
+        gmo = message_view(self.queue_manager, options, self.handle)
+        with self.queue_manager.client.calling("MQGET (browse)", f"queue {self.name}"):
+            return bytes(self.queue.get(length, new_descriptor(self.queue_manager), gmo))
+
+    def has_properties(self) -> bool:
+        """Whether the message last browsed by this cursor has message properties (MQINQMP)."""
+        client = self.queue_manager.client
+        try:
+            with client.calling("MQINQMP", f"queue {self.name}"):
+                self.handle.properties.get(b"%", max_value_length=1)
+        except QueueManagerError as error:
+            if error.reason == MQRC_PROPERTY_NOT_AVAILABLE:
+                return False
+            if error.reason != MQRC_PROPERTY_VALUE_TOO_BIG:
+                raise
+        return True

@@ -1,0 +1,72 @@
+"""Which client library is used: a name (or none) in, `pymqi` or `ibmmq` out, its errors as ours."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from mqdlq.constants import reason_text
+from mqdlq.errors import ClientNotFoundError, QueueManagerError
+
+NAMES = ("pymqi", "ibmmq")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One of the two client libraries; their classes bear the same names."""
+
+    name: str
+    module: Any
+
+    @property
+    def CMQC(self) -> Any:  # noqa: N802 (the library's own name)
+        """The MQI's constants, as the library has them."""
+        return self.module.CMQC
+
+    @contextmanager
+    def calling(self, verb: str, subject: str) -> Iterator[None]:
+        """Turn the library's MQMIError into a QueueManagerError that says what was called on what.
+
+        A warning (MQCC_WARNING) is raised like a failure, as both libraries do; `completion`
+        tells them apart.
+        """
+        try:
+            yield
+        except self.module.MQMIError as error:
+            text = reason_text(error.reason)
+            raise QueueManagerError(verb, subject, error.comp, error.reason, text) from error
+
+
+def resolve(name: str | None = None) -> Client:
+    """Import the client library `name`; without a name pymqi, or ibmmq where pymqi is absent.
+
+    ibmmq's OpenTelemetry propagation, which would add properties to the messages we move, is kept
+    off. Raises ClientNotFoundError, which says what is missing.
+    """
+    if name is not None and name not in NAMES:
+        raise ClientNotFoundError(f"unknown MQ client {name!r}; known are {' and '.join(NAMES)}")
+    chosen = name or ("pymqi" if importlib.util.find_spec("pymqi") else "ibmmq")
+    if chosen == "ibmmq" and "ibmmq" not in sys.modules:
+        # ibmmq switches its tracing on where it can import this module, and opentelemetry is
+        # always importable beside Airflow. A handler must not alter the messages it moves.
+        sys.modules["mqotel"] = None  # type: ignore[assignment]
+    try:
+        return Client(chosen, importlib.import_module(chosen))
+    except ImportError as error:
+        raise ClientNotFoundError(_advice(chosen, error)) from error
+
+
+def _advice(name: str, error: ImportError) -> str:
+    if importlib.util.find_spec(name) is None:
+        return f"the Python package {name} is not installed; `make set-up` installs it"
+    cause = error.__context__ or error
+    return (
+        f"the Python package {name} is installed, but IBM's MQ client library could not be loaded"
+        f" ({cause}); install the IBM MQ client, or use an embedded queue manager"
+        f' (connection extra "transport": "embedded")'
+    )

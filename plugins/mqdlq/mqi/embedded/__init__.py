@@ -1,0 +1,93 @@
+"""A durable queue manager inside the process, below the unmodified clients `ibmmq` and `pymqi`.
+
+`install()` puts it in place of the clients' C extensions; from then on ``ibmmq.connect("QM1")`` and
+all that follows is the library's own code. Several processes may use one queue manager at once.
+What it does not emulate it refuses, with the reason code IBM MQ has for that and a line in the log
+`mqdlq.mqi.embedded`. Queue managers of other names are still reached through IBM's client library.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+
+from mqdlq.errors import EmbeddedQueueManagerError
+from mqdlq.mqi.embedded import ibmmqc, places, pymqe, routing
+from mqdlq.mqi.embedded.administration import depths, run_mqsc
+from mqdlq.mqi.embedded.dumping import dump, load
+from mqdlq.mqi.embedded.faults import faults
+from mqdlq.mqi.embedded.lifecycle import end, quiesce, start, status
+from mqdlq.mqi.embedded.places import create, exists, names
+
+__all__ = [
+    "create",
+    "depths",
+    "dump",
+    "end",
+    "exists",
+    "faults",
+    "install",
+    "is_in_the_way_of",
+    "load",
+    "names",
+    "quiesce",
+    "run_mqsc",
+    "start",
+    "status",
+]
+
+
+_installed: dict[str, ModuleType] = {}
+
+
+def install(directory: Path | str | None = None) -> None:
+    """Put the embedded queue manager below both clients; do it before the first import of either.
+
+    Queue managers are looked for in `directory`, one subdirectory each; without one, where an
+    earlier call said, else in MQDLQ_HOME as it is at each connection. May be called again. Raises
+    EmbeddedQueueManagerError if a client is loaded already with its C extension, or `ibmmq` with
+    its OpenTelemetry propagation, which adds to the messages it moves.
+    """
+    if directory is not None:
+        places.choose(Path(directory))
+    _install_below_ibmmq()
+    _install_below_pymqi()
+
+
+def is_in_the_way_of(name: str) -> bool:
+    """Whether a client asked for a queue manager by this name would reach an embedded one."""
+    return bool(_installed) and exists(name)
+
+
+def _install_below_ibmmq() -> None:
+    try:
+        built = ibmmqc.module(version("ibmmq"))
+    except PackageNotFoundError:
+        return
+    if sys.modules.get("mqotel") is not None:
+        raise EmbeddedQueueManagerError(
+            "ibmmq is imported already, with its OpenTelemetry propagation on: call"
+            " embedded.install() before the first import of ibmmq"
+        )
+    _put_in_place(ibmmqc.NAME, built)
+    # ibmmq takes the absence of this module of its own for "no tracing wanted".
+    sys.modules["mqotel"] = None  # type: ignore[assignment]
+
+
+def _install_below_pymqi() -> None:
+    _put_in_place(pymqe.NAME, pymqe.module())
+
+
+def _put_in_place(name: str, built: ModuleType) -> None:
+    if name in _installed and sys.modules.get(name) is _installed[name]:
+        return
+    client = name.partition(".")[0]
+    if name in sys.modules or client in sys.modules:
+        raise EmbeddedQueueManagerError(
+            f"{client} is imported already, over IBM's client library: call embedded.install()"
+            f" before the first import of {client}"
+        )
+    routing.route(built, lambda: routing.load_extension(name))
+    sys.modules[name] = _installed[name] = built

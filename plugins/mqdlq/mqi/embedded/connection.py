@@ -1,0 +1,265 @@
+"""One connection (MQHCONN) to an embedded queue manager: its handles and its unit of work.
+
+A connection that dies leaves what it put and got under syncpoint to whoever next looks: the places
+of its puts are given up, and its gets backed out.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mqdlq.mqi.embedded import authority, definitions, unit_of_work
+from mqdlq.mqi.embedded.catalogue import (
+    CREATED_BY,
+    ENDED,
+    QUIESCING,
+    Catalogue,
+    Definition,
+)
+from mqdlq.mqi.embedded.failures import CallFailedError, log
+from mqdlq.mqi.embedded.places import process_user
+from mqdlq.mqi.embedded.properties import MessageHandles
+from mqdlq.mqi.embedded.resolution import Destination
+from mqdlq.mqi.embedded.store import Store
+from mqdlq.mqi.embedded.structures import MQMD
+from mqdlq.mqi.embedded.unit_of_work import UnitOfWork
+
+FIRST_OBJECT_HANDLE = 2
+USER_LENGTH = 12
+
+
+@dataclass(slots=True)
+class OpenObject:
+    """What an MQHOBJ stands for; `queue_ids` are the definitions from the opened to the last one.
+
+    `cursor` is the browse cursor: rank and place of the message under it; `locked` is the place of
+    the message locked by it. `saved_context` is the descriptor of the last message got with
+    MQOO_SAVE_ALL_CONTEXT. `has_created` says that the open call made the (dynamic) queue.
+    """
+
+    handle: int
+    options: int
+    queue_ids: tuple[int, ...] = ()
+    remote: tuple[str, str] | None = None
+    cursor: tuple[int, int] | None = None
+    locked: int | None = None
+    saved_context: MQMD | None = None
+    has_created: bool = False
+
+    def allows(self, option: int) -> bool:
+        """Whether the object was opened with any of these options."""
+        return bool(self.options & option)
+
+    def path(self, catalogue: Catalogue) -> tuple[Definition, ...]:
+        """Return the definitions as they are now."""
+        try:
+            return tuple([catalogue.by_id[queue_id] for queue_id in self.queue_ids])
+        except KeyError:
+            raise CallFailedError("MQRC_Q_DELETED") from None
+
+
+class ImpatientLock:
+    """A lock for MQCNO_HANDLE_SHARE_NO_BLOCK: who finds it taken does not wait."""
+
+    def __init__(self) -> None:
+        """Nobody holds it yet."""
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise CallFailedError("MQRC_CALL_IN_PROGRESS")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class Connection:
+    """The engine's side of one MQHCONN."""
+
+    def __init__(self, directory: Path, user: str = "", *, is_administrative: bool = False) -> None:
+        """Connect to the queue manager in a directory; the dead are cleared away first.
+
+        Without a user it is the one this process runs as. An administrative connection needs no
+        authority, and is let in by a queue manager that is quiescing.
+        """
+        self.directory = directory
+        self.store = Store(directory)
+        self.thread: threading.Thread | None = None
+        self._is_administrative = is_administrative
+        self.lock: AbstractContextManager[object] = threading.RLock()
+        self.is_broken = False
+        self.user = (user or process_user())[:USER_LENGTH]
+        self.unit_of_work = UnitOfWork()
+        self.message_handles = MessageHandles()
+        self._objects: dict[int, OpenObject] = {}
+        self._last_handle = FIRST_OBJECT_HANDLE - 1
+        self._ids_given = 0
+        try:
+            with self.store.writing():
+                self._be_let_in()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _be_let_in(self) -> None:
+        catalogue = self.store.catalogue()
+        if catalogue.status == ENDED:
+            raise CallFailedError("MQRC_Q_MGR_NOT_AVAILABLE")
+        if not self._is_administrative:
+            self.check_not_quiescing()
+            self.check_authority(authority.QUEUE_MANAGER, catalogue.name, "CONNECT")
+        self._start = catalogue.start
+        row = self.store.execute("INSERT INTO connection(pid) VALUES(?)", (os.getpid(),))
+        self.connection_id = int(row.lastrowid or 0)
+        self.store.locks.show_alive(self.connection_id)
+        self.clear_the_dead()
+
+    # What holds for every call
+
+    def check_running(self) -> Catalogue:
+        """Refuse if the queue manager has been ended since the connection was made.
+
+        Its end has backed out the unit of work: there is nothing left to do. Returns the
+        definitions, looked at anew.
+        """
+        catalogue = self.store.catalogue()
+        if catalogue.start == self._start and catalogue.status != ENDED:
+            return catalogue
+        self._close()
+        is_ended = catalogue.status == ENDED
+        raise CallFailedError("MQRC_Q_MGR_STOPPING" if is_ended else "MQRC_CONNECTION_BROKEN")
+
+    def check_not_quiescing(self) -> None:
+        """Refuse what is to fail while the queue manager is quiescing."""
+        if self.store.known.status == QUIESCING:
+            raise CallFailedError("MQRC_Q_MGR_QUIESCING")
+
+    def check_authority(self, kind: str, name: str, *needed: str, user: str | None = None) -> None:
+        """Refuse what the connection's user, or another one, may not do with an object."""
+        if not self._is_administrative:
+            who = self.user if user is None else user
+            authority.check(self.store.catalogue(), who, kind, name, needed)
+
+    # Objects
+
+    def add_object(self, options: int, destination: Destination | None) -> OpenObject:
+        """Give an opened object the next free handle."""
+        self._last_handle += 1
+        ids = tuple(queue.queue_id for queue in destination.path) if destination else ()
+        opened = OpenObject(
+            self._last_handle, options, ids, destination.remote if destination else None
+        )
+        self._objects[opened.handle] = opened
+        return opened
+
+    def drop_object(self, opened: OpenObject) -> None:
+        """Let go of an object that is closed, or could not be opened after all."""
+        del self._objects[opened.handle]
+
+    def object(self, handle: int) -> OpenObject:
+        """Return an open object (MQRC_HOBJ_ERROR)."""
+        if handle not in self._objects:
+            raise CallFailedError("MQRC_HOBJ_ERROR")
+        return self._objects[handle]
+
+    def name_of(self, handle: int) -> str:
+        """Return the name an object was opened by, "" where there is no such handle or queue."""
+        opened = self._objects.get(handle)
+        queue_id = opened.queue_ids[0] if opened and opened.queue_ids else 0
+        queue = self.store.catalogue().by_id.get(queue_id)
+        return queue.name if queue else ""
+
+    def new_id(self) -> bytes:
+        """Return a message identifier no other message of this queue manager has.
+
+        IBM MQ docs, "MsgId (MQMD)": AMQ, the queue manager's name, then what makes it unique.
+        """
+        self._ids_given += 1
+        name = self.store.known.name.encode().ljust(12)[:12]
+        number = self.connection_id % 2**24 << 40 | self._ids_given % 2**40
+        return b"AMQ " + name + number.to_bytes(8, "big")
+
+    # Units of work
+
+    def commit(self) -> None:
+        """Make the unit of work final, on disk when this returns (IBM MQ docs, "MQCMIT")."""
+        if self.unit_of_work.is_empty():
+            return
+        try:
+            with self.store.writing(durable=True):
+                unit_of_work.make_final(self.store, self.connection_id, self.unit_of_work)
+        except sqlite3.Error as error:
+            log.exception("the unit of work could not be written and is backed out")
+            self.back_out()
+            raise CallFailedError("MQRC_BACKED_OUT") from error
+        self.unit_of_work = UnitOfWork()
+
+    def back_out(self) -> None:
+        """Undo the unit of work (IBM MQ docs, "MQBACK")."""
+        if not self.unit_of_work.is_empty():
+            with self.store.writing():
+                unit_of_work.undo(self.store, self.connection_id)
+        self.unit_of_work = UnitOfWork()
+
+    # Life and death
+
+    def disconnect(self) -> None:
+        """Commit and end (IBM MQ docs, "MQDISC": an open unit of work is committed)."""
+        if not self.is_broken:
+            self.commit()
+            self._end()
+
+    def break_off(self) -> None:
+        """Lose the connection: the queue manager backs out what was not committed."""
+        if not self.is_broken:
+            self.back_out()
+            self._end()
+
+    def _end(self) -> None:
+        with self.store.writing():
+            self._forget(self.connection_id)
+            is_last = self.store.one("SELECT 1 FROM connection") is None
+            if is_last and self.store.catalogue().status == QUIESCING:
+                self.store.execute("UPDATE operation SET status = ?", (ENDED,))
+                self.store.definitions_changed()
+        self._close()
+
+    def _close(self) -> None:
+        self.is_broken = True
+        self._objects.clear()
+        self.unit_of_work = UnitOfWork()
+        self.store.close()
+
+    def _forget(self, connection_id: int) -> None:
+        unit_of_work.unlock(self.store, connection_id)
+        self.store.execute("DELETE FROM open_handle WHERE connection_id = ?", (connection_id,))
+        self.store.execute("DELETE FROM connection WHERE connection_id = ?", (connection_id,))
+        for queue in self.store.catalogue().by_id.values():
+            if queue.is_temporary and queue.number(CREATED_BY) == connection_id:
+                definitions.remove(self.store, queue.queue_id)
+
+    def free_what_the_dead_hold(self) -> bool:
+        """Back out what dead connections left; says whether there were any."""
+        if not self._dead():
+            return False
+        with self.store.writing():
+            return self.clear_the_dead()
+
+    def clear_the_dead(self) -> bool:
+        """Do the same while writing."""
+        dead = self._dead()
+        for connection_id in dead:
+            unit_of_work.undo(self.store, connection_id)
+            self._forget(connection_id)
+        return bool(dead)
+
+    def _dead(self) -> list[int]:
+        others = self.store.execute(
+            "SELECT connection_id FROM connection WHERE connection_id <> ?", (self.connection_id,)
+        ).fetchall()
+        return [other for (other,) in others if not self.store.locks.is_alive(other)]

@@ -1,0 +1,94 @@
+"""Where embedded queue managers live: a name in, its directory out; new ones are made here."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from mqdlq import home
+from mqdlq.errors import EmbeddedQueueManagerError
+from mqdlq.mqi.embedded.attributes import QUEUE_MANAGER_ATTRIBUTES, defaults
+from mqdlq.mqi.embedded.store import DATABASE, Store
+
+NAME = re.compile(r"[A-Za-z0-9._/%]{1,48}")
+# A name may hold what a file name may not; the same substitutes as IBM MQ's own data directories.
+_IN_FILE_NAMES = str.maketrans({".": "!", "/": "&"})
+
+_chosen: Path | None = None
+
+
+@cache
+def process_user() -> str:
+    """Return the user this process runs as: its name, else its number."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def choose(directory: Path) -> None:
+    """Use this directory from now on, in place of MQDLQ_HOME's."""
+    global _chosen  # noqa: PLW0603 (one process, one place)
+    _chosen = directory
+
+
+def directory_of(name: str, directory: Path | None = None) -> Path:
+    """Return the directory of a queue manager, whether it exists or not."""
+    parent = directory or _chosen or home.queue_managers()
+    return Path(parent) / name.translate(_IN_FILE_NAMES)
+
+
+def exists(name: str, directory: Path | None = None) -> bool:
+    """Whether a queue manager of this name has been created."""
+    return NAME.fullmatch(name) is not None and (directory_of(name, directory) / DATABASE).is_file()
+
+
+def existing(name: str, directory: Path | None = None) -> Path:
+    """Return the directory of a queue manager that exists (EmbeddedQueueManagerError)."""
+    if not exists(name, directory):
+        known = ", ".join(names(directory)) or "none"
+        raise EmbeddedQueueManagerError(
+            f"there is no queue manager {name} in {directory_of(name, directory).parent}"
+            f" (there: {known}); `mqdlq qm create {name}` makes one"
+        )
+    return directory_of(name, directory)
+
+
+def names(directory: Path | None = None) -> list[str]:
+    """Return the names of the queue managers there are."""
+    parent = directory_of("x", directory).parent
+    back = str.maketrans({"!": ".", "&": "/"})
+    found = (path.parent.name for path in parent.glob(f"[!.]*/{DATABASE}"))
+    return sorted(name.translate(back) for name in found)
+
+
+def create(name: str, directory: Path | None = None) -> Path:
+    """Create a queue manager and return its directory; only its owner can read it.
+
+    It has no queues and no dead-letter queue. Raises EmbeddedQueueManagerError where the name is
+    not one, or taken.
+    """
+    if not NAME.fullmatch(name):
+        raise EmbeddedQueueManagerError(
+            f"{name!r} cannot name a queue manager: 1 to 48 of A-Z a-z 0-9 . _ / %"
+        )
+    path = directory_of(name, directory)
+    if path.exists():
+        raise EmbeddedQueueManagerError(f"queue manager {name} exists already, in {path}")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Made under another name and moved: nobody ever sees half a queue manager.
+    building = Path(tempfile.mkdtemp(prefix=".new-", dir=path.parent))
+    values = {"QMNAME": name, **defaults(QUEUE_MANAGER_ATTRIBUTES)}
+    Store.create(building, values, process_user())
+    (building / DATABASE).chmod(0o600)
+    try:
+        building.rename(path)
+    except OSError as error:
+        raise EmbeddedQueueManagerError(
+            f"queue manager {name} exists already, in {path}"
+        ) from error
+    return path

@@ -1,0 +1,37 @@
+"""Messages on their way to another queue manager: a message in, the same behind an MQXQH out.
+
+IBM MQ docs, "MQXQH - Transmission-queue header", which lists the fields of both descriptors.
+"""
+
+from __future__ import annotations
+
+from mqdlq.mqi.embedded import mqi_constants as mq
+from mqdlq.mqi.embedded.connection import Connection
+from mqdlq.mqi.embedded.context import put_by_queue_manager
+from mqdlq.mqi.embedded.structures import MQMD, MQMD_LENGTH_1, MQXQH, object_name
+
+MQFMT_XMIT_Q_HEADER = b"MQXMIT  "
+
+
+def enveloped(
+    connection: Connection, remote: tuple[str, str], md: MQMD, body: bytes, now: float
+) -> tuple[MQMD, bytes]:
+    """Return the descriptor and the body a transmission queue holds for a message."""
+    embedded = md.copy()
+    embedded.version = mq.MQMD_VERSION_1
+    header = MQXQH(
+        struc_id=b"XQH ",
+        version=1,
+        remote_q_name=object_name(remote[0]),
+        remote_q_mgr_name=object_name(remote[1]),
+    )
+    catalogue = connection.store.catalogue()
+    outer = md.copy()
+    outer.version = mq.MQMD_VERSION_2
+    outer.report, outer.msg_type, outer.feedback = mq.MQRO_NONE, mq.MQMT_DATAGRAM, mq.MQFB_NONE
+    outer.encoding, outer.coded_char_set_id = mq.MQENC_NATIVE, catalogue.limit("CCSID")
+    outer.format = MQFMT_XMIT_Q_HEADER
+    outer.msg_id, outer.correl_id = connection.new_id(), md.msg_id
+    outer.reply_to_q = outer.reply_to_q_mgr = object_name("")
+    put_by_queue_manager(outer, catalogue.name, now)
+    return outer, header.pack() + embedded.pack()[:MQMD_LENGTH_1] + body

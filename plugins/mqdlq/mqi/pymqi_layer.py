@@ -1,0 +1,173 @@
+"""The pymqi entry of requirements.lock in, pymqi installed in this Python environment out.
+
+pymqi exists as source only and its C extension cannot be built without IBM's SDK. Where the SDK
+is found (MQ_FILE_PATH or /opt/mqm), pip builds it. Elsewhere its Python layer, unmodified and
+checked by hash, is put into site-packages: over an embedded queue manager that is all it needs.
+
+Run as ``python -m mqdlq.mqi.pymqi_layer requirements.lock``; run twice, the second does nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mqdlq.errors import ClientNotFoundError
+
+ENTRY = re.compile(r"(?m)^pymqi==(?P<version>\S+)(?:[ \t]*\\\n[ \t]+--hash=sha256:[0-9a-f]{64})+")
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSdist:
+    """What the lock says of pymqi: its entry as pip reads it, version and allowed digests."""
+
+    entry: str
+    version: str
+    digests: frozenset[str]
+
+
+def locked(lock: Path) -> LockedSdist:
+    """Read the pymqi entry of a lock file; raises ClientNotFoundError where there is none."""
+    found = ENTRY.search(lock.read_text(encoding="utf-8"))
+    if found is None:
+        raise ClientNotFoundError(f"{lock}: no entry for pymqi with a version and sha256 hashes")
+    return LockedSdist(found[0], found["version"], frozenset(HASH.findall(found[0])))
+
+
+def sdk(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the directory of IBM's SDK, known by its header file, or None."""
+    for directory in (environ.get("MQ_FILE_PATH"), "/opt/mqm"):
+        if directory and (Path(directory) / "inc" / "cmqc.h").is_file():
+            return Path(directory)
+    return None
+
+
+def install_layer(sdist: Path, wanted: LockedSdist, site_packages: Path) -> None:
+    """Put the Python layer of a pymqi sdist into `site_packages`, known to importlib.metadata.
+
+    Raises ClientNotFoundError if the sdist is not one the lock allows; nothing is written then.
+    """
+    content = sdist.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in wanted.digests:
+        raise ClientNotFoundError(
+            f"{sdist.name}: SHA-256 is {digest},"
+            f" requirements.lock allows {', '.join(sorted(wanted.digests))}"
+        )
+    about = f"pymqi-{wanted.version}.dist-info"
+    files = {**_layer(sdist, about), f"{about}/INSTALLER": b"mqdlq\n"}
+    files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
+    # The dist-info is moved in last: an installation broken off half-way is known to nobody.
+    with tempfile.TemporaryDirectory(prefix=".pymqi-", dir=site_packages) as staging:
+        for name, data in files.items():
+            path = Path(staging) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        for old in [site_packages / "pymqi", *site_packages.glob("pymqi-*.dist-info")]:
+            shutil.rmtree(old, ignore_errors=True)
+        for new in ("pymqi", about):
+            (Path(staging) / new).rename(site_packages / new)
+
+
+def _layer(sdist: Path, about: str) -> dict[str, bytes]:
+    files = {}
+    with tarfile.open(sdist) as archive:
+        for member in archive:
+            inside = member.name.partition("/")[2]
+            if re.fullmatch(r"code/pymqi/\w+\.py", inside):
+                name = inside.removeprefix("code/")
+            elif inside in {"PKG-INFO", "LICENSE"}:
+                name = f"{about}/{'METADATA' if inside == 'PKG-INFO' else inside}"
+            else:
+                continue
+            source = archive.extractfile(member)
+            if source is not None:
+                files[name] = source.read()
+    return files
+
+
+def _record(files: Mapping[str, bytes], own_name: str) -> bytes:
+    """Return RECORD as the wheel format has it: name, digest, size; itself without the latter."""
+    lines = [f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in sorted(files.items())]
+    return "".join([*lines, f"{own_name},,\n"]).encode()
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
+    # setuptools is in the lock and installed by now: no build brings in anything unpinned.
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
+        requirements.write(wanted.entry + "\n")
+        requirements.flush()
+        call = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", verb]
+        call += ["--no-deps", "--no-build-isolation", "--require-hashes", *options]
+        done = subprocess.run(  # noqa: S603 (pip of this environment, arguments of our own)
+            [*call, "-r", requirements.name], capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise ClientNotFoundError(
+            f"pip {verb} of pymqi {wanted.version} failed: {_fault(done.stderr)}"
+        )
+
+
+def _fault(said: str) -> str:
+    """Return the line of pip's complaint that names a cause, which it prefixes with a summary."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    causes = [line for line in lines if re.search(r"(?i)\berror: (?!subprocess-exited)", line)]
+    return next(iter(causes or lines[-1:]), "pip does not say why")
+
+
+def _installed() -> str | None:
+    try:
+        return importlib.metadata.version("pymqi")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def bring(lock: Path) -> str:
+    """Install pymqi as the lock names it; returns what was done, in one line."""
+    wanted = locked(lock)
+    site_packages = Path(sysconfig.get_path("platlib"))
+    built = any((site_packages / "pymqi").glob("pymqe*.so"))
+    found = sdk()
+    if _installed() == wanted.version and (built or found is None):
+        return f"pymqi {wanted.version} is installed"
+    if found is not None:
+        _pip("install", wanted, "--force-reinstall")
+        return f"pymqi {wanted.version}: built with IBM's SDK in {found}"
+    with tempfile.TemporaryDirectory() as directory:
+        _pip("download", wanted, "--dest", directory)
+        install_layer(next(Path(directory).glob("pymqi-*.tar.gz")), wanted, site_packages)
+    return (
+        f"pymqi {wanted.version}: Python layer installed; IBM's SDK was not found, so it reaches"
+        " embedded queue managers only (ibmmq reaches real ones)"
+    )
+
+
+def main() -> int:
+    """Bring in pymqi and say so, or say in one line why not."""
+    try:
+        sys.stdout.write(bring(Path(sys.argv[1])) + "\n")
+    except ClientNotFoundError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The handler's own queue beside a DLQ: one marker per unit of work, there exactly if it committed.
+
+Holding it open for exclusive input is also the fence between executors of one DLQ.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from mqdlq.errors import AnotherExecutorError, QueueManagerError
+from mqdlq.mqi.browse import MQRC_NO_MSG_AVAILABLE, BrowseCursor
+from mqdlq.mqi.connect import QueueManager
+
+MQRC_OBJECT_IN_USE = 2042
+MQRC_UNKNOWN_OBJECT_NAME = 2085
+CCSID_UTF_8 = 1208
+MARKER_LENGTH = 1024
+MSG_ID_LENGTH = 24
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a unit of work did: `unit` is its id (48 hex digits), also the marker's MsgId.
+
+    `messages` is the SHA-256 over the message keys in the unit, as hex.
+    """
+
+    unit: str
+    run_id: str
+    plan_id: str
+    messages: str
+
+
+class Markers(Protocol):
+    """Where units of work leave their markers.
+
+    `prove_commits` says whether a marker that is absent proves that its unit was backed out.
+    """
+
+    prove_commits: bool
+
+    def markers(self) -> list[Marker]:
+        """Return the markers of units that committed and are not yet cleared."""
+
+    def put(self, marker: Marker) -> None:
+        """Put a marker under syncpoint, in the unit of work it speaks of."""
+
+    def clear(self, unit: str) -> None:
+        """Take the marker of a settled unit away, under syncpoint."""
+
+
+class NoStateQueue:
+    """In place of a state queue that is not defined: no markers, and no fence between executors."""
+
+    prove_commits = False
+
+    def markers(self) -> list[Marker]:
+        """Return none."""
+        return []
+
+    def put(self, marker: Marker) -> None:
+        """Leave no marker."""
+
+    def clear(self, unit: str) -> None:
+        """There is nothing to clear."""
+
+
+class StateQueue:
+    """The state queue, held open for exclusive input by the one executor of a DLQ."""
+
+    prove_commits = True
+
+    def __init__(self, queue_manager: QueueManager, queue: Any, name: str) -> None:
+        """Use `queue`, opened with MQOO_INPUT_EXCLUSIVE and MQOO_BROWSE."""
+        self._queue_manager = queue_manager
+        self._client = queue_manager.client
+        self._queue = queue
+        self._name = name
+
+    def markers(self) -> list[Marker]:
+        """Return the markers on the queue: the units that committed and are not yet cleared."""
+        cursor = BrowseCursor(self._queue_manager, self._queue, self._name, MARKER_LENGTH)
+        found = [_marker(message.prefix) for message in cursor.messages()]
+        if None in found:
+            log.warning(
+                "the state queue %s holds %d messages that are no markers: it must be this"
+                " handler's alone; move them away",
+                self._name,
+                found.count(None),
+            )
+        return [marker for marker in found if marker is not None]
+
+    def put(self, marker: Marker) -> None:
+        """Put a marker under syncpoint, in the unit of work it speaks of."""
+        module, constants = self._client.module, self._client.CMQC
+        descriptor = module.MD()
+        descriptor.Version = constants.MQMD_VERSION_2
+        descriptor.MsgId = bytes.fromhex(marker.unit)
+        descriptor.Format = constants.MQFMT_STRING
+        descriptor.CodedCharSetId = CCSID_UTF_8
+        descriptor.Persistence = constants.MQPER_PERSISTENT
+        pmo = module.PMO()
+        pmo.Version = constants.MQPMO_VERSION_3
+        pmo.Options = constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING
+        target = module.OD()
+        target.ObjectName = self._name.encode()
+        body = json.dumps(asdict(marker), sort_keys=True).encode()
+        with self._client.calling("MQPUT1", f"state queue {self._name}"):
+            self._queue_manager.handle.put1(target, body, descriptor, pmo)
+
+    def clear(self, unit: str) -> None:
+        """Get the marker of a settled unit under syncpoint: it goes with the next commit.
+
+        A marker that is no longer there needs no clearing.
+        """
+        module, constants = self._client.module, self._client.CMQC
+        descriptor = module.MD()
+        descriptor.Version = constants.MQMD_VERSION_2
+        descriptor.MsgId = bytes.fromhex(unit)
+        gmo = module.GMO()
+        gmo.Version = constants.MQGMO_VERSION_2
+        gmo.Options = (
+            constants.MQGMO_SYNCPOINT | constants.MQGMO_NO_WAIT | constants.MQGMO_FAIL_IF_QUIESCING
+        )
+        gmo.MatchOptions = constants.MQMO_MATCH_MSG_ID
+        try:
+            with self._client.calling("MQGET", f"state queue {self._name}"):
+                self._queue.get(MARKER_LENGTH, descriptor, gmo)
+        except QueueManagerError as error:
+            if error.reason != MQRC_NO_MSG_AVAILABLE:
+                raise
+
+
+def _marker(body: bytes) -> Marker | None:
+    """Read a marker; None for a message that is none."""
+    try:
+        marker = Marker(**json.loads(body))
+        return marker if len(bytes.fromhex(marker.unit)) == MSG_ID_LENGTH else None
+    except (ValueError, TypeError):
+        return None
+
+
+@contextmanager
+def hold(queue_manager: QueueManager, name: str) -> Iterator[Markers]:
+    """Hold the state queue for exclusive input, or do without where it is not defined.
+
+    Raises AnotherExecutorError where another executor holds it.
+    """
+    constants = queue_manager.client.CMQC
+    try:
+        queue = queue_manager.open(
+            name,
+            constants.MQOO_INPUT_EXCLUSIVE
+            | constants.MQOO_BROWSE
+            | constants.MQOO_FAIL_IF_QUIESCING,
+        )
+    except QueueManagerError as error:
+        if error.reason == MQRC_OBJECT_IN_USE:
+            raise AnotherExecutorError(
+                f"another executor holds the state queue {name} of queue manager"
+                f" {queue_manager.name} (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a"
+                " dead-letter queue; this one touched nothing"
+            ) from error
+        if error.reason != MQRC_UNKNOWN_OBJECT_NAME:
+            raise
+        yield NoStateQueue()
+        return
+    try:
+        yield StateQueue(queue_manager, queue, name)
+    finally:
+        # Where the connection broke there is nothing to close, and the error that broke it is told.
+        queue_manager.close(queue)

@@ -1,0 +1,131 @@
+"""Gets and puts that take effect together: at MQCMIT, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
+from mqdlq.mqi.connect import name_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A message got under syncpoint: the client's own MQMD, and the whole body."""
+
+    descriptor: Any
+    body: bytes
+
+    def __repr__(self) -> str:
+        """Show the length only: the body is a customer's."""
+        return f"<Got {len(self.body)} bytes>"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What is put where: MQMD overrides are None where the MQMD stays as it was got.
+
+    `alternate_user` is the user whose authority the put needs (PUTAUT(CTX)), or b"".
+    """
+
+    target_q: str
+    target_q_mgr: str
+    body: bytes
+    encoding: int | None = None
+    coded_char_set_id: int | None = None
+    format: bytes | None = None
+    alternate_user: bytes = b""
+
+
+class UnitOfWork:
+    """One unit of work on one connection.
+
+    Leaving the block without `commit` backs out everything done in it. A failed put leaves the
+    unit open, as MQ does; the caller leaves the block.
+    """
+
+    def __init__(self, cursor: BrowseCursor) -> None:
+        """Work on the queue under `cursor`, opened to browse, to get and to save all context."""
+        self._cursor = cursor
+        self._queue_manager = cursor.queue_manager
+        self._client = cursor.queue_manager.client
+        self._open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.back_out()
+        except QueueManagerError:
+            if kind is None:
+                raise  # else the first error is the one to tell
+
+    def back_out(self) -> None:
+        """Undo everything done in the unit (MQBACK); after a commit there is nothing to undo."""
+        if self._open:
+            self._open = False
+            self._queue_manager.back_out()
+
+    def get_under_cursor(self, length: int) -> Got:
+        """Get the message under the browse cursor, whole and unconverted (MQGET).
+
+        `length` is its length as browsed; a message that grew since is refused by 2080.
+        """
+        constants = self._client.CMQC
+        descriptor = new_descriptor(self._queue_manager)
+        options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
+        gmo = message_view(self._queue_manager, options, self._cursor.handle)
+        with self._client.calling("MQGET", f"queue {self._cursor.name}"):
+            body = self._cursor.queue.get(length, descriptor, gmo)
+        return Got(descriptor, bytes(body))
+
+    def put(self, got: Got, delivery: Delivery) -> None:
+        """Put a message just got, with all its context and properties (MQPUT1).
+
+        The context passed is that of the last get, so gets and puts alternate (IBM MQ docs,
+        "MQPMO options", MQPMO_PASS_ALL_CONTEXT). A warning counts as a failure, as in IBM's
+        handler.
+        """
+        module, constants = self._client.module, self._client.CMQC
+        descriptor = module.MD()
+        descriptor.unpack(got.descriptor.pack())
+        if delivery.format is not None:
+            descriptor.Format = delivery.format
+            descriptor.Encoding = delivery.encoding
+            descriptor.CodedCharSetId = delivery.coded_char_set_id
+        target = module.OD()
+        target.ObjectName = name_bytes(delivery.target_q)
+        target.ObjectQMgrName = name_bytes(delivery.target_q_mgr)
+        pmo = module.PMO()
+        pmo.Version = constants.MQPMO_VERSION_3
+        pmo.Options = (
+            constants.MQPMO_SYNCPOINT
+            | constants.MQPMO_PASS_ALL_CONTEXT
+            | constants.MQPMO_FAIL_IF_QUIESCING
+        )
+        if delivery.alternate_user:
+            target.AlternateUserId = delivery.alternate_user
+            pmo.Options |= constants.MQPMO_ALTERNATE_USER_AUTHORITY
+        pmo.Context = self._cursor.queue.get_handle()
+        pmo.OriginalMsgHandle = self._cursor.handle.msg_handle
+        pmo.Action = constants.MQACTP_FORWARD
+        with self._client.calling("MQPUT1", f"queue {delivery.target_q}"):
+            self._queue_manager.handle.put1(target, delivery.body, descriptor, pmo)
+
+    def commit(self) -> None:
+        """Make it all take effect (MQCMIT).
+
+        A QueueManagerError from here leaves the outcome open, except for MQRC_BACKED_OUT (2003):
+        the unit's marker tells. Leaving the block then backs out what still can be.
+        """
+        with self._client.calling("MQCMIT", self._queue_manager.name):
+            self._queue_manager.handle.commit()
+        self._open = False

@@ -1,0 +1,113 @@
+"""The queue managers the contract tests run on: embedded below each client, and a real one.
+
+A real one is named by the environment variable MQDLQ_TEST_QUEUE_MANAGER, for example
+``{"queue_manager": "QM1", "host": "localhost", "channel": "DEV.APP.SVRCONN", "user": "app",
+"password": "…", "client": "ibmmq"}`` (the fields of `ConnectionSettings`); its queues A and B are
+those of queues.mqsc and are emptied. The C extension over the embedded queue manager excludes the
+other parameters, which have it replaced: test_c_extension.py runs these tests in a process of
+their own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from inspect import isfunction
+from pathlib import Path
+
+import pytest
+
+from builders_mq import Application, RealWorld, World
+from mqdlq.mqi import client, embedded
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.mqi.embedded import c_library
+
+REAL = "MQDLQ_TEST_QUEUE_MANAGER"
+C_LIBRARY = "c_library"
+TOGETHER = ["pymqi", "ibmmq", *(["real"] if REAL in os.environ else [])]
+PARAMETERS = [C_LIBRARY] if os.environ.get("MQDLQ_TEST_CLIENT") == C_LIBRARY else TOGETHER
+QUEUES = Path(__file__).with_name("queues.mqsc")
+# What only the embedded queue manager has: names in a test's code by which it uses that.
+EMBEDDED_ONLY = {"mqsc", "faults", "start", "run", "quiesce", "end", "connect_as"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "embedded_only: uses MQSC, faults or other processes of the embedded queue manager"
+        " (by which a test is marked without being told to)",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_ours = isinstance(item, pytest.Function) and item.path.parent == QUEUES.parent
+        if is_ours and EMBEDDED_ONLY & _names_used(item):
+            item.add_marker(pytest.mark.embedded_only)
+
+
+def _names_used(test: pytest.Function) -> set[str]:
+    """Return the names in the code of a test, of its fixtures, and of the helpers they call."""
+    fixtures = (found[-1].func for found in test._fixtureinfo.name2fixturedefs.values())
+    functions = [test.function, *fixtures]
+    helpers = {name: value for name, value in vars(test.module).items() if isfunction(value)}
+    names: set[str] = set()
+    while functions:
+        new = set(functions.pop().__code__.co_names) - names
+        names |= new
+        functions += [helpers[name] for name in new & helpers.keys()]
+    return names
+
+
+@pytest.fixture(scope="session")
+def qm1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a queue manager once, to be copied: making one waits for the disk several times."""
+    directory = tmp_path_factory.mktemp("queue_managers")
+    path = embedded.create("QM1", directory)
+    embedded.run_mqsc("QM1", QUEUES.read_text(), directory)
+    return path
+
+
+@pytest.fixture(params=PARAMETERS)
+def mq(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    """Yield a queue manager with two empty local queues, A and B: new and named QM1, or real."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    if request.param == "real":
+        world: World = _real(request)
+    else:
+        qm1: Path = request.getfixturevalue("qm1")
+        shutil.copytree(qm1, tmp_path / "queue_managers" / qm1.name)
+        world = _embedded(request.param)
+    yield world
+    world.close()
+
+
+def _embedded(parameter: str) -> World:
+    if parameter == C_LIBRARY:
+        c_library.install()
+        boundary = "from mqdlq.mqi.embedded import c_library; c_library.install()"
+        return World("ibmmq", importlib.import_module("ibmmq"), boundary)
+    embedded.install()
+    return World(parameter, importlib.import_module(parameter))
+
+
+def _real(request: pytest.FixtureRequest) -> World:
+    if request.node.get_closest_marker("embedded_only"):
+        pytest.skip("uses what only the embedded queue manager has")
+    embedded.install()
+    settings = ConnectionSettings(**json.loads(os.environ[REAL]))
+    library = client.resolve(settings.client)
+    world = RealWorld(library.name, library.module, settings=settings)
+    world.clear()
+    return world
+
+
+@pytest.fixture
+def app(mq: World) -> Application:
+    """One connected application."""
+    return mq.connect()

@@ -1,0 +1,152 @@
+"""A queue as IBM's documents describe it, in memory: calls in, what each must give back out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+MAXDEPTH, MAXUMSGS = 8, 5
+AVAILABLE, PUT, GOT, PUT_AND_GOT = "available", "put", "got", "put and got"
+NULL = bytes(24)
+
+Outcome = tuple[str, bytes, int]
+
+
+@dataclass
+class Message:
+    """A message and where it stands: `owner` is the connection whose unit of work it is in."""
+
+    place: int
+    priority: int
+    msg_id: bytes
+    correl_id: bytes
+    body: bytes
+    state: str = AVAILABLE
+    owner: int | None = None
+    backout_count: int = 0
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return -self.priority, self.place
+
+    def fits(self, msg_id: bytes, correl_id: bytes) -> bool:
+        return msg_id in {NULL, self.msg_id} and correl_id in {NULL, self.correl_id}
+
+
+@dataclass
+class Model:
+    """One queue as IBM MQ documents it, kept as a list."""
+
+    messages: list[Message] = field(default_factory=list)
+    cursors: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)
+    is_inhibited: bool = False
+    places: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def depth(self) -> int:
+        return sum(message.state in {AVAILABLE, PUT} for message in self.messages)
+
+    def visible(self, unit_of: int | None = None) -> list[Message]:
+        """Return what all can see, and what the unit of work of a connection has put."""
+        seen = [
+            message
+            for message in self.messages
+            if message.state == AVAILABLE or (message.state, message.owner) == (PUT, unit_of)
+        ]
+        return sorted(seen, key=lambda message: message.order)
+
+    def uncommitted(self, connection: int) -> list[Message]:
+        return [message for message in self.messages if message.owner == connection]
+
+    def is_full(self, connection: int) -> bool:
+        """Whether puts and gets fill the unit of work."""
+        mine = self.uncommitted(connection)
+        return sum(1 + (message.state == PUT_AND_GOT) for message in mine) >= MAXUMSGS
+
+    def put(self, connection: int, syncpoint: str, message: Message) -> Outcome:
+        is_unit = syncpoint == "SYNCPOINT"
+        if self.is_inhibited:
+            return "MQRC_PUT_INHIBITED", b"", 0
+        if is_unit and self.is_full(connection):
+            return "MQRC_SYNCPOINT_LIMIT_REACHED", b"", 0
+        if self.depth >= MAXDEPTH:
+            return "MQRC_Q_FULL", b"", 0
+        if is_unit:
+            message.state, message.owner = PUT, connection
+        self.messages.append(message)
+        return "MQRC_NONE", b"", 0
+
+    def browse(
+        self,
+        handle: tuple[int, int],
+        option: str,
+        wanted: tuple[bytes, bytes],
+        length: int | None,
+    ) -> Outcome:
+        cursor = self.cursors[handle]
+        if option == "BROWSE_MSG_UNDER_CURSOR":
+            return self._under_cursor(handle, lambda message: self._shown(handle, message, length))
+        if self.is_inhibited:
+            return "MQRC_GET_INHIBITED", b"", 0
+        for message in self.visible():
+            is_next = option == "BROWSE_FIRST" or cursor is None or message.order > cursor
+            if is_next and message.fits(*wanted):
+                if option == "BROWSE_FIRST" and length is not None and len(message.body) > length:
+                    self.cursors[handle] = None
+                return self._shown(handle, message, length)
+        return "MQRC_NO_MSG_AVAILABLE", b"", 0
+
+    def _under_cursor(self, handle: tuple[int, int], act: Callable[[Message], Outcome]) -> Outcome:
+        cursor = self.cursors[handle]
+        if cursor is None:
+            return "MQRC_NO_MSG_UNDER_CURSOR", b"", 0
+        if self.is_inhibited:
+            return "MQRC_GET_INHIBITED", b"", 0
+        for message in self.visible():
+            if message.order == cursor:
+                return act(message)
+        return "MQRC_NO_MSG_UNDER_CURSOR", b"", 0
+
+    def _shown(self, handle: tuple[int, int], message: Message, length: int | None) -> Outcome:
+        if length is not None and len(message.body) > length:
+            return "MQRC_TRUNCATED_MSG_FAILED", message.body[:length], 0
+        self.cursors[handle] = message.order
+        return "MQRC_NONE", message.body, message.backout_count
+
+    def get(
+        self, connection: int, syncpoint: str, wanted: tuple[bytes, bytes], length: int | None
+    ) -> Outcome:
+        if self.is_inhibited:
+            return "MQRC_GET_INHIBITED", b"", 0
+        for message in self.visible(connection if syncpoint == "SYNCPOINT" else None):
+            if message.fits(*wanted):
+                return self._taken(connection, syncpoint, message, length)
+        return "MQRC_NO_MSG_AVAILABLE", b"", 0
+
+    def get_under_cursor(self, handle: tuple[int, int], syncpoint: str) -> Outcome:
+        return self._under_cursor(
+            handle, lambda message: self._taken(handle[0], syncpoint, message, None)
+        )
+
+    def _taken(
+        self, connection: int, syncpoint: str, message: Message, length: int | None
+    ) -> Outcome:
+        if length is not None and len(message.body) > length:
+            return "MQRC_TRUNCATED_MSG_FAILED", message.body[:length], 0
+        if syncpoint != "SYNCPOINT":
+            self.messages.remove(message)
+        elif self.is_full(connection):
+            return "MQRC_SYNCPOINT_LIMIT_REACHED", b"", 0
+        else:
+            message.state = PUT_AND_GOT if message.state == PUT else GOT
+            message.owner = connection
+        return "MQRC_NONE", message.body, message.backout_count
+
+    def end(self, connection: int, *, is_committed: bool) -> None:
+        for message in self.uncommitted(connection):
+            stays = message.state == (PUT if is_committed else GOT)
+            message.backout_count += message.state == GOT
+            message.state, message.owner = AVAILABLE, None
+            if not stays:
+                self.messages.remove(message)

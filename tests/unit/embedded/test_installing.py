@@ -1,0 +1,103 @@
+"""Creating queue managers, and putting them below the clients."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from builders_mq import PLUGINS
+from mqdlq.errors import EmbeddedQueueManagerError
+from mqdlq.mqi import embedded
+from mqdlq.mqi.embedded.faults import Fault, Faults, parse
+
+
+def python(code: str, **environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", code],
+        env={**os.environ, "PYTHONPATH": str(PLUGINS), **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def test_only_its_owner_can_read_a_queue_manager(tmp_path: Path) -> None:
+    path = embedded.create("QM1", tmp_path)
+
+    modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.iterdir()}
+    assert modes == {"queue_manager.sqlite": 0o600, "queue_manager.lock": 0o600}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_a_name_may_hold_what_a_file_name_may_not(tmp_path: Path) -> None:
+    embedded.create("A/B.C", tmp_path)
+
+    assert embedded.exists("A/B.C", tmp_path)
+    assert embedded.names(tmp_path) == ["A/B.C"]
+
+
+def test_a_queue_manager_is_created_once(tmp_path: Path) -> None:
+    path = embedded.create("QM1", tmp_path)
+
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        embedded.create("QM1", tmp_path)
+    assert str(caught.value) == f"queue manager QM1 exists already, in {path}"
+    with pytest.raises(EmbeddedQueueManagerError, match="'Q M' cannot name a queue manager"):
+        embedded.create("Q M", tmp_path)
+
+
+def test_a_program_reaches_a_queue_manager_in_a_directory_of_its_own(tmp_path: Path) -> None:
+    output = python(f"""
+from mqdlq.mqi import embedded
+embedded.install({str(tmp_path)!r})
+embedded.install()
+embedded.create("QM1")
+embedded.run_mqsc("QM1", "DEFINE QLOCAL(A)")
+import ibmmq, pymqi
+qm = ibmmq.connect("QM1")
+ibmmq.Queue(qm, "A").put("hello")
+print(pymqi.Queue(pymqi.connect("QM1"), "A").get().decode(), ibmmq.__c_version__, end=" ")
+print(ibmmq.otel_enabled, hex(qm.get_handle()))
+""")
+
+    words = output.split()
+    assert (words[0], words[2], words[3]) == ("hello", "False", "0x1000001")
+    assert embedded.exists("QM1", tmp_path)
+
+
+def test_it_cannot_be_put_below_a_client_that_is_loaded() -> None:
+    output = python("""
+import sys, types
+sys.modules["pymqi"] = types.ModuleType("pymqi")
+from mqdlq.errors import EmbeddedQueueManagerError
+from mqdlq.mqi import embedded
+try:
+    embedded.install()
+except EmbeddedQueueManagerError as error:
+    print(error)
+""")
+
+    assert output == (
+        "pymqi is imported already, over IBM's client library: call embedded.install() before the"
+        " first import of pymqi"
+    )
+
+
+def test_a_fault_is_read_from_text() -> None:
+    assert parse("MQCMIT:2:2009:after") == Fault("MQCMIT", 2, "2009", "after")
+    assert parse("MQGET:1:kill:before") == Fault("MQGET", 1, "kill", "before")
+    assert parse("MQPUT1[PAY.1]:3+:delay=0.5:before") == Fault(
+        "MQPUT1", 3, "delay=0.5", "before", "PAY.1", is_lasting=True
+    )
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        Faults("MQCMIT:0:2009:after")
+    assert str(caught.value) == (
+        "'MQCMIT:0:2009:after' is not a fault: VERB:N:REASON|kill|delay=SECONDS:before|after is,"
+        " with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
+        " for example MQCMIT:2:2009:after"
+    )
