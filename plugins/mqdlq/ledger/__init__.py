@@ -1,0 +1,8 @@
+"""The ledger: what runs intended, did and found, as facts that are only ever added."""
+
+from __future__ import annotations
+
+from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
+from mqdlq.ledger.store import Ledger, open_ledger
+
+__all__ = ["Attempt", "Ledger", "OutcomeFact", "Run", "RunMessage", "Sighting", "open_ledger"]

@@ -1,0 +1,57 @@
+"""A database URL in; an engine out whose transactions are all or nothing, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+
+from mqdlq import home
+
+TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
+
+
+def connect_to(url: str) -> Engine:
+    """Return an engine for a database; an SQLite file is made for its owner alone."""
+    engine = create_engine(url)
+    if engine.dialect.name == "sqlite":
+        _make_private(engine.url.database)
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+@contextmanager
+def in_turn(engine: Engine) -> Iterator[Connection]:
+    """Begin a transaction for which every other of this kind waits, in whatever process it is.
+
+    For what reads first and then writes what follows from it.
+    """
+    with engine.execution_options(in_turn=True).begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(TURN)))
+        yield connection
+
+
+def _make_private(database: str | None) -> None:
+    """Create the file for its owner alone: it names queues, reasons and times."""
+    if database and database != ":memory:":
+        home.make_private_directory(Path(database).parent)
+        Path(database).touch(mode=0o600)
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    # Python's driver would leave CREATE TABLE outside any transaction: we begin them ourselves.
+    connection.isolation_level = None
+    connection.execute("PRAGMA busy_timeout=30000")
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")  # what is booked must outlive a power cut
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    waits = connection.get_execution_options().get("in_turn")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if waits else "BEGIN")

@@ -1,0 +1,110 @@
+"""The ledger's facts as records: what a row says, in the field's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from mqdlq.model import Action, AttemptState, Disposition, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a handler, with the rules it read at its start; they hold to its end.
+
+    `wait_s` is WAIT in seconds: 0 for NO, None for YES. `carry_attempts` says that attempts made
+    by earlier runs count (see DESIGN, "Attempts"), `nul_as_blank` that the rules take NULs for
+    blanks. `hold_while_blocked` keeps attempts while a destination is blocked, `deliver_truncated`
+    delivers what may have been cut, `messages_in_a_unit` bounds a unit of work per destination.
+    `message_keys` (hex) are the only messages to act on; none means all.
+    """
+
+    run_id: str
+    handler: str
+    dag_run_id: str
+    run_type: str
+    queue_manager: str
+    queue: str
+    state_queue: str
+    rules_source: str
+    rules_digest: str
+    rules_text: str
+    retry_interval_s: int
+    wait_s: int | None
+    carry_attempts: bool
+    dry_run: bool
+    max_run_time_s: int
+    started_at: datetime
+    nul_as_blank: bool = False
+    hold_while_blocked: bool = False
+    deliver_truncated: bool = False
+    messages_in_a_unit: int = 128
+    max_plan_age_s: int = 86_400
+    message_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunMessage:
+    """A message as one run's plan lists it.
+
+    `occurrence` counts equal keys in browse order from 0, `residence` how often the message has
+    come back to the queue.
+    """
+
+    message_id: int
+    browse_seq: int
+    message_key: bytes
+    occurrence: int
+    residence: int
+    disposition: Disposition
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of one rule's action on one message, within the unit of work `unit`.
+
+    `mqrc` is the reason code of a failed attempt, else 0.
+    """
+
+    unit: str
+    run_id: str
+    plan_id: str
+    message_id: int
+    message_key: bytes
+    rule: int
+    attempt_no: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    state: AttemptState
+    mqrc: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeFact:
+    """How one message ended in one run; `why` is for people, `rule` 0 where no rule decided."""
+
+    message_id: int
+    outcome: Outcome
+    why: str
+    rule: int
+    action: str
+    target_q: str
+    target_q_mgr: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What the last browse of a run found, against what the ledger had booked.
+
+    `seen` messages of the run were on the queue; `returned` were booked as departed and yet
+    there; `arrived` were there and none of the run's.
+    """
+
+    depth: int
+    seen: int
+    returned: int
+    arrived: int
+    at: datetime

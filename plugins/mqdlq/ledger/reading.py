@@ -1,0 +1,246 @@
+"""The ledger's read side: a run's id in, its facts out; nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Engine, Row, Select, Table, func, select
+
+from mqdlq.ledger import schema
+from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
+from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
+
+COUNTED = (AttemptState.FAILED, AttemptState.CONFIRMED)
+"""The states of an attempt that count against a rule's RETRY."""
+
+
+class LedgerReader:
+    """Views of the ledger, for reports and for whoever decides what is left to do."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Read from a migrated database."""
+        self.engine = engine
+
+    def run(self, run_id: str) -> Run | None:
+        """Return a run, or None."""
+        runs = self._rows(select(schema.runs).where(schema.runs.c.run_id == run_id))
+        return Run(**runs[0]) if runs else None
+
+    def latest_run(self) -> Run | None:
+        """Return the run that started last, or None."""
+        started = schema.runs.c.started_at.desc()
+        runs = self._rows(select(schema.runs).order_by(started).limit(1))
+        return Run(**runs[0]) if runs else None
+
+    def refusal(self, run_id: str) -> str:
+        """Return why a run could not begin when it was last tried, or ""."""
+        table = schema.refusals
+        query = select(table.c.why).where(table.c.run_id == run_id).order_by(table.c.seq.desc())
+        found = self._rows(query.limit(1))
+        return str(found[0]["why"]) if found else ""
+
+    def snapshot(self, run_id: str) -> Row[Any] | None:
+        """Return (run_id, snapshot_id, location, messages, taken_at) of a run's snapshot."""
+        return self._one(schema.snapshots, run_id)
+
+    def plan(self, run_id: str) -> Row[Any] | None:
+        """Return (run_id, plan_id, plan_hash, location, accepted_at) of a run's plan, or None."""
+        return self._one(schema.plans, run_id)
+
+    def run_messages(self, run_id: str) -> list[RunMessage]:
+        """Return the messages of a run's plan in browse order."""
+        listed, table = schema.run_messages, schema.messages
+        query = (
+            select(
+                table.c.message_id,
+                listed.c.browse_seq,
+                table.c.message_key,
+                table.c.occurrence,
+                table.c.residence,
+                listed.c.disposition,
+            )
+            .join(table, table.c.message_id == listed.c.message_id)
+            .where(listed.c.run_id == run_id)
+            .order_by(listed.c.browse_seq)
+        )
+        return [
+            RunMessage(**row | {"disposition": Disposition(row["disposition"])})
+            for row in self._rows(query)
+        ]
+
+    def unsettled(self, queue_manager: str, *states: AttemptState) -> list[Attempt]:
+        """Return the attempts on a queue manager that have come to these states, oldest first."""
+        latest = schema.attempt_states
+        query = _attempts().where(
+            schema.messages.c.queue_manager == queue_manager,
+            latest.c.state.in_([state.value for state in states]),
+        )
+        return self._attempts(query.order_by(latest.c.seq))
+
+    def intended(self, queue_manager: str, queue: str) -> list[Attempt]:
+        """Return the attempts on a queue whose unit of work nobody has settled, oldest first."""
+        latest = schema.attempt_states
+        query = _attempts().where(
+            schema.messages.c.queue_manager == queue_manager,
+            schema.messages.c.queue == queue,
+            latest.c.state == AttemptState.INTENDED.value,
+        )
+        return self._attempts(query.order_by(latest.c.seq))
+
+    def confirmed_units(self, units: Collection[str]) -> set[str]:
+        """Return which of these units of work are known to have committed."""
+        latest = schema.attempt_states
+        query = select(latest.c.unit).where(
+            latest.c.unit.in_(units), latest.c.state == AttemptState.CONFIRMED.value
+        )
+        return {row["unit"] for row in self._rows(query)}
+
+    def moved_messages(self, message_ids: Collection[int]) -> set[int]:
+        """Return which of these messages a unit of work is known to have moved."""
+        latest = schema.attempt_states
+        query = select(latest.c.message_id).where(
+            latest.c.message_id.in_(message_ids), latest.c.state == AttemptState.CONFIRMED.value
+        )
+        return {row["message_id"] for row in self._rows(query)}
+
+    def residents(
+        self, queue_manager: str, queue: str, keys: Collection[bytes]
+    ) -> dict[bytes, int]:
+        """Return by key how many messages have not departed from a queue, as far as known."""
+        table, ended = schema.messages, schema.outcomes
+        departed = select(ended.c.message_id).where(
+            ended.c.message_id == table.c.message_id,
+            ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
+        )
+        query = (
+            select(table.c.message_key, func.count().label("number"))
+            .where(
+                table.c.queue_manager == queue_manager,
+                table.c.queue == queue,
+                table.c.message_key.in_(keys),
+                ~departed.exists(),
+            )
+            .group_by(table.c.message_key)
+        )
+        return {row["message_key"]: row["number"] for row in self._rows(query)}
+
+    def departed_elsewhere(self, run_id: str) -> dict[int, str]:
+        """Return which of a run's messages another run has moved: message id to that run's id."""
+        ended, listed = schema.outcomes, schema.run_messages
+        query = (
+            select(ended.c.message_id, ended.c.run_id)
+            .join(listed, listed.c.message_id == ended.c.message_id)
+            .where(
+                listed.c.run_id == run_id,
+                ended.c.run_id != run_id,
+                ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
+            )
+        )
+        return {row["message_id"]: row["run_id"] for row in self._rows(query)}
+
+    def last_pass(self, run: Run) -> datetime | None:
+        """Return when the last pass began; where attempts carry on, by any run on the queue."""
+        table, runs = schema.passes, schema.runs
+        query = select(func.max(table.c.started_at).label("at")).join(
+            runs, runs.c.run_id == table.c.run_id
+        )
+        if run.carry_attempts:
+            query = query.where(
+                runs.c.queue_manager == run.queue_manager, runs.c.queue == run.queue
+            )
+        else:
+            query = query.where(table.c.run_id == run.run_id)
+        at: datetime | None = self._rows(query)[0]["at"]
+        return at
+
+    def attempts(self, run_id: str) -> list[Attempt]:
+        """Return a run's attempts in the order made, each in its latest state."""
+        states = schema.attempt_states
+        query = _attempts().where(states.c.run_id == run_id)
+        return self._attempts(query.order_by(states.c.seq))
+
+    def attempts_made(self, run: Run) -> dict[int, tuple[int, datetime]]:
+        """Return by message id how many attempts count, and when the last of them was made.
+
+        Where attempts carry on, those of earlier runs count that had the same rules.
+        """
+        states, listed, runs = schema.attempt_states, schema.run_messages, schema.runs
+        query = (
+            select(
+                states.c.message_id, func.count().label("made"), func.max(states.c.at).label("last")
+            )
+            .join(listed, listed.c.message_id == states.c.message_id)
+            .join(runs, runs.c.run_id == states.c.run_id)
+            .where(
+                listed.c.run_id == run.run_id,
+                states.c.state.in_([state.value for state in COUNTED]),
+            )
+            .group_by(states.c.message_id)
+        )
+        if run.carry_attempts:
+            query = query.where(runs.c.rules_digest == run.rules_digest)
+        else:
+            query = query.where(states.c.run_id == run.run_id)
+        return {row["message_id"]: (row["made"], row["last"]) for row in self._rows(query)}
+
+    def outcomes(self, run_id: str) -> dict[int, OutcomeFact]:
+        """Return a run's outcomes by message id."""
+        table = schema.outcomes
+        columns = [column for column in table.c if column is not table.c.run_id]
+        query = select(*columns).where(table.c.run_id == run_id)
+        return {
+            row["message_id"]: OutcomeFact(**row | {"outcome": Outcome(row["outcome"])})
+            for row in self._rows(query)
+        }
+
+    def leases(self, run_id: str, now: datetime) -> dict[int, str]:
+        """Return which run owns which of a run's messages now, by message id."""
+        lease, later, listed = schema.leases, schema.leases.alias(), schema.run_messages
+        newest = select(func.max(later.c.seq)).where(later.c.message_id == lease.c.message_id)
+        query = (
+            select(lease.c.message_id, lease.c.run_id)
+            .join(listed, listed.c.message_id == lease.c.message_id)
+            .where(
+                listed.c.run_id == run_id,
+                lease.c.seq == newest.scalar_subquery(),
+                lease.c.until > now,
+            )
+        )
+        return {row["message_id"]: row["run_id"] for row in self._rows(query)}
+
+    def copies(self, run_id: str) -> dict[int, str]:
+        """Return the digests of a run's archive copies by message id."""
+        table = schema.archive
+        query = select(table.c.message_id, table.c.digest).where(table.c.run_id == run_id)
+        return {row["message_id"]: row["digest"] for row in self._rows(query)}
+
+    def sighting(self, run_id: str) -> Sighting | None:
+        """Return what the last browse of a run found, or None."""
+        table = schema.sightings
+        columns = [column for column in table.c if column is not table.c.run_id]
+        found = self._rows(select(*columns).where(table.c.run_id == run_id))
+        return Sighting(**found[0]) if found else None
+
+    def _one(self, table: Table, run_id: str) -> Row[Any] | None:
+        with self.engine.connect() as connection:
+            return connection.execute(select(table).where(table.c.run_id == run_id)).one_or_none()
+
+    def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
+        with self.engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def _attempts(self, query: Select[Any]) -> list[Attempt]:
+        return [
+            Attempt(**row | {"action": Action(row["action"]), "state": AttemptState(row["state"])})
+            for row in self._rows(query)
+        ]
+
+
+def _attempts() -> Select[Any]:
+    states, table = schema.attempt_states, schema.messages
+    columns = [column for column in states.c if column is not states.c.seq]
+    return select(*columns, table.c.message_key).join(
+        table, table.c.message_id == states.c.message_id
+    )

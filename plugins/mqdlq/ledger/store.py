@@ -1,0 +1,205 @@
+"""The ledger's write side: facts in, each in a transaction of its own, over any SQL database."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Table, insert, select
+
+from mqdlq import home
+from mqdlq.ledger import schema
+from mqdlq.ledger.database import connect_to, in_turn
+from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, Sighting
+from mqdlq.ledger.reading import LedgerReader
+from mqdlq.model import DEPARTED, Disposition
+
+KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
+
+ATTEMPT = [column.name for column in schema.attempts.columns if column.name != "seq"]
+
+Place = tuple[bytes, int]  # a message key and its occurrence
+
+
+class Ledger(LedgerReader):
+    """Append-only facts about runs, their messages, attempts and outcomes.
+
+    Nothing is updated or deleted; a fact that is already there is an IntegrityError.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.engine.dispose()
+
+    def record_run(self, run: Run) -> None:
+        """Record a run at its start."""
+        self._add(schema.runs, asdict(run))
+
+    def record_refusal(self, run_id: str, handler: str, why: str, at: datetime) -> None:
+        """Record that a run could not begin, and why; it may be tried again."""
+        self._add(schema.refusals, {"run_id": run_id, "handler": handler, "why": why, "at": at})
+
+    def record_snapshot(
+        self, run_id: str, snapshot_id: str, location: str, messages: int, taken_at: datetime
+    ) -> None:
+        """Record the snapshot a run works on."""
+        values = {"snapshot_id": snapshot_id, "location": location, "messages": messages}
+        self._add(schema.snapshots, {"run_id": run_id, **values, "taken_at": taken_at})
+
+    def record_plan(
+        self,
+        run: Run,
+        plan: dict[str, Any],
+        rows: Iterable[tuple[int, bytes, Disposition]],
+    ) -> None:
+        """Record an accepted plan and its messages, (browse_seq, message_key, disposition) each.
+
+        The k-th of equal keys is occurrence k. A message whose last residence on the queue ended
+        (it was delivered, forwarded, discarded, taken, or expired) is back in a new one.
+        """
+        counts: dict[bytes, int] = defaultdict(int)
+        with in_turn(self.engine) as connection:
+            connection.execute(insert(schema.plans), {"run_id": run.run_id, **plan})
+            rest = iter(rows)
+            while batch := list(islice(rest, KEYS_AT_ONCE)):
+                places = []
+                for _, key, _ in batch:
+                    places.append((key, counts[key]))
+                    counts[key] += 1
+                ids = _message_ids(connection, run, places)
+                listed = [
+                    {
+                        "run_id": run.run_id,
+                        "message_id": ids[place],
+                        "browse_seq": browse_seq,
+                        "disposition": disposition.value,
+                    }
+                    for place, (browse_seq, _, disposition) in zip(places, batch, strict=True)
+                ]
+                connection.execute(insert(schema.run_messages), listed)
+
+    def add_attempts(
+        self, attempts: Sequence[Attempt], outcomes: Sequence[tuple[str, OutcomeFact]] = ()
+    ) -> None:
+        """Add the states that attempts have come to and, with them, (run_id, outcome) pairs.
+
+        All of it in one transaction, durable when this returns.
+        """
+        rows = [{name: getattr(attempt, name) for name in ATTEMPT} for attempt in attempts]
+        with self.engine.begin() as connection:
+            _insert(connection, schema.attempts, rows)
+            _insert(
+                connection,
+                schema.outcomes,
+                [{"run_id": run_id, **asdict(fact)} for run_id, fact in outcomes],
+            )
+
+    def add_outcomes(self, outcomes: Sequence[tuple[str, OutcomeFact]]) -> None:
+        """Add outcomes, (run_id, outcome) each; a message has one in a run."""
+        self.add_attempts((), outcomes)
+
+    def record_pass(self, run_id: str, started_at: datetime) -> None:
+        """Record that a pass of a run begins."""
+        self._add(schema.passes, {"run_id": run_id, "started_at": started_at})
+
+    def add_leases(self, run_id: str, message_ids: Iterable[int], until: datetime) -> None:
+        """Let a run own messages until then; a lease that ends now gives them up."""
+        rows = [{"message_id": key, "run_id": run_id, "until": until} for key in message_ids]
+        with self.engine.begin() as connection:
+            _insert(connection, schema.leases, rows)
+
+    def record_copies(
+        self, run_id: str, location: str, digests: dict[int, str], at: datetime
+    ) -> None:
+        """Record archive copies that were read back: message id to SHA-256 of key and body."""
+        rows = [
+            {"run_id": run_id, "message_id": key, "location": location, "digest": digest, "at": at}
+            for key, digest in digests.items()
+        ]
+        with self.engine.begin() as connection:
+            _insert(connection, schema.archive, rows)
+
+    def record_sighting(self, run_id: str, sighting: Sighting) -> None:
+        """Record what the last browse of a run found."""
+        self._add(schema.sightings, {"run_id": run_id, **asdict(sighting)})
+
+    def _add(self, table: Table, values: dict[str, Any]) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(insert(table), values)
+
+
+def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def _message_ids(connection: Connection, run: Run, places: Sequence[Place]) -> dict[Place, int]:
+    """Return the ids of messages by place, adding those that are new or in a new residence."""
+    keys = {key for key, _ in places}
+    known = _known(connection, run, keys)
+    added = []
+    for place in places:
+        message_id, residence = known.get(place, (None, 0))
+        if message_id is None:
+            added.append(
+                {
+                    "queue_manager": run.queue_manager,
+                    "queue": run.queue,
+                    "message_key": place[0],
+                    "occurrence": place[1],
+                    "residence": residence,
+                }
+            )
+    _insert(connection, schema.messages, added)
+    ids = {place: found for place, (found, _) in _known(connection, run, keys).items() if found}
+    return {place: ids[place] for place in places}
+
+
+def _known(
+    connection: Connection, run: Run, keys: set[bytes]
+) -> dict[Place, tuple[int | None, int]]:
+    """Map known places to (message id, residence), or to (None, next residence) if it ended."""
+    table, ended = schema.messages, schema.outcomes
+    departed = select(ended.c.message_id).where(
+        ended.c.message_id == table.c.message_id,
+        ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
+    )
+    query = (
+        select(table, departed.exists().label("departed"))
+        .where(
+            table.c.queue_manager == run.queue_manager,
+            table.c.queue == run.queue,
+            table.c.message_key.in_(keys),
+        )
+        .order_by(table.c.residence)
+    )
+    return {
+        (row.message_key, row.occurrence): (
+            (None, row.residence + 1) if row.departed else (row.message_id, row.residence)
+        )
+        for row in connection.execute(query)
+    }
+
+
+def open_ledger(url: str | None = None) -> Ledger:
+    """Open the ledger at a database URL, bringing its schema up to date.
+
+    The default is MQDLQ_LEDGER_URL, else an SQLite file in the state directory.
+    """
+    default = os.environ.get("MQDLQ_LEDGER_URL") or f"sqlite:///{home.home() / 'ledger.db'}"
+    engine = connect_to(url or default)
+    schema.migrate(engine, datetime.now(UTC))  # noqa: TID251 (only says when it was applied)
+    return Ledger(engine)

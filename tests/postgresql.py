@@ -1,0 +1,105 @@
+"""A PostgreSQL server of the tests' own: started at the first wish, stopped when they end.
+
+It listens on a socket in a private directory and on no port, so it is in nobody's way. Where
+PostgreSQL is not installed the tests that want it skip and say what would bring it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+INSTALL = "apt-get install postgresql"
+DEBIAN = Path("/usr/lib/postgresql")
+SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "off",  # processes die in these tests, machines do not
+    "max_connections": "40",
+}
+_numbers = itertools.count(1)
+
+
+class Server:
+    """A running server; `kill` ends it as a crash would, `start` brings it back."""
+
+    def __init__(self, programs: Path) -> None:
+        self._programs = programs
+        self._directory = tempfile.mkdtemp(prefix="mqdlq-pg-", dir="/tmp")
+        # PostgreSQL refuses to run as root.
+        self._user = "nobody" if os.geteuid() == 0 else None
+        if self._user:
+            owner = pwd.getpwnam(self._user)
+            os.chown(self._directory, owner.pw_uid, owner.pw_gid)
+        self._run("initdb", "--username=mqdlq", "--auth=trust", "--no-sync", "--encoding=UTF8")
+        self.start()
+        atexit.register(self.close)
+
+    def start(self) -> None:
+        options = " ".join(f"-c {name}='{value}'" for name, value in SETTINGS.items())
+        log = f"{self._directory}/log"
+        self._run("pg_ctl", "-w", "-l", log, "-o", f"-k {self._directory} {options}", "start")
+
+    def kill(self) -> None:
+        """Stop it at once, without a checkpoint: the next start recovers from its log."""
+        self._run("pg_ctl", "-m", "immediate", "stop")
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self._directory)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self._programs / program, "-D", f"{self._directory}/data", *arguments],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self._directory,
+            user=self._user,
+            timeout=120,
+        )
+
+    def new_ledger_url(self) -> str:
+        """Return the URL of an empty schema, which is as good as an empty database."""
+        name = f"ledger_{next(_numbers)}"
+        url = f"postgresql+psycopg://mqdlq@/postgres?host={self._directory}"
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA {name}"))
+        engine.dispose()
+        return f"{url}&options=-csearch_path%3D{name}"
+
+
+@cache
+def server() -> Server | None:
+    """Return the server, or None where PostgreSQL is not installed."""
+    found = shutil.which("pg_ctl")
+    newest = max(DEBIAN.glob("*/bin/pg_ctl"), key=lambda p: int(p.parts[-3]), default=None)
+    program = Path(found) if found else newest
+    return Server(program.parent) if program else None
+
+
+def running() -> Server:
+    """Return the server, or skip the test."""
+    found = server()
+    if found is None:
+        pytest.skip(f"PostgreSQL is not installed: {INSTALL}")
+    return found
+
+
+@pytest.fixture(name="ledger_url", params=["sqlite", "postgresql"])
+def ledger_url_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of an empty ledger, once for each kind of database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/ledger.db"
+    return running().new_ledger_url()

@@ -1,0 +1,209 @@
+"""The ledger: facts are added, never changed, and read back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import IntegrityError
+
+from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Sighting, open_ledger
+from mqdlq.model import Action, AttemptState, Disposition, Outcome
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+
+
+@pytest.fixture(name="ledger")
+def _ledger(ledger_url: str) -> Iterator[Ledger]:
+    with open_ledger(ledger_url) as ledger:
+        yield ledger
+
+
+def run(run_id: str = "r1", *, carry_attempts: bool = False, **fields: object) -> Run:
+    values: dict[str, object] = {
+        "run_id": run_id,
+        "handler": "demo",
+        "dag_run_id": "manual__1",
+        "run_type": "manual",
+        "queue_manager": "QM1",
+        "queue": "DLQ",
+        "state_queue": "MQDLQ.STATE",
+        "rules_source": "demo.rules",
+        "rules_digest": "d" * 64,
+        "rules_text": "ACTION(IGNORE)\n",
+        "retry_interval_s": 60,
+        "wait_s": None,
+        "carry_attempts": carry_attempts,
+        "dry_run": False,
+        "max_run_time_s": 3600,
+        "started_at": NOON,
+    }
+    return Run(**values | fields)  # type: ignore[arg-type]
+
+
+def accept(ledger: Ledger, of: Run, *keys: bytes) -> list[int]:
+    """Record `of` with a plan of these messages; return their ids."""
+    ledger.record_run(of)
+    rows = [(place, key, Disposition.PLANNED) for place, key in enumerate(keys, start=1)]
+    values = {"plan_id": f"p-{of.run_id}", "plan_hash": "h" * 64, "location": "lake/p"}
+    ledger.record_plan(of, {**values, "accepted_at": NOON}, rows)
+    return [message.message_id for message in ledger.run_messages(of.run_id)]
+
+
+def attempt(message_id: int, *, unit: str = "u1", run_id: str = "r1") -> Attempt:
+    return Attempt(
+        unit=unit,
+        run_id=run_id,
+        plan_id="p-r1",
+        message_id=message_id,
+        message_key=KEY,
+        rule=1,
+        attempt_no=1,
+        action=Action.RETRY,
+        target_q="PAYMENTS",
+        target_q_mgr="QM1",
+        state=AttemptState.INTENDED,
+        mqrc=0,
+        at=NOON,
+    )
+
+
+def outcome(message_id: int, kind: Outcome = Outcome.DELIVERED) -> OutcomeFact:
+    return OutcomeFact(message_id, kind, "attempt 1", 1, "RETRY", "PAYMENTS", "QM1", NOON)
+
+
+def test_a_run_is_read_back_as_it_was_recorded(ledger: Ledger) -> None:
+    ledger.record_run(run())
+
+    assert ledger.run("r1") == run()
+    assert ledger.run("r2") is None
+
+
+def test_the_latest_run_is_the_one_that_started_last(ledger: Ledger) -> None:
+    ledger.record_run(run("late", started_at=NOON + timedelta(hours=1)))
+    ledger.record_run(run("early"))
+
+    latest = ledger.latest_run()
+
+    assert latest is not None
+    assert latest.run_id == "late"
+
+
+def test_a_run_is_recorded_once(ledger: Ledger) -> None:
+    ledger.record_run(run())
+
+    with pytest.raises(IntegrityError):
+        ledger.record_run(run())
+
+
+def test_equal_keys_are_told_apart_by_their_occurrence(ledger: Ledger) -> None:
+    accept(ledger, run(), KEY, OTHER_KEY, KEY)
+
+    places = [(m.message_key, m.occurrence) for m in ledger.run_messages("r1")]
+
+    assert places == [(KEY, 0), (OTHER_KEY, 0), (KEY, 1)]
+
+
+def test_a_message_still_on_the_queue_keeps_its_identity_in_the_next_run(ledger: Ledger) -> None:
+    first = accept(ledger, run("r1"), KEY)
+    ledger.add_outcomes([("r1", outcome(first[0], Outcome.LEFT_NO_RULE))])
+
+    assert accept(ledger, run("r2"), KEY) == first
+
+
+def test_a_message_that_had_departed_is_back_in_a_new_residence(ledger: Ledger) -> None:
+    first = accept(ledger, run("r1"), KEY)
+    ledger.add_outcomes([("r1", outcome(first[0]))])
+
+    second = accept(ledger, run("r2"), KEY)
+
+    assert second != first
+    assert [m.residence for m in ledger.run_messages("r2")] == [1]
+
+
+def test_more_messages_than_a_database_takes_keys_at_once(ledger: Ledger) -> None:
+    keys = [number.to_bytes(32, "big") for number in range(1203)]
+
+    accept(ledger, run(), *keys, keys[0])
+
+    messages = ledger.run_messages("r1")
+    assert [m.message_key for m in messages] == [*keys, keys[0]]
+    assert len({m.message_id for m in messages}) == 1204
+    assert messages[-1].occurrence == 1
+
+
+def test_an_attempt_is_in_the_state_added_last(ledger: Ledger) -> None:
+    (message_id,) = accept(ledger, run(), KEY)
+    intended = attempt(message_id)
+    failed = replace(intended, state=AttemptState.FAILED, mqrc=2053, at=NOON + timedelta(seconds=1))
+
+    ledger.add_attempts([intended])
+    assert ledger.intended("QM1", "DLQ") == [intended]
+    ledger.add_attempts([failed])
+
+    assert ledger.intended("QM1", "DLQ") == []
+    assert ledger.attempts("r1") == [failed]
+
+
+def test_only_failed_and_confirmed_attempts_count_against_a_budget(ledger: Ledger) -> None:
+    (message_id,) = accept(ledger, run(), KEY)
+    for number, state in enumerate(AttemptState):
+        ledger.add_attempts([replace(attempt(message_id, unit=f"u{number}"), state=state)])
+
+    assert ledger.attempts_made(run()) == {message_id: (2, NOON)}
+
+
+def test_a_new_run_counts_from_zero_unless_attempts_carry_on(ledger: Ledger) -> None:
+    (message_id,) = accept(ledger, run("r1"), KEY)
+    ledger.add_attempts([replace(attempt(message_id), state=AttemptState.FAILED, mqrc=2053)])
+    ledger.add_outcomes([("r1", outcome(message_id, Outcome.RETRY_PENDING))])
+    accept(ledger, run("r2"), KEY)
+    accept(ledger, run("r3", carry_attempts=True), KEY)
+
+    assert ledger.attempts_made(run("r2")) == {}
+    assert ledger.attempts_made(run("r3", carry_attempts=True)) == {message_id: (1, NOON)}
+
+
+def test_a_message_has_one_outcome_in_a_run(ledger: Ledger) -> None:
+    (message_id,) = accept(ledger, run(), KEY)
+    ledger.add_outcomes([("r1", outcome(message_id))])
+
+    with pytest.raises(IntegrityError):
+        ledger.add_outcomes([("r1", outcome(message_id, Outcome.TAKEN))])
+
+    assert ledger.outcomes("r1") == {message_id: outcome(message_id)}
+
+
+def test_an_attempt_and_its_outcome_are_added_together_or_not_at_all(ledger: Ledger) -> None:
+    (message_id,) = accept(ledger, run(), KEY)
+    ledger.add_outcomes([("r1", outcome(message_id))])
+
+    with pytest.raises(IntegrityError):
+        ledger.add_attempts([attempt(message_id)], [("r1", outcome(message_id))])
+
+    assert ledger.attempts("r1") == []
+
+
+def test_snapshot_plan_copies_and_the_last_browse_are_read_back(ledger: Ledger) -> None:
+    (message_id,) = accept(ledger, run(), KEY)
+    ledger.record_snapshot("r1", "s1", "lake/s1", 1, NOON)
+    ledger.record_copies("r1", "lake/archive", {message_id: "c" * 64}, NOON)
+    sighting = Sighting(depth=3, seen=1, returned=0, arrived=2, at=NOON)
+    ledger.record_sighting("r1", sighting)
+
+    assert ledger.snapshot("r1") == ("r1", "s1", "lake/s1", 1, NOON)
+    assert ledger.plan("r1") == ("r1", "p-r1", "h" * 64, "lake/p", NOON)
+    assert ledger.copies("r1") == {message_id: "c" * 64}
+    assert ledger.sighting("r1") == sighting
+
+
+def test_opening_a_ledger_again_migrates_nothing_twice(ledger_url: str) -> None:
+    for _ in range(2):
+        with open_ledger(ledger_url) as ledger, ledger.engine.connect() as connection:
+            names = list(connection.scalars(text("SELECT name FROM migrations")))
+            assert names == ["m0001_create_the_ledger"]
+            assert inspect(connection).has_table("attempts")

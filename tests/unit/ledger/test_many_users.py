@@ -1,0 +1,64 @@
+"""Several processes use one ledger at once, and a database that dies loses nothing booked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from sqlalchemy import text
+from test_ledger import KEY, NOON, accept, attempt, outcome, run
+
+from mqdlq.ledger import open_ledger
+from postgresql import running
+
+USERS = 4
+
+
+def at_once(work: Callable[[int], object]) -> None:
+    """Do the work in several threads that begin together."""
+    barrier = Barrier(USERS)
+
+    def begin(number: int) -> object:
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(USERS) as pool:
+        list(pool.map(begin, range(USERS)))
+
+
+def test_several_may_open_a_new_ledger_at_once(ledger_url: str) -> None:
+    at_once(lambda _: open_ledger(ledger_url).engine.dispose())
+
+    with open_ledger(ledger_url) as ledger, ledger.engine.connect() as connection:
+        assert len(list(connection.scalars(text("SELECT name FROM migrations")))) == 1
+
+
+def test_several_runs_may_accept_plans_of_the_same_messages_at_once(ledger_url: str) -> None:
+    keys = [number.to_bytes(32, "big") for number in range(700)]
+    open_ledger(ledger_url).engine.dispose()
+
+    def accept_all(number: int) -> None:
+        with open_ledger(ledger_url) as ledger:
+            accept(ledger, run(f"r{number}"), *keys)
+
+    at_once(accept_all)
+
+    with open_ledger(ledger_url) as ledger:
+        ids = [[m.message_id for m in ledger.run_messages(f"r{n}")] for n in range(USERS)]
+    assert all(listed == ids[0] for listed in ids)
+    assert len(set(ids[0])) == len(keys)
+
+
+def test_what_was_booked_is_there_after_postgresql_was_killed() -> None:
+    server = running()
+    with open_ledger(server.new_ledger_url()) as ledger:
+        (message_id,) = accept(ledger, run(), KEY)
+        ledger.add_attempts([attempt(message_id)], [("r1", outcome(message_id))])
+        server.kill()
+        server.start()
+        ledger.engine.dispose()
+
+        assert ledger.attempts("r1") == [attempt(message_id)]
+        assert ledger.outcomes("r1") == {message_id: outcome(message_id)}
+        assert ledger.run("r1") == run(started_at=NOON)
