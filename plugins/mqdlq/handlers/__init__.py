@@ -1,0 +1,9 @@
+"""A handler's YAML file in, its validated configuration out; rules tables in YAML, and back."""
+
+from __future__ import annotations
+
+from mqdlq.handlers.configuration import Handler, handler_names, load_handler
+from mqdlq.handlers.conversion import to_table, to_yaml
+from mqdlq.handlers.tables import check
+
+__all__ = ["Handler", "check", "handler_names", "load_handler", "to_table", "to_yaml"]

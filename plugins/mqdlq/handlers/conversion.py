@@ -1,0 +1,172 @@
+"""A rules table in one of its two forms in, the same table in the other form out.
+
+Comments go along: those that stand on lines of their own or after a value, before the rule they
+belong to. How the lines were laid out, and what only repeats a default, does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+from typing import Any, Final
+
+import yaml
+
+from mqdlq.constants import name_of
+from mqdlq.handlers.documents import (
+    Document,
+    MappingNode,
+    Node,
+    ScalarNode,
+    read_document,
+)
+from mqdlq.handlers.tables import check as check_yaml
+from mqdlq.rules import RulesError, check, format_table, print_table
+from mqdlq.rules.diagnostics import Report
+from mqdlq.rules.formatting import comments
+from mqdlq.rules.keywords import KEYWORDS
+from mqdlq.rules.printing import print_entries
+from mqdlq.rules.records import ControlData
+
+_DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_COMMENT: Final = re.compile(r"(?<![^ \t])#(.*)")
+_ONE_LINE: Final = 1_000_000
+_CONTROL: Final = {"INPUTQ": "input_q", "INPUTQM": "input_q_mgr"}
+
+
+def to_yaml(text: str | bytes, source: str = "<rules>") -> str:
+    """Return a table of runmqdlq's own syntax as the `table` of a handler's YAML file.
+
+    Raises RulesError, which holds every fault, if the table has any error.
+    """
+    result = check(text, source)
+    if result.table is None:
+        raise RulesError(result.diagnostics)
+    of_control, *of_rules = comments(text) if result.control else ((), *comments(text))
+    canonical = check(print_table(result.table))
+    lines = ["table:"]
+    if canonical.control:
+        lines += [*_commented(of_control, "  "), "  control:"]
+        lines += _settings(canonical.control, "    ")
+        of_control = ()
+    lines += [*_commented(of_control, "  "), "  rules:"]
+    for remarks, rule in zip_longest(of_rules, canonical.rules):
+        lines += _commented(remarks, "    ")
+        if rule:
+            lines += _rule(rule.keywords)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def to_table(data: str | bytes, source: str = "<rules>") -> str:
+    """Return the `table` of a YAML file in runmqdlq's own syntax.
+
+    Raises RulesError, which holds every fault, if the table has any error.
+    """
+    result = check_yaml(data, source)
+    if result.table is None:
+        raise RulesError(result.diagnostics)
+    document = read_document(data, Report(source))
+    found = list(_comments(document))
+    ends = _last_lines(document)
+    lines: list[str] = []
+
+    def add(entry: str, first_line: int) -> None:
+        """Add an entry behind the comments that stand no later than it does."""
+        last = ends.get(first_line, first_line)
+        while found and found[0][0] <= last:
+            lines.append(f"* {found.pop(0)[1]}\n")
+        lines.append(entry)
+
+    table = result.table
+    add(print_entries(table.control, ()), 0)
+    for rule in table.rules:
+        add(print_entries(ControlData(), (rule,)), rule.line)
+    lines += [f"* {comment}\n" for _, comment in found]
+    return format_table("".join(lines), source)
+
+
+def _commented(remarks: Iterable[str], indent: str) -> Iterator[str]:
+    for remark in remarks:
+        shown = "".join(char if char.isprintable() else "?" for char in remark.expandtabs())
+        yield f"{indent}# {shown}".rstrip()
+
+
+def _rule(keywords: Mapping[str, str | int]) -> Iterator[str]:
+    patterns = {name: value for name, value in keywords.items() if KEYWORDS[name].is_pattern}
+    actions = {name: value for name, value in keywords.items() if name not in patterns}
+    if patterns:
+        yield "    - match:"
+        yield from (f"        {name}: {_value(name, value)}" for name, value in patterns.items())
+    marks = ["      "] * len(actions) if patterns else ["    - ", *["      "] * (len(actions) - 1)]
+    for mark, (name, value) in zip(marks, actions.items(), strict=True):
+        yield f"{mark}{name.lower()}: {_value(name, value)}"
+
+
+def _settings(keywords: Mapping[str, str | int], indent: str) -> Iterator[str]:
+    for name, value in keywords.items():
+        yield f"{indent}{_CONTROL.get(name, name.lower())}: {_value(name, value)}"
+
+
+def _value(name: str, value: str | int) -> str:
+    if isinstance(value, int):
+        return name_of(value, KEYWORDS[name].families) or str(value)
+    dumped = yaml.dump(value or " ", Dumper=_DUMPER, allow_unicode=True, width=_ONE_LINE)
+    return str(dumped).removesuffix("\n").removesuffix("\n...")
+
+
+def _comments(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield the comments of the table with their lines; scalars, which may hold a #, are passed."""
+    first, last = _region(document)
+    ends = _scalar_ends(_table(document))
+    for number in range(first, last):
+        line = document.lines[number]
+        found = _COMMENT.search(line, ends.get(number, 0))
+        if found and found.group(1).strip():
+            yield number + 1, found.group(1).strip()
+
+
+def _region(document: Document) -> tuple[int, int]:
+    """Return the lines, from 0, between the key `table` and the next key beside it."""
+    if not isinstance(document.root, MappingNode):
+        return 0, 0
+    starts = [key.start_mark.line for key, _ in document.root.value]
+    at = [key.value.lower() for key, _ in document.root.value].index("table")
+    last = starts[at + 1] if at + 1 < len(starts) else len(document.lines)
+    # What stands above the next key, as far left as that, is the next key's.
+    while last > starts[at] + 1 and not document.lines[last - 1].startswith((" ", "\t")):
+        last -= 1
+    return starts[at], last
+
+
+def _last_lines(document: Document) -> dict[int, int]:
+    """Return the last lines of the control data, under 0, and of every rule, under its first."""
+    table = {key.value.lower(): value for key, value in _table(document).value}
+    lines = {0: max(_scalar_ends(table["control"]), default=-1) + 1 if "control" in table else 0}
+    for rule in table["rules"].value:
+        first = rule.start_mark.line + 1
+        lines[first] = max(lines.get(first, 0), max(_scalar_ends(rule)) + 1)
+    return lines
+
+
+def _table(document: Document) -> Node:
+    root = document.root
+    pairs: list[tuple[ScalarNode, Node]] = root.value if isinstance(root, MappingNode) else []
+    return next(value for key, value in pairs if key.value.lower() == "table")
+
+
+def _scalar_ends(node: Node) -> dict[int, int]:
+    """Return for each line, from 0, the column where its last scalar ends."""
+    ends: dict[int, int] = {}
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ScalarNode):
+            start, end = node.start_mark, node.end_mark
+            ends |= dict.fromkeys(range(start.line, end.line), _ONE_LINE)
+            ends[end.line] = max(ends.get(end.line, 0), end.column)
+        elif isinstance(node, MappingNode):
+            waiting += [part for pair in node.value for part in pair]
+        else:
+            waiting += node.value
+    return ends

@@ -1,0 +1,185 @@
+"""YAML text in, nodes that know their places out; what is wrong is reported by line and column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from mqdlq.rules.diagnostics import Place, Report, shortened
+from mqdlq.rules.reading import decoded
+from mqdlq.rules.values import closest
+
+Node = yaml.Node
+MappingNode = yaml.MappingNode
+ScalarNode = yaml.ScalarNode
+SequenceNode = yaml.SequenceNode
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG: Final = "tag:yaml.org,2002:"
+_PLAIN_TAGS: Final = {f"{_TAG}{kind}" for kind in ("str", "int", "float", "bool", "timestamp")}
+_LINE_END: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_MOST_LEVELS: Final = 20
+_NEEDS_QUOTES: Final = "in YAML a value that begins with & or * needs quotation marks"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML file read; `root` is None where it is empty or its syntax was reported as faulty."""
+
+    lines: tuple[str, ...]
+    root: Node | None
+
+    def place(self, node: Node) -> Place:
+        """Return where a node begins; of one that spans lines, the part on the first."""
+        start, end = node.start_mark, node.end_mark
+        source = self.lines[start.line] if start.line < len(self.lines) else ""
+        last = end.column if end.line == start.line else len(source.rstrip())
+        return Place(start.line + 1, start.column + 1, max(1, last - start.column), source)
+
+
+def read_document(data: str | bytes, report: Report) -> Document:
+    """Read one YAML document; faults of its syntax are reported, none is raised."""
+    text = decoded(data).removeprefix("\ufeff")
+    lines = tuple(_LINE_END.split(text))
+
+    def fault(line: int, column: int, message: str) -> None:
+        source = lines[line] if line < len(lines) else ""
+        report.error("not-yaml", Place(line + 1, column + 1, 1, source), f"not YAML: {message}")
+
+    root = None
+    strange = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if strange:
+        *before, start = _LINE_END.split(text[: strange.start()])
+        fault(len(before), len(start), "a character that YAML does not allow")
+        return Document(lines, None)
+    try:
+        # libyaml's composer calls itself for every level, and the process dies of too many.
+        if deepest := _too_deep(text):
+            fault(deepest.line, deepest.column, f"more than {_MOST_LEVELS} levels deep")
+        else:
+            root = yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        words = ", ".join(filter(None, (error.context, error.problem)))
+        hint = f"; {_NEEDS_QUOTES}" if "alias" in words or "anchor" in words else ""
+        fault(mark.line if mark else 0, mark.column if mark else 0, f"{shortened(words)}{hint}")
+    except yaml.YAMLError as error:
+        fault(0, 0, shortened(str(error)))
+    return Document(lines, root)
+
+
+def _too_deep(text: str) -> Any:
+    """Return where a document gets deeper than anything that is meant here."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MOST_LEVELS:
+                return event.start_mark
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return None
+
+
+class Reader:
+    """Looks into the nodes of a document and reports what is not as it should be."""
+
+    def __init__(self, document: Document, report: Report) -> None:
+        self.faults = 0
+        """How many it has reported."""
+        self._document = document
+        self._report = report
+
+    def error(self, code: str, node: Node, message: str) -> None:
+        """Report a fault at a node."""
+        self.faults += 1
+        self._report.error(code, self._document.place(node), message)
+
+    def place(self, node: Node) -> Place:
+        """Return where a node begins."""
+        return self._document.place(node)
+
+    def mapping(self, node: Node, example: str) -> Iterator[tuple[str, ScalarNode, Node]]:
+        """Yield key, key's node and value's node of a mapping."""
+        if not isinstance(node, MappingNode):
+            self.error("wrong-kind", node, f"expected keys such as {example}")
+            return
+        for key, value in node.value:
+            if isinstance(key, ScalarNode):
+                yield str(key.value), key, value
+            else:
+                self.error("wrong-kind", key, "expected a key that is a word")
+
+    def keyed(
+        self,
+        node: Node,
+        known: Mapping[str, str],
+        example: str,
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> dict[str, tuple[ScalarNode, Node]]:
+        """Return the nodes of a mapping by what its keys mean; all other keys are reported.
+
+        `known` says what each key means, `elsewhere` where a key that is none belongs; case does
+        not count in either.
+        """
+        spelled = {key.upper(): key for key in known}
+        belongs = {key.upper(): where for key, where in (elsewhere or {}).items()}
+        found: dict[str, tuple[ScalarNode, Node]] = {}
+        for written, key, value in self.mapping(node, example):
+            folded = written.upper()
+            if folded not in spelled:
+                self.error("unknown-keyword", key, _unknown(written, spelled, belongs))
+                continue
+            meaning = known[spelled[folded]]
+            if meaning in found:
+                message = f"{meaning} is repeated (first at {self.place(found[meaning][0])})"
+                self.error("repeated-keyword", key, message)
+            else:
+                found[meaning] = key, value
+        return found
+
+    def items(self, node: Node, noun: str) -> list[Node]:
+        """Return the nodes of a sequence."""
+        if isinstance(node, SequenceNode):
+            return list(node.value)
+        self.error("wrong-kind", node, f"expected a list of {noun}")
+        return []
+
+    def scalar(self, node: Node) -> str | None:
+        """Return the text of a value as it is written; None is one that was reported."""
+        if not isinstance(node, ScalarNode) or node.tag not in {*_PLAIN_TAGS, f"{_TAG}null"}:
+            self.error("wrong-kind", node, "expected text or a number")
+            return None
+        text = str(node.value)
+        if node.tag == f"{_TAG}null":
+            place = self.place(node)
+            if place.source[place.column - 1 :].startswith("&"):
+                self.error("empty-value", node, f"no value; {_NEEDS_QUOTES}")
+                return None
+            return ""
+        if "\n" in text:
+            self.error("invalid-value", node, "a value has one line")
+            return None
+        return text
+
+    def plain(self, node: Node) -> Any:
+        """Return the value YAML makes of a node; None is one that was reported, or null."""
+        try:
+            return yaml.SafeLoader("").construct_object(node, deep=True)
+        except (yaml.YAMLError, ValueError):
+            self.error("not-yaml", node, "a value that YAML cannot make sense of")
+            return None
+
+
+def _unknown(written: str, spelled: Mapping[str, str], belongs: Mapping[str, str]) -> str:
+    """Say what may have been meant by a key; all keys are in upper case."""
+    folded = written.upper()
+    if folded in belongs:
+        return f"{shortened(written)} belongs {belongs[folded]}"
+    meant = closest(folded, spelled)
+    advice = f"; did you mean {spelled[meant]}?" if meant else ""
+    return f"unknown key {shortened(written)}{advice}"

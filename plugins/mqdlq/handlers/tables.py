@@ -1,0 +1,255 @@
+"""A rules table in its YAML form in, the very same table as from runmqdlq's own syntax out.
+
+    table:
+      control: {input_q: DLQ, retryint: 30, wait: no}
+      rules:
+        - match:
+            DESTQ: PAYMENTS.*
+            MQDLH.Reason: [MQRC_Q_FULL, MQRC_PUT_INHIBITED]
+          action: RETRY
+          retry: 3
+        - action: FWD
+          fwdq: PARKED
+
+What a value may be is not known here. Every rule is written out as an entry of a rules table, one
+keyword and one value to a line, and what the language says of a line is said of the YAML node it
+came from. Values are therefore what is written, never what YAML makes of it: ``no`` is NO. Letters
+keep their case, as within quotation marks. A list of alternatives makes one rule for each, and
+several lists one for each combination, the last list varying first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+from typing import Final, get_args
+
+from mqdlq.handlers.documents import (
+    Document,
+    Node,
+    Reader,
+    ScalarNode,
+    SequenceNode,
+    read_document,
+)
+from mqdlq.model import Action
+from mqdlq.rules import CheckResult, Diagnostic, RulesTable, Severity, WrittenRule
+from mqdlq.rules import check as check_table
+from mqdlq.rules.diagnostics import Place, Report, listed, shortened
+from mqdlq.rules.keywords import KEYWORDS, Keyword, Part
+from mqdlq.rules.lint import WARNING_CODES, Level, lint, promote
+
+MOST_RULES: Final = 100_000
+"""How many rules the lists of one rule may make."""
+
+_CONTROL: Final = {"input_q": "INPUTQ", "input_q_mgr": "INPUTQM"} | {
+    k.name.lower(): k.name for k in KEYWORDS.values() if k.part is Part.CONTROL
+}
+_ACTIONS: Final = {"match": "match"} | {
+    k.name.lower(): k.name for k in KEYWORDS.values() if k.part is Part.RULE and not k.is_pattern
+}
+_CODES: Final = {code: code for code in sorted(WARNING_CODES)}
+_LEVELS: Final[Mapping[str, Level]] = {level: level for level in get_args(Level)}
+_LAYOUT: Final = ("long-line",)
+_MISSING: Final = ("missing-action", "missing-fwdq", "no-rule")
+
+
+def _structure(keyword: Keyword) -> str:
+    return "MQDLH" if keyword.column.startswith("dlh_") else "MQMD"
+
+
+_PATTERNS: Final = {
+    spelling: k.name
+    for k in KEYWORDS.values()
+    if k.is_pattern
+    for spelling in (k.name, k.field, f"{_structure(k)}.{k.field}")
+}
+_UNDER_MATCH: Final = dict.fromkeys(_PATTERNS, "under 'match:'")
+_BESIDE_MATCH: Final = dict.fromkeys(_ACTIONS, "to the rule, beside 'match:'")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A keyword and one of its values, with the nodes both came from."""
+
+    keyword: str
+    key: Node
+    text: str
+    value: Node
+
+
+@dataclass(slots=True)
+class _Entries:
+    """The table as text, with the node each line came from."""
+
+    lines: list[str] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    starts: dict[int, Node] = field(default_factory=dict)
+    """The nodes of the rules, by the line each begins on."""
+    damaged: set[int] = field(default_factory=set)
+    """The lines of rules that lost something to a fault already reported."""
+
+    def add(self, entry: Node, parameters: Iterable[_Parameter], *, is_damaged: bool) -> None:
+        """Add an entry: one line for each keyword, one for each value."""
+        self.starts[len(self.lines) + 1] = entry
+        for parameter in parameters:
+            doubled = parameter.text.replace("'", "''")
+            self.lines += [f" {parameter.keyword} +", f"('{doubled}') +"]
+            self.nodes += [parameter.key, parameter.value]
+            if is_damaged:
+                self.damaged |= {len(self.lines) - 1, len(self.lines)}
+        if self.lines:
+            self.lines[-1] = self.lines[-1].removesuffix(" +")
+
+
+def check(data: str | bytes, source: str) -> CheckResult:
+    """Read the `table` of a YAML file and say everything about it, as the linter does, too.
+
+    `line` of a rule is the line it begins on in the YAML file. What `lint` beside the table says
+    of warnings is heeded; other keys do not matter. One error refuses the table whole.
+    """
+    report = Report(source)
+    document = read_document(data, report)
+    if document.root is None:
+        if not report.has_errors:
+            report.error("no-rule", Place(1, 1, 1, ""), "expected keys such as 'table:'")
+        return CheckResult(None, report.diagnostics())
+    reader = Reader(document, report)
+    nodes: dict[str, Node] = {}
+    for written, key, node in reader.mapping(document.root, "'table:'"):
+        if written.lower() in nodes:
+            reader.error("repeated-keyword", key, f"{shortened(written)} is repeated")
+        nodes[written.lower()] = node
+    if "table" in nodes:
+        levels = read_levels(nodes["lint"], reader) if "lint" in nodes else {}
+        return check_node(nodes["table"], document, report, levels)
+    if not report.has_errors:
+        where = nodes["rules"].value if isinstance(nodes.get("rules"), ScalarNode) else ""
+        advice = f"; its rules stand in {shortened(where)}" if where else ""
+        reader.error("no-rule", document.root, f"the file has no key 'table'{advice}")
+    return CheckResult(None, report.diagnostics())
+
+
+def read_levels(node: Node, reader: Reader) -> dict[str, Level]:
+    """Return how seriously each code of a warning is to be taken."""
+    levels: dict[str, Level] = {}
+    for code, (_, value) in reader.keyed(node, _CODES, "'no-catch-all: error'").items():
+        level = _LEVELS.get((reader.scalar(value) or "").lower())
+        if level:
+            levels[code] = level
+        else:
+            reader.error("invalid-value", value, f"{code} takes {listed(_LEVELS)}")
+    return levels
+
+
+def check_node(
+    table: Node, document: Document, report: Report, levels: Mapping[str, Level]
+) -> CheckResult:
+    """Read a table from its node; what `report` holds already counts as well."""
+    entries = _Reading(Reader(document, report)).entries(table)
+    had_faults = report.has_errors
+    result = check_table("".join(f"{line}\n" for line in entries.lines))
+    places = [document.place(node) for node in entries.nodes]
+
+    def place_of(found: Diagnostic) -> Place:
+        return document.place(table) if found.code == "no-rule" else places[found.line - 1]
+
+    sayer = _Sayer(report)
+    for diagnostic in promote(result.diagnostics, levels):
+        follows = diagnostic.code in _MISSING and (
+            diagnostic.line in entries.damaged or (had_faults and diagnostic.code == "no-rule")
+        )
+        if diagnostic.code not in _LAYOUT and not follows:
+            sayer.say(diagnostic, place_of(diagnostic))
+    if result.table is None or had_faults:
+        return CheckResult(None, report.diagnostics())
+    at = {rule.line: document.place(entries.starts[rule.line]) for rule in result.table.rules}
+    rules = tuple(replace(rule, line=at[rule.line].line) for rule in result.table.rules)
+    found = RulesTable(result.table.control, rules)
+    by_line = {place.line: place for place in at.values()}
+    for doubt in promote(lint(found), levels):
+        sayer.say(doubt, by_line[doubt.line])
+    if report.has_errors:
+        return CheckResult(None, report.diagnostics())
+    written = tuple(WrittenRule(at[rule.line].line, rule.keywords) for rule in result.rules)
+    return CheckResult(found, report.diagnostics(), result.control, written)
+
+
+class _Sayer:
+    """Says once what the language says of each rule that a list of alternatives made."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._said: set[tuple[str, Place, str]] = set()
+
+    def say(self, diagnostic: Diagnostic, place: Place) -> None:
+        """Report it at the place it has in the YAML file."""
+        what = (diagnostic.code, place, diagnostic.message)
+        if what not in self._said:
+            self._said.add(what)
+            is_error = diagnostic.severity is Severity.ERROR
+            say = self._report.error if is_error else self._report.warning
+            say(diagnostic.code, place, diagnostic.message)
+
+
+class _Reading:
+    """One method for each part of a table."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._entries = _Entries()
+        self._rules_left = MOST_RULES
+
+    def entries(self, table: Node) -> _Entries:
+        """Return the table as entries of a rules table."""
+        known = {"control": "control", "rules": "rules"}
+        parts = self._reader.keyed(table, known, "'control:' and 'rules:'")
+        if "control" in parts:
+            keys = self._reader.keyed(parts["control"][1], _CONTROL, "'input_q:' or 'retryint:'")
+            self._entries.add(parts["control"][1], self._settings(keys), is_damaged=False)
+        if "rules" in parts:
+            for rule in self._reader.items(parts["rules"][1], "rules"):
+                self._rule(rule)
+        return self._entries
+
+    def _rule(self, rule: Node) -> None:
+        faults = self._reader.faults
+        keys = self._reader.keyed(rule, _ACTIONS, "'match:' and 'action:'", _UNDER_MATCH)
+        match = keys.pop("match", None)
+        alternatives = list(self._alternatives(match[1])) if match else []
+        settings = list(self._settings(keys))
+        if "ACTION" not in keys and self._reader.faults == faults:
+            advice = listed(f"'action: {action}'" for action in Action)
+            self._reader.error("missing-action", rule, f"the rule has no action; add {advice}")
+        rules = list(islice(product(*alternatives), self._rules_left + 1))
+        if len(rules) > self._rules_left:
+            message = f"with this rule and its alternatives there are more than {MOST_RULES} rules"
+            self._reader.error("too-many-rules", rule, message)
+            return
+        self._rules_left -= len(rules)
+        is_damaged = self._reader.faults > faults
+        for patterns in rules:
+            self._entries.add(rule, [*patterns, *settings], is_damaged=is_damaged)
+
+    def _alternatives(self, match: Node) -> Iterator[list[_Parameter]]:
+        """Yield for each keyword of `match` its value, or its values."""
+        keys = self._reader.keyed(match, _PATTERNS, "'DESTQ:' or 'MQDLH.DestQName:'", _BESIDE_MATCH)
+        for name, (key, node) in keys.items():
+            values = node.value if isinstance(node, SequenceNode) else [node]
+            if not values:
+                self._reader.error("empty-value", node, f"{name} has no value; leave it out")
+            elif read := list(self._values(name, key, values)):
+                yield read
+
+    def _settings(self, keys: Mapping[str, tuple[ScalarNode, Node]]) -> Iterator[_Parameter]:
+        for name, (key, node) in keys.items():
+            yield from self._values(name, key, [node])
+
+    def _values(self, name: str, key: Node, nodes: Iterable[Node]) -> Iterator[_Parameter]:
+        for node in nodes:
+            text = self._reader.scalar(node)
+            if text is not None:
+                # Words and symbolic names may be in any case, as in a rules table.
+                folded = text if KEYWORDS[name].takes_text else text.upper()
+                yield _Parameter(name, key, folded, node)

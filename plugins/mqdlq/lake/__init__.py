@@ -1,0 +1,28 @@
+"""The lake: snapshots and plans as Parquet under an fsspec location, published atomically."""
+
+from __future__ import annotations
+
+from mqdlq.lake.descriptions import PlanDescription, SnapshotManifest, StepCount
+from mqdlq.lake.locations import plan_directory, plan_id, snapshot_directory
+from mqdlq.lake.plans import find_plan, planned_messages, publish_plan, read_plan, start_plan
+from mqdlq.lake.snapshots import SnapshotWriter, find_snapshot, read_manifest, snapshot_rows
+from mqdlq.lake.storage import uri
+
+__all__ = [
+    "PlanDescription",
+    "SnapshotManifest",
+    "SnapshotWriter",
+    "StepCount",
+    "find_plan",
+    "find_snapshot",
+    "plan_directory",
+    "plan_id",
+    "planned_messages",
+    "publish_plan",
+    "read_manifest",
+    "read_plan",
+    "snapshot_directory",
+    "snapshot_rows",
+    "start_plan",
+    "uri",
+]

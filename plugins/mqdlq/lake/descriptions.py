@@ -1,0 +1,120 @@
+"""What a finished snapshot or plan says of itself: records in, JSON out, and back with checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from typing import Any, Final
+
+from mqdlq.errors import LakeError
+
+SCHEMA_VERSION: Final = 1
+"""The version of the columns and of these records that this code writes."""
+_ADDED: Final = {"nul_as_blank"}
+"""What descriptions of this version lacked at first; absent, it is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotManifest:
+    """A snapshot's manifest.
+
+    `messages` and `bytes` count messages and their bodies' bytes; `digest` is the SHA-256 over
+    their keys in browse order; `rules_text` is the table as it was frozen for the run, and
+    `nul_as_blank` whether its patterns take NULs for blanks; `payload` says what was captured of
+    the bodies ("none").
+    """
+
+    snapshot_id: str
+    queue_manager: str
+    queue: str
+    taken_at: datetime
+    taken_by: str
+    messages: int
+    bytes: int
+    digest: str
+    rules_digest: str
+    rules_text: str
+    payload: str = "none"
+    nul_as_blank: bool = False
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> str:
+        """Return the manifest as a JSON document."""
+        return _dump({**asdict(self), "taken_at": self.taken_at.isoformat()})
+
+    @classmethod
+    def from_json(cls, text: str, place: str) -> SnapshotManifest:
+        """Read a manifest; raise `LakeError`, naming `place`, where it is not one."""
+        values = _load(cls, text, place)
+        try:
+            values["taken_at"] = datetime.fromisoformat(values["taken_at"])
+        except (TypeError, ValueError):
+            raise LakeError(f"{place}: taken_at is no ISO 8601 time") from None
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """How many messages have this as their first step."""
+
+    rule: int
+    rule_line: int
+    action: str
+    target_q: str
+    target_q_mgr: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDescription:
+    """A plan's description.
+
+    `counts` counts the planned messages by rule, action and target of their first step,
+    `dispositions` all messages by disposition; both add up to what the snapshots hold.
+    """
+
+    plan_id: str
+    plan_hash: str
+    snapshot_ids: tuple[str, ...]
+    rules_digest: str
+    messages: int
+    dispositions: Mapping[str, int]
+    counts: tuple[StepCount, ...] = field(default=())
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> str:
+        """Return the description as a JSON document."""
+        return _dump(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str, place: str) -> PlanDescription:
+        """Read a description; raise `LakeError`, naming `place`, where it is not one."""
+        values = _load(cls, text, place)
+        try:
+            values["snapshot_ids"] = tuple(values["snapshot_ids"])
+            values["counts"] = tuple(StepCount(**count) for count in values["counts"])
+        except TypeError:
+            raise LakeError(f"{place}: snapshot_ids or counts is not a list as expected") from None
+        return cls(**values)
+
+
+def _dump(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _load(cls: type[SnapshotManifest | PlanDescription], text: str, place: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise LakeError(f"{place} is not JSON: {error}") from error
+    version = values.get("schema_version") if isinstance(values, dict) else None
+    if version != SCHEMA_VERSION:
+        raise LakeError(f"{place}: expected schema_version {SCHEMA_VERSION}, found {version!r}")
+    expected = {entry.name for entry in fields(cls)}
+    missing = sorted(expected - set(values) - _ADDED)
+    unknown = sorted(set(values) - expected)
+    if missing or unknown:
+        raise LakeError(f"{place}: missing {missing or 'nothing'}, unknown {unknown or 'nothing'}")
+    return dict(values)

@@ -1,0 +1,60 @@
+"""Where snapshots and plans stand in a lake: names and ids in, locations out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote
+
+from mqdlq.errors import LakeError
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def snapshot_directory(root: str, queue_manager: str, queue: str, snapshot_id: str) -> str:
+    """Return where a snapshot stands.
+
+    Names of queues may hold `/` and `%`; they are percent-encoded, as Spark and Arrow read back
+    the values of `name=value` directories. Raises `LakeError` for a blank name or an unfit id.
+    """
+    return _join(
+        root,
+        "snapshots",
+        f"queue_manager={_segment('queue manager', queue_manager)}",
+        f"queue={_segment('queue', queue)}",
+        _id("snapshot", snapshot_id),
+    )
+
+
+def snapshot_pattern(snapshot_id: str) -> str:
+    """Return the glob pattern, below the root, of a snapshot of whatever queue."""
+    return _join("", "snapshots", "queue_manager=*", "queue=*", _id("snapshot", snapshot_id))
+
+
+def plan_directory(root: str, plan_id: str) -> str:
+    """Return where a plan stands; raise `LakeError` for an unfit id."""
+    return _join(root, "plans", _id("plan", plan_id))
+
+
+def plan_id(snapshot_id: str, rules_digest: str) -> str:
+    """Return the id of the plan that these rules make of this snapshot; it is always the same."""
+    return f"{snapshot_id}-{rules_digest[:12]}"
+
+
+def _segment(noun: str, name: str) -> str:
+    if not name.strip():
+        raise LakeError(f"a snapshot needs the name of its {noun}, found {name!r}")
+    return quote(name, safe="")
+
+
+def _id(noun: str, identifier: str) -> str:
+    if not _ID.fullmatch(identifier):
+        raise LakeError(
+            f"{noun} id {identifier!r} cannot name a directory: expected letters, digits, and "
+            "`.`, `_`, `-` after the first"
+        )
+    return identifier
+
+
+def _join(root: str, *segments: str) -> str:
+    return "/".join((root.rstrip("/"), *segments))

@@ -1,0 +1,82 @@
+"""Plans: a finished directory in; its description and its rows in browse order out."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from mqdlq.errors import LakeError
+from mqdlq.lake import storage
+from mqdlq.lake.descriptions import PlanDescription
+from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
+
+DESCRIPTION: Final = "_PLAN.json"
+_CONTENTS: Final = ("part-", "_", ".")
+
+
+def start_plan(directory: str) -> None:
+    """Make room for the rows of a plan; what an unfinished evaluation left there is removed."""
+    storage.make_empty_directory(directory, _CONTENTS)
+
+
+def publish_plan(directory: str, description: PlanDescription) -> None:
+    """Write a plan's description beside its rows: from now on the plan exists."""
+    storage.settle(directory)
+    storage.write_text(f"{directory}/{DESCRIPTION}", description.to_json())
+
+
+def read_plan(directory: str) -> PlanDescription:
+    """Return the description of a plan; raise `LakeError` where it was never finished."""
+    description = find_plan(directory)
+    if description is None:
+        raise LakeError(
+            f"{directory} is no plan: it has no {DESCRIPTION}, which is written last; "
+            "evaluate the snapshot again"
+        )
+    return description
+
+
+def find_plan(directory: str) -> PlanDescription | None:
+    """Return the description of a plan, None where there is no finished one."""
+    place = f"{directory}/{DESCRIPTION}"
+    text = storage.read_text(place)
+    return None if text is None else PlanDescription.from_json(text, place)
+
+
+def planned_messages(directory: str) -> Iterator[PlannedMessage]:
+    """Yield the rows of a finished plan in browse order, holding one batch of each file.
+
+    Every file of a plan is sorted by itself; they are merged here.
+    """
+    read_plan(directory)
+    with ExitStack() as opened:
+        parts = []
+        for name in storage.file_names(directory, ".parquet"):
+            files, path = storage.filesystem(f"{directory}/{name}")
+            file = opened.enter_context(files.open(path, "rb"))
+            parts.append(_rows(pq.ParquetFile(file)))
+        for row in heapq.merge(*parts, key=lambda row: int(row["browse_seq"])):
+            yield _planned_message(row)
+
+
+def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
+    for batch in file.iter_batches(batch_size=1024):
+        yield from batch.to_pylist()
+
+
+def _planned_message(row: dict[str, Any]) -> PlannedMessage:
+    steps = tuple(
+        Step(
+            **{
+                **step,
+                "action": Action(step["action"]),
+                "put_authority": PutAuthority(step["put_authority"]),
+            }
+        )
+        for step in row["steps"]
+    )
+    return PlannedMessage(**{**row, "disposition": Disposition(row["disposition"]), "steps": steps})

@@ -1,0 +1,56 @@
+"""The columns of snapshots and plans as Arrow schemas, made from the layouts of the headers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from mqdlq.headers import MQDLH, MQMD, Kind
+
+_TYPES: Final = {Kind.LONG: pa.int32(), Kind.TEXT: pa.string(), Kind.BYTES: pa.binary()}
+_UTC: Final = pa.timestamp("us", tz="UTC")
+
+HEADERS: Final = pa.schema(
+    [
+        pa.field("browse_seq", pa.int64(), nullable=False),
+        pa.field("message_key", pa.binary(), nullable=False),
+        pa.field("class", pa.string(), nullable=False),
+        pa.field("problem", pa.string(), nullable=False),
+        *(pa.field(field.name, _TYPES[field.kind]) for field in MQMD.fields),
+        *(pa.field(f"dlh_{field.name}", _TYPES[field.kind]) for field in MQDLH.fields),
+        pa.field("header_chain", pa.list_(pa.string())),
+        pa.field("payload_offset", pa.int32()),
+        pa.field("total_length", pa.int32()),
+        pa.field("ams_protected", pa.bool_()),
+        pa.field("maybe_truncated", pa.bool_()),
+        pa.field("expires_at", _UTC),
+        pa.field("put_at", _UTC),
+        pa.field("dead_lettered_at", _UTC),
+    ]
+)
+"""A row per message of a snapshot, in browse order; `dlh_` columns are null without an MQDLH."""
+
+STEP: Final = pa.struct(
+    [
+        pa.field("rule", pa.int32(), nullable=False),
+        pa.field("rule_line", pa.int32(), nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("target_q", pa.string(), nullable=False),
+        pa.field("target_q_mgr", pa.string(), nullable=False),
+        pa.field("header", pa.bool_(), nullable=False),
+        pa.field("put_authority", pa.string(), nullable=False),
+        pa.field("tries", pa.int32(), nullable=False),
+    ]
+)
+PLAN: Final = pa.schema(
+    [
+        pa.field("browse_seq", pa.int64(), nullable=False),
+        pa.field("message_key", pa.binary(), nullable=False),
+        pa.field("queue_manager", pa.string(), nullable=False),
+        pa.field("queue", pa.string(), nullable=False),
+        pa.field("disposition", pa.string(), nullable=False),
+        pa.field("steps", pa.list_(STEP), nullable=False),
+    ]
+)
+"""A row per message of a plan; steps are in the order in which they are tried."""

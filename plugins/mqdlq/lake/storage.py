@@ -1,0 +1,143 @@
+"""Files of the lake: an fsspec location in; private directories, atomic files and text out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from mqdlq.errors import LakeError
+
+_PRIVATE_DIRECTORY: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+
+
+def filesystem(location: str) -> tuple[Any, str]:
+    """Return the fsspec file system of a location, and its path there."""
+    try:
+        files, path = url_to_fs(location)
+    except (ImportError, ValueError) as error:
+        raise LakeError(f"{location} is no location fsspec can open: {error}") from error
+    return files, str(path)
+
+
+def uri(location: str) -> str:
+    """Return a location as Spark reads it on any cluster: with its scheme, file: if it has none."""
+    files, path = filesystem(location)
+    return f"file://{path}" if isinstance(files, LocalFileSystem) else location
+
+
+def exists(location: str) -> bool:
+    """Say whether there is a file or a directory."""
+    files, path = filesystem(location)
+    return bool(files.exists(path))
+
+
+def read_text(location: str) -> str | None:
+    """Return a file's text (UTF-8), None where there is no such file."""
+    files, path = filesystem(location)
+    try:
+        return bytes(files.cat_file(path)).decode()
+    except FileNotFoundError:
+        return None
+
+
+def make_empty_directory(location: str, leftovers: tuple[str, ...]) -> None:
+    """Create a directory for its owner alone, or empty it of what an unfinished writing left.
+
+    `leftovers` are the beginnings of names that may be removed; anything else there means that
+    the directory is not ours, a `LakeError`.
+    """
+    files, path = filesystem(location)
+    if files.exists(path):
+        for name in _names(files, path):
+            if not name.startswith(leftovers):
+                raise LakeError(f"{location} holds {name}, which was not written here")
+        files.rm(path, recursive=True)
+    make_directory(location)
+
+
+def make_directory(location: str) -> None:
+    """Create a directory, and those above it, for their owner alone, where it is missing."""
+    files, path = filesystem(location)
+    if not isinstance(files, LocalFileSystem):
+        files.makedirs(path, exist_ok=True)
+        return
+    for directory in (*reversed(Path(path).parents), Path(path)):
+        if not directory.exists():
+            directory.mkdir(_PRIVATE_DIRECTORY, exist_ok=True)
+
+
+def settle(directory: str) -> None:
+    """Make what another program wrote into a local directory durable, and the owner's alone."""
+    files, path = filesystem(directory)
+    if not isinstance(files, LocalFileSystem):
+        return
+    for entry in (Path(path), *Path(path).rglob("*")):
+        entry.chmod(_PRIVATE_DIRECTORY if entry.is_dir() else _PRIVATE_FILE)
+        _sync(entry)
+
+
+def file_names(directory: str, suffix: str) -> list[str]:
+    """List the files of a directory whose names end so, sorted."""
+    files, path = filesystem(directory)
+    names = _names(files, path)
+    return sorted(name for name in names if name.endswith(suffix) and name[0] not in "._")
+
+
+def matching(root: str, pattern: str) -> list[str]:
+    """List what stands below a directory and matches a glob pattern that begins with a /."""
+    files, path = filesystem(root)
+    top = path.rstrip("/")
+    found = (str(entry)[len(top) :] for entry in files.glob(f"{top}{pattern}"))
+    return sorted(f"{root.rstrip('/')}{entry}" for entry in found)
+
+
+def _names(files: Any, path: str) -> list[str]:
+    return [str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in files.ls(path, detail=False)]
+
+
+@contextmanager
+def new_file(location: str) -> Iterator[IO[bytes]]:
+    """Write a file that appears whole under its name when the block ends, or not at all.
+
+    On a local file system it is written beside, synced and renamed. Object stores show an object
+    only when it is complete.
+    """
+    files, path = filesystem(location)
+    if not isinstance(files, LocalFileSystem):
+        with files.open(path, "wb") as remote:
+            yield remote
+        return
+    final = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
+    try:
+        with os.fdopen(handle, "wb") as local:
+            yield local
+            local.flush()
+            os.fsync(local.fileno())
+        Path(temporary).replace(final)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync(final.parent)
+
+
+def write_text(location: str, text: str) -> None:
+    """Write a small file atomically."""
+    with new_file(location) as file:
+        file.write(text.encode())
+
+
+def _sync(place: Path) -> None:
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

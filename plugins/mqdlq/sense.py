@@ -1,0 +1,146 @@
+"""The first stage: a handler's configuration in, a recorded run with frozen rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from mqdlq import home
+from mqdlq.constants import MQRC
+from mqdlq.errors import (
+    ConnectionSettingsError,
+    HandlerError,
+    MqDlqError,
+    QueueManagerError,
+)
+from mqdlq.handlers import Handler
+from mqdlq.ledger import Ledger, Run
+from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.rules import RulesTable, parse
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What one run of a handler is asked to do differently.
+
+    `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments
+    do (a blank `input_q` means the dead-letter queue of the queue manager); `rules` names another
+    table beside the handler's. `message_keys` (hex, as in the report) are the only messages to act
+    on; none means all.
+    """
+
+    input_q: str | None = None
+    input_q_mgr: str | None = None
+    rules: str | None = None
+    dry_run: bool = False
+    message_keys: tuple[str, ...] = ()
+    dag_run_id: str = ""
+    run_type: str = "manual"
+
+
+def start_run(
+    run_id: str,
+    handler: Handler,
+    settings: ConnectionSettings,
+    *,
+    ledger: Ledger,
+    clock: Callable[[], datetime],
+    options: RunOptions,
+) -> Run:
+    """Read the rules, find the queue, and record the run; only MQINQ touches the queue manager.
+
+    A run already recorded is returned as it was: rules read at its start hold to its end. Why a
+    run cannot begin is recorded, too. Raises RulesError or HandlerError before anything is
+    connected, and ConnectionSettingsError or QueueManagerError where the queue cannot be found.
+    """
+    recorded = ledger.run(run_id)
+    if recorded is not None:
+        return recorded
+    try:
+        run = _begin(run_id, handler, settings, clock, options)
+    except MqDlqError as error:
+        ledger.record_refusal(run_id, handler.name, str(error), clock())
+        raise
+    ledger.record_run(run)
+    return run
+
+
+def _begin(
+    run_id: str,
+    handler: Handler,
+    settings: ConnectionSettings,
+    clock: Callable[[], datetime],
+    options: RunOptions,
+) -> Run:
+    source, text = handler.rules_text(options.rules)
+    table = parse(text, source)
+    place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
+    queue = _queue_to_handle(place, table, options)
+    if queue == handler.state_queue:
+        raise HandlerError(
+            f"{handler.name}: state_queue {queue} is the very queue to be handled; name another"
+        )
+    return Run(
+        run_id=run_id,
+        handler=handler.name,
+        dag_run_id=options.dag_run_id,
+        run_type=options.run_type,
+        queue_manager=place.queue_manager,
+        queue=queue,
+        state_queue=handler.state_queue,
+        rules_source=home.shown(source),
+        rules_digest=table.digest,
+        rules_text=text,
+        retry_interval_s=table.control.retry_interval_s,
+        wait_s=table.control.wait_s,
+        # With WAIT(YES) the runs form one continuous instance of the handler, and counts carry on.
+        carry_attempts=handler.attempts == "ledger" or table.control.wait_s is None,
+        dry_run=options.dry_run,
+        max_run_time_s=int(handler.max_run_time.total_seconds()),
+        started_at=clock(),
+        nul_as_blank=handler.nul_as_blank,
+        hold_while_blocked=handler.hold_while_blocked,
+        deliver_truncated=handler.deliver_truncated,
+        messages_in_a_unit=handler.messages_in_a_unit,
+        max_plan_age_s=int(handler.max_plan_age.total_seconds()),
+        message_keys=options.message_keys,
+    )
+
+
+def depth(run: Run, settings: ConnectionSettings) -> int:
+    """Return the CURDEPTH of the run's queue; the queue is opened for inquiry only."""
+    with connect(connection_for(settings, run.queue_manager)) as queue_manager:
+        return queue_manager.depth(run.queue)
+
+
+def is_unfinished(run: Run, ledger: Ledger) -> bool:
+    """Whether there is work on an empty queue, too: an account that an interruption left open."""
+    has_open_units = bool(ledger.intended(run.queue_manager, run.queue))
+    is_unsettled = ledger.snapshot(run.run_id) is not None and ledger.sighting(run.run_id) is None
+    return has_open_units or is_unsettled
+
+
+def connection_for(settings: ConnectionSettings, queue_manager: str) -> ConnectionSettings:
+    """Return the settings for the named queue manager; a blank name keeps theirs."""
+    return replace(settings, queue_manager=queue_manager) if queue_manager else settings
+
+
+def _queue_to_handle(settings: ConnectionSettings, table: RulesTable, options: RunOptions) -> str:
+    """Apply the order of precedence: the run's own name, INPUTQ, then DEADQ by MQINQ.
+
+    A name given for the run counts even when it is blank (IBM MQ docs, "runmqdlq").
+    """
+    named = table.control.input_q if options.input_q is None else options.input_q
+    with connect(settings) as queue_manager:
+        queue = named.strip() or queue_manager.dead_letter_q_name()
+        try:
+            queue_manager.depth(queue)
+        except QueueManagerError as error:
+            if error.reason == MQRC["MQRC_SELECTOR_NOT_FOR_TYPE"]:
+                raise ConnectionSettingsError(
+                    f"INPUTQ {queue} on queue manager {queue_manager.name} is not a local queue:"
+                    " name the queue that holds the messages"
+                ) from error
+            raise
+        return queue

@@ -1,0 +1,175 @@
+"""A handler's YAML file: what it may say, and what is said of what it may not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq.errors import HandlerError
+from mqdlq.handlers import Handler, handler_names, load_handler
+from mqdlq.rules import RulesError
+
+
+def load(directory: Path, yaml: str) -> Handler:
+    (directory / "h.yaml").write_text(yaml, encoding="utf-8")
+    return load_handler("h", directory)
+
+
+def error(directory: Path, yaml: str) -> str:
+    with pytest.raises(HandlerError) as caught:
+        load(directory, yaml)
+    return str(caught.value).replace(f"{directory}/", "")
+
+
+def test_a_handler_needs_a_connection_and_rules(tmp_path: Path) -> None:
+    handler = load(tmp_path, "connection: mq\nrules: a.rules\n")
+
+    assert handler == Handler(name="h", directory=tmp_path, connection="mq", rules="a.rules")
+    assert handler.nul_as_blank is False
+    assert handler_names(tmp_path) == ["h"]
+
+
+def test_a_handler_says_the_rest_as_it_likes(tmp_path: Path) -> None:
+    handler = load(
+        tmp_path,
+        "connection: mq\n"
+        "rules: a.rules\n"
+        "schedule: '*/5 * * * *'\n"
+        "state_queue: MY.STATE\n"
+        "attempts: ledger\n"
+        "max_run_time: 00:10:00\n"
+        "nul_as_blank: yes\n"
+        "lint: {no-catch-all: off, hopeless-retry: error}\n",
+    )
+
+    assert handler == Handler(
+        name="h",
+        directory=tmp_path,
+        connection="mq",
+        rules="a.rules",
+        schedule="*/5 * * * *",
+        state_queue="MY.STATE",
+        attempts="ledger",
+        max_run_time=timedelta(minutes=10),
+        nul_as_blank=True,
+        lint={"no-catch-all": "off", "hopeless-retry": "error"},
+    )
+
+
+def test_rules_are_read_from_the_file_beside_the_handler_or_from_another(tmp_path: Path) -> None:
+    (tmp_path / "a.rules").write_text("* a\nACTION(RETRY)\n", encoding="utf-8")
+    (tmp_path / "b.rules").write_text("* b\nACTION(RETRY)\n", encoding="utf-8")
+    handler = load(tmp_path, "connection: mq\nrules: a.rules\n")
+
+    assert handler.rules_text() == (f"{tmp_path}/a.rules", "* a\nACTION(RETRY)\n")
+    assert handler.rules_text("b.rules") == (f"{tmp_path}/b.rules", "* b\nACTION(RETRY)\n")
+
+
+def test_a_table_in_the_handler_itself_is_given_as_its_print(tmp_path: Path) -> None:
+    handler = load(
+        tmp_path,
+        "connection: mq\ntable: {rules: [{match: {REASON: [2053, 2051]}, action: retry}]}\n",
+    )
+
+    assert handler.rules_text() == (
+        f"{tmp_path}/h.yaml, as printed",
+        "REASON(MQRC_Q_FULL) ACTION(RETRY)\nREASON(MQRC_PUT_INHIBITED) ACTION(RETRY)\n",
+    )
+
+
+def test_rules_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    handler = load(tmp_path, "connection: mq\nrules: a.rules\n")
+
+    with pytest.raises(HandlerError) as missing:
+        handler.rules_text()
+    (tmp_path / "a.rules").write_bytes(b"* \xff")
+    with pytest.raises(HandlerError) as no_text:
+        handler.rules_text()
+
+    path = tmp_path / "a.rules"
+    assert str(missing.value) == (
+        f"{path}: the rules table cannot be read: No such file or directory"
+    )
+    assert str(no_text.value) == f"{path}: the rules table is not UTF-8 at byte 2"
+
+
+def test_what_the_handler_makes_an_error_of_refuses_its_rules(tmp_path: Path) -> None:
+    (tmp_path / "a.rules").write_text("REASON(1) ACTION(RETRY)\n", encoding="utf-8")
+    handler = load(tmp_path, "connection: mq\nrules: a.rules\nlint: {no-catch-all: error}\n")
+
+    with pytest.raises(RulesError) as caught:
+        handler.rules_text()
+
+    assert [d.code for d in caught.value.diagnostics] == ["no-catch-all"]
+
+
+def test_every_fault_is_named_by_its_place(tmp_path: Path) -> None:
+    faults = error(
+        tmp_path,
+        "conection: mq\n"
+        "rules: a.rules\n"
+        "rules: b.rules\n"
+        "attempts: twice\n"
+        "state_queue: no queue\n"
+        "lint:\n"
+        "  no-catch-al: error\n"
+        "table: {rules: [{action: FWD}]}\n",
+    )
+
+    assert faults == (
+        "h.yaml:1:1: unknown key conection; did you mean connection?\n"
+        "    conection: mq\n"
+        "    ~~~~~~~~^\n"
+        "h.yaml:3:1: rules is repeated (first at line 2, column 1)\n"
+        "    rules: b.rules\n"
+        "    ~~~~^\n"
+        "h.yaml:4:11: attempts: Input should be 'run' or 'ledger'\n"
+        "    attempts: twice\n"
+        "              ~~~~^\n"
+        "h.yaml:5:14: state_queue: String should match pattern '^[A-Za-z0-9._/%]{1,48}$'\n"
+        "    state_queue: no queue\n"
+        "                 ~~~~~~~^\n"
+        "h.yaml:7:3: unknown key no-catch-al; did you mean no-catch-all?\n"
+        "      no-catch-al: error\n"
+        "      ~~~~~~~~~~^\n"
+        "h.yaml:8:18: ACTION(FWD) needs FWDQ, the queue to forward to\n"
+        "    table: {rules: [{action: FWD}]}\n"
+        "                     ~~~~~^"
+    )
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("", "h.yaml:1:1: expected keys such as 'connection:' and 'rules:'"),
+        ("- a\n", "h.yaml:1:1: expected keys such as 'connection:' and 'rules:'"),
+        ("rules: a.rules\n", "h.yaml:1:1: the key 'connection' is missing; a handler needs it"),
+        (
+            "connection: mq\n",
+            "h.yaml:1:1: a handler needs 'rules', a file beside it, or 'table', its rules",
+        ),
+        (
+            "connection: mq\nrules: a\ntable: {rules: [{action: RETRY}]}\n",
+            "h.yaml:1:1: a handler has 'rules' or 'table', not both",
+        ),
+        (
+            "connection: mq\nrules: a\nschedule: 2026-99-99\n",
+            "h.yaml:3:11: a value that YAML cannot make sense of",
+        ),
+        ("connection: !!python/name:os.system x\n", "h.yaml:1:13: a value that YAML cannot"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_handler_is_refused(tmp_path: Path, yaml: str, message: str) -> None:
+    assert error(tmp_path, yaml).startswith(message)
+
+
+def test_a_handler_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").touch()
+
+    with pytest.raises(HandlerError) as caught:
+        load_handler("h", tmp_path)
+
+    assert str(caught.value) == f"{tmp_path}/h.yaml: no such handler; configured are: other"

@@ -1,0 +1,360 @@
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.headers import MessageDescriptor, encode_md, header_row
+from mqdlq.lake.schema import HEADERS, PLAN
+from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DESCRIPTION = lake.PlanDescription(
+    plan_id="s1-abc",
+    plan_hash="0" * 64,
+    snapshot_ids=("s1",),
+    rules_digest="1" * 64,
+    messages=3,
+    dispositions={"planned": 2, "no_rule": 1, "unprocessable": 0},
+    counts=(lake.StepCount(1, 4, "FWD", "PARKED", "", 2),),
+)
+
+
+def row(browse_seq: int) -> dict[str, object]:
+    return header_row(browse_seq, encode_md(MessageDescriptor()), b"body", 4, browsed_at=NOON)
+
+
+def take(root: str, messages: int = 2, *, queue: str = "DLQ", snapshot_id: str = "s1") -> str:
+    with lake.SnapshotWriter(root, "QM1", queue, snapshot_id) as writer:
+        for browse_seq in range(messages):
+            writer.write(row(browse_seq))
+        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="ACTION(RETRY)")
+    return writer.directory
+
+
+def planned(browse_seq: int) -> dict[str, object]:
+    step = Step(1, 4, Action.FWD, "PARKED", "", True, PutAuthority.CTX, 2)
+    return {
+        "browse_seq": browse_seq,
+        "message_key": bytes([browse_seq]),
+        "queue_manager": "QM1",
+        "queue": "DLQ",
+        "disposition": "planned",
+        "steps": [{name: getattr(step, name) for name in Step.__slots__}],
+    }
+
+
+def write_part(directory: str, name: str, *numbers: int) -> None:
+    table = pa.Table.from_pylist([planned(number) for number in numbers], schema=PLAN)
+    pq.write_table(table, f"{directory}/{name}")
+
+
+@pytest.fixture(params=["directory", "file", "memory"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return a lake on each kind of file system this project treats differently."""
+    yield {
+        "directory": str(tmp_path / "lake"),
+        "file": f"file://{tmp_path}/lake",
+        "memory": f"memory://{tmp_path}/lake",
+    }[request.param]
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    memory.pseudo_dirs[:] = [""]
+
+
+def test_a_finished_snapshot_says_what_it_holds(root: str) -> None:
+    directory = take(root, messages=2)
+
+    assert lake.read_manifest(directory) == lake.SnapshotManifest(
+        snapshot_id="s1",
+        queue_manager="QM1",
+        queue="DLQ",
+        taken_at=NOON,
+        taken_by="ann",
+        messages=2,
+        bytes=8,
+        digest=lake.read_manifest(directory).digest,
+        rules_digest="d",
+        rules_text="ACTION(RETRY)",
+        payload="none",
+        schema_version=1,
+    )
+
+
+def test_rows_come_back_as_they_were_written(root: str) -> None:
+    directory = take(root, messages=2)
+
+    assert list(lake.snapshot_rows(directory)) == [row(0), row(1)]
+    assert list(lake.snapshot_rows(directory, ["browse_seq", "class"])) == [
+        {"browse_seq": 0, "class": "no_dlh"},
+        {"browse_seq": 1, "class": "no_dlh"},
+    ]
+
+
+def test_more_rows_than_a_group_holds_keep_their_order(tmp_path: Path) -> None:
+    directory = take(str(tmp_path), messages=8193)
+
+    numbers = [found["browse_seq"] for found in lake.snapshot_rows(directory, ["browse_seq"])]
+    assert numbers == list(range(8193))
+
+
+def test_an_empty_queue_makes_an_empty_snapshot(root: str) -> None:
+    directory = take(root, messages=0)
+
+    assert lake.read_manifest(directory).messages == 0
+    assert list(lake.snapshot_rows(directory)) == []
+
+
+def test_a_row_has_exactly_the_columns_of_the_schema() -> None:
+    assert list(row(0)) == HEADERS.names
+
+
+def test_equal_queues_have_equal_digests(tmp_path: Path) -> None:
+    digests = [
+        lake.read_manifest(take(str(tmp_path), count, snapshot_id=name)).digest
+        for name, count in (("a", 3), ("b", 3), ("c", 2))
+    ]
+
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_an_unfinished_snapshot_does_not_exist(root: str) -> None:
+    with lake.SnapshotWriter(root, "QM1", "DLQ", "s1") as writer:
+        writer.write(row(0))
+
+    for read in (lake.read_manifest, lambda place: list(lake.snapshot_rows(place))):
+        with pytest.raises(LakeError) as caught:
+            read(writer.directory)
+        assert str(caught.value) == (
+            f"{writer.directory} is no snapshot: it has no _MANIFEST.json, which is written last; "
+            "take a new snapshot"
+        )
+
+
+def test_a_writer_that_fails_leaves_no_data_behind(tmp_path: Path) -> None:
+    with (
+        pytest.raises(KeyError),
+        lake.SnapshotWriter(str(tmp_path), "QM1", "DLQ", "s1") as writer,
+    ):
+        writer.write({"browse_seq": 0})
+
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_unfinished_snapshot_is_written_anew(root: str) -> None:
+    with lake.SnapshotWriter(root, "QM1", "DLQ", "s1") as writer:
+        writer.write(row(0))
+
+    assert len(list(lake.snapshot_rows(take(root, messages=3)))) == 3
+
+
+def test_a_finished_snapshot_is_never_overwritten(root: str) -> None:
+    directory = take(root)
+
+    with pytest.raises(LakeError) as caught:
+        take(root)
+
+    assert str(caught.value) == f"{directory} is a finished snapshot; a new one needs a new id"
+
+
+def test_what_is_written_is_the_owners_alone(tmp_path: Path) -> None:
+    take(str(tmp_path / "lake"))
+
+    modes = {
+        (path.is_dir(), stat.S_IMODE(path.stat().st_mode))
+        for path in (tmp_path / "lake", *(tmp_path / "lake").rglob("*"))
+    }
+    assert modes == {(True, 0o700), (False, 0o600)}
+
+
+@pytest.mark.parametrize("queue", ["A/B", "A%B", "A%2FB", "SYSTEM.DEAD.LETTER.QUEUE", ".", "a_b"])
+def test_any_queue_name_is_one_directory_that_arrow_reads_back(tmp_path: Path, queue: str) -> None:
+    take(str(tmp_path), 1, queue=queue)
+
+    headers = ds.dataset(
+        str(tmp_path / "snapshots"),
+        partitioning="hive",
+        exclude_invalid_files=False,
+        ignore_prefixes=["_"],
+    )
+    assert set(headers.to_table(columns=["queue"])["queue"].to_pylist()) == {queue}
+    assert len(list((tmp_path / "snapshots" / "queue_manager=QM1").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: lake.snapshot_directory("lake", "QM1", " ", "s1"),
+         "a snapshot needs the name of its queue, found ' '"),
+        (lambda: lake.snapshot_directory("lake", "QM1", "DLQ", "../s1"),
+         ("snapshot id '../s1' cannot name a directory: expected letters, digits, and `.`, `_`, "
+          "`-` after the first")),
+        (lambda: lake.plan_directory("lake", ""),
+         ("plan id '' cannot name a directory: expected letters, digits, and `.`, `_`, `-` after "
+          "the first")),
+    ],
+)  # fmt: skip
+def test_what_cannot_name_a_directory_is_refused(call: object, text: str) -> None:
+    with pytest.raises(LakeError) as caught:
+        call()  # type: ignore[operator]
+
+    assert str(caught.value) == text
+
+
+def test_locations_stand_under_their_root() -> None:
+    assert lake.snapshot_directory("s3://lake/", "QM1", "A/B", "s1") == (
+        "s3://lake/snapshots/queue_manager=QM1/queue=A%2FB/s1"
+    )
+    assert lake.plan_directory("/lake", "s1-abc") == "/lake/plans/s1-abc"
+
+
+def test_a_location_without_a_file_system_is_named() -> None:
+    with pytest.raises(LakeError, match=r"^nowhere://x/_PLAN.json is no location fsspec can open"):
+        lake.read_plan("nowhere://x")
+
+
+def test_a_plan_reads_in_browse_order_whatever_its_files(tmp_path: Path) -> None:
+    directory = lake.plan_directory(str(tmp_path), "s1-abc")
+    lake.start_plan(directory)
+    write_part(directory, "part-00001.parquet", 0, 3, 4)
+    write_part(directory, "part-00000.parquet", 1, 2)
+    lake.publish_plan(directory, DESCRIPTION)
+
+    found = list(lake.planned_messages(directory))
+
+    assert [message.browse_seq for message in found] == [0, 1, 2, 3, 4]
+    assert found[1] == PlannedMessage(
+        1,
+        b"\x01",
+        "QM1",
+        "DLQ",
+        Disposition.PLANNED,
+        (Step(1, 4, Action.FWD, "PARKED", "", True, PutAuthority.CTX, 2),),
+    )
+    assert found[1].disposition is Disposition.PLANNED
+    assert found[1].steps[0].action is Action.FWD
+
+
+def test_a_plan_says_of_itself_what_was_published(root: str) -> None:
+    directory = lake.plan_directory(root, "s1-abc")
+    lake.start_plan(directory)
+    lake.publish_plan(directory, DESCRIPTION)
+
+    assert lake.read_plan(directory) == DESCRIPTION
+
+
+def test_an_unfinished_plan_does_not_exist(root: str) -> None:
+    directory = lake.plan_directory(root, "s1-abc")
+    lake.start_plan(directory)
+
+    assert lake.find_plan(directory) is None
+    with pytest.raises(LakeError) as caught:
+        list(lake.planned_messages(directory))
+    assert str(caught.value) == (
+        f"{directory} is no plan: it has no _PLAN.json, which is written last; "
+        "evaluate the snapshot again"
+    )
+
+
+def test_what_a_broken_evaluation_left_is_removed(tmp_path: Path) -> None:
+    directory = tmp_path / "plan"
+    (directory / "_temporary" / "0").mkdir(parents=True)
+    (directory / "part-00000.parquet").touch()
+
+    lake.start_plan(str(directory))
+
+    assert list(directory.iterdir()) == []
+
+
+def test_a_directory_of_someone_elses_is_never_emptied(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+
+    with pytest.raises(LakeError) as caught:
+        lake.start_plan(str(tmp_path))
+
+    assert str(caught.value) == f"{tmp_path} holds thesis.txt, which was not written here"
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"schema_version": 2}, "expected schema_version 1, found 2"),
+        ({"note": "x"}, "missing nothing, unknown ['note']"),
+        ({"counts": 7}, "snapshot_ids or counts is not a list as expected"),
+    ],
+)
+def test_a_description_from_elsewhere_is_refused(
+    tmp_path: Path, change: dict[str, object], text: str
+) -> None:
+    place = tmp_path / "_PLAN.json"
+    place.write_text(json.dumps({**json.loads(DESCRIPTION.to_json()), **change}))
+
+    with pytest.raises(LakeError) as caught:
+        lake.read_plan(str(tmp_path))
+
+    assert str(caught.value) == f"{place}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("x", " is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("[]", ": expected schema_version 1, found None"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+    place = tmp_path / "_MANIFEST.json"
+    place.write_text(text)
+
+    with pytest.raises(LakeError) as caught:
+        lake.read_manifest(str(tmp_path))
+
+    assert str(caught.value) == f"{place}{fault}"
+
+
+def test_a_manifest_without_a_time_is_refused(tmp_path: Path) -> None:
+    place = Path(take(str(tmp_path))) / "_MANIFEST.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "taken_at": "noon"}))
+
+    with pytest.raises(LakeError) as caught:
+        lake.read_manifest(str(place.parent))
+
+    assert str(caught.value) == f"{place}: taken_at is no ISO 8601 time"
+
+
+def test_a_manifest_survives_json() -> None:
+    manifest = lake.SnapshotManifest(
+        "s1", "QM1", "A/B", NOON, "änn", 1, 2, "d", "r", "* comment\nACTION(RETRY) +\n"
+    )
+
+    assert lake.SnapshotManifest.from_json(manifest.to_json(), "here") == manifest
+    assert replace(manifest, messages=2).to_json() != manifest.to_json()
+
+
+def test_a_manifest_without_what_was_added_later_has_it_off(tmp_path: Path) -> None:
+    manifest = lake.read_manifest(take(str(tmp_path)))
+    values = json.loads(manifest.to_json())
+    del values["nul_as_blank"]
+
+    assert lake.SnapshotManifest.from_json(json.dumps(values), "there") == manifest
+
+
+def test_a_snapshot_is_found_by_its_id(tmp_path: Path) -> None:
+    directory = take(str(tmp_path), queue="A/B%C", snapshot_id="s7")
+
+    assert lake.find_snapshot(f"{tmp_path}/", "s7") == directory
+    with pytest.raises(LakeError) as caught:
+        lake.find_snapshot(str(tmp_path), "s8")
+    assert str(caught.value) == f"{tmp_path} holds no finished snapshot s8"
