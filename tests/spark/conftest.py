@@ -1,0 +1,27 @@
+"""One SparkSession for all tests of the evaluation."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from mqdlq.airflow.spark_conf import SUBMIT_CONF, submit_environment
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[object]:
+    """Return a local session with the configuration the DAG submits with."""
+    os.environ.update(submit_environment())
+    # py4j takes its leave when the interpreter ends, and nobody listens any more.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in SUBMIT_CONF.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()

@@ -1,0 +1,381 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from snapshot_builders import dead_letter, no_dead_letter, take_snapshot
+
+from evaluate_rules import evaluate, main
+from mqdlq import lake
+from mqdlq.airflow.spark_conf import SUBMIT_CONF, submit_environment
+from mqdlq.errors import LakeError
+from mqdlq.home import PROJECT
+from mqdlq.lake import PlanDescription, StepCount
+from mqdlq.lake.schema import HEADERS
+from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
+from mqdlq.plan import plan_hash, resolve, steps_for
+from mqdlq.rules import parse
+from plan_transforms import decide, planned, with_templates
+from plan_transforms import plan_hash as hash_by_spark
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+RULES = """\
+REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(2)
+DESTQ(PAY*) ACTION(FWD) FWDQ(&REPLYQ) FWDQM(PARK) HEADER(NO)
+APPLNAME('quo?es') ACTION(DISCARD)
+PERSIST(MQPER_NOT_PERSISTENT) ACTION(IGNORE)
+"""
+ODD = ["", "a'b\"c", "x\x1fy\x1ez", "A\0B", "\0", "é€😀", " lead", "tab\t\n", "%_\\*?", "1:2"]
+
+
+def plan_of(root: Path, rows: Iterable[dict[str, Any]], rules: str = RULES) -> str:
+    """Evaluate a snapshot of these rows; return the plan's directory."""
+    plan = lake.plan_directory(str(root), "s1-abc")
+    evaluate(take_snapshot(str(root), rows, rules), plan)
+    return plan
+
+
+def odd_rows() -> list[dict[str, Any]]:
+    """Return messages whose values are hard on separators, quotes and encodings, and others."""
+    letters = [
+        dead_letter(
+            7 * number,
+            dlh_reason=2053 if number % 3 else 2085,
+            dlh_dest_q_name=name,
+            dlh_dest_q_mgr_name=other,
+            reply_to_q=other,
+            put_appl_name="quotes" if number % 5 else "",
+            persistence=number % 2,
+        )
+        for number, (name, other) in enumerate((a, b) for a in (*ODD, "PAY") for b in ODD)
+    ]
+    return [*letters, no_dead_letter(5000), no_dead_letter(9001)]
+
+
+def by_python(rows: list[dict[str, Any]], rules: str) -> list[PlannedMessage]:
+    """Evaluate without Spark: the definition."""
+    table = parse(rules)
+    found = []
+    for row in rows:
+        valid = row["class"] == "dead_letter"
+        templates = steps_for(table, row) if valid else ()
+        planned = Disposition.PLANNED if templates else Disposition.NO_RULE
+        found.append(
+            PlannedMessage(
+                row["browse_seq"],
+                row["message_key"],
+                "QM1",
+                "DLQ",
+                planned if valid else Disposition.UNPROCESSABLE,
+                tuple(resolve(template, row) for template in templates),
+            )
+        )
+    return found
+
+
+def test_a_plan_says_what_to_do_with_each_message(tmp_path: Path) -> None:
+    full = dead_letter(0, dlh_reason=2053, dlh_dest_q_name="PAY.IN", reply_to_q="REPLIES")
+    other = dead_letter(1, dlh_reason=2085, dlh_dest_q_name="ORDERS", persistence=1)
+    plain = no_dead_letter(2)
+
+    plan = plan_of(tmp_path, [full, other, plain])
+
+    retry = Step(1, 1, Action.RETRY, "PAY.IN", "", False, PutAuthority.DEF, 2)
+    forward = Step(2, 2, Action.FWD, "REPLIES", "PARK", False, PutAuthority.DEF, 1)
+    assert list(lake.planned_messages(plan)) == [
+        PlannedMessage(0, full["message_key"], "QM1", "DLQ", Disposition.PLANNED, (retry, forward)),
+        PlannedMessage(1, other["message_key"], "QM1", "DLQ", Disposition.NO_RULE, ()),
+        PlannedMessage(2, plain["message_key"], "QM1", "DLQ", Disposition.UNPROCESSABLE, ()),
+    ]
+
+
+def test_a_plans_description_adds_up(tmp_path: Path) -> None:
+    rows = [
+        *(dead_letter(n, dlh_reason=2053, dlh_dest_q_name=q) for n, q in enumerate("ABA")),
+        dead_letter(3, dlh_dest_q_name="PAY", reply_to_q="REPLIES"),
+        dead_letter(4, persistence=1),
+        no_dead_letter(5),
+    ]
+
+    plan = plan_of(tmp_path, rows)
+
+    assert lake.read_plan(plan) == PlanDescription(
+        plan_id="s1-abc",
+        plan_hash=plan_hash(lake.planned_messages(plan)),
+        snapshot_ids=("s1",),
+        rules_digest=parse(RULES).digest,
+        messages=6,
+        dispositions={"planned": 4, "no_rule": 1, "unprocessable": 1},
+        counts=(
+            StepCount(1, 1, "RETRY", "A", "", 2),
+            StepCount(1, 1, "RETRY", "B", "", 1),
+            StepCount(2, 2, "FWD", "REPLIES", "PARK", 1),
+        ),
+    )
+
+
+def test_spark_and_python_agree_on_odd_values_and_on_the_hash(tmp_path: Path) -> None:
+    """Quotes, separators, NULs, blanks, characters beyond the BMP, nulls; two buckets."""
+    rows = odd_rows()
+
+    plan = plan_of(tmp_path, rows)
+
+    expected = by_python(rows, RULES)
+    assert list(lake.planned_messages(plan)) == expected
+    assert lake.read_plan(plan).plan_hash == plan_hash(expected)
+    assert {message.disposition for message in expected} == set(Disposition)
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 7])
+def test_the_hash_does_not_depend_on_partitions_or_order(
+    spark: Any, partitions: int, tmp_path: Path
+) -> None:
+
+    rows = odd_rows()
+    table = parse(RULES)
+    headers = spark.read.parquet(f"{take_snapshot(str(tmp_path), rows, RULES)}/headers")
+    shuffled = headers.orderBy("message_key").repartition(partitions)
+
+    plan = shuffled.transform(with_templates(spark, decide(shuffled, table))).transform(
+        planned("QM1", "DLQ")
+    )
+
+    assert shuffled.rdd.getNumPartitions() == partitions
+    assert hash_by_spark(plan) == plan_hash(by_python(rows, RULES))
+
+
+def test_nulls_where_values_are_expected_are_blanks(spark: Any) -> None:
+    """A snapshot from elsewhere may hold nulls in a dead letter: they meet as blank and 0."""
+    row = {**dead_letter(0), "dlh_dest_q_name": None, "dlh_reason": None, "reply_to_q": None}
+    headers = spark.createDataFrame(pa.Table.from_pylist([row], schema=HEADERS))
+    table = parse("DESTQ(' ') REASON(0) ACTION(FWD) FWDQ(&REPLYQ)\n")
+
+    (planned_row,) = (
+        headers.transform(with_templates(spark, decide(headers, table)))
+        .transform(planned("QM1", "DLQ"))
+        .collect()
+    )
+
+    assert [step.target_q for step in planned_row.steps] == [""]
+
+
+def test_no_python_runs_per_message(spark: Any) -> None:
+    """All there is in the physical plan are Spark's own scans, joins and expressions."""
+    headers = spark.createDataFrame(pa.Table.from_pylist(odd_rows(), schema=HEADERS))
+    plan = headers.transform(with_templates(spark, decide(headers, parse(RULES)))).transform(
+        planned("QM1", "DLQ")
+    )
+
+    physical = plan._jdf.queryExecution().executedPlan().toString()
+
+    assert "Join" in physical
+    assert not [word for word in ("Python", "Arrow", "Pandas") if word in physical]
+
+
+def test_rules_that_look_at_nothing_take_every_dead_letter(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, [dead_letter(0), no_dead_letter(1)], "ACTION(DISCARD)\n")
+
+    assert lake.read_plan(plan).dispositions == {"planned": 1, "no_rule": 0, "unprocessable": 1}
+
+
+def test_an_empty_snapshot_makes_an_empty_plan(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, [])
+
+    assert list(lake.planned_messages(plan)) == []
+    assert lake.read_plan(plan).plan_hash == plan_hash([])
+
+
+def test_a_queue_name_may_hold_what_paths_cannot(tmp_path: Path) -> None:
+    snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES, queue="A/B%C")
+    plan = lake.plan_directory(str(tmp_path), "p")
+
+    evaluate(snapshot, plan)
+
+    assert [message.queue for message in lake.planned_messages(plan)] == ["A/B%C"]
+
+
+def test_the_files_are_sorted_and_the_owners_alone(tmp_path: Path) -> None:
+    plan = Path(plan_of(tmp_path, odd_rows()))
+
+    for part in plan.glob("part-*.parquet"):
+        numbers = pq.read_table(part)["browse_seq"].to_pylist()
+        assert numbers == sorted(numbers)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in plan.rglob("*")} == {0o600}
+
+
+def test_a_finished_plan_that_says_the_same_is_left_as_it_is(tmp_path: Path) -> None:
+    plan = Path(plan_of(tmp_path, odd_rows()))
+    before = {path: path.stat().st_mtime_ns for path in plan.iterdir()}
+
+    again = evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), str(plan))
+
+    assert {path: path.stat().st_mtime_ns for path in plan.iterdir()} == before
+    assert again == lake.read_plan(str(plan))
+
+
+def test_a_finished_plan_that_says_something_else_is_an_error(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, [dead_letter(0)])
+    description = lake.read_plan(plan)
+    lake.publish_plan(plan, replace(description, plan_hash="0" * 64))
+
+    with pytest.raises(LakeError) as caught:
+        evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan)
+
+    assert str(caught.value) == (
+        f"{plan} is a finished plan with hash {'0' * 64}, this evaluation has "
+        f"{description.plan_hash}; give it another plan id"
+    )
+
+
+def test_what_a_broken_evaluation_left_does_not_get_into_the_plan(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, [dead_letter(0)])
+    (Path(plan) / "_PLAN.json").unlink()
+
+    evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan)
+
+    assert len(list(lake.planned_messages(plan))) == 1
+
+
+def edit_manifest(snapshot: str, **values: object) -> None:
+    place = Path(snapshot) / "_MANIFEST.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), **values}))
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"messages": 7}, "snapshot s1 holds 1 messages, its manifest says 7"),
+        (
+            {"rules_digest": "beef"},
+            "{snapshot}: its rules have the digest {digest}, its manifest says beef",
+        ),
+    ],
+)
+def test_a_snapshot_that_is_not_what_it_says_is_refused(
+    tmp_path: Path, values: dict[str, object], text: str
+) -> None:
+    snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES)
+    edit_manifest(snapshot, **values)
+
+    with pytest.raises(LakeError) as caught:
+        evaluate(snapshot, str(tmp_path / "plan"))
+
+    assert str(caught.value) == text.format(snapshot=snapshot, digest=parse(RULES).digest)
+    assert lake.find_plan(str(tmp_path / "plan")) is None
+
+
+def test_headers_without_a_column_the_rules_look_at_are_refused(tmp_path: Path) -> None:
+    snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES)
+    part = Path(snapshot) / "headers" / "part-00000.parquet"
+    pq.write_table(pq.read_table(part).drop_columns(["dlh_reason", "reply_to_q"]), part)
+
+    with pytest.raises(LakeError) as caught:
+        evaluate(snapshot, str(tmp_path / "plan"))
+
+    assert str(caught.value) == f"{snapshot}: its headers lack the columns dlh_reason, reply_to_q"
+
+
+def test_more_combinations_than_the_driver_takes_are_refused(spark: Any) -> None:
+    rows = [dead_letter(number, dlh_reason=number) for number in range(3)]
+    headers = spark.createDataFrame(pa.Table.from_pylist(rows, schema=HEADERS))
+
+    with pytest.raises(LakeError) as caught:
+        decide(headers, parse("REASON(5) ACTION(RETRY)\n"), at_most=2)
+
+    assert str(caught.value) == (
+        "the messages differ in more than 2 ways in the columns the rules look at (dlh_reason)"
+    )
+
+
+def test_bad_input_is_one_line_and_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["--snapshot", str(tmp_path), "--plan", str(tmp_path / "plan")])
+
+    assert code == 1
+    assert capsys.readouterr().err == (
+        f"evaluate_rules: {tmp_path} is no snapshot: it has no _MANIFEST.json, which is written "
+        "last; take a new snapshot\n"
+    )
+
+
+def submitted(snapshot: str, plan: str) -> subprocess.CompletedProcess[str]:
+    """Run the application as the DAG does: in its own process, with its own JVM."""
+    conf = [word for item in SUBMIT_CONF.items() for word in ("--conf", "=".join(item))]
+    application = str(PROJECT / "spark" / "evaluate_rules.py")
+    return subprocess.run(
+        [
+            str(Path(sys.executable).with_name("spark-submit")),
+            *("--master", "local[2]", *conf, application),
+            *("--snapshot", snapshot, "--plan", plan),
+        ],
+        env={**os.environ, **submit_environment()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_spark_submit_runs_it(tmp_path: Path) -> None:
+    snapshot = take_snapshot(str(tmp_path), odd_rows(), RULES)
+    plan = lake.plan_directory(str(tmp_path), "s1-abc")
+
+    ended = submitted(snapshot, plan)
+
+    assert ended.returncode == 0, ended.stderr
+    hashed = plan_hash(by_python(odd_rows(), RULES))
+    assert lake.read_plan(plan).plan_hash == hashed
+    said = ended.stdout.splitlines()
+    assert [said[0], said[2]] == [
+        "evaluate_rules: snapshot s1: 112 messages, 4 rules",
+        f"evaluate_rules: plan s1-abc: 107 planned, 3 no_rule, 2 unprocessable, hash {hashed}",
+    ]
+
+
+def test_spark_submit_fails_with_one_line(tmp_path: Path) -> None:
+    ended = submitted(str(tmp_path), str(tmp_path / "plan"))
+
+    assert (ended.returncode, ended.stdout) == (
+        1,
+        (
+            f"evaluate_rules: {tmp_path} is no snapshot: it has no _MANIFEST.json, which is "
+            "written last; take a new snapshot\n"
+        ),
+    )
+    assert "Exception" not in ended.stderr
+
+
+def test_many_messages_that_are_alike_are_decided_once(spark: Any) -> None:
+    rows = [dead_letter(number, dlh_reason=number % 2, dlh_dest_q_name="Q") for number in range(9)]
+    headers = spark.createDataFrame(
+        pa.Table.from_pylist([*rows, no_dead_letter(9)], schema=HEADERS)
+    )
+
+    decisions = decide(headers, parse("REASON(1) ACTION(RETRY)\nDESTQ(P*) ACTION(DISCARD)\n"))
+
+    assert (decisions.combinations.num_rows, decisions.chains.num_rows) == (3, 2)
+
+
+@pytest.mark.parametrize(("nul_as_blank", "planned"), [(False, 0), (True, 1)])
+def test_a_nul_is_a_blank_only_where_the_snapshot_says_so(
+    tmp_path: Path, nul_as_blank: bool, planned: int
+) -> None:
+    rows = [dead_letter(1, dlh_dest_q_name="MY.QUEUE\0\0")]
+    snapshot = take_snapshot(
+        str(tmp_path), rows, "DESTQ(MY.QUEUE) ACTION(RETRY)\n", nul_as_blank=nul_as_blank
+    )
+
+    plan = evaluate(snapshot, lake.plan_directory(str(tmp_path), "s1-abc"))
+
+    assert plan.dispositions["planned"] == planned
