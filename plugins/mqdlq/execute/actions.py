@@ -1,0 +1,61 @@
+"""One step of a plan on one message: its MQMD and body in, what to put where out."""
+
+from __future__ import annotations
+
+from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, decode_dlh, decode_md, following_ccsid
+from mqdlq.model import Action, PutAuthority, Step
+from mqdlq.mqi.browse import Browsed
+from mqdlq.mqi.unit_of_work import Delivery, Got
+
+_FORMAT = slice(116, 124)
+
+
+def delivery(step: Step, got: Got) -> Delivery:
+    """Return the put that a RETRY or FWD asks for.
+
+    Without the MQDLH the MQMD takes Format, Encoding and CodedCharSetId from it, else the
+    receiver would read the body as a dead-letter header; nothing else changes (IBM MQ docs,
+    "Dead-letter queue processing"). The body is never converted.
+    """
+    user = got.descriptor.UserIdentifier if step.put_authority is PutAuthority.CTX else b""
+    if step.action is Action.FWD and step.header:
+        return Delivery(step.target_q, step.target_q_mgr, got.body, alternate_user=user)
+    descriptor = got.descriptor
+    header = decode_dlh(got.body, encoding=descriptor.Encoding, ccsid=descriptor.CodedCharSetId)
+    return Delivery(
+        step.target_q,
+        step.target_q_mgr,
+        got.body[DLH_LENGTH:],
+        encoding=header.encoding,
+        coded_char_set_id=following_ccsid(header.coded_char_set_id, descriptor.CodedCharSetId),
+        format=_format(got.body, header),
+        alternate_user=user,
+    )
+
+
+def _format(body: bytes, header: DeadLetterHeader) -> bytes:
+    """Return the MQDLH's Format for an MQMD, which is in the connection's character set.
+
+    The bytes are those of the header itself, whatever they are, unless it is in EBCDIC.
+    """
+    if body.startswith(b"DLH "):
+        return body[_FORMAT]
+    return header.format.ljust(8).encode("latin-1", "replace")
+
+
+def header_of(browsed: Browsed) -> DeadLetterHeader:
+    """Decode the MQDLH of a message as it was browsed; raises MalformedHeaderError."""
+    md = decode_md(browsed.descriptor)
+    return decode_dlh(browsed.prefix, encoding=md.encoding, ccsid=md.coded_char_set_id)
+
+
+def is_old_news(header: DeadLetterHeader, step: Step, reason: int) -> bool:
+    """Whether a put failed just as the MQDLH says it had before: same reason, same queue.
+
+    IBM's handler writes no message then; it is still an attempt.
+    """
+    return (
+        reason == header.reason
+        and step.target_q == header.dest_q_name
+        and step.target_q_mgr == header.dest_q_mgr_name
+    )

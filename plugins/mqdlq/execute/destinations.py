@@ -1,0 +1,106 @@
+"""What is known of the queues messages go to: their names in, the reason why puts fail out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mqdlq.constants import MQRC
+from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.connect import QueueManager
+
+MQQT_LOCAL = 1
+MQQA_PUT_INHIBITED = 1
+
+OF_THE_DESTINATION = frozenset(
+    MQRC[name]
+    for name in (
+        "MQRC_ALIAS_BASE_Q_TYPE_ERROR",
+        "MQRC_PUT_INHIBITED",
+        "MQRC_Q_DELETED",
+        "MQRC_Q_FULL",
+        "MQRC_Q_SPACE_NOT_AVAILABLE",
+        "MQRC_Q_TYPE_ERROR",
+        "MQRC_UNKNOWN_ALIAS_BASE_Q",
+        "MQRC_UNKNOWN_OBJECT_NAME",
+        "MQRC_UNKNOWN_OBJECT_Q_MGR",
+        "MQRC_UNKNOWN_REMOTE_Q_MGR",
+        "MQRC_XMIT_Q_TYPE_ERROR",
+        "MQRC_XMIT_Q_USAGE_ERROR",
+        "MQRC_OBJECT_DAMAGED",
+        "MQRC_REMOTE_Q_NAME_ERROR",
+        "MQRC_STORAGE_MEDIUM_FULL",
+        "MQRC_NAME_NOT_VALID_FOR_TYPE",
+        "MQRC_UNKNOWN_XMIT_Q",
+        "MQRC_UNKNOWN_DEF_XMIT_Q",
+        "MQRC_DEF_XMIT_Q_TYPE_ERROR",
+        "MQRC_DEF_XMIT_Q_USAGE_ERROR",
+        "MQRC_CLUSTER_PUT_INHIBITED",
+    )
+)
+"""Reasons that hold for every message to a destination, not for the one that met them."""
+
+Destination = tuple[str, str]
+"""A queue's name and its queue manager's, blank where name resolution is to find it."""
+
+
+@dataclass(slots=True)
+class Destinations:
+    """The destinations of one pass: which are blocked and why, and how far each unit may go.
+
+    `limit` is the most messages to one destination in a unit of work.
+    """
+
+    queue_manager: QueueManager
+    limit: int
+    _blocked: dict[Destination, int] = field(default_factory=dict)
+    _levels: dict[Destination | None, int] = field(default_factory=dict)
+
+    def reason_blocked(self, destination: Destination | None) -> int:
+        """Return the reason why no put there can succeed in this pass, or 0.
+
+        The first question about a destination is asked of the queue manager, by inquiry only.
+        """
+        if destination is None:
+            return 0
+        if destination not in self._blocked:
+            self._blocked[destination] = self._inquire(*destination)
+        return self._blocked[destination]
+
+    def level(self, destination: Destination | None) -> int:
+        """Return how many messages to a destination one unit of work may hold now."""
+        return min(self._levels.get(destination, 1), self.limit)
+
+    def succeeded(self, destination: Destination | None) -> None:
+        """Double the allowance: a whole one went well."""
+        self._levels[destination] = min(2 * self.level(destination), self.limit)
+
+    def failed(self, destination: Destination | None, reason: int) -> None:
+        """Start again from single messages; stop trying where the reason is the destination's."""
+        self._levels[destination] = 1
+        if destination is not None and reason in OF_THE_DESTINATION:
+            self._blocked[destination] = reason
+
+    def _inquire(self, name: str, q_mgr_name: str) -> int:
+        """Look whether a local queue is there, open for puts, and has room.
+
+        What is not local, or may not be inquired, is left to the first put.
+        """
+        if not name or q_mgr_name not in {"", self.queue_manager.name}:
+            return 0
+        constants = self.queue_manager.client.CMQC
+        try:
+            kind, inhibited, depth, deepest = self.queue_manager.inquire_attributes(
+                name,
+                constants.MQIA_Q_TYPE,
+                constants.MQIA_INHIBIT_PUT,
+                constants.MQIA_CURRENT_Q_DEPTH,
+                constants.MQIA_MAX_Q_DEPTH,
+            )
+        except QueueManagerError as error:
+            unknown = MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
+            return unknown if error.reason == unknown else 0
+        if kind != MQQT_LOCAL:
+            return 0
+        if inhibited == MQQA_PUT_INHIBITED:
+            return MQRC["MQRC_PUT_INHIBITED"]
+        return MQRC["MQRC_Q_FULL"] if depth >= deepest else 0

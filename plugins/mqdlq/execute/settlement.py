@@ -1,0 +1,182 @@
+"""The end of a run: one more browse of the queue in, exactly one outcome for every message out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mqdlq.constants import reason_text
+from mqdlq.errors import ConservationError, ExecutionError
+from mqdlq.execute.destinations import Destination, Destinations
+from mqdlq.execute.execution import Execution
+from mqdlq.execute.ownership import give_up_all
+from mqdlq.execute.work import WorkItem, WorkList, load_work
+from mqdlq.lake import snapshot_rows
+from mqdlq.ledger import Attempt, OutcomeFact, Sighting
+from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.connect import connect
+
+SECOND_LOOK_S = 5.0
+"""How long to wait before what has vanished is looked for once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What is known of a run's messages beside the work list, by message id or browse_seq."""
+
+    attempts: Mapping[int, Attempt]
+    rows: Mapping[int, dict[str, Any]]
+    departed_elsewhere: Mapping[int, str]
+    blocked: Mapping[Destination | None, int]
+    dry_run: bool
+    at: datetime
+
+
+def settle(execution: Execution) -> Counter[Outcome]:
+    """Browse the queue once more and book the outcome of every message that has none yet.
+
+    What is booked as left must be seen, what is booked as departed must be absent; what vanished
+    without us is `expired` or `taken`. Called again it adds nothing. Returns the run's outcomes,
+    counted. Raises ConservationError where the account does not add up; the ledger then holds
+    what was found.
+    """
+    run, ledger = execution.run, execution.ledger
+    snapshot = ledger.snapshot(run.run_id)
+    if snapshot is None:
+        raise ConservationError(f"run {run.run_id} has no snapshot to account for")
+    if any(a.state is AttemptState.INTENDED for a in ledger.attempts(run.run_id)):
+        raise ExecutionError(
+            f"run {run.run_id} has units of work that are not settled: make a pass first"
+        )
+    work = load_work(run, ledger, execution.lake_root)
+    sighting = _last_browse(execution, work)
+    if any(item.outcome is None and not item.met for item in work.items):
+        # Somebody may have had it in a unit of work that is backed out by now.
+        execution.sleep(SECOND_LOOK_S)
+        sighting = _last_browse(execution, work)
+    columns = ["browse_seq", "expires_at", "problem"]
+    findings = _Findings(
+        {attempt.message_id: attempt for attempt in ledger.attempts(run.run_id)},
+        {row["browse_seq"]: row for row in snapshot_rows(snapshot.location, columns)},
+        ledger.departed_elsewhere(run.run_id),
+        _blocked(execution, work) if run.hold_while_blocked else {},
+        run.dry_run,
+        execution.clock(),
+    )
+    facts = [_outcome(item, findings) for item in work.items if item.outcome is None]
+    ledger.add_outcomes([(run.run_id, fact) for fact in facts])
+    if ledger.sighting(run.run_id) is None:
+        ledger.record_sighting(run.run_id, sighting)
+    give_up_all(execution)
+    counted = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    if counted.total() != snapshot.messages:
+        raise ConservationError(
+            f"the snapshot holds {snapshot.messages} messages, {counted.total()} have an outcome:"
+            " the account does not add up"
+        )
+    if sighting.returned:
+        raise ConservationError(
+            f"{sighting.returned} messages booked as departed are on {run.queue} again: somebody"
+            " put them back, or a rule forwards to the queue it reads"
+        )
+    return counted
+
+
+def _last_browse(execution: Execution, work: WorkList) -> Sighting:
+    """Browse the queue, marking the run's messages that are met."""
+    run = execution.run
+    departed = {item.message.message_key for item in work.items if item.outcome in DEPARTED}
+    met: Counter[str] = Counter()
+    with connect(execution.settings) as queue_manager:
+        constants = queue_manager.client.CMQC
+        queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
+        try:
+            for sighted in work.browse(BrowseCursor(queue_manager, queue, run.queue)):
+                if sighted.item is not None:
+                    met["seen"] += 1
+                elif sighted.key in departed:
+                    met["returned"] += 1
+                else:
+                    met["arrived"] += 1
+        finally:
+            queue_manager.close(queue)
+    return Sighting(met.total(), met["seen"], met["returned"], met["arrived"], execution.clock())
+
+
+def _blocked(execution: Execution, work: WorkList) -> dict[Destination | None, int]:
+    """Return the destinations of what is still due that take nothing now, with their reasons."""
+    wanted = {_destination(item) for item in work.items if item.due}
+    with connect(execution.settings) as queue_manager:
+        known = Destinations(queue_manager, 1)
+        return {destination: known.reason_blocked(destination) for destination in wanted}
+
+
+def _destination(item: WorkItem) -> Destination | None:
+    step = item.step
+    return (step.target_q, step.target_q_mgr) if step and step.target_q else None
+
+
+def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
+    last = findings.attempts.get(item.message.message_id)
+    if item.in_doubt and not item.met:
+        outcome, why = Outcome.UNKNOWN, "its unit of work was interrupted and is not resolved"
+    elif not item.met:
+        outcome, why = _vanished(item, findings)
+    elif item.message.disposition is Disposition.UNPROCESSABLE:
+        outcome, why = Outcome.UNPROCESSABLE, findings.rows[item.message.browse_seq]["problem"]
+    elif item.message.disposition is Disposition.NO_RULE:
+        outcome, why = Outcome.LEFT_NO_RULE, "no rule matches"
+    elif findings.dry_run:
+        outcome, why = Outcome.NOT_ATTEMPTED, "dry run"
+    else:
+        outcome, why = _still_planned(item, last, findings.blocked.get(_destination(item), 0))
+    step = item.step
+    return OutcomeFact(
+        message_id=item.message.message_id,
+        outcome=outcome,
+        why=why,
+        rule=step.rule if step else last.rule if last else 0,
+        action=step.action.value if step else last.action.value if last else "",
+        target_q=step.target_q if step else last.target_q if last else "",
+        target_q_mgr=step.target_q_mgr if step else last.target_q_mgr if last else "",
+        at=findings.at,
+    )
+
+
+def _vanished(item: WorkItem, findings: _Findings) -> tuple[Outcome, str]:
+    other = findings.departed_elsewhere.get(item.message.message_id)
+    if other is not None:
+        return Outcome.OWNED_BY_RUN, f"run {other} dealt with it in the meantime"
+    expires_at = findings.rows[item.message.browse_seq]["expires_at"]
+    if expires_at is not None and expires_at <= findings.at:
+        return Outcome.EXPIRED, f"its Expiry ended at {expires_at:%Y-%m-%d %H:%M:%S} UTC"
+    return Outcome.TAKEN, "it is not on the queue any more, and not by this handler's doing"
+
+
+def _still_planned(item: WorkItem, last: Attempt | None, blocked: int) -> tuple[Outcome, str]:
+    """Explain a planned message that is still on the queue at the end of the run.
+
+    `blocked` is the reason why no put to its destination succeeds, where attempts are held then.
+    """
+    step = item.step
+    if step is None:
+        return Outcome.EXHAUSTED, f"{item.attempts_made} attempts, the last {_told(last)}"
+    if step.action is Action.IGNORE:
+        return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
+    if item.withheld or step.action is Action.DISCARD:
+        return Outcome.NOT_ATTEMPTED, item.withheld or "it was not archived, so it stays"
+    if blocked:
+        return Outcome.NOT_ATTEMPTED, f"held: {step.target_q} has {reason_text(blocked)}"
+    if last is None:
+        return Outcome.RETRY_PENDING, "not tried before the run ended"
+    return Outcome.RETRY_PENDING, f"{item.attempts_made} attempts so far, the last {_told(last)}"
+
+
+def _told(attempt: Attempt | None) -> str:
+    if attempt is None:
+        return "made by an earlier run"
+    return f"to {attempt.target_q}: {reason_text(attempt.mqrc)}"

@@ -1,0 +1,300 @@
+"""Units of work over a dead-letter queue: messages under a cursor in, committed moves out."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from mqdlq.archive import full_digest
+from mqdlq.errors import ExecutionError, QueueManagerError
+from mqdlq.execute.actions import delivery
+from mqdlq.execute.booking import Booking, Try
+from mqdlq.execute.destinations import Destination, Destinations
+from mqdlq.execute.work import WorkItem
+from mqdlq.headers import message_key
+from mqdlq.model import Action
+from mqdlq.mqi.browse import GONE, BrowseCursor, Browsed
+from mqdlq.mqi.connect import CONNECTION_GONE
+from mqdlq.mqi.state_queue import Marker, Markers
+from mqdlq.mqi.unit_of_work import Got, UnitOfWork
+
+MQRC_BACKED_OUT = 2003
+MQRC_SYNCPOINT_LIMIT_REACHED = 2024
+OF_THE_UNIT = (MQRC_BACKED_OUT, MQRC_SYNCPOINT_LIMIT_REACHED)
+"""Reasons for which a unit of work cannot go on, and no message in it is to blame."""
+STOPPING = (*CONNECTION_GONE, 2161, 2162, 2202, 2203, 2549)
+"""Reasons of a put that end the execution: no connection, or a queue manager about to stop."""
+NOT_ARCHIVED = "it could not be archived"
+BYTES_IN_A_UNIT = 32 * 1024 * 1024
+
+
+class Executor:
+    """Tries steps on messages, many to a unit of work as long as their puts succeed.
+
+    The order is that of the crash rule: attempts are `intended` in the ledger before MQCMIT and
+    settled after it, and the unit's marker commits with the unit, so that whoever comes after a
+    crash can tell what happened. A put that fails backs its unit out; the failed message is
+    charged an attempt, the others are tried again at once, each alone, before anything behind
+    them, which keeps the order of messages to one destination.
+
+    Used in a `with` block, which backs out what is uncommitted when it ends by an exception.
+    """
+
+    def __init__(
+        self,
+        cursor: BrowseCursor,
+        *,
+        markers: Markers,
+        destinations: Destinations,
+        copies: Mapping[int, str],
+        booking: Booking,
+        uncommitted_limit: int,
+    ) -> None:
+        """Work under `cursor`, on a queue opened to browse, to get and to save all context.
+
+        `copies` are the digests of archive copies by message id, `uncommitted_limit` is MAXUMSGS.
+        """
+        self._cursor = cursor
+        self._markers = markers
+        self._destinations = destinations
+        self._copies = copies
+        self._booking = booking
+        self._uncommitted_limit = uncommitted_limit
+        self._unit: UnitOfWork | None = None
+        self._tries: list[Try] = []
+        self._settled_markers: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            if self._unit is not None:
+                self._unit.__exit__(kind, error, trace)
+            self._booking.flush()
+
+    def clear_later(self, markers: Sequence[str]) -> None:
+        """Take settled units' markers off the state queue in the next unit of work."""
+        self._settled_markers.extend(markers)
+
+    def offer(self, item: WorkItem, browsed: Browsed) -> None:
+        """Try the item's next step on the message under the cursor.
+
+        A put that cannot succeed, since its destination is blocked in this pass, is charged
+        without getting the message, or held where the handler says so. A DISCARD is never brought
+        about by an attempt nobody made: before it a real one is made. A message that somebody
+        else took is passed by. Raises QueueManagerError where the connection or a commit fails:
+        those attempts stay `intended`, and the next execution settles them.
+        """
+        step = item.step
+        if step is None:
+            return
+        if step.action is Action.DISCARD and item.message.message_id not in self._copies:
+            item.withheld = item.withheld or NOT_ARCHIVED
+            return
+        tried = Try(item, step, browsed)
+        reason = self._destinations.reason_blocked(tried.destination)
+        if reason and self._booking.run.hold_while_blocked:
+            return
+        if reason and not tried.would_lead_to_a_discard:
+            self._booking.charge(tried, reason, at_once=False)
+            return
+        if not self._has_room(tried) and self.commit() and not self._find(tried):
+            return
+        self._add(tried)
+
+    def _add(self, tried: Try) -> None:
+        """Move the message under the cursor within the open unit of work."""
+        unit = self._unit = self._unit or UnitOfWork(self._cursor)
+        try:
+            failure = self._move(unit, tried)
+        except _GoneError:
+            return
+        except _NotArchivedError:
+            tried.item.withheld = NOT_ARCHIVED
+            self._take_apart(tried, 0)
+            return
+        if failure:
+            self._take_apart(tried, failure)
+            return
+        self._tries.append(tried)
+        if self._count(tried.destination) >= self._destinations.level(tried.destination):
+            self.commit()
+
+    def commit(self) -> bool:
+        """Commit the unit that is open, if it holds anything.
+
+        Where the queue manager backs it out instead, its messages are tried again, each alone;
+        then the cursor has moved, and True is returned.
+        """
+        tries, self._tries = self._tries, []
+        unit, self._unit = self._unit, None
+        if unit is None or not tries:
+            return False
+        with unit:
+            committed = self._conclude(unit, tries)
+        if not committed:
+            for tried in tries:
+                self._destinations.failed(tried.destination, MQRC_BACKED_OUT)
+                self._redo(tried)
+            return True
+        for destination, count in Counter(tried.destination for tried in tries).items():
+            if count >= self._destinations.level(destination):
+                self._destinations.succeeded(destination)
+        return False
+
+    def _count(self, destination: Destination | None) -> int:
+        return sum(tried.destination == destination for tried in self._tries)
+
+    def _has_room(self, tried: Try) -> bool:
+        """Whether the open unit can take one message more: a get, a put, and the markers."""
+        uncommitted = 2 * (len(self._tries) + 1) + 1 + len(self._settled_markers)
+        length = sum(t.browsed.total_length for t in self._tries) + tried.browsed.total_length
+        return uncommitted <= self._uncommitted_limit and length <= BYTES_IN_A_UNIT
+
+    def _move(self, unit: UnitOfWork, tried: Try) -> int:
+        """Get the message and put it where the step says; return why that failed, or 0.
+
+        Raises _GoneError where the message is not there any more.
+        """
+        try:
+            got = unit.get_under_cursor(tried.browsed.total_length)
+        except QueueManagerError as error:
+            if error.reason in GONE:
+                raise _GoneError from error
+            if error.reason in OF_THE_UNIT and self._tries:
+                return error.reason
+            raise
+        self._check(tried, got)
+        if tried.step.action is Action.DISCARD:
+            return 0
+        try:
+            unit.put(got, delivery(tried.step, got))
+        except QueueManagerError as error:
+            if error.reason in STOPPING:
+                raise
+            return error.reason
+        return 0
+
+    def _check(self, tried: Try, got: Got) -> None:
+        """Refuse a message that is not the planned one, before anything is done with it."""
+        message, descriptor = tried.item.message, got.descriptor.pack()
+        if message_key(descriptor, len(got.body), got.body) != message.message_key:
+            raise ExecutionError(
+                f"the message got from {self._cursor.name} is not the one under the cursor"
+                f" (message {message.browse_seq}); nothing is done with it"
+            )
+        if tried.step.action is Action.DISCARD:
+            copied = self._copies.get(message.message_id)
+            if full_digest(descriptor, got.body) != copied:
+                raise _NotArchivedError
+
+    def _conclude(self, unit: UnitOfWork, tries: Sequence[Try]) -> bool:
+        """Put the marker, write the intentions, commit, and write what became of them.
+
+        Returns whether the unit took effect; MQRC_BACKED_OUT says that it did not, and so does
+        MQRC_SYNCPOINT_LIMIT_REACHED for the marker of a unit that may be smaller.
+        """
+        name, booking = secrets.token_hex(24), self._booking
+        try:
+            self._mark(name, tries)
+        except QueueManagerError as error:
+            if error.reason not in OF_THE_UNIT or len(tries) == 1:
+                raise
+            booking.back_out(name, tries, error.reason)
+            return False
+        booking.intend(name, tries)
+        try:
+            unit.commit()
+        except QueueManagerError as error:
+            if error.reason != MQRC_BACKED_OUT:
+                raise
+            booking.back_out(name, tries, error.reason)
+            return False
+        self._settled_markers = [name]
+        booking.confirm(name, tries)
+        return True
+
+    def _mark(self, name: str, tries: Sequence[Try]) -> None:
+        """Put the unit's marker, and take those of settled units away."""
+        run, plan_id = self._booking.run, self._booking.plan_id
+        keys = b"".join(tried.item.message.message_key for tried in tries)
+        self._markers.put(Marker(name, run.run_id, plan_id, hashlib.sha256(keys).hexdigest()))
+        for marker in self._settled_markers:
+            self._markers.clear(marker)
+
+    def _take_apart(self, tried: Try, failure: int) -> None:
+        """Back out the unit in which a move failed, charge that message, and redo the others.
+
+        `failure` is the reason, or 0 where the message is only to be left alone.
+        """
+        others, self._tries = self._tries, []
+        unit, self._unit = self._unit, None
+        if unit is not None:
+            unit.back_out()
+        if others:
+            self._booking.back_out(secrets.token_hex(24), others, failure)
+        if others and failure in OF_THE_UNIT:
+            others.append(tried)
+        elif failure:
+            self._charge(tried, failure)
+        for other in others:
+            self._redo(other)
+        if others:
+            # Back to where the browse was: it goes on behind the message that failed. If that is
+            # gone, some messages are met again; those that were moved are then strangers.
+            self._cursor.find(tried.browsed.token)
+
+    def _redo(self, tried: Try) -> None:
+        """Try a message that was backed out with others, in a unit of its own."""
+        if not self._find(tried):
+            return
+        failure = 0
+        with UnitOfWork(self._cursor) as unit:
+            try:
+                failure = self._move(unit, tried)
+            except _GoneError:
+                return
+            except _NotArchivedError:
+                tried.item.withheld = NOT_ARCHIVED
+                return
+            if not failure:
+                self._conclude(unit, [tried])
+        if failure:
+            self._charge(tried, failure)
+
+    def _charge(self, tried: Try, reason: int) -> None:
+        self._destinations.failed(tried.destination, reason)
+        if reason != MQRC_BACKED_OUT:
+            self._booking.charge(tried, reason)
+
+    def _find(self, tried: Try) -> bool:
+        """Put the cursor on the message again: by its token, else by walking to its key."""
+        found = self._cursor.find(tried.browsed.token)
+        if found is not None and _key(found) == tried.item.message.message_key:
+            return True
+        return any(_key(met) == tried.item.message.message_key for met in self._cursor.messages())
+
+
+class _GoneError(Exception):
+    """The message under the cursor is somebody else's now."""
+
+
+class _NotArchivedError(Exception):
+    """The message to be discarded is not what the archive has a copy of."""
+
+
+def _key(browsed: Browsed) -> bytes:
+    return message_key(browsed.descriptor, browsed.total_length, browsed.prefix)

@@ -1,0 +1,162 @@
+"""What is left to do in a run: plan and ledger in, its messages with their next steps out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from mqdlq.headers import message_key
+from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
+from mqdlq.ledger import Ledger, Run, RunMessage
+from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Step
+from mqdlq.mqi.browse import BrowseCursor, Browsed
+
+
+@dataclass(slots=True)
+class WorkItem:
+    """One message of a run: its planned steps, what was tried, and how it ended if it has.
+
+    `in_doubt` says that its last attempt is unknown, `met` whether the last browse of the queue
+    came upon it, `withheld` why its next step must not be carried out, if so.
+    """
+
+    message: RunMessage
+    steps: tuple[Step, ...]
+    attempts_made: int
+    outcome: Outcome | None
+    last_attempt_at: datetime | None = None
+    in_doubt: bool = False
+    met: bool = False
+    withheld: str = ""
+
+    @property
+    def step(self) -> Step | None:
+        """The step to try next, or None when all rules are exhausted."""
+        return step_to_try(self.steps, self.attempts_made)
+
+    def was_tried_since(self, moment: datetime) -> bool:
+        """Whether an attempt was made then or later."""
+        return self.last_attempt_at is not None and self.last_attempt_at >= moment
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something left to try."""
+        step = self.step
+        if self.outcome is not None or self.withheld or step is None:
+            return False
+        return step.action is not Action.IGNORE
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A message that a browse came upon; `item` is None where it is none of the run's."""
+
+    key: bytes
+    browsed: Browsed
+    item: WorkItem | None
+
+
+def step_to_try(steps: Sequence[Step], attempts_made: int) -> Step | None:
+    """Choose among a message's matching rules as IBM's handler does.
+
+    An IGNORE that is reached is taken. Otherwise each rule adds its RETRY to a running total, and
+    the first whose total exceeds the attempts already made is tried; RETRY(3) is three attempts
+    in all (IBM MQ docs, "How the rules table is processed").
+    """
+    budget = 0
+    for step in steps:
+        if step.action is Action.IGNORE:
+            return step
+        budget += step.tries
+        if budget > attempts_made:
+            return step
+    return None
+
+
+class WorkList:
+    """All messages of a run, found again on the queue by their keys."""
+
+    def __init__(self, items: Iterable[WorkItem]) -> None:
+        """Hold the items in browse order of the snapshot."""
+        self.items = list(items)
+
+    def browse(self, cursor: BrowseCursor) -> Iterator[Met]:
+        """Browse the queue from its head, recognising the run's messages.
+
+        The k-th sighting of a key is the k-th of its occurrences that has not departed; those in
+        doubt come last.
+        """
+        waiting: dict[bytes, list[WorkItem]] = defaultdict(list)
+        for item in sorted(self.items, key=_last_first):
+            item.met = False
+            if item.outcome not in DEPARTED:
+                waiting[item.message.message_key].append(item)
+        for browsed in cursor.messages():
+            key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
+            recognised = waiting[key].pop() if waiting.get(key) else None
+            if recognised is not None:
+                recognised.met = True
+            yield Met(key, browsed, recognised)
+
+    def pending(self) -> list[WorkItem]:
+        """Return what the last browse met that is still to be tried."""
+        return [item for item in self.items if item.met and item.due]
+
+
+def _last_first(item: WorkItem) -> tuple[bool, int]:
+    return not item.in_doubt, -item.message.browse_seq
+
+
+def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
+    """Bring together a run's plan, its messages, their attempts and their outcomes."""
+    plan = ledger.plan(run.run_id)
+    if plan is None:
+        return WorkList([])
+    rows = planned_messages(plan_directory(lake_root, plan.plan_id))
+    steps = {row.browse_seq: row.steps for row in rows}
+    attempts = ledger.attempts_made(run)
+    outcomes = ledger.outcomes(run.run_id)
+    unknown = ledger.unsettled(run.queue_manager, AttemptState.UNKNOWN)
+    in_doubt = {attempt.message_id for attempt in unknown}
+    truncated = _maybe_truncated(run, ledger)
+    items = []
+    for message in ledger.run_messages(run.run_id):
+        made, last = attempts.get(message.message_id, (0, None))
+        fact = outcomes.get(message.message_id)
+        item = WorkItem(
+            message, steps.get(message.browse_seq, ()), made, fact.outcome if fact else None, last
+        )
+        item.in_doubt = message.message_id in in_doubt
+        item.withheld = _why_withheld(item, run, message.browse_seq in truncated)
+        items.append(item)
+    return WorkList(items)
+
+
+def _maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
+    """Return the browse_seq of messages that may have been cut to fit the queue."""
+    snapshot = ledger.snapshot(run.run_id)
+    if snapshot is None or run.deliver_truncated:
+        return set()
+    rows = snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated"])
+    return {row["browse_seq"] for row in rows if row["maybe_truncated"]}
+
+
+def _why_withheld(item: WorkItem, run: Run, truncated: bool) -> str:
+    """Say why the next step must not be carried out, or "" if it may."""
+    step = item.step
+    if step is None or step.action is Action.IGNORE:
+        return ""
+    if run.message_keys and item.message.message_key.hex() not in run.message_keys:
+        return "it was not selected for this run"
+    is_local = step.target_q_mgr in {"", run.queue_manager}
+    if is_local and step.target_q in {run.queue, run.state_queue}:
+        return f"its target, {step.target_q}, is a queue of this very handler"
+    loses_its_header = step.action is Action.RETRY or not step.header
+    if truncated and loses_its_header and step.action is not Action.DISCARD:
+        return (
+            "it is as long as the queue allows and may have been cut; deliver_truncated would"
+            " deliver it all the same"
+        )
+    return ""

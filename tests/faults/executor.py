@@ -1,0 +1,67 @@
+"""One pass of a recorded run in a process of its own, which may freeze (SIGSTOP) at a step."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from time import sleep
+from typing import Any
+
+from sqlalchemy import event
+
+from mqdlq.execute import Execution, make_pass
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.mqi.unit_of_work import UnitOfWork
+
+
+def freeze() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def freeze_before(step: str, ledger: Ledger) -> None:
+    """Freeze before the first attempts are written as `step`, or before the first MQCMIT."""
+    if step == "MQCMIT":
+        commit = UnitOfWork.commit
+
+        def commit_late(unit: UnitOfWork) -> None:
+            UnitOfWork.commit = commit  # type: ignore[method-assign]
+            freeze()
+            commit(unit)
+
+        UnitOfWork.commit = commit_late  # type: ignore[method-assign]
+    elif step:
+        seen: list[str] = []
+
+        def look(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+            is_it = statement.startswith("INSERT INTO attempts") and step in str(parameters)
+            if is_it and not seen:
+                seen.append(statement)
+                freeze()
+
+        event.listen(ledger.engine, "before_cursor_execute", look)
+
+
+def main(directory: str, run_id: str, step: str) -> None:
+    with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
+        run = ledger.run(run_id)
+        assert run is not None
+        freeze_before(step, ledger)
+        make_pass(
+            Execution(
+                run,
+                ConnectionSettings("QM1", transport="embedded"),
+                ledger,
+                f"{directory}/lake",
+                lambda: datetime.now(UTC),  # noqa: TID251
+                lambda seconds: sleep(min(seconds, 0.02)),
+                logging.getLogger(),
+            )
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

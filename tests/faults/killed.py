@@ -1,0 +1,136 @@
+"""Executions ended by SIGKILL at every step there is, and what must be true afterwards.
+
+``python killed.py KILLS [SEED] [sqlite|postgresql]`` prints figures as JSON; an AssertionError says
+which promise was broken, and by which kill.
+
+Each round puts dead letters on the queue and plans a run. A child makes the pass and is killed: at
+the nth call of an MQ verb, at the nth statement or commit of the ledger, or at a moment of chance,
+which may well be inside MQCMIT. Then a run that does nothing but settle what was left open must
+know of every message where it is, and the run itself, or another one, must bring all to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kills import BY_CHANCE, WEIGHTS, Kill
+from rounds import SCENARIOS, Round
+
+from mqdlq.mqi.connect import ConnectionSettings
+from postgresql import server
+from world import DEFINITIONS, World
+
+MANY = 12
+"""Messages in a round, if not one: units of 1, 2, 4 and 5."""
+
+
+@dataclass
+class Audit:
+    """One world that all rounds share, and what happened in it."""
+
+    world: World
+    chance: random.Random
+    figures: Counter[str] = field(default_factory=Counter)
+    steps: dict[tuple[str, int], Counter[str]] = field(default_factory=dict)
+    seconds: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    def round(self, name: str, messages: int) -> None:
+        """Kill one execution, and see that nothing is lost, doubled or forgotten."""
+        scenario = SCENARIOS[name]
+        client = self.chance.choice(["pymqi", "ibmmq"])
+        self.world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
+        if (name, messages) not in self.steps:
+            self._measure(name, messages)
+        first = Round(self.world, scenario, messages)
+        kill = self._choose(name, messages)
+        killed = first.die(kill)
+        try:
+            first.check_what_is_known()
+            first.finish(by_another_run=self.chance.random() < 0.5)
+            first.check_the_end()
+        except AssertionError as error:
+            raise AssertionError(f"{name}, {messages} messages, killed {kill}: {error}") from error
+        finally:
+            first.clear()
+        self.figures["rounds"] += 1
+        if killed:
+            self.figures["kills"] += 1
+            self.figures[f"kills: {kill.step}"] += 1
+            self.figures["kills that left a unit to be settled"] += first.left_open
+
+    def _measure(self, name: str, messages: int) -> None:
+        """Make a pass that nobody kills, and count its steps."""
+        probe = Round(self.world, SCENARIOS[name], messages)
+        begun = time.monotonic()
+        self.steps[name, messages] = probe.count_steps()
+        self.seconds[name, messages] = time.monotonic() - begun
+        probe.finish(by_another_run=False)
+        probe.check_the_end()
+        probe.clear()
+
+    def _choose(self, name: str, messages: int) -> Kill:
+        """Choose the kind of step first, or browses would take nearly all the kills."""
+        steps = self.steps[name, messages]
+        names = [*steps, BY_CHANCE]
+        (step,) = self.chance.choices(names, [WEIGHTS.get(name, 1) for name in names])
+        if step == BY_CHANCE:
+            longest = self.seconds[name, messages]
+            return Kill(step, after_s=self.chance.uniform(0, longest))
+        nth = self.chance.randint(1, steps[step])
+        return Kill(step, nth, self.chance.choice(["before", "after"]))
+
+
+def rounds(audit: Audit, kills: int) -> Iterator[None]:
+    """Go through all scenarios, one message and many, until so many were killed."""
+    while True:
+        for name in SCENARIOS:
+            for messages in (1, MANY):
+                if audit.figures["kills"] >= kills:
+                    return
+                audit.round(name, messages)
+                yield
+
+
+def run(directory: Path, kills: int, seed: str, database: str) -> dict[str, Any]:
+    """Kill so many executions and return the figures."""
+    url = ""
+    if database == "postgresql":
+        found = server()
+        assert found is not None, "PostgreSQL is not installed"
+        url = found.new_ledger_url()
+    definitions = DEFINITIONS + "DEFINE QLOCAL(SMALL) MAXMSGL(20)\n"
+    audit = Audit(
+        World(directory, definitions=definitions, ledger_url=url),
+        random.Random(seed),  # noqa: S311 (chance, not a secret)
+    )
+    for _ in rounds(audit, kills):
+        pass
+    audit.world.ledger.engine.dispose()
+    return {"seed": seed, "ledger": database, **dict(sorted(audit.figures.items()))}
+
+
+def main() -> int:
+    """Kill as often as the command line says."""
+    logging.disable(logging.WARNING)
+    kills, seed, database = [*sys.argv[1:], *["1000", "1", "sqlite"][len(sys.argv) - 1 :]][:3]
+    place = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 (processes die, not machines)
+    with tempfile.TemporaryDirectory(dir=place) as directory:
+        begun = time.monotonic()
+        figures = run(Path(directory), int(kills), seed, database)
+    figures["seconds"] = round(time.monotonic() - begun)
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,233 @@
+"""One round: dead letters, a run with a plan, an execution that dies, and what must be true."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
+
+from mqdlq.archive import full_digest, read_back
+from mqdlq.execute import Execution, make_pass, settle
+from mqdlq.lake import storage
+from mqdlq.ledger import open_ledger
+from mqdlq.model import DEPARTED, AttemptState
+from world import World
+
+TOO_LONG = b" and too long for the queue SMALL"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A rules table, where it has to bring the nth message, and by which outcome."""
+
+    rules: str
+    places: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    destinations: tuple[str, ...] = ("PAYMENTS",)
+
+    def place(self, number: int) -> str:
+        return self.places[number % len(self.places)]
+
+    def outcome(self, number: int) -> str:
+        return self.outcomes[number % len(self.outcomes)]
+
+    def destination(self, number: int) -> str:
+        return self.destinations[number % len(self.destinations)]
+
+
+ARCHIVE = "the archive"
+SCENARIOS = {
+    "RETRY": Scenario("ACTION(RETRY)", ("PAYMENTS",), ("delivered",)),
+    "FWD": Scenario("ACTION(FWD) FWDQ(PARKED) HEADER(YES)", ("PARKED",), ("forwarded",)),
+    "FWD HEADER(NO)": Scenario("ACTION(FWD) FWDQ(PARKED) HEADER(NO)", ("PARKED",), ("forwarded",)),
+    "DISCARD": Scenario("ACTION(DISCARD)", (ARCHIVE,), ("discarded",)),
+    "IGNORE": Scenario("ACTION(IGNORE)", ("DLQ",), ("left_by_rule",)),
+    "all of them": Scenario(
+        "DESTQ(SMALL) ACTION(RETRY)\n"  # fails, is charged, and is forwarded in the next pass
+        "DESTQ(SMALL) ACTION(FWD) FWDQ(PARKED) HEADER(NO)\n"
+        "DESTQ(ORDERS) ACTION(DISCARD)\n"
+        "DESTQ(CLOSED) ACTION(IGNORE)\n"
+        "ACTION(RETRY)",
+        ("PAYMENTS", "PAYMENTS", "PARKED", ARCHIVE, "PAYMENTS", "DLQ"),
+        ("delivered", "delivered", "forwarded", "discarded", "delivered", "left_by_rule"),
+        ("PAYMENTS", "PAYMENTS", "SMALL", "ORDERS", "PAYMENTS", "CLOSED"),
+    ),
+}
+
+
+class Round:
+    """Dead letters on the queue, and a run with an accepted plan for them."""
+
+    def __init__(self, world: World, scenario: Scenario, messages: int) -> None:
+        self.world, self.scenario = world, scenario
+        self.bodies = [
+            b"%d.%02d" % (world.runs, n) + (TOO_LONG if scenario.destination(n) == "SMALL" else b"")
+            for n in range(messages)
+        ]
+        for number, body in enumerate(self.bodies):
+            world.dead_letter(body, dest_q=scenario.destination(number))
+        self.originals = {
+            bare(body): full_digest(md.pack(), body) for md, body in world.messages("DLQ")
+        }
+        self.execution = world.plan(scenario.rules)
+        self.run_id = self.execution.run.run_id
+        self.runs = [self.run_id]
+        self.left_open = False
+
+    def _fork(self, work: Callable[[Execution], None]) -> int:
+        self.world.ledger.engine.dispose()  # connections are not to be inherited
+        pid = os.fork()
+        if pid == 0:
+            try:
+                with open_ledger(self.world.ledger_url) as ledger:
+                    self.world.ledger = ledger
+                    work(self.world.execution(self.execution.run))
+            except BaseException:  # noqa: BLE001 (a child must not go on as its parent)
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        return pid
+
+    def die(self, kill: Kill) -> bool:
+        """Make a pass in a child that is killed; return whether it was before its end."""
+
+        def work(execution: Execution) -> None:
+            kill.prepare(execution.ledger)
+            make_pass(execution)
+
+        pid = self._fork(work)
+        if kill.step == BY_CHANCE:
+            time.sleep(kill.after_s)
+            os.kill(pid, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status in {0, -signal.SIGKILL}, f"the execution failed by itself: {status}"
+        self.left_open = bool(self.world.ledger.intended("QM1", "DLQ"))
+        return status != 0
+
+    def count_steps(self) -> Counter[str]:
+        """Make the pass in a child that counts its steps."""
+        reader, writer = os.pipe()
+
+        def work(execution: Execution) -> None:
+            ledger_steps: Counter[str] = Counter()
+            count_calls()
+            count_ledger(execution.ledger, lambda step, _: ledger_steps.update({step: 1}))
+            make_pass(execution)
+            os.write(writer, json.dumps(ledger_steps + calls_counted()).encode())
+
+        pid = self._fork(work)
+        os.waitpid(pid, 0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            return Counter(json.loads(pipe.read()))
+
+    # What must be true
+
+    def places(self) -> dict[bytes, str]:
+        """Return where each message is; it may not be anywhere twice."""
+        found: dict[bytes, str] = {}
+        for queue in ("DLQ", "PAYMENTS", "PARKED", "SMALL", "ORDERS", "CLOSED"):
+            for body in map(bare, self.world.bodies(queue)):
+                assert body not in found, f"{body!r} is on {found[body]} and on {queue}"
+                found[body] = queue
+        return found
+
+    def archived(self) -> set[str]:
+        """Return the digests of the run's copies, computed anew from what stands in the archive."""
+        folder = f"{self.world.lake_root}/archive/{self.run_id}"
+        if not Path(folder).exists():
+            return set()
+        names = storage.file_names(folder, ".parquet")
+        return {d for name in names for d in read_back(f"{folder}/{name}").values()}
+
+    def check_what_is_known(self) -> None:
+        """Let a run that only ignores settle what was left open: the ledger must catch up."""
+        world = self.world
+        idle = world.plan("ACTION(IGNORE)")
+        make_pass(idle)
+        settle(idle)
+        assert world.ledger.intended("QM1", "DLQ") == [], "a unit of work is still unsettled"
+        places = self.places()
+        confirmed, listed = set(), world.ledger.run_messages(self.run_id)
+        for attempt in world.ledger.attempts(self.run_id):
+            assert attempt.state is not AttemptState.UNKNOWN, "an attempt is unknown"
+            if attempt.state is AttemptState.CONFIRMED:
+                confirmed.add(attempt.message_id)
+        outcomes = world.ledger.outcomes(self.run_id)
+        archived = self.archived() if "DISCARD" in self.scenario.rules else set()
+        for body, message in zip(self.bodies, listed, strict=True):
+            number = message.browse_seq - 1
+            has_left = places.get(body) != "DLQ"
+            assert has_left == (message.message_id in confirmed), f"{body!r}: not as booked"
+            fact = outcomes.get(message.message_id)
+            assert has_left == (fact is not None and fact.outcome in DEPARTED), "wrong outcome"
+            if not has_left:
+                continue
+            if self.scenario.place(number) == ARCHIVE:
+                assert self.originals[body] in archived, f"{body!r} left without a copy"
+                assert body not in places
+            else:
+                assert body in places, f"{body!r} is lost"
+
+    def finish(self, *, by_another_run: bool) -> None:
+        """Bring the run to its end, or let another one take over before."""
+        world = self.world
+        if by_another_run:
+            other = world.plan(self.scenario.rules)
+            self.runs.append(other.run.run_id)
+            pass_to_the_end(world, other)
+            settle(other)
+        pass_to_the_end(world, self.execution)
+        settle(self.execution)
+
+    def check_the_end(self) -> None:
+        """Everything is where the rules want it, in order, and every run says so."""
+        places = self.places()
+        for number, body in enumerate(self.bodies):
+            wanted = self.scenario.place(number)
+            assert places.get(body, ARCHIVE) == wanted, f"{body!r} is not in {wanted}"
+        for queue in ("PAYMENTS", "PARKED"):
+            bodies = [bare(body) for body in self.world.bodies(queue)]
+            assert bodies == sorted(bodies), f"{queue} is out of order"
+        ended: dict[int, list[str]] = {n: [] for n in range(len(self.bodies))}
+        for run_id in self.runs:
+            run = self.world.ledger.run(run_id)
+            assert run is not None
+            for seq, outcome in self.world.outcomes(run).items():
+                ended[self._number_of(run_id, seq)].append(outcome)
+        for number, outcomes in ended.items():
+            wanted = self.scenario.outcome(number)
+            rest = Counter(outcomes) - Counter([wanted])
+            allowed = {"owned_by_run"} | ({wanted} if wanted == "left_by_rule" else set())
+            assert wanted in outcomes, f"message {number} should be {wanted}, is {outcomes}"
+            assert set(rest) <= allowed, f"message {number} should be {wanted}, is {outcomes}"
+
+    def _number_of(self, run_id: str, seq: int) -> int:
+        ids = [m.message_id for m in self.world.ledger.run_messages(self.run_id)]
+        (message,) = [m for m in self.world.ledger.run_messages(run_id) if m.browse_seq == seq]
+        return ids.index(message.message_id)
+
+    def clear(self) -> None:
+        """Leave the queues empty for the next round, but not the state queue."""
+        for queue in ("DLQ", "PAYMENTS", "PARKED"):
+            self.world.mqsc(f"CLEAR QLOCAL({queue})")
+        self.world.clock.sleep(3600)
+
+
+def pass_to_the_end(world: World, execution: Execution) -> None:
+    result = make_pass(execution)
+    while result.next_pass_at is not None:
+        world.clock.now = result.next_pass_at
+        result = make_pass(execution)
+
+
+def bare(body: bytes) -> bytes:
+    return body[172:] if body.startswith(b"DLH ") else body

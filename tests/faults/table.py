@@ -1,0 +1,244 @@
+"""What every MQ call of an execution does about every reason code: the table, and the page of it.
+
+`test_reasons.py` proves each line; ``python tests/faults/table.py`` writes docs/failures.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mqdlq.constants import reason_text
+
+PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
+REASONS = (
+    2003, 2009, 2016, 2024, 2030, 2031, 2033, 2035, 2051, 2053, 2071, 2085, 2087, 2102, 2109, 2124,
+    2161, 2162, 2195, 2549,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a failed call leads to, in words, and as the test finds it after the pass.
+
+    Of four messages to one queue the third meets the failure, in a unit of work with the second.
+    `moved` are those the pass brings there all the same, `charged` how many attempts it counts
+    as failed; with `ends` the pass ends by an error that names call and reason.
+    """
+
+    does: str
+    outcome: str
+    todo: str
+    moved: str = ""
+    charged: int = 0
+    ends: bool = False
+    says: str = ""
+
+
+AGAIN = "the next pass, or the task's own retry, goes on; no attempt is counted"
+ENDS = Effect(
+    "the pass ends; what was in the open unit of work is backed out",
+    AGAIN,
+    "remove the cause; nothing else",
+    moved="0",
+    ends=True,
+)
+BEFORE_ANYTHING = Effect(
+    "the pass ends before it has touched a message", AGAIN, "remove the cause", ends=True
+)
+AFTER_ALL = Effect(
+    "the pass has done its work; the error is told",
+    "as booked",
+    "nothing, unless it comes again",
+    moved="0123",
+    ends=True,
+)
+UNNOTICED = Effect("it has no consequence", "as booked", "nothing", moved="0123")
+LEFT_TO_THE_PUT = Effect(
+    "nothing is known of the destination, so the first put will tell",
+    "as the put ends",
+    "grant `+inq` on the destination, which saves gets that come to nothing",
+    moved="0123",
+)
+BLOCKED_BY_INQUIRY = Effect(
+    "every message to the destination is charged an attempt in this pass; none is got",
+    "`retry_pending` until its rules are exhausted, then `exhausted`",
+    "define the destination",
+    charged=4,
+    says="AMQ8722",
+)
+CHARGED = Effect(
+    "the unit of work is backed out; the message is charged an attempt, its neighbours are moved",
+    "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
+    "the reason says what: the message, or its destination, needs a hand",
+    moved="013",
+    charged=1,
+    says="AMQ8722",
+)
+BLOCKED = Effect(
+    "the same, and the messages behind it to that destination are charged without a get",
+    "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
+    "open, empty, or define the destination; `hold_while_blocked` would keep the attempts",
+    moved="01",
+    charged=2,
+    says="AMQ8722",
+)
+ALONE = Effect(
+    "the unit of work is backed out, and each of its messages moved in one of its own",
+    "`delivered`",
+    "nothing; if it comes often: a greater MAXUMSGS, a smaller `messages_in_a_unit`",
+    moved="0123",
+)
+PASSED_BY = Effect(
+    "somebody else has the message: it is passed by",
+    "`taken` or `expired`, if it does not come back",
+    "find out who reads the dead-letter queue",
+    moved="013",
+)
+END_OF_QUEUE = Effect(
+    "this is the end of the queue",
+    "what was not met is `retry_pending`, `taken` or `expired`, by what the last browse finds",
+    "nothing",
+    moved="01",
+)
+NO_MARKERS = Effect(
+    "there are no markers: nothing is to be settled", "as booked", "nothing", "0123"
+)
+MARKER_TELLS = Effect(
+    "the pass ends; nobody knows whether the unit of work took effect",
+    "the next pass reads the marker: `delivered`, or backed out and tried again, uncounted; where"
+    " it can tell neither within a minute, `unknown`",
+    "nothing, unless it is `unknown`: then look for a unit of work in doubt",
+    moved="0",
+    ends=True,
+)
+NOT_DISCONNECTED = Effect(
+    "the pass ends without MQDISC, which would commit; the queue manager backs out what the"
+    " process leaves",
+    AGAIN,
+    "nothing; end the process if it does not end by itself",
+    moved="0",
+    ends=True,
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call an execution makes, the fault that strikes the third message, and what follows.
+
+    `otherwise` are the reasons with an effect of their own. `when` says that the call had its
+    effect before the failure is told.
+    """
+
+    title: str
+    fault: str
+    effect: Effect
+    otherwise: dict[int, Effect] = field(default_factory=dict)
+    when: str = "before"
+    besides: str = ""
+    never: tuple[int, ...] = ()
+    """Reasons that contradict themselves here."""
+
+    def effect_of(self, reason: int) -> Effect:
+        return self.otherwise.get(reason, self.effect)
+
+    def faults(self, reason: int) -> str:
+        return ",".join(filter(None, [f"{self.fault}:{reason}:{self.when}", self.besides]))
+
+
+CALLS = (
+    Call("MQCONN", "MQCONNX:1", BEFORE_ANYTHING),
+    Call(
+        "MQOPEN of the state queue",
+        "MQOPEN[MQDLQ.STATE]:1",
+        BEFORE_ANYTHING,
+        {
+            2085: Effect(
+                "the handler does without: one message to a unit of work, and a warning",
+                "as booked; what a crash interrupts may be `unknown`",
+                "`DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)`",
+                moved="0123",
+                says="the state queue MQDLQ.STATE is not defined",
+            )
+        },
+    ),
+    Call("MQOPEN of the dead-letter queue", "MQOPEN[DLQ]:1", BEFORE_ANYTHING),
+    Call("MQINQ of the queue manager", "MQINQ:1", BEFORE_ANYTHING),
+    Call(
+        "MQGET (browse) of the state queue",
+        "MQGET[MQDLQ.STATE]:1",
+        BEFORE_ANYTHING,
+        {2033: NO_MARKERS},
+    ),
+    Call("MQGET (browse) of the dead-letter queue", "MQGET[DLQ]:5", ENDS, {2033: END_OF_QUEUE}),
+    Call(
+        "MQOPEN of a destination, to inquire",
+        "MQOPEN[PAYMENTS]:1",
+        LEFT_TO_THE_PUT,
+        {2085: BLOCKED_BY_INQUIRY, 2009: BEFORE_ANYTHING},
+    ),
+    Call(
+        "MQINQ of a destination",
+        "MQINQ[PAYMENTS]:1",
+        LEFT_TO_THE_PUT,
+        {2085: BLOCKED_BY_INQUIRY, 2009: BEFORE_ANYTHING},
+    ),
+    Call("MQGET of the message", "MQGET[DLQ]:6", ENDS, {2033: PASSED_BY, 2024: ALONE, 2003: ALONE}),
+    Call(
+        "MQPUT1 to the destination",
+        "MQPUT1[PAYMENTS]:3",
+        CHARGED,
+        dict.fromkeys((2051, 2053, 2085, 2087), BLOCKED)
+        | dict.fromkeys((2003, 2024), ALONE)
+        | dict.fromkeys((2009, 2161, 2162, 2549), ENDS),
+    ),
+    Call("MQPUT1 of the marker", "MQPUT1[MQDLQ.STATE]:2", ENDS, {2024: ALONE, 2003: ALONE}),
+    Call(
+        "MQGET of a marker that has done its duty",
+        "MQGET[MQDLQ.STATE]:2",
+        ENDS,
+        {2033: UNNOTICED, 2024: ALONE, 2003: ALONE},
+    ),
+    Call("MQCMIT, without effect", "MQCMIT:2", MARKER_TELLS, {2003: ALONE}),
+    Call("MQCMIT, with effect", "MQCMIT:2", MARKER_TELLS, when="after", never=(2003,)),
+    Call(
+        "MQBACK, after a put has failed",
+        "MQBACK:1",
+        NOT_DISCONNECTED,
+        besides="MQPUT1[PAYMENTS]:3:2030:before",
+    ),
+    Call("MQCLOSE of the dead-letter queue", "MQCLOSE[DLQ]:1", AFTER_ALL, {2009: UNNOTICED}),
+    Call("MQDISC", "MQDISC:1", UNNOTICED),
+)
+
+INTRODUCTION = """\
+# Failures
+
+What an execution does when an MQ call fails, by call and reason code. Each line is proven by `tests/faults/test_reasons.py`, from whose table this page is written (`python tests/faults/table.py`).
+
+Whatever fails, no message is lost or doubled: it is on the dead-letter queue, or where a rule wanted it.
+A pass that ends by an error fails its task with a line that names call, object and reason, as in `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`; Airflow runs the task again, and it goes on.
+A failed put is told as `AMQ8722`, aloud once for a queue and reason, and quietly where the MQDLH had said it before.
+"""  # noqa: E501 (Markdown has a line to a paragraph)
+
+
+def page() -> str:
+    """Return docs/failures.md."""
+    lines = [INTRODUCTION, ""]
+    for call in CALLS:
+        lines += [f"## {call.title}", ""]
+        lines += ["| reason | what the handler does | outcome | what to do |", "|---|---|---|---|"]
+        for effect in dict.fromkeys([*call.otherwise.values(), call.effect]):
+            reasons = [r for r in REASONS if call.effect_of(r) == effect and r not in call.never]
+            named = "any other" if effect == call.effect and call.otherwise else ""
+            if not call.otherwise:
+                named = "any"
+            told = named or ", ".join(map(reason_text, reasons))
+            lines.append(f"| {told} | {effect.does} | {effect.outcome} | {effect.todo} |")
+        lines.append("")
+    tried = ", ".join(map(reason_text, REASONS))
+    return "\n".join([*lines, f"Tried at every call: {tried}.", ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

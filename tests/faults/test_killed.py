@@ -1,0 +1,38 @@
+"""SIGKILL at a step chosen by chance: no message lost or doubled, and the ledger catches up.
+
+`make soak` kills 1,000 executions; MQDLQ_KILLS says how many here, MQDLQ_SEED which.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from postgresql import running
+
+SCRIPT = Path(__file__).with_name("killed.py")
+
+
+@pytest.mark.parametrize(("database", "kills"), [("sqlite", 24), ("postgresql", 8)])
+def test_a_killed_execution_loses_and_doubles_nothing(database: str, kills: int) -> None:
+    if database == "postgresql":
+        running()
+    seed = os.environ.get("MQDLQ_SEED") or str(random.randrange(10**6))  # noqa: S311 (chance)
+    kills = int(os.environ.get("MQDLQ_KILLS") or kills)
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", SCRIPT, str(kills), seed, database],
+        env={**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"killed.py {kills} {seed} {database}\n{done.stderr}"
+    assert json.loads(done.stdout)["kills"] == kills

@@ -1,0 +1,265 @@
+"""Several hands on one dead-letter queue: executors, a frozen one, people, and time itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqdlq.errors import AnotherExecutorError, QueueManagerError
+from mqdlq.execute import Execution, make_pass, settle
+from mqdlq.headers import DLH_LENGTH
+from mqdlq.model import AttemptState, Outcome
+from mqdlq.mqi import embedded
+from world import World
+
+SCRIPT = Path(__file__).with_name("executor.py")
+BODIES = [b"%02d" % number for number in range(12)]
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path)
+    with world.ledger:
+        yield world
+    embedded.faults.set("")
+
+
+class Executor:
+    """A process that makes a pass of a run."""
+
+    def __init__(self, world: World, execution: Execution, freeze_before: str = "") -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, SCRIPT, world.directory, execution.run.run_id, freeze_before],
+            env=os.environ,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if freeze_before:
+            _, status = os.waitpid(self._process.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status)
+
+    def wake(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def end(self) -> str:
+        """Return what it said if it did not end well."""
+        _, said = self._process.communicate(timeout=60)
+        return said if self._process.returncode else ""
+
+
+def put_all(world: World) -> None:
+    for body in BODIES:
+        world.dead_letter(body)
+
+
+# Executors
+
+
+def test_two_executors_at_once_take_turns(world: World) -> None:
+    put_all(world)
+    runs = [world.plan("ACTION(RETRY)") for _ in range(2)]
+
+    both = [Executor(world, run) for run in runs]
+
+    assert [executor.end() for executor in both] == ["", ""]
+    assert world.bodies("PAYMENTS") == BODIES
+    outcomes = [settle(run) for run in runs]
+    assert sorted(outcomes, key=str) == [
+        {Outcome.DELIVERED: len(BODIES)},
+        {Outcome.OWNED_BY_RUN: len(BODIES)},
+    ]
+
+
+def test_while_a_frozen_executor_holds_the_queue_nobody_else_acts(world: World) -> None:
+    put_all(world)
+    first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(RETRY)")
+    frozen = Executor(world, first, freeze_before="MQCMIT")
+
+    with pytest.raises(AnotherExecutorError, match="this one touched nothing"):
+        make_pass(second)
+    frozen.wake()
+
+    assert frozen.end() == ""
+    assert world.bodies("PAYMENTS") == BODIES
+    make_pass(second)
+    assert settle(first) == {Outcome.DELIVERED: len(BODIES)}
+    assert settle(second) == {Outcome.OWNED_BY_RUN: len(BODIES)}
+
+
+CUT = "MQCMIT of QM1 failed: MQRC_CONNECTION_BROKEN (2009)"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"), [("intended", CUT), ("MQCMIT", CUT), ("confirmed", "IntegrityError")]
+)
+def test_an_executor_that_wakes_after_its_connection_was_cut_does_no_harm(
+    world: World, step: str, said: str
+) -> None:
+    """The queue manager has backed its unit out; it can commit nothing, and its attempt is told."""
+    put_all(world)
+    first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(RETRY)")
+    frozen = Executor(world, first, freeze_before=step)
+    embedded.end("QM1")
+    embedded.start("QM1")
+
+    make_pass(second)
+    frozen.wake()
+
+    assert said in frozen.end()
+    assert world.bodies("PAYMENTS") == BODIES
+    assert world.bodies("DLQ") == []
+    make_pass(first)
+    assert world.ledger.unsettled("QM1", AttemptState.INTENDED, AttemptState.UNKNOWN) == []
+    counted = settle(first) + settle(second)
+    assert counted == {Outcome.DELIVERED: len(BODIES), Outcome.OWNED_BY_RUN: len(BODIES)}
+
+
+# People with another tool
+
+
+def take(world: World, *numbers: int) -> list[bytes]:
+    """Get messages off the queue, each by its MsgId, as another tool would; return their bodies."""
+    ids = {body[DLH_LENGTH:]: bytes(md.MsgId) for md, body in world.messages("DLQ")}
+    taken = []
+    with world.connect() as queue_manager:
+        module, constants = queue_manager.client.module, queue_manager.client.CMQC
+        queue = queue_manager.open("DLQ", constants.MQOO_INPUT_SHARED)
+        for number in numbers:
+            md, gmo = module.MD(), module.GMO()
+            md.MsgId = ids.get(BODIES[number], b"gone".ljust(24))
+            gmo.Options = constants.MQGMO_NO_SYNCPOINT
+            try:
+                taken.append(bytes(queue.get(None, md, gmo))[DLH_LENGTH:])
+            except module.MQMIError as error:
+                if error.reason != constants.MQRC_NO_MSG_AVAILABLE:
+                    raise
+        queue.close()
+    return taken
+
+
+def test_what_people_take_meanwhile_is_taken_and_all_else_delivered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_all(world)
+    execution = world.plan("ACTION(RETRY)")
+    monkeypatch.setenv("MQDLQ_FAULTS", "MQGET[DLQ]:1+:delay=0.01:after")
+    executor = Executor(world, execution)
+    taken: list[bytes] = []
+    for number in (3, 11, 0, 7, 10):
+        taken += take(world, number)
+
+    assert executor.end() == ""
+    monkeypatch.delenv("MQDLQ_FAULTS")
+    assert sorted([*taken, *world.bodies("PAYMENTS")]) == BODIES
+    outcomes = settle(execution)
+    assert outcomes[Outcome.TAKEN] == len(taken)
+    assert outcomes[Outcome.DELIVERED] == len(BODIES) - len(taken)
+
+
+def test_a_message_somebody_holds_uncommitted_waits_for_the_next_pass(world: World) -> None:
+    put_all(world)
+    execution = world.plan("ACTION(RETRY)")
+    with world.connect() as other:
+        module, constants = other.client.module, other.client.CMQC
+        queue = other.open("DLQ", constants.MQOO_INPUT_SHARED)
+        gmo = module.GMO()
+        gmo.Options = constants.MQGMO_SYNCPOINT
+        queue.get(None, module.MD(), gmo)
+
+        make_pass(execution)
+        assert world.bodies("PAYMENTS") == BODIES[1:]
+        other.back_out()
+        queue.close()
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.DELIVERED: len(BODIES)}
+
+
+# Time
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        ("MQGET[DLQ]:1:delay=0.3:before", Outcome.EXPIRED),  # before the browse
+        ("MQGET[DLQ]:2:delay=0.3:before", Outcome.EXPIRED),  # between browse and get
+        ("MQCMIT:1:delay=0.3:before", Outcome.DELIVERED),  # between get and commit
+    ],
+)
+def test_a_message_may_expire_at_any_moment(world: World, fault: str, outcome: Outcome) -> None:
+    world.dead_letter(b"short-lived", Expiry=2)
+    world.dead_letter(b"long-lived")
+    execution = world.plan("ACTION(RETRY)")
+    embedded.faults.set(fault)
+
+    make_pass(execution)
+    embedded.faults.set("")
+    world.clock.sleep(1)
+
+    expected = {Outcome.DELIVERED: 1}
+    expected[outcome] = expected.get(outcome, 0) + 1
+    assert settle(execution) == expected
+    assert world.bodies("PAYMENTS") == [b"long-lived"]
+    assert world.bodies("DLQ") == []
+
+
+# Twins, and messages without an identifier
+
+
+def test_of_twins_to_be_discarded_only_what_the_archive_holds_goes(world: World) -> None:
+    """One is taken between the copy and the get, and the other would be met in its place."""
+    for body in (b"first ", b"second"):
+        world.dead_letter(body, MsgId=b"t" * 24, CorrelId=b"c" * 24)
+    world.dead_letter(b"another")
+    execution = world.plan("ACTION(DISCARD)")
+    embedded.faults.set("MQPUT1[MQDLQ.STATE]:1:2195:before")  # the copies are made by now
+    with pytest.raises(QueueManagerError):
+        make_pass(execution)
+    embedded.faults.set("")
+    with world.connect() as other:
+        module, constants = other.client.module, other.client.CMQC
+        queue = other.open("DLQ", constants.MQOO_INPUT_SHARED)
+        queue.get(None, module.MD(), module.GMO(Options=constants.MQGMO_NO_SYNCPOINT))
+        queue.close()
+
+    make_pass(execution)
+
+    assert [body[DLH_LENGTH:] for body in world.bodies("DLQ")] == [b"second"]
+    outcomes = settle(execution)
+    assert outcomes[Outcome.DISCARDED] == 1
+    assert outcomes.total() == 3
+
+
+@pytest.mark.parametrize("rules", ["ACTION(RETRY)", "ACTION(FWD) FWDQ(PAYMENTS) HEADER(NO)"])
+def test_messages_without_identifiers_are_told_apart_by_their_place(
+    world: World, rules: str
+) -> None:
+    put_all(world)
+    forget_identifiers(world)
+
+    outcomes = world.handle(rules)
+
+    assert len(outcomes) == len(BODIES)
+    assert world.bodies("PAYMENTS") == BODIES
+    assert {bytes(md.MsgId) for md, _ in world.messages("PAYMENTS")} != {bytes(24)}
+
+
+def forget_identifiers(world: World) -> None:
+    """Set every MsgId and CorrelId on the DLQ to nulls, as no MQPUT does but some bridges do."""
+    (path,) = world.directory.glob("queue_managers/**/*.sqlite")
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE message SET msg_id = zeroblob(24), correl_id = NULL")
+        database.execute(
+            "UPDATE content SET descriptor = CAST("
+            "substr(descriptor, 1, 48) || zeroblob(48) || substr(descriptor, 97) AS BLOB)"
+        )
+    database.close()

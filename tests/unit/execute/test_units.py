@@ -1,0 +1,159 @@
+"""Units of work grow while puts succeed, and fall apart around a message that fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from mqdlq.execute import make_pass, settle
+from mqdlq.model import AttemptState, Outcome
+from mqdlq.mqi import embedded
+from world import World
+
+SMALL = "DEFINE QLOCAL(SMALL) MAXMSGL(4)"
+
+
+def sizes(world: World, state: AttemptState = AttemptState.CONFIRMED) -> list[int]:
+    """Return how many messages each unit of work of the run held, in the order committed."""
+    attempts = [a for a in world.ledger.attempts("run-1") if a.state is state]
+    return list(Counter(attempt.unit for attempt in attempts).values())
+
+
+def backout_counts(world: World) -> list[int]:
+    return [md.BackoutCount for md, _ in world.messages("DLQ")]
+
+
+def test_units_double_while_puts_succeed(world: World) -> None:
+    for number in range(20):
+        world.dead_letter(b"%02d" % number)
+
+    world.handle("ACTION(RETRY)")
+
+    assert sizes(world) == [1, 2, 4, 8, 5]
+    assert world.bodies("PAYMENTS") == [b"%02d" % number for number in range(20)]
+
+
+def test_units_of_several_destinations_keep_the_order_of_each(world: World) -> None:
+    for number in range(24):
+        world.dead_letter(b"%02d" % number, dest_q=("PAYMENTS", "ORDERS", "PARKED")[number % 3])
+
+    world.handle("ACTION(RETRY)")
+
+    for start, queue in enumerate(("PAYMENTS", "ORDERS", "PARKED")):
+        assert world.bodies(queue) == [b"%02d" % number for number in range(start, 24, 3)]
+    assert len(sizes(world)) < 24
+
+
+def test_a_message_that_fails_costs_its_neighbours_nothing(world: World) -> None:
+    """The unit is backed out, the message charged, and the others are moved before what follows."""
+    world.mqsc(SMALL)
+    bodies = [b"%02d" % number for number in range(7)]
+    for body in bodies:
+        world.dead_letter(body + (b" too long" if body == b"05" else b""), dest_q="SMALL")
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY)")
+
+    assert outcomes == {n + 1: "exhausted" if n == 5 else "delivered" for n in range(7)}
+    assert world.bodies("SMALL") == [body for body in bodies if body != b"05"]
+    assert sizes(world) == [1, 2, 1, 1, 1]
+    assert sizes(world, AttemptState.BACKED_OUT_WITH_BATCH) == [2]
+    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    assert [(a.mqrc, a.attempt_no) for a in failed] == [(2030, 1)]
+
+
+def test_a_destination_known_to_be_blocked_costs_no_get(world: World) -> None:
+    """The attempt counts as IBM's would, the BackoutCount does not."""
+    for _ in range(5):
+        world.dead_letter(dest_q="CLOSED")
+
+    result = make_pass(world.plan("ACTION(RETRY) RETRY(2)"))
+
+    assert (result.attempts, result.pending) == (5, 5)
+    assert backout_counts(world) == [0] * 5
+
+
+def test_a_destination_that_blocks_at_its_first_put_costs_one_get(world: World) -> None:
+    """An alias tells nothing of its base queue by inquiry."""
+    world.mqsc("DEFINE QALIAS(CLOSED.TOO) TARGET(CLOSED)")
+    for _ in range(5):
+        world.dead_letter(dest_q="CLOSED.TOO")
+
+    result = make_pass(world.plan("ACTION(RETRY) RETRY(2)"))
+
+    assert (result.attempts, result.pending) == (5, 5)
+    assert backout_counts(world) == [1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("definition", "queue", "reason"),
+    [
+        ("DEFINE QLOCAL(FULL) MAXDEPTH(0)", "FULL", 2053),
+        ("DEFINE QLOCAL(SHUT) PUT(DISABLED)", "SHUT", 2051),
+        ("DEFINE QLOCAL(OTHER)", "NOWHERE", 2085),
+    ],
+)
+def test_inquiry_finds_the_reason_a_put_would(
+    world: World, definition: str, queue: str, reason: int
+) -> None:
+    world.mqsc(definition)
+    world.dead_letter(dest_q=queue)
+
+    make_pass(world.plan("ACTION(RETRY)"))
+
+    assert [a.mqrc for a in world.ledger.attempts("run-1")] == [reason]
+    assert backout_counts(world) == [0]
+
+
+def test_a_queue_that_fills_up_takes_what_fits(world: World) -> None:
+    world.mqsc("DEFINE QLOCAL(ROOM.FOR.FIVE) MAXDEPTH(5)")
+    for number in range(9):
+        world.dead_letter(b"%d" % number, dest_q="ROOM.FOR.FIVE")
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY)")
+
+    assert Counter(outcomes.values()) == {"delivered": 5, "exhausted": 4}
+    assert world.bodies("ROOM.FOR.FIVE") == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_maxumsgs_bounds_a_unit(world: World) -> None:
+    """Gets, puts and the marker all count."""
+    world.mqsc("ALTER QMGR MAXUMSGS(6)")
+    for number in range(9):
+        world.dead_letter(b"%d" % number)
+
+    world.handle("ACTION(RETRY)")
+
+    assert max(sizes(world)) == 2
+    assert world.depths("PAYMENTS") == (9,)
+
+
+def test_a_unit_that_is_too_large_after_all_is_nobodys_fault(world: World) -> None:
+    """MQRC_SYNCPOINT_LIMIT_REACHED (2024): trigger and report messages count, too."""
+    for number in range(3):
+        world.dead_letter(b"%d" % number)
+    execution = world.plan("ACTION(RETRY)")
+    embedded.faults.set("MQPUT1:4:2024:before")
+
+    make_pass(execution)
+    embedded.faults.set("")
+
+    assert settle(execution) == {Outcome.DELIVERED: 3}
+    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2"]
+    assert sizes(world) == [1, 1, 1]
+
+
+def test_a_whole_unit_is_taken_up_after_a_lost_answer(world: World) -> None:
+    for number in range(7):
+        world.dead_letter(b"%d" % number)
+    execution = world.plan("ACTION(RETRY)")
+    embedded.faults.set("MQCMIT:3:2009:after")
+    with pytest.raises(Exception, match=r"\(2009\)"):
+        make_pass(execution)
+    embedded.faults.set("")
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.DELIVERED: 7}
+    assert world.bodies("PAYMENTS") == [b"%d" % number for number in range(7)]
+    assert sizes(world) == [1, 2, 4]

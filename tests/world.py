@@ -1,0 +1,293 @@
+"""A small world for tests of handling: an embedded queue manager, a lake, a ledger, a clock.
+
+The stages are the real ones. Only the evaluation runs in this process instead of in Spark; it
+asks the same matcher, and tests/spark proves that Spark's plan is the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mqdlq import lake
+from mqdlq.errors import QueueManagerError
+from mqdlq.execute import Execution, PassResult, accept_plan, make_pass, settle
+from mqdlq.handlers import Handler
+from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.lake import PlanDescription
+from mqdlq.lake.schema import PLAN
+from mqdlq.ledger import Ledger, Run, open_ledger
+from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
+from mqdlq.mqi import embedded
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.plan import plan_hash, resolve, steps_for
+from mqdlq.rules import parse
+from mqdlq.sense import RunOptions, start_run
+from mqdlq.snapshot import take_snapshot
+
+DEFINITIONS = """
+ALTER QMGR DEADQ(DLQ)
+DEFINE QLOCAL(DLQ) DEFPSIST(YES)
+DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)
+DEFINE QLOCAL(PAYMENTS) DEFPSIST(YES)
+DEFINE QLOCAL(ORDERS) DEFPSIST(YES)
+DEFINE QLOCAL(PARKED) DEFPSIST(YES)
+DEFINE QLOCAL(CLOSED) PUT(DISABLED)
+"""
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is told to move; sleeping moves it."""
+
+    now: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@dataclass
+class World:
+    """Everything one handler needs, in one directory."""
+
+    directory: Path
+    client: str | None = None
+    definitions: str = DEFINITIONS
+    clock: Clock = field(default_factory=Clock)
+    runs: int = 0
+    ledger_url: str = ""
+
+    def __post_init__(self) -> None:
+        os.environ["MQDLQ_HOME"] = str(self.directory)
+        embedded.create("QM1")
+        embedded.run_mqsc("QM1", self.definitions)
+        self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
+        self.lake_root = str(self.directory / "lake")
+        self.ledger_url = self.ledger_url or f"sqlite:///{self.directory}/ledger.db"
+        self.ledger: Ledger = open_ledger(self.ledger_url)
+        self.log = logging.getLogger("mqdlq.test")
+
+    def mqsc(self, text: str) -> None:
+        embedded.run_mqsc("QM1", text)
+
+    def connect(self) -> QueueManager:
+        return connect(self.settings)
+
+    # -- the stages
+
+    def start(
+        self,
+        rules: str,
+        *,
+        dry_run: bool = False,
+        run_id: str | None = None,
+        message_keys: tuple[str, ...] = (),
+        **keys: Any,
+    ) -> Run:
+        """Start a run with a rules table given as text; `keys` are the handler's."""
+        self.runs += 1
+        folder = self.directory / "rules"
+        folder.mkdir(exist_ok=True)
+        (folder / "test.rules").write_text(rules, encoding="utf-8")
+        handler = Handler(
+            name="test", directory=folder, connection="mq", rules="test.rules", **keys
+        )
+        return start_run(
+            run_id or f"run-{self.runs}",
+            handler,
+            self.settings,
+            ledger=self.ledger,
+            clock=self.clock,
+            options=RunOptions(dry_run=dry_run, message_keys=message_keys),
+        )
+
+    def plan(self, rules: str, **options: Any) -> Execution:
+        """Start a run, take its snapshot, evaluate and accept the plan; nothing is done yet."""
+        run = self.start(rules, **options)
+        take_snapshot(
+            run,
+            self.settings,
+            ledger=self.ledger,
+            lake_root=self.lake_root,
+            clock=self.clock,
+            progress=self.log.info,
+        )
+        accept_plan(
+            run,
+            self.evaluate(run),
+            ledger=self.ledger,
+            lake_root=self.lake_root,
+            clock=self.clock,
+        )
+        return self.execution(run)
+
+    def execution(self, run: Run) -> Execution:
+        return Execution(
+            run,
+            self.settings,
+            self.ledger,
+            self.lake_root,
+            self.clock,
+            self.clock.sleep,
+            self.log,
+        )
+
+    def evaluate(self, run: Run) -> str:
+        """Evaluate the run's snapshot in this process; return the plan's id."""
+        snapshot = self.ledger.snapshot(run.run_id)
+        assert snapshot is not None
+        table = parse(run.rules_text)
+        rows = []
+        for row in lake.snapshot_rows(snapshot.location):
+            dead = row["class"] == MessageClass.DEAD_LETTER
+            steps = steps_for(table, row) if dead else ()
+            disposition = Disposition.PLANNED if steps else Disposition.NO_RULE
+            rows.append(
+                PlannedMessage(
+                    row["browse_seq"],
+                    row["message_key"],
+                    run.queue_manager,
+                    run.queue,
+                    disposition if dead else Disposition.UNPROCESSABLE,
+                    tuple(resolve(step, row) for step in steps),
+                )
+            )
+        plan_id = lake.plan_id(snapshot.snapshot_id, run.rules_digest)
+        directory = Path(lake.plan_directory(self.lake_root, plan_id))
+        directory.mkdir(parents=True)
+        columns = [_plan_row(row) for row in rows]
+        pq.write_table(pa.Table.from_pylist(columns, schema=PLAN), directory / "part-0.parquet")
+        dispositions = {d.value: sum(r.disposition is d for r in rows) for d in Disposition}
+        lake.publish_plan(
+            str(directory),
+            PlanDescription(
+                plan_id,
+                plan_hash(rows),
+                (snapshot.snapshot_id,),
+                run.rules_digest,
+                len(rows),
+                dispositions,
+            ),
+        )
+        return plan_id
+
+    def handle(self, rules: str, **options: Any) -> dict[int, str]:
+        """Run the handler to its end; return each message's outcome by browse_seq."""
+        execution = self.plan(rules, **options)
+        result = make_pass(execution)
+        while result.next_pass_at is not None:
+            self.clock.now = result.next_pass_at
+            result = make_pass(execution)
+        settle(execution)
+        return self.outcomes(execution.run)
+
+    def outcomes(self, run: Run) -> dict[int, str]:
+        booked = self.ledger.outcomes(run.run_id)
+        return {
+            message.browse_seq: str(booked[message.message_id].outcome)
+            for message in self.ledger.run_messages(run.run_id)
+            if message.message_id in booked
+        }
+
+    def passes(self, execution: Execution, count: int) -> list[PassResult]:
+        """Make so many passes, each as soon as it may be."""
+        results = []
+        for _ in range(count):
+            results.append(make_pass(execution))
+            self.clock.now = results[-1].next_pass_at or self.clock.now
+        return results
+
+    def interrupted_pass(self, execution: Execution, fault: str) -> None:
+        """Make a pass that breaks off, since an MQ call fails by this fault."""
+        embedded.faults.set(fault)
+        with pytest.raises(QueueManagerError):
+            make_pass(execution)
+        embedded.faults.set("")
+
+    # -- messages
+
+    def put(self, queue: str, body: bytes, **fields: Any) -> None:
+        """Put a message with these MQMD fields (all context is set)."""
+        with self.connect() as queue_manager:
+            module, constants = queue_manager.client.module, queue_manager.client.CMQC
+            descriptor = module.MD()
+            descriptor.Version = constants.MQMD_VERSION_2
+            descriptor.Persistence = constants.MQPER_PERSISTENT
+            descriptor.PutApplName = b"putter"
+            descriptor.PutApplType = constants.MQAT_UNIX
+            descriptor.PutDate, descriptor.PutTime = b"20261120", b"10203040"
+            for name, value in fields.items():
+                setattr(descriptor, name, value)
+            pmo = module.PMO()
+            pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
+            target = module.OD()
+            target.ObjectName = queue.encode()
+            queue_manager.handle.put1(target, body, descriptor, pmo)
+
+    def dead_letter(
+        self,
+        body: bytes = b"body",
+        *,
+        dest_q: str = "PAYMENTS",
+        dest_q_mgr: str = "QM1",
+        reason: int = 2053,
+        encoding: int = 546,
+        ccsid: int = 819,
+        inner: tuple[int, int, str] = (546, 819, "MQSTR"),
+        **fields: Any,
+    ) -> None:
+        """Put a dead letter on the DLQ; `inner` is Encoding, CCSID and Format of its body."""
+        header = DeadLetterHeader(
+            reason, dest_q, dest_q_mgr, *inner, 6, "mover", "20261121", "11000000"
+        )
+        packed = encode_dlh(header, encoding=encoding, ccsid=ccsid)
+        values = {"Format": b"MQDEAD  ", "Encoding": encoding, "CodedCharSetId": ccsid, **fields}
+        self.put("DLQ", packed + body, **values)
+
+    def messages(self, queue: str) -> list[tuple[Any, bytes]]:
+        """Return (the client's MQMD, body) of every message on a queue, by browse."""
+        with self.connect() as queue_manager:
+            module, constants = queue_manager.client.module, queue_manager.client.CMQC
+            opened = queue_manager.open(queue, constants.MQOO_BROWSE)
+            found = []
+            while True:
+                descriptor, gmo = module.MD(), module.GMO()
+                descriptor.Version = constants.MQMD_VERSION_2
+                gmo.Options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_NO_PROPERTIES
+                try:
+                    body = opened.get(None, descriptor, gmo)
+                except module.MQMIError as error:
+                    if error.reason != constants.MQRC_NO_MSG_AVAILABLE:
+                        raise
+                    break
+                found.append((descriptor, bytes(body)))
+            opened.close()
+            return found
+
+    def bodies(self, queue: str) -> list[bytes]:
+        return [body for _, body in self.messages(queue)]
+
+    def depths(self, *queues: str) -> tuple[int, ...]:
+        return tuple(len(self.messages(queue)) for queue in queues)
+
+
+def _plan_row(row: PlannedMessage) -> dict[str, Any]:
+    steps = [
+        {name: getattr(step, name) for name in step.__dataclass_fields__} for step in row.steps
+    ]
+    return {name: getattr(row, name) for name in row.__dataclass_fields__} | {"steps": steps}
+
+
+__all__ = ["NOON", "Clock", "Outcome", "World"]
