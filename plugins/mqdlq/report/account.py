@@ -1,0 +1,87 @@
+"""The account of a run: the messages of its snapshot in, the sum and what it lacks out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from mqdlq.ledger import Sighting
+from mqdlq.model import Outcome
+from mqdlq.report.records import Account, LastBrowse
+from mqdlq.report.sources import Sources
+from mqdlq.report.words import OUTCOMES, count, numbers
+
+_ON_THE_QUEUE: Final = frozenset(
+    {
+        Outcome.LEFT_BY_RULE,
+        Outcome.LEFT_NO_RULE,
+        Outcome.EXHAUSTED,
+        Outcome.RETRY_PENDING,
+        Outcome.UNPROCESSABLE,
+        Outcome.NOT_ATTEMPTED,
+    }
+)
+_PERHAPS_ON_THE_QUEUE: Final = frozenset(
+    {Outcome.UNKNOWN, Outcome.OWNED_BY_RUN, Outcome.CHANGED, Outcome.QUARANTINED}
+)
+
+
+def account_of(sources: Sources) -> Account | None:
+    """Do the sum, None where there is no snapshot to account for.
+
+    Every message has one outcome; those booked as left were met by the last browse, those booked
+    as departed were not. A browse that never happened proves nothing and counts as a difference.
+    """
+    if sources.snapshot is None:
+        return None
+    booked = Counter(message.outcome.outcome for message in sources.messages if message.outcome)
+    outcomes = {outcome: booked[outcome] for outcome in OUTCOMES if booked[outcome]}
+    missing = tuple(m.browse_seq for m in sources.messages if m.outcome is None)
+    total = sources.snapshot.messages
+    differences = [*_sum_differences(total, booked.total(), missing)]
+    if total:
+        differences.extend(_browse_differences(booked, sources.sighting))
+    return Account(
+        messages=total,
+        outcomes=outcomes,
+        last_browse=_last_browse(sources.sighting),
+        differences=tuple(differences),
+    )
+
+
+def _sum_differences(total: int, booked: int, missing: tuple[int, ...]) -> Iterator[str]:
+    if booked < total:
+        which = f": messages {numbers(missing)}" if missing else ""
+        have = "has" if total - booked == 1 else "have"
+        yield f"{total - booked:,} of {count(total, 'message')} {have} no outcome{which}"
+    if booked > total:
+        yield f"{count(booked, 'outcome')} for {count(total, 'message')}"
+
+
+def _browse_differences(booked: Counter[Outcome], sighting: Sighting | None) -> Iterator[str]:
+    if sighting is None:
+        yield "the queue was not browsed again, so nothing is proven"
+        return
+    if sighting.returned:
+        are = (
+            "message booked as departed is"
+            if sighting.returned == 1
+            else ("messages booked as departed are")
+        )
+        yield f"{sighting.returned:,} {are} on the queue"
+    expected = sum(booked[outcome] for outcome in _ON_THE_QUEUE)
+    at_most = expected + sum(booked[outcome] for outcome in _PERHAPS_ON_THE_QUEUE)
+    if not expected <= sighting.seen <= at_most:
+        yield (
+            f"{count(expected, 'message')} booked as left on the queue, "
+            f"but {sighting.seen:,} met there"
+        )
+
+
+def _last_browse(sighting: Sighting | None) -> LastBrowse | None:
+    if sighting is None:
+        return None
+    return LastBrowse(
+        sighting.depth, sighting.seen, sighting.returned, sighting.arrived, sighting.at
+    )

@@ -1,0 +1,97 @@
+"""The numbers of a report: a run's facts in ledger and lake in, one frozen `Report` out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+
+from mqdlq.ledger import Ledger
+from mqdlq.model import AttemptState
+from mqdlq.report.account import account_of
+from mqdlq.report.groups import cause_groups, person_rows, rule_rows, unaccounted_rows
+from mqdlq.report.records import Report, RunFacts
+from mqdlq.report.sources import Sources, read_sources
+from mqdlq.report.timeline import timeline
+from mqdlq.report.verdict import judge
+
+STAGES = ("sense", "snapshot", "evaluate", "approve", "execute", "retry")
+
+
+def read_report(
+    run_id: str,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    stages: Mapping[str, str],
+    error: str = "",
+    now: datetime,
+) -> Report:
+    """Read everything there is to say of a run; a run nobody recorded has a report too.
+
+    `lake_root` is where a plan is looked for that was never accepted.
+
+    `stages` are the states of the stages before the report, as Airflow names them ("success",
+    "failed", "upstream_failed", "skipped"); `error` is the text of what stopped the run.
+    """
+    stages = {name: str(stages[name] or "none") for name in sorted(stages, key=_place_in_the_run)}
+    sources = read_sources(run_id, ledger, lake_root)
+    account = account_of(sources)
+    people = person_rows(sources)
+    verdict, headline, why = judge(sources, account, stages, error, len(people))
+    states = Counter(attempt.state for attempt in sources.attempts)
+    return Report(
+        verdict=verdict,
+        headline=headline,
+        why=why,
+        run=_run_facts(run_id, sources),
+        stages=stages,
+        error=error.strip(),
+        troubles=sources.troubles,
+        snapshot=sources.snapshot,
+        plan=sources.plan,
+        account=account,
+        rules=rule_rows(sources),
+        causes=cause_groups(sources),
+        people=people,
+        unaccounted=unaccounted_rows(sources),
+        timeline=timeline(sources.attempts),
+        attempts={state: states[state] for state in AttemptState if states[state]},
+        written_at=now,
+    )
+
+
+def _place_in_the_run(stage: str) -> tuple[int, str]:
+    return (STAGES.index(stage) if stage in STAGES else len(STAGES), stage)
+
+
+def _run_facts(run_id: str, sources: Sources) -> RunFacts:
+    run = sources.run
+    if run is None:
+        return RunFacts(run_id)
+    return RunFacts(
+        run_id=run_id,
+        handler=run.handler,
+        dag_run_id=run.dag_run_id,
+        run_type=run.run_type,
+        dry_run=run.dry_run,
+        queue_manager=run.queue_manager,
+        queue=run.queue,
+        rules_source=run.rules_source,
+        rules_digest=run.rules_digest,
+        retry_interval_s=run.retry_interval_s,
+        wait_s=run.wait_s,
+        taken_by=sources.taken_by,
+        started_at=run.started_at,
+        ended_at=_last_fact(run.started_at, sources),
+    )
+
+
+def _last_fact(started_at: datetime, sources: Sources) -> datetime:
+    times = [started_at]
+    times.extend([sources.snapshot.taken_at] if sources.snapshot else [])
+    times.extend([sources.plan.accepted_at] if sources.plan and sources.plan.accepted_at else [])
+    times.extend([sources.sighting.at] if sources.sighting else [])
+    times.extend(attempt.at for attempt in sources.attempts)
+    times.extend(message.outcome.at for message in sources.messages if message.outcome)
+    return max(times)

@@ -1,0 +1,232 @@
+"""The report of one run as frozen records: what ledger and lake say, before anybody draws it.
+
+Nothing here holds a message's body or the identifier of a user. Names read from a message are kept
+as they stand there, control characters included; who shows them makes them visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from mqdlq.model import Action, AttemptState, MessageClass, Outcome
+
+
+class Verdict(StrEnum):
+    """What a report says before anything else.
+
+    A run is `unfinished` where nothing says how its stages ended and its account is still open: it
+    may be under way.
+    """
+
+    OK = "ok"
+    EMPTY = "empty"
+    ATTENTION = "attention"
+    UNFINISHED = "unfinished"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Which run this is; all of it is "", None or 0 where the ledger has no such run.
+
+    `taken_by` is the account the snapshot was taken under, `ended_at` the time of the last fact
+    the ledger has of the run.
+    """
+
+    run_id: str
+    handler: str = ""
+    dag_run_id: str = ""
+    run_type: str = ""
+    dry_run: bool = False
+    queue_manager: str = ""
+    queue: str = ""
+    rules_source: str = ""
+    rules_digest: str = ""
+    retry_interval_s: int = 0
+    wait_s: int | None = None
+    taken_by: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the run's start to its last fact."""
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return (self.ended_at - self.started_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """The snapshot a run worked on; `messages` is its total as the ledger recorded it."""
+
+    snapshot_id: str
+    location: str
+    messages: int
+    taken_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """The plan of a run; `accepted_at` is None where it was evaluated and never accepted."""
+
+    plan_id: str
+    plan_hash: str
+    accepted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastBrowse:
+    """What the last browse found on the queue; `returned` were booked as departed."""
+
+    depth: int
+    seen: int
+    returned: int
+    arrived: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The sum that every run has to do: messages of the snapshot against outcomes.
+
+    `differences` say in words what does not add up. An account without differences adds up.
+    """
+
+    messages: int
+    outcomes: Mapping[Outcome, int]
+    last_browse: LastBrowse | None
+    differences: tuple[str, ...]
+
+    @property
+    def booked(self) -> int:
+        """How many messages have an outcome."""
+        return sum(self.outcomes.values())
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every message is accounted for, and the queue agrees."""
+        return not self.differences
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """How many messages a rule's action on a target ended in one outcome.
+
+    `rule` is the ordinal, 0 where no rule decided; `line` and `text` are the table's own.
+    """
+
+    rule: int
+    line: int
+    text: str
+    action: str
+    target_q: str
+    target_q_mgr: str
+    outcome: Outcome
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class CauseGroup:
+    """Dead letters that failed for one reason at one destination, and how they ended."""
+
+    reason: int
+    reason_text: str
+    meaning: str
+    kind: str
+    dest_q_name: str
+    dest_q_mgr_name: str
+    messages: int
+    outcomes: Mapping[Outcome, int]
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One attempt on one message; `reason_text` is "" where it did not fail."""
+
+    rule: int
+    line: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    state: AttemptState
+    reason: int
+    reason_text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRow:
+    """A message that needs a person: what is wrong with it, what was tried, what to do next.
+
+    `outcome` is None where it has none, `cls` where the snapshot cannot be read; `reason` is 0
+    without an MQDLH.
+    """
+
+    browse_seq: int
+    msg_id: str
+    message_key: str
+    outcome: Outcome | None
+    cls: MessageClass | None
+    problem: str
+    reason: int
+    reason_text: str
+    cause: str
+    dest_q_name: str
+    dest_q_mgr_name: str
+    dead_lettered_at: datetime | None
+    why: str
+    next_step: str
+    tried: tuple[Tried, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePoint:
+    """Attempts of one rule that came to the same state at about the same time."""
+
+    at: datetime
+    rule: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    state: AttemptState
+    reason: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a report shows.
+
+    `stages` are the states Airflow gave the stages before this one, `error` is the text of what
+    stopped the run, `troubles` what could not be read for this report; `people` need a person,
+    `unaccounted` have no outcome.
+    """
+
+    verdict: Verdict
+    headline: str
+    why: str
+    run: RunFacts
+    stages: Mapping[str, str]
+    error: str
+    troubles: tuple[str, ...]
+    snapshot: SnapshotFacts | None
+    plan: PlanFacts | None
+    account: Account | None
+    rules: tuple[RuleRow, ...]
+    causes: tuple[CauseGroup, ...]
+    people: tuple[PersonRow, ...]
+    unaccounted: tuple[PersonRow, ...]
+    timeline: tuple[TimelinePoint, ...]
+    attempts: Mapping[AttemptState, int]
+    written_at: datetime
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run counts as failed."""
+        return self.verdict is Verdict.FAILED

@@ -1,0 +1,198 @@
+"""What ledger and lake hold of one run, read once: a run id in, its facts side by side out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from mqdlq.errors import LakeError
+from mqdlq.lake import find_plan, plan_directory, plan_id, read_manifest, snapshot_rows
+from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Sighting
+from mqdlq.model import MessageClass
+from mqdlq.report.records import PlanFacts, SnapshotFacts
+from mqdlq.rules import check
+
+_COLUMNS: Final = (
+    "browse_seq",
+    "class",
+    "problem",
+    "msg_id",
+    "message_key",
+    "dlh_reason",
+    "dlh_dest_q_name",
+    "dlh_dest_q_mgr_name",
+    "dead_lettered_at",
+)
+"""All that a report reads of a snapshot: no body, no user identifier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the run with what became of it; `cls` is None where the lake has no row of it.
+
+    `reason` is the MQDLH's, 0 where there is no MQDLH.
+    """
+
+    browse_seq: int
+    cls: MessageClass | None
+    problem: str
+    msg_id: str
+    message_key: str
+    reason: int
+    dest_q_name: str
+    dest_q_mgr_name: str
+    dead_lettered_at: datetime | None
+    outcome: OutcomeFact | None
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRule:
+    """A rule as the run's table has it: the line its entry begins on, and its text."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything a report is made from; `rules` are by ordinal, `messages` in browse order."""
+
+    run: Run | None
+    snapshot: SnapshotFacts | None
+    plan: PlanFacts | None
+    sighting: Sighting | None
+    messages: tuple[Message, ...]
+    attempts: tuple[Attempt, ...]
+    rules: Mapping[int, WrittenRule]
+    taken_by: str
+    troubles: tuple[str, ...]
+
+
+def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
+    """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""
+    run = ledger.run(run_id)
+    if run is None:
+        return Sources(None, None, None, None, (), (), {}, "", ())
+    snapshot = _snapshot(run_id, ledger)
+    rows, taken_by, troubles = _rows(snapshot)
+    plan = _plan(run, snapshot, ledger, lake_root)
+    attempts = tuple(ledger.attempts(run_id))
+    return Sources(
+        run=run,
+        snapshot=snapshot,
+        plan=plan,
+        sighting=ledger.sighting(run_id),
+        messages=_messages(run_id, ledger, rows, attempts),
+        attempts=attempts,
+        rules=written_rules(run.rules_text),
+        taken_by=taken_by,
+        troubles=troubles,
+    )
+
+
+def written_rules(text: str) -> dict[int, WrittenRule]:
+    """Return the rules of a table by ordinal, as they are written, without the comments between.
+
+    A text that is no valid table has none.
+    """
+    table = check(text).table
+    if table is None:
+        return {}
+    lines = text.splitlines()
+    starts = [rule.line for rule in table.rules] + [len(lines) + 1]
+    written = {}
+    for rule, end in zip(table.rules, starts[1:], strict=True):
+        entry = [line.rstrip() for line in lines[rule.line - 1 : end - 1]]
+        kept = [line for line in entry if line and not line.startswith("*")]
+        written[rule.ordinal] = WrittenRule(rule.line, "\n".join(kept))
+    return written
+
+
+def _snapshot(run_id: str, ledger: Ledger) -> SnapshotFacts | None:
+    row = ledger.snapshot(run_id)
+    if row is None:
+        return None
+    return SnapshotFacts(row.snapshot_id, row.location, row.messages, row.taken_at)
+
+
+def _plan(
+    run: Run, snapshot: SnapshotFacts | None, ledger: Ledger, lake_root: str
+) -> PlanFacts | None:
+    """Return the plan the ledger has accepted, else the one that waits in the lake."""
+    row = ledger.plan(run.run_id)
+    if row is not None:
+        return PlanFacts(row.plan_id, row.plan_hash, row.accepted_at)
+    if snapshot is None:
+        return None
+    identifier = plan_id(snapshot.snapshot_id, run.rules_digest)
+    try:
+        found = find_plan(plan_directory(lake_root, identifier))
+    except (LakeError, OSError):
+        return None
+    return None if found is None else PlanFacts(identifier, found.plan_hash, None)
+
+
+def _rows(
+    snapshot: SnapshotFacts | None,
+) -> tuple[dict[int, dict[str, Any]], str, tuple[str, ...]]:
+    """Return a snapshot's rows by browse_seq, who took it, and what is wrong with it."""
+    if snapshot is None:
+        return {}, "", ()
+    try:
+        manifest = read_manifest(snapshot.location)
+        rows = {row["browse_seq"]: row for row in snapshot_rows(snapshot.location, _COLUMNS)}
+    except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
+        return {}, "", (f"the snapshot cannot be read: {error}",)
+    troubles = []
+    if len(rows) != snapshot.messages:
+        troubles.append(
+            f"the snapshot holds {len(rows)} messages, the ledger says {snapshot.messages}"
+        )
+    return rows, manifest.taken_by, tuple(troubles)
+
+
+def _messages(
+    run_id: str,
+    ledger: Ledger,
+    rows: dict[int, dict[str, Any]],
+    attempts: tuple[Attempt, ...],
+) -> tuple[Message, ...]:
+    ids = {listed.browse_seq: listed.message_id for listed in ledger.run_messages(run_id)}
+    outcomes = ledger.outcomes(run_id)
+    tried: dict[int | None, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        tried[attempt.message_id].append(attempt)
+    return tuple(
+        _message(
+            browse_seq,
+            rows.get(browse_seq, {}),
+            outcomes.get(ids.get(browse_seq, 0)),
+            tuple(tried.get(ids.get(browse_seq), ())),
+        )
+        for browse_seq in sorted({*rows, *ids})
+    )
+
+
+def _message(
+    browse_seq: int,
+    row: dict[str, Any],
+    outcome: OutcomeFact | None,
+    attempts: tuple[Attempt, ...],
+) -> Message:
+    return Message(
+        browse_seq=browse_seq,
+        cls=MessageClass(row["class"]) if row else None,
+        problem=row.get("problem") or "",
+        msg_id=(row.get("msg_id") or b"").hex(),
+        message_key=(row.get("message_key") or b"").hex(),
+        reason=row.get("dlh_reason") or 0,
+        dest_q_name=row.get("dlh_dest_q_name") or "",
+        dest_q_mgr_name=row.get("dlh_dest_q_mgr_name") or "",
+        dead_lettered_at=row.get("dead_lettered_at"),
+        outcome=outcome,
+        attempts=attempts,
+    )

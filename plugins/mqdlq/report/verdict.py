@@ -1,0 +1,111 @@
+"""The first thing a report says: what is known of a run in, verdict, headline and why out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mqdlq.model import Action, Outcome
+from mqdlq.report.records import Account, Verdict
+from mqdlq.report.sources import Sources
+from mqdlq.report.words import HANDLED, OUTCOMES, count, moment
+
+Judgement = tuple[Verdict, str, str]
+"""Verdict, headline, and why a run failed ("" where it did not)."""
+
+
+def judge(
+    sources: Sources,
+    account: Account | None,
+    stages: Mapping[str, str],
+    error: str,
+    people: int,
+) -> Judgement:
+    """Judge a run by its stages and its account; `people` messages need a person.
+
+    Only a run whose stages did not fail and whose account adds up is not failed. Where `stages`
+    are not known and no last browse closed the account, it is unfinished.
+    """
+    failed = [name for name, state in stages.items() if state == "failed"]
+    failed = failed or [name for name, state in stages.items() if state == "upstream_failed"]
+    faults = [f"stage {name} failed" for name in failed]
+    faults.extend([error.strip().splitlines()[0]] if error.strip() else [])
+    is_open = not faults and not stages and sources.sighting is None
+    if sources.run is None:
+        headline = f"The run failed{_at(failed)}; nothing was touched."
+        return Verdict.FAILED, headline, "; ".join(faults or ["the ledger has no such run"])
+    if not faults and not sources.troubles and _is_empty(sources, stages):
+        return Verdict.EMPTY, _empty(sources), ""
+    if account is None:
+        headline = _without_snapshot(failed, is_open)
+        faults = faults or ["no snapshot was taken"]
+    else:
+        headline = _headline(sources, account, failed, people)
+        faults = [*faults, *account.differences, *sources.troubles]
+    return _verdict(faults, is_open, people), headline, "; ".join(faults)
+
+
+def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
+    if sources.snapshot is None:
+        return stages.get("snapshot") == "skipped"
+    return not sources.snapshot.messages
+
+
+def _verdict(faults: list[str], is_open: bool, people: int) -> Verdict:
+    if faults:
+        return Verdict.UNFINISHED if is_open else Verdict.FAILED
+    return Verdict.ATTENTION if people else Verdict.OK
+
+
+def _without_snapshot(failed: list[str], is_open: bool) -> str:
+    if is_open:
+        return "No snapshot was taken: the queue was empty, or the run did not come that far."
+    return f"The run ended{_at(failed)} before it took a snapshot; nothing was touched."
+
+
+def _headline(sources: Sources, account: Account, failed: list[str], people: int) -> str:
+    if failed and (sources.plan is None or sources.plan.accepted_at is None):
+        messages = count(account.messages, "message")
+        return f"The run ended{_at(failed)}: none of {messages} was acted on."
+    parts = ", ".join(_parts(sources, account, people))
+    sum_ = "adds up" if account.adds_up else "does not add up"
+    stages = f" The run failed{_at(failed)}." if failed else ""
+    return f"{count(account.messages, 'message')}: {parts}. The account {sum_}.{stages}"
+
+
+def _parts(sources: Sources, account: Account, people: int) -> Iterator[str]:
+    """Yield the parts of the sum that an operator cares about; they add up to the snapshot."""
+    handled = sum(n for outcome, n in account.outcomes.items() if outcome in HANDLED)
+    if handled or not _is_dry_run(sources):
+        yield f"{handled:,} handled"
+    if people:
+        yield f"{people:,} {'needs' if people == 1 else 'need'} a person"
+    if _is_dry_run(sources):
+        yield from _in_a_dry_run(sources)
+    for outcome in (Outcome.LEFT_BY_RULE, Outcome.OWNED_BY_RUN, Outcome.EXPIRED, Outcome.TAKEN):
+        if outcome in account.outcomes:
+            yield f"{account.outcomes[outcome]:,} {OUTCOMES[outcome]}"
+    if account.booked < account.messages:
+        yield f"{account.messages - account.booked:,} without an outcome"
+
+
+def _in_a_dry_run(sources: Sources) -> Iterator[str]:
+    facts = [message.outcome for message in sources.messages if message.outcome]
+    actions = [fact.action for fact in facts if fact.outcome is Outcome.NOT_ATTEMPTED]
+    left = actions.count(Action.IGNORE)
+    yield f"{len(actions) - left:,} would be acted on"
+    if left:
+        yield f"{left:,} would be left by rule"
+
+
+def _is_dry_run(sources: Sources) -> bool:
+    return sources.run is not None and sources.run.dry_run
+
+
+def _empty(sources: Sources) -> str:
+    assert sources.run is not None  # noqa: S101 (the caller has looked)
+    at = sources.snapshot.taken_at if sources.snapshot else sources.run.started_at
+    return f"Queue empty, last looked at {moment(at)}."
+
+
+def _at(failed: list[str]) -> str:
+    return f" at {failed[0]}" if failed else ""

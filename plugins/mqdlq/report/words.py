@@ -1,0 +1,157 @@
+"""Outcomes, classes and names in words for people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from mqdlq.model import AttemptState, MessageClass, Outcome
+from mqdlq.report.causes import cause_of
+
+NO_OUTCOME: Final = "without an outcome"
+
+HANDLED: Final = frozenset({Outcome.DELIVERED, Outcome.FORWARDED, Outcome.DISCARDED})
+"""Outcomes that the rules brought about and that are done with."""
+
+NEEDS_A_PERSON: Final = frozenset(
+    {
+        Outcome.LEFT_NO_RULE,
+        Outcome.EXHAUSTED,
+        Outcome.RETRY_PENDING,
+        Outcome.UNPROCESSABLE,
+        Outcome.UNKNOWN,
+        Outcome.CHANGED,
+        Outcome.QUARANTINED,
+        Outcome.NOT_ATTEMPTED,  # but not in a dry run, where nothing is meant to be attempted
+    }
+)
+
+OUTCOMES: Final = {
+    Outcome.DELIVERED: "delivered",
+    Outcome.FORWARDED: "forwarded",
+    Outcome.DISCARDED: "discarded",
+    Outcome.LEFT_BY_RULE: "left by rule",
+    Outcome.OWNED_BY_RUN: "with another run",
+    Outcome.EXPIRED: "expired",
+    Outcome.TAKEN: "taken by others",
+    Outcome.NOT_ATTEMPTED: "not attempted",
+    Outcome.RETRY_PENDING: "retry pending",
+    Outcome.UNPROCESSABLE: "unprocessable",
+    Outcome.LEFT_NO_RULE: "unmatched",
+    Outcome.EXHAUSTED: "exhausted",
+    Outcome.CHANGED: "changed",
+    Outcome.QUARANTINED: "quarantined",
+    Outcome.UNKNOWN: "unknown",
+}
+"""Every outcome in words, from what is done with to what worries most."""
+
+STATES: Final = {
+    AttemptState.CONFIRMED: "succeeded",
+    AttemptState.FAILED: "failed",
+    AttemptState.BACKED_OUT_WITH_BATCH: "backed out",
+    AttemptState.INTENDED: "not settled",
+    AttemptState.UNKNOWN: "unknown",
+}
+
+CLASSES: Final = {
+    MessageClass.DEAD_LETTER: "dead letter",
+    MessageClass.TRUNCATED_DLH: "truncated MQDLH",
+    MessageClass.UNSUPPORTED_DLH_VERSION: "unsupported MQDLH version",
+    MessageClass.UNDECODABLE: "undecodable MQDLH",
+    MessageClass.NO_DLH: "no MQDLH",
+}
+
+
+def outcome_in_words(outcome: Outcome | None) -> str:
+    """Return an outcome in words, also that there is none."""
+    return NO_OUTCOME if outcome is None else OUTCOMES[outcome]
+
+
+_BY_CLASS: Final[dict[MessageClass | None, str]] = {
+    MessageClass.TRUNCATED_DLH: "find out what cut it; move it by hand",
+    MessageClass.UNSUPPORTED_DLH_VERSION: "find the program that wrote this header",
+    MessageClass.UNDECODABLE: "find the program that put it under that CCSID; move it by hand",
+    MessageClass.NO_DLH: "find the program that put it here bare; move it by hand",
+}
+
+
+def next_step(outcome: Outcome | None, cls: MessageClass | None, reason: int) -> str:
+    """Say what a person does next; `reason` is what stands in the way now, 0 if unknown."""
+    advice = cause_of(reason).advice if reason else ""
+    steps: dict[Outcome | None, str] = {
+        None: "run the handler again: it settles what was under way and looks anew",
+        Outcome.LEFT_NO_RULE: "add a rule for it, or move it by hand",
+        Outcome.EXHAUSTED: f"{advice}; then run the handler again" if advice else "run it again",
+        Outcome.RETRY_PENDING: f"{advice}; the next run tries again" if advice else "run it again",
+        Outcome.UNPROCESSABLE: _BY_CLASS.get(cls, "look at the message on the queue"),
+        Outcome.UNKNOWN: "look for units of work in doubt, then at the target, before any new put",
+        Outcome.CHANGED: "run the handler again: a new snapshot sees it as it is now",
+        Outcome.QUARANTINED: "find out why it keeps coming back before it is put again",
+        Outcome.NOT_ATTEMPTED: "run the handler again",
+    }
+    return steps[outcome]
+
+
+def visible(name: str) -> str:
+    r"""Return a name from a message so that no character of it acts on a terminal or a page.
+
+    >>> print(visible("A\x1b[31mB"))
+    A\x1b[31mB
+    """
+    if not name:
+        return "(blank)"
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in name
+    )
+
+
+def place(queue: str, queue_manager: str) -> str:
+    """Return a queue and its queue manager as people write them: ``ORDERS @ QM2``."""
+    return f"{visible(queue)} @ {visible(queue_manager)}" if queue_manager else visible(queue)
+
+
+def target(queue: str, queue_manager: str) -> str:
+    """Return the target of an action, "" where it has none."""
+    return place(queue, queue_manager) if queue or queue_manager else ""
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time to the second in UTC, "" for none."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def period(first: datetime | None, last: datetime | None) -> str:
+    """Return the time between two moments: ``2026-11-21 01:19:29 to 01:21:49 UTC``."""
+    if first is None or last is None or first == last:
+        return moment(first)
+    until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    return f"{first:%Y-%m-%d %H:%M:%S} to {until} UTC"
+
+
+def span(seconds: float) -> str:
+    """Return a duration: ``7 s``, ``2 min 5 s``, ``3 h 0 min``."""
+    whole = round(seconds)
+    if whole < 60:  # noqa: PLR2004
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:  # noqa: PLR2004
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: ``1 message``, ``2 messages``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def numbers(values: tuple[int, ...], shown: int = 8) -> str:
+    """Return browse_seqs as people read them: ``3, 5-9, 12``; what is too much is counted."""
+    runs: list[list[int]] = []
+    for value in sorted(values):
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], value]
+        else:
+            runs.append([value])
+    texts = ["-".join(map(str, ends)) for ends in runs[:shown]]
+    rest = len(runs) - shown
+    return ", ".join(texts) + (" ..." if rest > 0 else "")
