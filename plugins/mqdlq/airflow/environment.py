@@ -1,0 +1,69 @@
+"""A process's environment in, the environment of the project's own Airflow out.
+
+Imports no Airflow, which reads its settings from the environment when it is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+from mqdlq import home
+
+DEMO_CONNECTION = "mq_demo"
+
+_CONNECTIONS = {
+    DEMO_CONNECTION: {
+        "conn_type": "ibmmq",
+        "extra": {"queue_manager": "QM1", "transport": "embedded"},
+    },
+    "spark_default": {
+        "conn_type": "spark",
+        "host": "local[*]",
+        "extra": {"deploy-mode": "client"},
+    },
+}
+
+_DEFAULTS = {
+    # After a deferral a worker lingers this long (default 5 s); a task resumed sooner than that
+    # is taken for failed by the scheduler.
+    "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    "AIRFLOW__CORE__PARALLELISM": "4",
+    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+
+
+def airflow_home() -> Path:
+    """Return the directory of the project's own Airflow: its metadata and its logs."""
+    return home.home().resolve() / "airflow"
+
+
+def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return `base` with the project's own Airflow in it.
+
+    Connections and the like stay as `base` sets them; where Airflow's directories and metadata
+    are, and which Python and which Spark run, is not left to the caller's shell.
+    """
+    connections = {
+        f"AIRFLOW_CONN_{name.upper()}": json.dumps(keys) for name, keys in _CONNECTIONS.items()
+    }
+    own = {
+        "AIRFLOW_HOME": str(airflow_home()),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home.PROJECT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(home.PROJECT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow_home() / 'airflow.db'}",
+        "MQDLQ_HOME": str(home.home().resolve()),
+        # spark-submit is looked for on PATH only.
+        "PATH": os.pathsep.join([sysconfig.get_path("scripts"), base.get("PATH", os.defpath)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    prepared = {**_DEFAULTS, **connections, **base, **own}
+    prepared.pop("SPARK_HOME", None)  # it would put another Spark in the place of pyspark's own
+    return prepared

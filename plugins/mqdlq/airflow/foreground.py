@@ -1,0 +1,107 @@
+"""A handler's name and a run's parameters in, one run of its DAG in the foreground out.
+
+Run as ``python -m mqdlq.airflow.foreground HANDLER CONF``, which is what ``mqdlq run`` becomes.
+The exit code is the run's state: 0 success, 1 failure.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from mqdlq import home
+from mqdlq.airflow.environment import airflow_home, environment
+from mqdlq.airflow.follow import Follower
+from mqdlq.airflow.run_ids import ledger_run_id
+
+TAIL = 30  # lines of the log that are shown where no task said why it failed
+TERMINATED = 128 + signal.SIGTERM
+
+
+def migrate() -> None:
+    """Bring Airflow's metadata up to date, once for each version of Airflow."""
+    version = importlib.metadata.version("apache-airflow-core")
+    done = airflow_home() / f".migrated-{version}"
+    if done.exists():
+        return
+    home.make_private_directory(airflow_home())
+    typer.echo("Preparing Airflow's metadata, this once")
+    migrated = subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if migrated.returncode:
+        raise SystemExit(f"airflow db migrate failed:\n{migrated.stdout}")
+    done.touch()
+
+
+def run(handler: str, conf: str) -> int:
+    """Run the handler's DAG once; show how it goes and the report; return the exit code."""
+    migrate()
+    follower = Follower(typer.echo)
+    logs = home.home() / "logs"
+    home.make_private_directory(logs)
+    log, unnamed = logs / f"{handler}-{os.getpid()}.log", True  # until Airflow gives the run an id
+    tail: deque[str] = deque(maxlen=TAIL)
+    command = [sys.executable, "-m", "mqdlq.airflow.tied", "dags", "test", f"mq_dlq_{handler}"]
+    with (
+        log.open("w", encoding="utf-8") as file,
+        subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
+            [*command, "--conf", conf],
+            env={**environment(), "AIRFLOW__LOGGING__JSON_LOGS": "True"},
+            stdin=subprocess.PIPE,  # closed with this process, it ends the other one
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as airflow,
+    ):
+        for line in airflow.stdout or ():
+            readable = follower.follow(line.rstrip("\n"))
+            tail.append(readable)
+            file.write(readable + "\n")
+            file.flush()
+            if unnamed and follower.run_id:
+                log = log.rename(logs / f"{ledger_run_id(handler, follower.run_id)}.log")
+                unnamed = False
+    _conclude(follower, airflow.returncode, tail, log)
+    return 1 if airflow.returncode else 0
+
+
+def _conclude(follower: Follower, returncode: int, tail: deque[str], log: Path) -> None:
+    if returncode and not follower.failures:
+        typer.echo("\n".join(tail))
+    for text in follower.report:
+        typer.echo(f"\n{text}" if "\n" in text else text)
+    typer.echo(f"{'The run failed. ' if returncode else ''}Log: {log}")
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise SystemExit(TERMINATED)
+
+
+def main() -> None:
+    """Run with this process's arguments."""
+    os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        sys.exit(run(sys.argv[1], sys.argv[2]))
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what was under way is settled by the next run")
+        sys.exit(128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main()

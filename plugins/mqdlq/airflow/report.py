@@ -1,0 +1,51 @@
+"""The task report: what ledger and lake hold of a run in, its report out, whatever went before."""
+
+from __future__ import annotations
+
+import logging
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from mqdlq import home
+from mqdlq.airflow.stage import Stage, utc_now
+from mqdlq.ledger import open_ledger
+
+report_text = logging.getLogger("mqdlq.report")
+"""The report as text, then the path of its page; `mqdlq run` ends with them."""
+
+
+class Report(Stage):
+    """Write the report of a run, and fail if the run did: it is the run's last task.
+
+    Reads ledger and lake and touches no MQ. Needs trigger rule `all_done`, so that a run that
+    failed is reported too; a run that sense found to be without work skips it.
+
+    Run twice, it writes the report again over the first one.
+    """
+
+    def execute(self, context: Context) -> dict[str, str]:
+        """Write the report; returns where it stands."""
+        from mqdlq.report import write_report  # noqa: PLC0415 (templates: not at parse time)
+
+        dag_run_id = context["dag_run"].run_id
+        states = context["ti"].get_task_states(
+            dag_id=self.dag_id,
+            task_ids=sorted(self.get_flat_relative_ids(upstream=True)),
+            run_ids=[dag_run_id],
+        )[dag_run_id]
+        run_id = self.run_id(context)
+        with open_ledger() as ledger:
+            files = write_report(
+                run_id,
+                ledger=ledger,
+                lake_root=home.lake(),
+                stages=states,
+                clock=utc_now,
+                error="" if ledger.run(run_id) else ledger.refusal(run_id),
+            )
+        report_text.info("%s", files.text)
+        report_text.info("HTML report: %s", files.html_path)
+        if files.failed:
+            raise AirflowFailException(files.why)
+        return {"html": str(files.html_path), "json": str(files.json_path)}

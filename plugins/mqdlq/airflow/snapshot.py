@@ -1,0 +1,39 @@
+"""The task snapshot: a recorded run in, the ids and places of its snapshot and plan out."""
+
+from __future__ import annotations
+
+from airflow.sdk import Context
+
+from mqdlq import home
+from mqdlq.airflow.stage import Stage, progress, utc_now
+
+
+class Snapshot(Stage):
+    """Browse the queue once and write down in the lake what is on it.
+
+    Opens the queue for browse only: every message stays where it is, and no BackoutCount moves.
+    Run twice, it finds the snapshot this run has taken; what a crash leaves behind has no
+    manifest and does not count.
+    """
+
+    def execute(self, context: Context) -> dict[str, str]:
+        """Take the snapshot; say where it stands, and where its plan is to stand."""
+        from mqdlq import lake, snapshot  # noqa: PLC0415 (Arrow: not at parse time)
+
+        with self.work(context) as work:
+            manifest = snapshot.take_snapshot(
+                work.run,
+                work.settings,
+                ledger=work.ledger,
+                lake_root=home.lake(),
+                clock=utc_now,
+                progress=progress.info,
+            )
+        plan_id = lake.plan_id(manifest.snapshot_id, manifest.rules_digest)
+        return {
+            "snapshot": lake.snapshot_directory(
+                home.lake(), manifest.queue_manager, manifest.queue, manifest.snapshot_id
+            ),
+            "plan_id": plan_id,
+            "plan": lake.plan_directory(home.lake(), plan_id),
+        }

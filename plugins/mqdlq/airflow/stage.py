@@ -1,0 +1,76 @@
+"""What the operators of all stages share: the handler, the run's id, settings, clock, words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+
+from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.errors import LedgerError
+from mqdlq.handlers import load_handler
+from mqdlq.ledger import Ledger, Run, open_ledger
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.sense import connection_for
+
+DEFER_FROM_S = 10
+"""Waits below this are slept in the worker: the scheduler takes a task that is resumed sooner than
+its worker has wound up for a failed one."""
+
+progress = logging.getLogger("mqdlq.progress")
+"""One line per fact a person follows a run by; `mqdlq run` shows these lines."""
+
+
+def utc_now() -> datetime:
+    """Return the time; the clock that every stage is given."""
+    return datetime.now(UTC)  # noqa: TID251 (tasks are entry points)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a stage's function is called with: the recorded run, its queue manager, the ledger."""
+
+    run: Run
+    settings: ConnectionSettings
+    ledger: Ledger
+
+
+class Stage(BaseOperator):
+    """A stage of a handler's workflow: passes arguments to the stage's function.
+
+    Ids and counts travel between the tasks, never a message. What a stage did is in the ledger
+    and the lake, under an id made of the handler and the DAG run; a task that runs again finds it
+    there.
+
+    :param handler: name of the handler, the stem of its YAML file
+    """
+
+    def __init__(self, *, handler: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.handler = handler
+
+    def run_id(self, context: Context) -> str:
+        """Return the id under which ledger, lake and report know this DAG run."""
+        return ledger_run_id(self.handler, context["dag_run"].run_id)
+
+    def settings(self) -> ConnectionSettings:
+        """Return the settings of the handler's connection."""
+        return MqHook(load_handler(self.handler).connection).settings()
+
+    @contextmanager
+    def work(self, context: Context) -> Iterator[Work]:
+        """Open the ledger and find this DAG run in it; raises LedgerError if it is not there."""
+        run_id = self.run_id(context)
+        with open_ledger() as ledger:
+            run = ledger.run(run_id)
+            if run is None:
+                raise LedgerError(
+                    f"run {run_id} is not in the ledger; the task sense records a run at its start"
+                )
+            yield Work(run, connection_for(self.settings(), run.queue_manager), ledger)

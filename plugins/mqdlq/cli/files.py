@@ -1,0 +1,65 @@
+"""Files as the commands take them: arguments in, bytes and names for errors out, and back."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from mqdlq.handlers import check as check_yaml
+from mqdlq.rules import CheckResult, RulesError, RulesTable, check
+from mqdlq.rules.lint import review
+
+STANDARD_INPUT: Final = "<stdin>"
+_YAML: Final = (".yaml", ".yml")
+
+
+class Format(StrEnum):
+    """How a result is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def name_of(file: typer.FileBinaryRead) -> str:
+    """Return the name errors give an input; what is piped in may have none."""
+    return str(getattr(file, "name", STANDARD_INPUT))
+
+
+def review_table(data: bytes, name: str) -> CheckResult:
+    """Check and lint a table, which is in YAML where the file's name says so."""
+    return (check_yaml if name.endswith(_YAML) else review)(data, name)
+
+
+def parse_table(file: typer.FileBinaryRead) -> RulesTable:
+    """Return the table in a file, which is in YAML where its name says so; raises RulesError."""
+    name = name_of(file)
+    result = (check_yaml if name.endswith(_YAML) else check)(file.read(), name)
+    if result.table is None:
+        raise RulesError(result.diagnostics)
+    return result.table
+
+
+def encoded(text: str) -> bytes:
+    """Return a table's text as bytes; what was not UTF-8 comes out as it was."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def replace_content(name: str, data: bytes) -> None:
+    """Write a file anew under its name: whole, or not at all; its mode stays as it is."""
+    final = Path(name).resolve()
+    handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(final.stat().st_mode)
+        Path(temporary).replace(final)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,266 @@
+"""The commands `mqdlq qm …`: embedded queue managers made, filled and looked into by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mqdlq.errors import EmbeddedQueueManagerError, MqDlqError
+from mqdlq.mqi import embedded
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+
+app = typer.Typer(no_args_is_help=True, help="Embedded queue managers by hand.")
+
+QueueManagerName = Annotated[str, typer.Argument(help="The queue manager.", metavar="NAME")]
+QueueName = Annotated[str, typer.Argument(help="The queue.", metavar="QUEUE")]
+
+MQFMT_STRING = b"MQSTR   "
+BINARY_FIELDS = ("MsgId", "CorrelId", "AccountingToken", "GroupId")
+PREVIEW_CHARACTERS = 40
+
+
+class Format(StrEnum):
+    """How messages are shown."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    """Turn an error into its text and exit code 1."""
+    try:
+        yield
+    except (MqDlqError, OSError) as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _connected(name: str) -> QueueManager:
+    return connect(ConnectionSettings(queue_manager=name, transport="embedded"))
+
+
+def _read(path: Path) -> bytes:
+    return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+
+
+@app.command()
+def create(
+    name: QueueManagerName,
+    mqsc: Annotated[
+        Path | None, typer.Option(help="MQSC commands to run on it; - reads standard input.")
+    ] = None,
+) -> None:
+    """Create a queue manager.
+
+    Example: mqdlq qm create QM1 --mqsc include/demo.mqsc
+    """
+    with _told_in_one_line():
+        path = embedded.create(name)
+        typer.echo(f"created queue manager {name} in {path}")
+        if mqsc is not None:
+            _run_mqsc(name, mqsc)
+
+
+@app.command()
+def mqsc(
+    name: QueueManagerName,
+    file: Annotated[Path, typer.Argument(help="The commands; - reads standard input.")] = Path("-"),
+) -> None:
+    """Run MQSC commands: all of them, or none if one is wrong.
+
+    Example: echo 'DISPLAY QUEUE(*) CURDEPTH' | mqdlq qm mqsc QM1
+    """
+    with _told_in_one_line():
+        _run_mqsc(name, file)
+
+
+def _run_mqsc(name: str, file: Path) -> None:
+    for line in embedded.run_mqsc(name, _read(file).decode()):
+        typer.echo(line)
+
+
+@app.command()
+def put(
+    name: QueueManagerName,
+    queue: QueueName,
+    text: Annotated[str | None, typer.Argument(help="The body, as text.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="The body, as bytes; - reads standard input.")
+    ] = None,
+) -> None:
+    """Put one message: text (format MQSTR, CCSID 1208) or a file's bytes (no format).
+
+    Example: mqdlq qm put QM1 PAYMENTS "one hundred"
+    """
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give either a text or --file")
+    with _told_in_one_line():
+        body = _read(file) if file is not None else (text or "").encode()
+        with _connected(name) as queue_manager:
+            library, mqi = queue_manager.client, queue_manager.client.module
+            md = mqi.MD()
+            if file is None:
+                md.Format, md.CodedCharSetId = MQFMT_STRING, 1208
+            opened = queue_manager.open(queue, library.CMQC.MQOO_OUTPUT)
+            with library.calling("MQPUT", f"queue {queue}"):
+                opened.put(body, md, mqi.PMO(Options=library.CMQC.MQPMO_NO_SYNCPOINT))
+            queue_manager.close(opened)
+        typer.echo(f"put {len(body)} bytes to {queue}, MsgId {md.MsgId.hex()}")
+
+
+@app.command()
+def browse(
+    name: QueueManagerName,
+    queue: QueueName,
+    shown: Annotated[
+        Format, typer.Option("--format", help="text, or json: a line for each message.")
+    ] = Format.TEXT,
+) -> None:
+    """Show the messages on a queue without removing them.
+
+    Example: mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
+    """
+    with _told_in_one_line(), _connected(name) as queue_manager:
+        messages = _messages(queue_manager, queue)
+        if shown is Format.JSON:
+            for fields, body in messages:
+                typer.echo(json.dumps(fields | {"body": body.hex()}))
+        else:
+            Console().print(_table(queue, messages))
+
+
+def _messages(queue_manager: QueueManager, queue: str) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yield each message's MQMD under IBM's names, and its body."""
+    library, mqi = queue_manager.client, queue_manager.client.module
+    mq = library.CMQC
+    opened = queue_manager.open(queue, mq.MQOO_BROWSE)
+    options = mqi.GMO(Version=mq.MQGMO_VERSION_2, MatchOptions=mq.MQMO_NONE)
+    options.Options = mq.MQGMO_BROWSE_NEXT | mq.MQGMO_NO_PROPERTIES
+    while True:
+        md = mqi.MD(Version=mq.MQMD_VERSION_2)
+        try:
+            body = opened.get(None, md, options)
+        except mqi.MQMIError as error:
+            if error.reason == mq.MQRC_NO_MSG_AVAILABLE:
+                break
+            raise
+        yield {name: _shown(name, value) for name, value in md.get().items()}, body
+    queue_manager.close(opened)
+
+
+def _shown(name: str, value: bytes | int) -> str | int:
+    if isinstance(value, int):
+        return value
+    return value.hex() if name in BINARY_FIELDS else value.decode("latin-1").rstrip(" ")
+
+
+def _table(queue: str, messages: Iterator[tuple[dict[str, Any], bytes]]) -> Table:
+    table = Table(title=queue)
+    for heading in ("#", "MsgId", "Format", "PutApplName", "PutDate", "PutTime", "Bytes", "Body"):
+        table.add_column(heading, justify="right" if heading in {"#", "Bytes"} else "left")
+    for number, (fields, body) in enumerate(messages, start=1):
+        preview = body[:PREVIEW_CHARACTERS].decode("ascii", "replace")
+        printable = "".join(letter if letter.isprintable() else "." for letter in preview)
+        texts = [str(fields[name]) for name in ("MsgId", "Format", "PutApplName", "PutDate")]
+        cells = [str(number), *texts, str(fields["PutTime"]), str(len(body)), printable]
+        table.add_row(*map(Text, cells))
+    return table
+
+
+@app.command()
+def depth(
+    name: QueueManagerName,
+    queue: Annotated[
+        str | None, typer.Argument(help="The queue; without one, all that hold messages.")
+    ] = None,
+) -> None:
+    """Show how many messages are on a queue, or on every queue that holds some.
+
+    Example: mqdlq qm depth QM1
+    """
+    with _told_in_one_line():
+        if queue is not None:
+            with _connected(name) as queue_manager:
+                typer.echo(queue_manager.depth(queue))
+            return
+        table = Table("Queue", "CURDEPTH", title=f"Queue manager {name}")
+        table.columns[1].justify = "right"
+        for queue_name, messages in embedded.depths(name).items():
+            if messages:
+                table.add_row(Text(queue_name), str(messages))
+        if not table.row_count:
+            typer.echo(f"queue manager {name}: every queue is empty")
+            return
+        Console().print(table)
+
+
+@app.command()
+def dump(
+    name: QueueManagerName,
+    queue: QueueName,
+    file: Annotated[Path, typer.Argument(help="A new file; - writes standard output.")],
+) -> None:
+    """Write the messages of a local queue to a file, a line of JSON each, without removing them.
+
+    The file holds message bodies; only its owner can read it.
+
+    Example: mqdlq qm dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
+    """
+    with _told_in_one_line():
+        lines = embedded.dump(name, queue)
+        if str(file) == "-":
+            for line in lines:
+                typer.echo(line, nl=False)
+        else:
+            messages = _write_new(file, lines)
+            typer.echo(f"dumped {messages} messages of {queue} to {file}")
+
+
+def _write_new(path: Path, lines: Iterable[str]) -> int:
+    """Write lines to a new file, whole or not at all; returns how many without the first and last.
+
+    A temporary file is its owner's only from the start.
+    """
+    count = -2
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".") as file:
+        for line in lines:
+            file.write(line)
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            complaint = f"{path} exists already; a dump is written to a new file"
+            raise EmbeddedQueueManagerError(complaint) from None
+    return count
+
+
+@app.command()
+def load(
+    name: QueueManagerName,
+    queue: QueueName,
+    file: Annotated[Path, typer.Argument(help="A dump; - reads standard input.")],
+) -> None:
+    """Put the messages of a dump to a queue: all of them, as they were, or none.
+
+    Example: mqdlq qm load QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
+    """
+    with _told_in_one_line():
+        text = _read(file).decode(errors="replace")
+        source = "standard input" if str(file) == "-" else str(file)
+        messages = embedded.load(name, queue, text.splitlines(), source=source)
+        typer.echo(f"loaded {messages} messages into {queue}")

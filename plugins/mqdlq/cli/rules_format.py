@@ -1,0 +1,86 @@
+"""`mqdlq rules format` and `convert`: a rules table in, its canonical text or other form out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from mqdlq.cli import files
+from mqdlq.handlers import to_table, to_yaml
+from mqdlq.rules import RulesError, format_table
+
+
+class Form(StrEnum):
+    """The forms a rules table has."""
+
+    YAML = "yaml"
+    TABLE = "table"
+
+
+def format_tables(
+    tables: Annotated[
+        list[typer.FileBinaryRead],
+        typer.Argument(metavar="PATH", help="- formats standard input to standard output."),
+    ],
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; say which files would change.")
+    ] = False,
+) -> None:
+    """Give rules tables their canonical text, in place; comments stay where they stand.
+
+    Keywords come in one order, no line exceeds 72 columns, and what only repeats a default goes.
+    What the table means does not change, nor does its digest. Ends with 0; with 1 if a table is
+    refused, or with --check would change; with 2 if called wrongly.
+
+    Example: mqdlq rules format --check include/rules/*.rules
+    """
+    ends = [_format(table, only_check=only_check) for table in tables]
+    raise typer.Exit(max(ends))
+
+
+def _format(file: typer.FileBinaryRead, *, only_check: bool) -> int:
+    data, name = file.read(), files.name_of(file)
+    try:
+        canonical = files.encoded(format_table(data, name))
+    except RulesError as error:
+        typer.echo(f"{error}\n{name}: refused, nothing is written", err=True)
+        return 1
+    changes = canonical != data
+    if only_check:
+        typer.echo(f"{name}: {'would be changed' if changes else 'is canonical'}")
+        return int(changes)
+    if name == files.STANDARD_INPUT:
+        typer.echo(canonical, nl=False)
+        return 0
+    if changes:
+        files.replace_content(name, canonical)
+    typer.echo(f"{name}: {'formatted' if changes else 'is canonical already'}")
+    return 0
+
+
+def convert(
+    file: Annotated[
+        typer.FileBinaryRead,
+        typer.Argument(
+            metavar="PATH",
+            help="A rules table or, to convert to one, a YAML file; - is standard input.",
+        ),
+    ],
+    to: Annotated[Form, typer.Option("--to", help="The form to write.")],
+) -> None:
+    """Write a rules table in its other form to standard output, meaning and comments kept.
+
+    The YAML form is the key `table` of a handler's file; keys beside it are left out. Ends with 1
+    if the table is refused, with 2 if called wrongly.
+
+    Example: mqdlq rules convert --to yaml include/rules/demo.rules
+    """
+    data, name = file.read(), files.name_of(file)
+    try:
+        converted = to_yaml(data, name) if to is Form.YAML else to_table(data, name)
+    except RulesError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(1) from None
+    typer.echo(files.encoded(converted), nl=False)

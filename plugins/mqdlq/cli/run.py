@@ -1,0 +1,52 @@
+"""`mqdlq run`: a handler's name in, one run of its DAG in the foreground and its report out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import typer
+
+from mqdlq.errors import HandlerError, MqDlqError
+from mqdlq.handlers import load_handler
+
+USAGE = 2
+
+
+class ConfError(MqDlqError):
+    """What was given as the run's parameters cannot be read as such."""
+
+
+def run(
+    handler: str = typer.Argument(help="The handler's name: the stem of its YAML file."),
+    conf: str = typer.Option("{}", help="The run's parameters, as JSON."),
+) -> None:
+    """Run a handler once, in the foreground, through Airflow; ends with the run's report.
+
+    Exit code 0 if the run succeeded, also where the queue was empty; 1 if it failed; 2 for a
+    handler or parameters that cannot be read.
+
+    Example: mqdlq run demo --conf '{"dry_run": true}'
+    """
+    try:
+        load_handler(handler)
+        _check(conf)
+    except (HandlerError, ConfError) as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(USAGE) from None
+    # The command line does not import Airflow's side of the project: it becomes that side. So a
+    # signal to this process reaches the one that minds the run.
+    sys.stdout.flush()
+    os.execv(  # noqa: S606 (this very Python, no shell)
+        sys.executable, [sys.executable, "-m", "mqdlq.airflow.foreground", handler, conf]
+    )
+
+
+def _check(conf: str) -> None:
+    try:
+        parsed = json.loads(conf)
+    except ValueError as error:
+        raise ConfError(f"--conf is not JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise ConfError('--conf is no JSON object; expected such as {"dry_run": true}')

@@ -1,0 +1,157 @@
+"""Real runs of a handler's DAG in the foreground, through Airflow, as `mqdlq run` makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mqdlq.airflow.foreground import TERMINATED
+from mqdlq.cli.run import run
+from mqdlq.mqi import embedded
+
+TIED = """
+import os, subprocess, sys
+from mqdlq.airflow import tied
+os.setsid()
+subprocess.Popen(["sleep", "600"])
+sys.stdout.write("started\\n")
+sys.stdout.flush()
+tied._end_with_parent()
+"""
+
+
+@dataclass
+class Place:
+    """A state directory, a rules directory and a queue manager QM1 with an empty queue DLQ."""
+
+    directory: Path
+
+    def environment(self) -> dict[str, str]:
+        own = {"MQDLQ_HOME": str(self.directory), "MQDLQ_RULES_DIR": str(self.directory / "rules")}
+        return {**os.environ, **own}
+
+    def run(self, rules: str, conf: str = "{}") -> subprocess.CompletedProcess[str]:
+        (self.directory / "rules" / "small.rules").write_text(rules)
+        return subprocess.run(
+            [sys.executable, "-m", "mqdlq.airflow.foreground", "small", conf],
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+
+@pytest.fixture(scope="module", name="place")
+def _place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Make one place for all runs: Airflow's metadata take a while to be made."""
+    place = Place(tmp_path_factory.mktemp("home"))
+    (place.directory / "rules").mkdir()
+    (place.directory / "rules" / "small.yaml").write_text(
+        "connection: mq_demo\nrules: small.rules\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQDLQ_HOME", str(place.directory))
+        embedded.create("QM1")
+        embedded.run_mqsc("QM1", "DEFINE QLOCAL(DLQ)\nALTER QMGR DEADQ(DLQ)")
+    return place
+
+
+def test_a_run_over_an_empty_queue_skips_the_rest_and_succeeds(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n")
+
+    assert done.returncode == 0, done.stdout
+    assert "no messages on DLQ of QM1: nothing to do, the rest is skipped" in done.stdout
+    assert "  report" not in done.stdout
+    log = Path(done.stdout.rpartition("Log: ")[2].strip())
+    assert log.parent == place.directory / "logs"
+    assert "state=success" in log.read_text()
+
+
+def test_a_bad_line_in_the_rules_fails_the_first_task_and_nothing_is_recorded(
+    place: Place,
+) -> None:
+    done = place.run("ACTION(IGNOR)\n")
+
+    assert done.returncode == 1
+    assert f"failed: {place.directory}/rules/small.rules:1:" in done.stdout
+    assert "The run failed at sense; nothing was touched." in done.stdout
+    assert "Why: stage sense failed; /" in done.stdout.rpartition("FAILED")[2]
+    assert "  snapshot" not in done.stdout
+
+
+def test_a_parameter_of_the_wrong_type_fails_the_run_before_any_task(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"dry_run": "perhaps"}))
+
+    assert done.returncode == 1
+    assert "Invalid input for param dry_run: 'perhaps' is not of type 'boolean'" in done.stdout
+    assert "  sense" not in done.stdout
+
+
+def children_of(pid: int) -> list[int]:
+    listed = subprocess.check_output(["ps", "-A", "-o", "pid=,ppid="], text=True)  # noqa: S607
+    pairs = [line.split() for line in listed.splitlines()]
+    return [int(child) for child, parent in pairs if int(parent) == pid]
+
+
+def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
+    # With WAIT(YES) the run waits on for a first message; the process is told once it says so.
+    (place.directory / "rules" / "small.rules").write_text("WAIT(YES)\nACTION(IGNORE)\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "mqdlq.airflow.foreground", "small", "{}"],
+        env=place.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        while "waiting on" not in running.stdout.readline():
+            assert running.poll() is None
+        (child,) = children_of(running.pid)
+
+        running.terminate()
+
+        assert running.wait(timeout=10) == TERMINATED
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+
+def test_a_tied_process_ends_with_all_it_started_when_the_pipe_closes() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TIED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as tied:
+        assert tied.stdout is not None
+        assert tied.stdin is not None
+        assert tied.stdout.readline() == "started\n"
+
+        tied.stdin.close()
+
+        # The end of the output is the end of every process that had it open.
+        assert tied.stdout.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["small", "--conf", "[]"], '--conf is no JSON object; expected such as {"dry_run": true}'),
+        (["small", "--conf", "x"], "--conf is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (["large"], "RULES/large.yaml: no such handler; configured are: small"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_one_line(
+    place: Place, arguments: list[str], text: str
+) -> None:
+    app = typer.Typer()
+    app.command()(run)
+
+    refused = CliRunner().invoke(app, arguments, env=place.environment())
+
+    assert refused.exit_code == 2
+    assert refused.stderr == text.replace("RULES", f"{place.directory}/rules") + "\n"
