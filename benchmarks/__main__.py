@@ -1,0 +1,33 @@
+"""`python benchmarks [NAME…]`: names of benchmarks in (all if none), their numbers as JSON out."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+
+import execution
+import queue_manager
+import rules
+
+BENCHMARKS = {
+    "rules": rules.measure,
+    "queue_manager": queue_manager.measure,
+    "execution": execution.measure,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the benchmarks one by one; the exit code is 2 for a name that is none of them."""
+    unknown = sorted(set(names) - set(BENCHMARKS))
+    if unknown:
+        known = ", ".join(BENCHMARKS)
+        sys.stderr.write(f"no such benchmark: {', '.join(unknown)}; there are: {known}\n")
+        return 2
+    measured = {name: BENCHMARKS[name]() for name in names or BENCHMARKS}
+    print(json.dumps({"python": platform.python_version(), **measured}, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
