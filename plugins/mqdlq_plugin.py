@@ -1,0 +1,15 @@
+"""What this project adds to Airflow itself: the only file that Airflow's plugin scan executes.
+
+The scan executes every file it finds here under its bare name; .airflowignore keeps it out of the
+package `mqdlq`, which is imported the ordinary way.
+"""
+
+from __future__ import annotations
+
+from airflow.plugins_manager import AirflowPlugin
+
+
+class MqdlqPlugin(AirflowPlugin):
+    """Make the project known in Airflow's list of plugins."""
+
+    name = "mqdlq"
