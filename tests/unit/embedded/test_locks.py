@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from builders_mq import Application
 from mqdlq.mqi import embedded
 from mqdlq.mqi.embedded.calls import connection_at
+from mqdlq.mqi.embedded.locks import LockFile
 
 
 def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
@@ -36,3 +39,37 @@ def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
     one.open("A", "INPUT_EXCLUSIVE").close()
     one.disconnect()
     other.disconnect()
+
+
+def test_closing_again_leaves_the_file_alone_that_has_the_number_by_then(tmp_path: Path) -> None:
+    locks = LockFile(tmp_path / "locks")
+    locks.close()
+    with (tmp_path / "other").open("w") as other:  # the lowest free number: the one just closed
+        locks.close()
+        other.write("still open")
+    assert (tmp_path / "other").read_text() == "still open"
+
+
+def test_a_program_starts_whole_after_a_connection_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `preexec_fn`, as PySpark starts its JVM, the child first forgets its connections."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded.install()
+    embedded.create("QM1")
+    import ibmmq
+
+    application = Application(ibmmq, "QM1")
+    connection_at(application.handle.get_handle()).break_off()
+
+    said = subprocess.run(
+        [sys.executable, "-c", "print(input())"],
+        input="hello\n",
+        text=True,
+        stdout=subprocess.PIPE,
+        preexec_fn=int,
+        check=True,
+    )
+
+    assert said.stdout == "hello\n"
+    application.disconnect()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, length, pid
 WRITER = 0
+_CLOSED = -1
 
 
 def _flock(kind: int, byte: int) -> bytes:
@@ -99,5 +100,11 @@ class LockFile:
         return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
     def close(self) -> None:
-        """Drop all locks."""
-        os.close(self._descriptor)
+        """Drop all locks; a second call does nothing, for the number may be another file's by then.
+
+        A broken connection is closed when it breaks and still stands among the handles: a forked
+        child closes what it finds there.
+        """
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
+            os.close(descriptor)
