@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -11,6 +12,7 @@ import typer
 from mqdlq import constants
 from mqdlq.cli.files import Format, name_of, parse_table
 from mqdlq.errors import MqDlqError
+from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass
 from mqdlq.rules import (
     Explanation,
@@ -47,6 +49,7 @@ def explain(
     A message is a JSON object with the columns of a snapshot; one that is absent is blank, or 0.
     For a message that no rule matches, the nearest rule is named: the first of those with the
     fewest keywords that fail. A message whose `class` is not dead_letter is asked of no rule.
+    What is no column of a snapshot is not looked at, and said so.
 
     Example: echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
     """
@@ -70,10 +73,14 @@ def _messages(
     file: typer.FileBinaryRead,
 ) -> Iterator[tuple[int, MessageClass, dict[str, Any]]]:
     """Yield the messages with the lines they stand on and their classes."""
+    known = set(HEADERS.names)
     for number, line in enumerate(file, start=1):
         if line.strip():
             place = f"{name_of(file)}:{number}"
             message = _message(place, line)
+            for name in message.keys() - known:
+                known.add(name)  # once is enough: the next lines are likely to have it, too
+                typer.echo(f"{place}: {_not_looked_at(name)}", err=True)
             yield number, _class(place, message), _values(place, message)
 
 
@@ -85,6 +92,12 @@ def _message(place: str, line: bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise MessageError(f'{place}: expected a JSON object such as {{"dlh_reason": 2053}}')
     return message
+
+
+def _not_looked_at(name: str) -> str:
+    near = difflib.get_close_matches(name, HEADERS.names, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"warning: {name!r} is no column of a snapshot and is not looked at{meant}"
 
 
 def _class(place: str, message: dict[str, Any]) -> MessageClass:

@@ -244,6 +244,21 @@ def test_explain_names_the_line_that_is_no_message(line: str | bytes, error: str
     assert (result.exit_code, result.stderr) == (1, f"<stdin>:1: {error}\n")
 
 
+def test_explain_says_once_that_it_does_not_look_at_what_is_no_column() -> None:
+    messages = '{"dlh_reson": 2053}\n{"dlh_reson": 2051, "colour": 1, "dlh_reason": 2053}\n'
+    table = write("a.rules", GOOD)
+
+    result = run("explain", "--rules", table, "--format", "json", "-", stdin=messages)
+
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 2
+    assert result.stderr == (
+        "<stdin>:1: warning: 'dlh_reson' is no column of a snapshot and is not looked at;"
+        " did you mean dlh_reason?\n"
+        "<stdin>:2: warning: 'colour' is no column of a snapshot and is not looked at\n"
+    )
+
+
 def test_explain_refuses_what_check_refuses() -> None:
     result = run("explain", "--rules", write("b.rules", "ACTION(FWD)\n"), "-", stdin="{}")
 
