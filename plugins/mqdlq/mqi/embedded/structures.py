@@ -70,6 +70,17 @@ class Structure:
         return record
 
 
+def layout_of(kind: type[Structure]) -> dict[str, tuple[str, int]]:
+    """Return each field's `struct` code and its offset in bytes, by the field's name."""
+    fields, before = {}, ""
+    hints = get_type_hints(kind, include_extras=True)
+    for name in inspect.get_annotations(kind):
+        code = hints[name].__metadata__[0]
+        before += code
+        fields[name] = code, struct.calcsize(before) - struct.calcsize(code)
+    return fields
+
+
 class MQMD(Structure):
     """The message descriptor, version 2 (IBM MQ docs, "MQMD - Message descriptor")."""
 
