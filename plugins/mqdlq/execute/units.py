@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -30,6 +31,25 @@ STOPPING = (*CONNECTION_GONE, 2161, 2162, 2202, 2203, 2549)
 """Reasons of a put that end the execution: no connection, or a queue manager about to stop."""
 NOT_ARCHIVED = "it could not be archived"
 BYTES_IN_A_UNIT = 32 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Load:
+    """What an open unit of work holds: its tries, how many to each destination, and their bytes."""
+
+    tries: list[Try] = field(default_factory=list)
+    destinations: Counter[Destination | None] = field(default_factory=Counter)
+    length: int = 0
+
+    def add(self, tried: Try) -> None:
+        """Take one message more."""
+        self.tries.append(tried)
+        self.destinations[tried.destination] += 1
+        self.length += tried.browsed.total_length
+
+    def count(self, destination: Destination | None) -> int:
+        """Return how many messages go to a destination."""
+        return self.destinations[destination]
 
 
 class Executor:
@@ -65,7 +85,7 @@ class Executor:
         self._booking = booking
         self._uncommitted_limit = uncommitted_limit
         self._unit: UnitOfWork | None = None
-        self._tries: list[Try] = []
+        self._load = Load()
         self._settled_markers: list[str] = []
 
     def __enter__(self) -> Self:
@@ -129,8 +149,8 @@ class Executor:
         if failure:
             self._take_apart(tried, failure)
             return
-        self._tries.append(tried)
-        if self._count(tried.destination) >= self._destinations.level(tried.destination):
+        self._load.add(tried)
+        if self._load.count(tried.destination) >= self._destinations.level(tried.destination):
             self.commit()
 
     def commit(self) -> bool:
@@ -139,29 +159,26 @@ class Executor:
         Where the queue manager backs it out instead, its messages are tried again, each alone;
         then the cursor has moved, and True is returned.
         """
-        tries, self._tries = self._tries, []
+        load, self._load = self._load, Load()
         unit, self._unit = self._unit, None
-        if unit is None or not tries:
+        if unit is None or not load.tries:
             return False
         with unit:
-            committed = self._conclude(unit, tries)
+            committed = self._conclude(unit, load.tries)
         if not committed:
-            for tried in tries:
+            for tried in load.tries:
                 self._destinations.failed(tried.destination, MQRC_BACKED_OUT)
                 self._redo(tried)
             return True
-        for destination, count in Counter(tried.destination for tried in tries).items():
+        for destination, count in load.destinations.items():
             if count >= self._destinations.level(destination):
                 self._destinations.succeeded(destination)
         return False
 
-    def _count(self, destination: Destination | None) -> int:
-        return sum(tried.destination == destination for tried in self._tries)
-
     def _has_room(self, tried: Try) -> bool:
         """Whether the open unit can take one message more: a get, a put, and the markers."""
-        uncommitted = 2 * (len(self._tries) + 1) + 1 + len(self._settled_markers)
-        length = sum(t.browsed.total_length for t in self._tries) + tried.browsed.total_length
+        uncommitted = 2 * (len(self._load.tries) + 1) + 1 + len(self._settled_markers)
+        length = self._load.length + tried.browsed.total_length
         return uncommitted <= self._uncommitted_limit and length <= BYTES_IN_A_UNIT
 
     def _move(self, unit: UnitOfWork, tried: Try) -> int:
@@ -174,7 +191,7 @@ class Executor:
         except QueueManagerError as error:
             if error.reason in GONE:
                 raise _GoneError from error
-            if error.reason in OF_THE_UNIT and self._tries:
+            if error.reason in OF_THE_UNIT and self._load.tries:
                 return error.reason
             raise
         self._check(tried, got)
@@ -240,7 +257,7 @@ class Executor:
 
         `failure` is the reason, or 0 where the message is only to be left alone.
         """
-        others, self._tries = self._tries, []
+        others, self._load = self._load.tries, Load()
         unit, self._unit = self._unit, None
         if unit is not None:
             unit.back_out()

@@ -23,6 +23,7 @@ from mqdlq.model import DEPARTED, Disposition
 KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
 
 ATTEMPT = [column.name for column in schema.attempts.columns if column.name != "seq"]
+OUTCOME = [column.name for column in schema.outcomes.columns if column.name != "run_id"]
 
 Place = tuple[bytes, int]  # a message key and its occurrence
 
@@ -98,14 +99,15 @@ class Ledger(LedgerReader):
 
         All of it in one transaction, durable when this returns.
         """
+        # Not by asdict, which copies deeply: this is written for every message that moves.
         rows = [{name: getattr(attempt, name) for name in ATTEMPT} for attempt in attempts]
+        ends = [
+            {"run_id": run_id, **{name: getattr(fact, name) for name in OUTCOME}}
+            for run_id, fact in outcomes
+        ]
         with self.engine.begin() as connection:
             _insert(connection, schema.attempts, rows)
-            _insert(
-                connection,
-                schema.outcomes,
-                [{"run_id": run_id, **asdict(fact)} for run_id, fact in outcomes],
-            )
+            _insert(connection, schema.outcomes, ends)
 
     def add_outcomes(self, outcomes: Sequence[tuple[str, OutcomeFact]]) -> None:
         """Add outcomes, (run_id, outcome) each; a message has one in a run."""

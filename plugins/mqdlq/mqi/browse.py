@@ -42,8 +42,7 @@ def message_view(queue_manager: QueueManager, options: int, handle: Any) -> Any:
     handle, as in IBM's handler.
     """
     client = queue_manager.client
-    gmo = client.module.GMO()
-    gmo.Version = client.CMQC.MQGMO_VERSION_4
+    gmo = client.packed.GMO()
     gmo.Options = (
         options
         | client.CMQC.MQGMO_PROPERTIES_IN_HANDLE
@@ -57,9 +56,7 @@ def message_view(queue_manager: QueueManager, options: int, handle: Any) -> Any:
 
 def new_descriptor(queue_manager: QueueManager) -> Any:
     """Return an MQMD to be filled: version 2, so that no MQMDE is put in front of an MQDLH."""
-    descriptor = queue_manager.client.module.MD()
-    descriptor.Version = queue_manager.client.CMQC.MQMD_VERSION_2
-    return descriptor
+    return queue_manager.client.packed.MD()
 
 
 class BrowseCursor:

@@ -12,6 +12,7 @@ from typing import Any
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import ClientNotFoundError, QueueManagerError
+from mqdlq.mqi.packed import PackedStructures, packed_structures
 
 NAMES = ("pymqi", "ibmmq")
 
@@ -27,6 +28,11 @@ class Client:
     def CMQC(self) -> Any:  # noqa: N802 (the library's own name)
         """The MQI's constants, as the library has them."""
         return self.module.CMQC
+
+    @property
+    def packed(self) -> PackedStructures:
+        """The library's MD, GMO, PMO and OD, in a form that is fast (see `packed`)."""
+        return packed_structures(self.module)
 
     @contextmanager
     def calling(self, verb: str, subject: str) -> Iterator[None]:

@@ -99,17 +99,15 @@ class StateQueue:
 
     def put(self, marker: Marker) -> None:
         """Put a marker under syncpoint, in the unit of work it speaks of."""
-        module, constants = self._client.module, self._client.CMQC
-        descriptor = module.MD()
-        descriptor.Version = constants.MQMD_VERSION_2
+        packed, constants = self._client.packed, self._client.CMQC
+        descriptor = packed.MD()
         descriptor.MsgId = bytes.fromhex(marker.unit)
         descriptor.Format = constants.MQFMT_STRING
         descriptor.CodedCharSetId = CCSID_UTF_8
         descriptor.Persistence = constants.MQPER_PERSISTENT
-        pmo = module.PMO()
-        pmo.Version = constants.MQPMO_VERSION_3
+        pmo = packed.PMO()
         pmo.Options = constants.MQPMO_SYNCPOINT | constants.MQPMO_FAIL_IF_QUIESCING
-        target = module.OD()
+        target = packed.OD()
         target.ObjectName = self._name.encode()
         body = json.dumps(asdict(marker), sort_keys=True).encode()
         with self._client.calling("MQPUT1", f"state queue {self._name}"):
@@ -120,12 +118,10 @@ class StateQueue:
 
         A marker that is no longer there needs no clearing.
         """
-        module, constants = self._client.module, self._client.CMQC
-        descriptor = module.MD()
-        descriptor.Version = constants.MQMD_VERSION_2
+        packed, constants = self._client.packed, self._client.CMQC
+        descriptor = packed.MD()
         descriptor.MsgId = bytes.fromhex(unit)
-        gmo = module.GMO()
-        gmo.Version = constants.MQGMO_VERSION_2
+        gmo = packed.GMO()
         gmo.Options = (
             constants.MQGMO_SYNCPOINT | constants.MQGMO_NO_WAIT | constants.MQGMO_FAIL_IF_QUIESCING
         )

@@ -94,18 +94,16 @@ class UnitOfWork:
         "MQPMO options", MQPMO_PASS_ALL_CONTEXT). A warning counts as a failure, as in IBM's
         handler.
         """
-        module, constants = self._client.module, self._client.CMQC
-        descriptor = module.MD()
-        descriptor.unpack(got.descriptor.pack())
+        packed, constants = self._client.packed, self._client.CMQC
+        descriptor = packed.MD().unpack(got.descriptor.pack())
         if delivery.format is not None:
             descriptor.Format = delivery.format
             descriptor.Encoding = delivery.encoding
             descriptor.CodedCharSetId = delivery.coded_char_set_id
-        target = module.OD()
+        target = packed.OD()
         target.ObjectName = name_bytes(delivery.target_q)
         target.ObjectQMgrName = name_bytes(delivery.target_q_mgr)
-        pmo = module.PMO()
-        pmo.Version = constants.MQPMO_VERSION_3
+        pmo = packed.PMO()
         pmo.Options = (
             constants.MQPMO_SYNCPOINT
             | constants.MQPMO_PASS_ALL_CONTEXT
