@@ -25,7 +25,11 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One message to keep: its packed MQMD (364 bytes) and its whole body."""
+    """One message to keep: its packed MQMD (364 bytes) and its whole body.
+
+    Message properties, where it has any, are in the body, in an MQRFH2: put with this MQMD and all
+    its context, it is the same message again.
+    """
 
     message_id: int
     descriptor: bytes

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 from mqdlq.archive import Copy, write_copies
 from mqdlq.errors import QueueManagerError
-from mqdlq.execute.execution import Execution, Log
+from mqdlq.execute.execution import Execution
 from mqdlq.execute.work import WorkList
 from mqdlq.model import Action
 from mqdlq.mqi.browse import GONE, BrowseCursor
+from mqdlq.mqi.whole import browse_whole
 
 
 def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:
     """Archive every message whose next step is DISCARD; return the digests of all the run's copies.
 
     Copies are made by browse, before anything is got, and read back before anything is discarded.
+    They hold the whole message, its properties included.
     """
     run, ledger = execution.run, execution.ledger
     copied = ledger.copies(run.run_id)
@@ -29,26 +31,22 @@ def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) ->
     at = execution.clock()
     name = f"{at:%Y%m%dT%H%M%S%fZ}"
     location, digests = write_copies(
-        execution.lake_root, run.run_id, name, _copies(work, cursor, wanted, execution.log)
+        execution.lake_root, run.run_id, name, _copies(work, cursor, wanted)
     )
     ledger.record_copies(run.run_id, location, digests, at)
     execution.log.info("%d messages to be discarded are archived and read back", len(digests))
     return copied | digests
 
 
-def _copies(work: WorkList, cursor: BrowseCursor, wanted: set[int], log: Log) -> Iterator[Copy]:
+def _copies(work: WorkList, cursor: BrowseCursor, wanted: set[int]) -> Iterator[Copy]:
     for met in work.browse(cursor):
         item = met.item
         if item is None or item.message.message_id not in wanted:
             continue
         try:
-            body = cursor.whole_body(met.browsed.total_length)
+            descriptor, body = browse_whole(cursor, met.browsed.total_length)
         except QueueManagerError as error:
             if error.reason in GONE:
                 continue
             raise
-        if cursor.has_properties():
-            item.withheld = "it has message properties, which the archive does not keep yet"
-            log.warning("message %d is not discarded: %s", item.message.browse_seq, item.withheld)
-            continue
-        yield Copy(item.message.message_id, met.browsed.descriptor, body)
+        yield Copy(item.message.message_id, descriptor, body)

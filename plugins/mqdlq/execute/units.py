@@ -186,17 +186,20 @@ class Executor:
 
         Raises _GoneError where the message is not there any more.
         """
+        length, is_discard = tried.browsed.total_length, tried.step.action is Action.DISCARD
         try:
-            got = unit.get_under_cursor(tried.browsed.total_length)
+            got = unit.get_whole(length) if is_discard else unit.get_under_cursor(length)
         except QueueManagerError as error:
             if error.reason in GONE:
                 raise _GoneError from error
             if error.reason in OF_THE_UNIT and self._load.tries:
                 return error.reason
             raise
-        self._check(tried, got)
-        if tried.step.action is Action.DISCARD:
+        if is_discard:
+            if full_digest(got.descriptor.pack(), got.body) != self._copy_of(tried):
+                raise _NotArchivedError
             return 0
+        self._check(tried, got)
         try:
             unit.put(got, delivery(tried.step, got))
         except QueueManagerError as error:
@@ -213,10 +216,10 @@ class Executor:
                 f"the message got from {self._cursor.name} is not the one under the cursor"
                 f" (message {message.browse_seq}); nothing is done with it"
             )
-        if tried.step.action is Action.DISCARD:
-            copied = self._copies.get(message.message_id)
-            if full_digest(descriptor, got.body) != copied:
-                raise _NotArchivedError
+
+    def _copy_of(self, tried: Try) -> str | None:
+        """Return the digest of the archive's copy: a message with any other is not discarded."""
+        return self._copies.get(tried.item.message.message_id)
 
     def _conclude(self, unit: UnitOfWork, tries: Sequence[Try]) -> bool:
         """Put the marker, write the intentions, commit, and write what became of them.

@@ -112,13 +112,6 @@ class BrowseCursor:
             body, total = cut.message, cut.original_length
         return Browsed(descriptor.pack(), bytes(body), total, bytes(gmo.MsgToken))
 
-    def whole_body(self, length: int) -> bytes:
-        """Return the whole body of the message under the cursor, `length` bytes, by browse."""
-        options = self.queue_manager.client.CMQC.MQGMO_BROWSE_MSG_UNDER_CURSOR
-        gmo = message_view(self.queue_manager, options, self.handle)
-        with self.queue_manager.client.calling("MQGET (browse)", f"queue {self.name}"):
-            return bytes(self.queue.get(length, new_descriptor(self.queue_manager), gmo))
-
     def has_properties(self) -> bool:
         """Whether the message last browsed by this cursor has message properties (MQINQMP)."""
         client = self.queue_manager.client

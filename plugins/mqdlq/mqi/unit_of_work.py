@@ -9,6 +9,7 @@ from typing import Any, Self
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
 from mqdlq.mqi.connect import name_bytes
+from mqdlq.mqi.whole import read_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,12 @@ class UnitOfWork:
         with self._client.calling("MQGET", f"queue {self._cursor.name}"):
             body = self._cursor.queue.get(length, descriptor, gmo)
         return Got(descriptor, bytes(body))
+
+    def get_whole(self, length: int) -> Got:
+        """Get the message under the browse cursor as the archive keeps it (see `whole`)."""
+        constants = self._client.CMQC
+        options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
+        return Got(*read_whole(self._cursor, options, length))
 
     def put(self, got: Got, delivery: Delivery) -> None:
         """Put a message just got, with all its context and properties (MQPUT1).

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.archive import full_digest, read_back
-from mqdlq.execute import make_pass, settle
 from mqdlq.lake import storage
 from world import World
 
@@ -143,20 +142,6 @@ def test_message_properties_go_along(world: World) -> None:
 
     assert world.bodies("PAYMENTS") == [BODY, BODY]
     assert properties_of_the_last(world, "PAYMENTS") == b"blue"
-
-
-def test_a_message_with_properties_is_not_discarded(world: World) -> None:
-    """The archive does not keep properties yet; a copy without them would lose something."""
-    world.dead_letter(BODY)
-    put_again_with_a_property(world)
-
-    execution = world.plan("ACTION(DISCARD)")
-    result = make_pass(execution)
-    settle(execution)
-
-    assert result.pending == 0
-    assert world.outcomes(execution.run) == {1: "discarded", 2: "not_attempted"}
-    assert world.depths("DLQ") == (1,)
 
 
 def put_again_with_a_property(world: World) -> None:
