@@ -12,8 +12,8 @@ from mqdlq.constants import reason_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
 REASONS = (
-    2003, 2009, 2016, 2024, 2030, 2031, 2033, 2035, 2051, 2053, 2071, 2085, 2087, 2102, 2109, 2124,
-    2161, 2162, 2195, 2549,
+    2003, 2009, 2016, 2024, 2030, 2031, 2033, 2035, 2051, 2053, 2063, 2071, 2085, 2087, 2102, 2109,
+    2124, 2161, 2162, 2195, 2549,
 )  # fmt: skip
 
 
@@ -82,6 +82,15 @@ BLOCKED = Effect(
     moved="01",
     charged=2,
     says="AMQ8722",
+)
+REFUSED = Effect(
+    "the unit of work is backed out; the message is charged an attempt, its neighbours are moved",
+    "`retry_pending` until its rules are exhausted, then `exhausted`, with the policy's name",
+    "see the Advanced Message Security policy that has the destination's name (`dspmqspl -m QMGR -p"
+    " QUEUE`; policies are kept on `SYSTEM.PROTECTION.POLICY.QUEUE`), and the error log",
+    moved="013",
+    charged=1,
+    says="MQRC_SECURITY_ERROR (2063): the Advanced Message Security policy PAYMENTS",
 )
 ALONE = Effect(
     "the unit of work is backed out, and each of its messages moved in one of its own",
@@ -190,6 +199,7 @@ CALLS = (
         CHARGED,
         dict.fromkeys((2051, 2053, 2085, 2087), BLOCKED)
         | dict.fromkeys((2003, 2024), ALONE)
+        | {2063: REFUSED}
         | dict.fromkeys((2009, 2161, 2162, 2549), ENDS),
     ),
     Call("MQPUT1 of the marker", "MQPUT1[MQDLQ.STATE]:2", ENDS, {2024: ALONE, 2003: ALONE}),

@@ -18,6 +18,7 @@ from mqdlq.execute.work import WorkItem, step_to_try
 from mqdlq.ledger import Attempt, Ledger, Run
 from mqdlq.model import Action, AttemptState, Step
 from mqdlq.mqi.browse import Browsed
+from mqdlq.mqi.hints import hint
 
 CHARGES_AT_ONCE = 500
 
@@ -144,7 +145,7 @@ class Booking:
             step.rule,
             step.rule_line,
             tried.item.attempts_made,
-            reason_text(reason),
+            ": ".join(filter(None, [reason_text(reason), hint(reason, step.target_q)])),
         )
 
 

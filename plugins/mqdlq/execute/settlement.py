@@ -19,6 +19,7 @@ from mqdlq.ledger import Attempt, OutcomeFact, Sighting
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
+from mqdlq.mqi.hints import hint
 
 SECOND_LOOK_S = 5.0
 """How long to wait before what has vanished is looked for once more."""
@@ -179,4 +180,5 @@ def _still_planned(item: WorkItem, last: Attempt | None, blocked: int) -> tuple[
 def _told(attempt: Attempt | None) -> str:
     if attempt is None:
         return "made by an earlier run"
-    return f"to {attempt.target_q}: {reason_text(attempt.mqrc)}"
+    advice = hint(attempt.mqrc, attempt.target_q)
+    return f"to {attempt.target_q}: {reason_text(attempt.mqrc)}" + (f": {advice}" if advice else "")

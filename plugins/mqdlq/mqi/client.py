@@ -12,6 +12,7 @@ from typing import Any
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import ClientNotFoundError, QueueManagerError
+from mqdlq.mqi.hints import hint
 from mqdlq.mqi.packed import PackedStructures, packed_structures
 
 NAMES = ("pymqi", "ibmmq")
@@ -44,7 +45,9 @@ class Client:
         try:
             yield
         except self.module.MQMIError as error:
-            text = reason_text(error.reason)
+            kind, _, name = subject.rpartition(" ")
+            advice = hint(error.reason, name) if kind.endswith("queue") else ""
+            text = reason_text(error.reason) + (f": {advice}" if advice else "")
             raise QueueManagerError(verb, subject, error.comp, error.reason, text) from error
 
 

@@ -50,7 +50,11 @@ _CAUSES: Final = {
     2053: (_T, "the queue is full", "see what should be reading it, or raise its MAXDEPTH"),
     2056: (_T, "no disk space for the queue", "make room on the queue manager's disk"),
     2058: (_A, "the queue manager's name is not valid or not known", "define the way to it"),
-    2063: (_A, "a security error", _LOG),
+    2063: (
+        _A,
+        "refused by Advanced Message Security, or another security check",
+        "see `dspmqspl -m QMGR -p QUEUE` (a policy has its queue's name), and the error log",
+    ),
     2071: (_T, "not enough storage", _LOG),
     2082: (_A, "an alias of a queue that nobody defined", "define the queue the alias names"),
     2085: (_A, "no queue of that name", "define the queue, or correct the name that is used"),
