@@ -1,15 +1,31 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fuzz.header_properties import CODECS, message_of, what_must_hold
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import classify, decode_dlh, decode_md, encode_dlh, encode_md
+from mqdlq.headers import (
+    RulesHeader2,
+    classify,
+    decode_dlh,
+    decode_md,
+    decode_rfh2,
+    encode_dlh,
+    encode_md,
+    encode_rfh2,
+)
+from mqdlq.headers.ebcdic import tables
 from mqdlq.model import MessageClass
 
-CCSIDS = st.sampled_from([819, 1208, 437, 932, 943, 949, 950, 954, 1386, 5488, 37, 500, 1047, 875])
+EBCDIC = {37, 273, 424, 500, 875, 1026, 1140, *tables()}
+CCSIDS = st.sampled_from(
+    [819, 1208, 437, 932, 943, 949, 950, 954, 1386, 5488, 37, 500, 1047, 875, 924, 930, 1141, 1148]
+)
 ENCODINGS = st.sampled_from([273, 546, 785])
 ANY_INT = st.integers(-(2**31), 2**31 - 1)
 
@@ -19,7 +35,7 @@ ANY_INT = st.integers(-(2**31), 2**31 - 1)
 def test_a_dlh_of_any_content_comes_back_byte_for_byte(
     content: bytes, encoding: int, ccsid: int
 ) -> None:
-    struc_id = b"\xc4\xd3\xc8\x40" if ccsid in {37, 500, 875, 1047} else b"DLH "
+    struc_id = b"\xc4\xd3\xc8\x40" if ccsid in EBCDIC else b"DLH "
     version = (1).to_bytes(4, "little" if encoding == 546 else "big")
     data = struc_id + version + content
 
@@ -59,3 +75,65 @@ def test_nothing_but_the_headers_own_error_escapes(data: bytes, encoding: int, c
         decode_dlh(data, encoding=encoding, ccsid=ccsid)
     with contextlib.suppress(MalformedHeaderError):
         decode_md(data, ccsid=ccsid)
+
+
+@pytest.mark.parametrize("name", CODECS)
+@given(data=st.data(), encoding=ENCODINGS, ccsid=CCSIDS)
+def test_a_header_of_any_content_comes_back_byte_for_byte(
+    name: str, data: Any, encoding: int, ccsid: int
+) -> None:
+    """Every byte that is neither StrucId, Version nor a length is arbitrary."""
+    codec = CODECS[name]
+    size = codec.length - len(codec.fixed(encoding, ccsid))
+    content = data.draw(st.binary(min_size=size, max_size=size))
+    header = codec.fixed(encoding, ccsid) + content
+
+    read = codec.decode(header, encoding=encoding, ccsid=ccsid)
+
+    assert codec.encode(read, encoding=encoding, ccsid=ccsid) == header
+
+
+@given(
+    st.lists(st.binary(max_size=40), max_size=4),
+    st.sampled_from([1208, 1200, 13488, 17584, 819, 0]),
+    ENCODINGS,
+    CCSIDS,
+)
+def test_folders_of_any_content_come_back_byte_for_byte(
+    folders: list[bytes], named: int, encoding: int, ccsid: int
+) -> None:
+    header = RulesHeader2(name_value_ccsid=named, folders=tuple(folders))
+    data = encode_rfh2(header, encoding=encoding, ccsid=ccsid)
+
+    read = decode_rfh2(data, encoding=encoding, ccsid=ccsid)
+
+    assert encode_rfh2(read, encoding=encoding, ccsid=ccsid) == data
+    assert all(isinstance(folder, str) for folder in read.folders) or named != 1208
+
+
+@given(st.binary(max_size=700))
+@example(b"")
+def test_what_must_hold_holds_of_any_bytes(data: bytes) -> None:
+    what_must_hold(data)
+
+
+@given(
+    st.lists(st.sampled_from([*CODECS, "MQRFH2", "MQDLH"]), max_size=4),
+    st.binary(max_size=40),
+    st.integers(0, 2000),
+    ENCODINGS,
+    CCSIDS,
+)
+def test_a_chain_of_headers_is_followed_to_its_end(
+    names: list[str], payload: bytes, cut: int, encoding: int, ccsid: int
+) -> None:
+    """Whole, every header of it is found; cut off, those that are whole are."""
+    message = message_of(names, encoding=encoding, ccsid=ccsid)
+
+    assert message.described(payload) == (message.structures, len(message.body))
+    if cut < len(message.body):
+        whole = [end for end in message.ends if end <= cut]
+        assert message.described(cut=cut) == (
+            message.structures[: len(whole)],
+            whole[-1] if whole else 0,
+        )

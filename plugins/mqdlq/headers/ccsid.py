@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Final
+from typing import Any, Final
+
+from mqdlq.headers import ebcdic
 
 MQCCSI_INHERIT: Final = -2
 SPECIAL_CCSIDS: Final = frozenset({0, -1, MQCCSI_INHERIT, -3})
 """MQCCSI_Q_MGR (or UNDEFINED), EMBEDDED, INHERIT and APPL: they name no code page by themselves."""
+_ASCII: Final = bytes(range(128)).decode("ascii")
 
 
 class Family(StrEnum):
@@ -50,8 +53,11 @@ _SEVERAL_BYTE_ASCII: Final = {
     970: "euc_kr",
     1208: "utf_8",
     1363: "cp949",
+    1383: "gb2312",
     1386: "gbk",
+    5050: "euc_jp",
     5488: "gb18030",
+    33722: "euc_jp",
 }
 _EBCDIC: Final = {
     37: "cp037",
@@ -62,8 +68,6 @@ _EBCDIC: Final = {
     1026: "cp1026",
     1140: "cp1140",
 }
-_CCSID_1047: Final = {0x5F: "^", 0xAD: "[", 0xB0: "¬", 0xBA: "Ý", 0xBB: "¨", 0xBD: "]"}
-"""Where CCSID 1047 (Latin-1, z/OS UNIX) differs from 37; Python has no codec for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,16 @@ class TextCodec:
     family: Family
     table: str
     several_byte: str = ""
+    keeps_ascii: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """See whether bytes below 128 are ASCII's; in CCSID 864, one is not."""
+        object.__setattr__(self, "keeps_ascii", self.table[:128] == _ASCII)
 
     def decode(self, data: bytes) -> str:
         """Read text; never fails."""
+        if self.keeps_ascii and data.isascii():
+            return data.decode("ascii")
         if self.several_byte:
             try:
                 text = data.decode(self.several_byte)
@@ -94,7 +105,7 @@ class TextCodec:
         """Write text; raise `UnicodeError` where the CCSID lacks a character."""
         if self.several_byte:
             return text.encode(self.several_byte, "surrogateescape")
-        return codecs.charmap_encode(text, "strict", codecs.charmap_build(self.table))[0]
+        return codecs.charmap_encode(text, "strict", _encoding_map(self.table))[0]
 
 
 @cache
@@ -105,16 +116,15 @@ def text_codec(ccsid: int) -> TextCodec | None:
     in them (IBM MQ docs, "MQDLH - Dead-letter header").
     """
     if ccsid in _SINGLE_BYTE_ASCII:
-        return TextCodec(ccsid, Family.ASCII, _table(_SINGLE_BYTE_ASCII[ccsid]))
+        return TextCodec(ccsid, Family.ASCII, _table(_characters(_SINGLE_BYTE_ASCII[ccsid])))
     if ccsid in _SEVERAL_BYTE_ASCII:
-        return TextCodec(ccsid, Family.ASCII, _table("ascii"), _SEVERAL_BYTE_ASCII[ccsid])
+        return TextCodec(
+            ccsid, Family.ASCII, _table(_characters("ascii")), _SEVERAL_BYTE_ASCII[ccsid]
+        )
     if ccsid in _EBCDIC:
-        return TextCodec(ccsid, Family.EBCDIC, _table(_EBCDIC[ccsid]))
-    if ccsid == 1047:  # noqa: PLR2004 - a CCSID is its own name
-        characters = list(_table("cp037"))
-        for byte, character in _CCSID_1047.items():
-            characters[byte] = character
-        return TextCodec(ccsid, Family.EBCDIC, "".join(characters))
+        return TextCodec(ccsid, Family.EBCDIC, _table(_characters(_EBCDIC[ccsid])))
+    if characters := ebcdic.tables().get(ccsid):
+        return TextCodec(ccsid, Family.EBCDIC, _table(characters))
     return None
 
 
@@ -126,14 +136,22 @@ def following_ccsid(ccsid: int, preceding: int) -> int:
     return preceding if ccsid == MQCCSI_INHERIT else ccsid
 
 
-def _table(codec: str) -> str:
-    """Return the 256 characters of a single-byte codec, each one different."""
-    seen: set[str] = set()
-    characters = []
-    for byte in range(256):
-        character = bytes([byte]).decode(codec, "replace")
-        if character == "\ufffd" or character in seen:
-            character = chr(0xDC00 + byte)
+def _characters(codec: str) -> str:
+    """Return the 256 characters of a single-byte codec, U+FFFD where it has none."""
+    return "".join(bytes([byte]).decode(codec, "replace") for byte in range(256))
+
+
+def _table(characters: str) -> str:
+    """Return 256 characters, each one different: what is not gets its byte's own surrogate."""
+    seen = {ebcdic.UNDEFINED}
+    distinct = []
+    for byte, character in enumerate(characters):
+        known = character not in seen
         seen.add(character)
-        characters.append(character)
-    return "".join(characters)
+        distinct.append(character if known else chr(0xDC00 + byte))
+    return "".join(distinct)
+
+
+@cache
+def _encoding_map(table: str) -> Any:
+    return codecs.charmap_build(table)

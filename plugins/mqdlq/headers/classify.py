@@ -8,15 +8,9 @@ from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
-from mqdlq.headers.dlh import (
-    DLH_LENGTH,
-    STRUC_IDS,
-    DeadLetterHeader,
-    decode_dlh,
-    header_codec,
-    integer_order,
-)
+from mqdlq.headers.dlh import DLH_LENGTH, STRUC_IDS, DeadLetterHeader, decode_dlh
 from mqdlq.headers.layout import ByteOrder
+from mqdlq.headers.representation import header_codec, integer_order
 from mqdlq.headers.times import gmt
 from mqdlq.model import MessageClass
 
@@ -51,7 +45,7 @@ def classify(
         needed = f"the first {min(DLH_LENGTH, total_length)} bytes of the message"
         raise MalformedHeaderError("MQDLH", len(prefix), needed, f"{len(prefix)}")
     if prefix[:4] not in STRUC_IDS:
-        because = ", although MQMD.Format is MQDEAD" if _says_mqdead(format) else ""
+        because = ", although MQMD.Format is MQDEAD" if says_mqdead(format) else ""
         return Classified(MessageClass.NO_DLH, f"no MQDLH{because}", None)
     undecodable = _undecodable(prefix, ccsid)
     if undecodable:
@@ -92,7 +86,7 @@ def _by_version(prefix: bytes, encoding: int, ccsid: int, md_format: str) -> Cla
 
 def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
     """Name what is odd about a valid dead letter."""
-    if not _says_mqdead(md_format):
+    if not says_mqdead(md_format):
         yield f"MQMD.Format is {md_format!r}, not MQDEAD"
     if ccsid in SPECIAL_CCSIDS:
         yield f"MQMD.CodedCharSetId {ccsid} names no code page; the MQDLH was read by its StrucId"
@@ -105,5 +99,6 @@ def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
         yield f"MQDLH.CodedCharSetId {dlh.coded_char_set_id} is not a CCSID known here"
 
 
-def _says_mqdead(md_format: str) -> bool:
+def says_mqdead(md_format: str) -> bool:
+    """Whether MQMD.Format says that the message begins with an MQDLH."""
     return md_format.rstrip(" \0") == MQFMT_DEAD_LETTER_HEADER

@@ -7,11 +7,11 @@ The header's own Encoding, CodedCharSetId and Format describe what follows it, n
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
-from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, TextCodec, text_codec
-from mqdlq.headers.layout import ByteOrder, Layout
+from mqdlq.headers.ccsid import Family
+from mqdlq.headers.layout import Layout
+from mqdlq.headers.representation import codec_of, order_of
 
 MQDLH: Final = Layout(
     "MQDLH",
@@ -32,10 +32,6 @@ MQDLH: Final = Layout(
 )
 DLH_LENGTH: Final = MQDLH.length
 STRUC_IDS: Final = {b"DLH ": Family.ASCII, b"\xc4\xd3\xc8\x40": Family.EBCDIC}
-
-_INTEGER_MASK: Final = 0xF
-_INTEGER_ORDERS: Final = {1: ByteOrder.BIG, 2: ByteOrder.LITTLE}
-_STAND_INS: Final = {Family.ASCII: 819, Family.EBCDIC: 500}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,9 @@ def decode_dlh(body: bytes, *, encoding: int, ccsid: int) -> DeadLetterHeader:
     A CCSID of 0, -1, -2 or -3 names no code page: the family is then read off the StrucId.
     Raises `MalformedHeaderError`.
     """
-    codec = header_codec(ccsid, STRUC_IDS.get(body[:4], Family.ASCII))
-    values: dict[str, Any] = MQDLH.unpack(body[:DLH_LENGTH], _order(encoding), _known(codec, ccsid))
+    codec = codec_of("MQDLH", ccsid, STRUC_IDS.get(body[:4], Family.ASCII))
+    order = order_of("MQDLH", encoding)
+    values = MQDLH.unpack(body[:DLH_LENGTH], order, codec)
     return DeadLetterHeader(**values)
 
 
@@ -70,29 +67,5 @@ def encode_dlh(header: DeadLetterHeader, *, encoding: int, ccsid: int) -> bytes:
 
     Under a CCSID that names no code page it is written in ASCII.
     """
-    codec = header_codec(ccsid, Family.ASCII)
-    return MQDLH.pack(asdict(header), _order(encoding), _known(codec, ccsid))
-
-
-def header_codec(ccsid: int, family: Family) -> TextCodec | None:
-    """Return the codec for header text; a special CCSID is read as the family's commonest."""
-    return text_codec(_STAND_INS[family] if ccsid in SPECIAL_CCSIDS else ccsid)
-
-
-def integer_order(encoding: int) -> ByteOrder | None:
-    """Return the byte order of an Encoding (MQENC_INTEGER_MASK), None where it states none."""
-    return _INTEGER_ORDERS.get(encoding & _INTEGER_MASK)
-
-
-def _order(encoding: int) -> ByteOrder:
-    order = integer_order(encoding)
-    if order is None:
-        expected = "an Encoding with an integer order (MQENC_INTEGER_NORMAL or _REVERSED)"
-        raise MalformedHeaderError("MQDLH", 4, expected, f"Encoding {encoding}")
-    return order
-
-
-def _known(codec: TextCodec | None, ccsid: int) -> TextCodec:
-    if codec is None:
-        raise MalformedHeaderError("MQDLH", 0, "a CCSID this project reads", f"CCSID {ccsid}")
-    return codec
+    codec = codec_of("MQDLH", ccsid, Family.ASCII)
+    return MQDLH.pack(asdict(header), order_of("MQDLH", encoding), codec)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import TextCodec
@@ -30,6 +31,11 @@ class ByteOrder(StrEnum):
     LITTLE = "<"
     NATIVE = "="
 
+    def integer(self, data: bytes) -> int:
+        """Read an MQLONG in this order; never fails."""
+        little = self is ByteOrder.LITTLE or (self is ByteOrder.NATIVE and sys.byteorder != "big")
+        return int.from_bytes(data, "little" if little else "big", signed=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -47,7 +53,7 @@ class Layout:
     """A structure with a StrucId, a Version and the fields after them.
 
     `table` lists IBM's names with "long", or with the length and kind of the field: "48 text".
-    Our names are IBM's in snake case: ReplyToQMgr is reply_to_q_mgr.
+    Our names are IBM's in snake case: ReplyToQMgr is reply_to_q_mgr, MFSMapName mfs_map_name.
     """
 
     structure: str
@@ -63,8 +69,9 @@ class Layout:
         fields, offset, codes = [], _IDENTITY_LENGTH, "4si"
         for ibm_name, form in self.table:
             *length, kind = form.split()
-            name = re.sub(r"(?<!^)(?=[A-Z])", "_", ibm_name).lower()
-            entry = Field(ibm_name, name, Kind(kind), offset, int(length[0]) if length else 4)
+            entry = Field(
+                ibm_name, _snake_case(ibm_name), Kind(kind), offset, int(length[0]) if length else 4
+            )
             fields.append(entry)
             offset += entry.length
             codes += "i" if entry.kind is Kind.LONG else f"{entry.length}s"
@@ -74,9 +81,7 @@ class Layout:
             self, "_structs", {order: struct.Struct(order + codes) for order in ByteOrder}
         )
 
-    def unpack(
-        self, data: bytes, order: ByteOrder, codec: TextCodec
-    ) -> dict[str, int | str | bytes]:
+    def unpack(self, data: bytes, order: ByteOrder, codec: TextCodec) -> dict[str, Any]:
         """Read the fields after Version from exactly `length` bytes, under our names.
 
         Text loses its trailing blanks, NULs stay. Raises `MalformedHeaderError` where the length,
@@ -132,3 +137,7 @@ class Layout:
 
     def _error(self, offset: int, expected: str, found: str) -> MalformedHeaderError:
         return MalformedHeaderError(self.structure, offset, expected, found)
+
+
+def _snake_case(ibm_name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", ibm_name).lower()

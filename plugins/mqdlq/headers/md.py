@@ -1,54 +1,53 @@
-"""The MQMD: the 364 bytes the client library packs in, a record of its fields out, and back."""
+"""The MQMD of versions 1 and 2: bytes in, a record of its fields out, and back."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
-from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.ccsid import TextCodec, text_codec
+from mqdlq.headers.ccsid import Family
 from mqdlq.headers.layout import ByteOrder, Layout
+from mqdlq.headers.representation import codec_of, family_of, order_of
 
-MQMD: Final = Layout(
-    "MQMD",
-    "MD  ",
-    2,
-    (
-        ("Report", "long"),
-        ("MsgType", "long"),
-        ("Expiry", "long"),
-        ("Feedback", "long"),
-        ("Encoding", "long"),
-        ("CodedCharSetId", "long"),
-        ("Format", "8 text"),
-        ("Priority", "long"),
-        ("Persistence", "long"),
-        ("MsgId", "24 bytes"),
-        ("CorrelId", "24 bytes"),
-        ("BackoutCount", "long"),
-        ("ReplyToQ", "48 text"),
-        ("ReplyToQMgr", "48 text"),
-        ("UserIdentifier", "12 text"),
-        ("AccountingToken", "32 bytes"),
-        ("ApplIdentityData", "32 text"),
-        ("PutApplType", "long"),
-        ("PutApplName", "28 text"),
-        ("PutDate", "8 text"),
-        ("PutTime", "8 text"),
-        ("ApplOriginData", "4 text"),
-        ("GroupId", "24 bytes"),
-        ("MsgSeqNumber", "long"),
-        ("Offset", "long"),
-        ("MsgFlags", "long"),
-        ("OriginalLength", "long"),
-    ),
+_VERSION_1: Final = (
+    ("Report", "long"),
+    ("MsgType", "long"),
+    ("Expiry", "long"),
+    ("Feedback", "long"),
+    ("Encoding", "long"),
+    ("CodedCharSetId", "long"),
+    ("Format", "8 text"),
+    ("Priority", "long"),
+    ("Persistence", "long"),
+    ("MsgId", "24 bytes"),
+    ("CorrelId", "24 bytes"),
+    ("BackoutCount", "long"),
+    ("ReplyToQ", "48 text"),
+    ("ReplyToQMgr", "48 text"),
+    ("UserIdentifier", "12 text"),
+    ("AccountingToken", "32 bytes"),
+    ("ApplIdentityData", "32 text"),
+    ("PutApplType", "long"),
+    ("PutApplName", "28 text"),
+    ("PutDate", "8 text"),
+    ("PutTime", "8 text"),
+    ("ApplOriginData", "4 text"),
 )
+_VERSION_2: Final = (
+    ("GroupId", "24 bytes"),
+    ("MsgSeqNumber", "long"),
+    ("Offset", "long"),
+    ("MsgFlags", "long"),
+    ("OriginalLength", "long"),
+)
+MQMD_1: Final = Layout("MQMD", "MD  ", 1, _VERSION_1)
+MQMD: Final = Layout("MQMD", "MD  ", 2, (*_VERSION_1, *_VERSION_2))
 MD_LENGTH: Final = MQMD.length
 
 
 @dataclass(frozen=True, slots=True)
-class MessageDescriptor:
-    """An MQMD of version 2; identifiers are bytes, text has no trailing blanks and keeps NULs.
+class MessageDescriptor1:
+    """An MQMD of version 1; identifiers are bytes, text has no trailing blanks and keeps NULs.
 
     The defaults are those of IBM's MQMD_DEFAULT.
     """
@@ -75,6 +74,12 @@ class MessageDescriptor:
     put_date: str = ""
     put_time: str = ""
     appl_origin_data: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDescriptor(MessageDescriptor1):
+    """An MQMD of version 2: that of version 1 and five fields more."""
+
     group_id: bytes = bytes(24)
     msg_seq_number: int = 1
     offset: int = 0
@@ -88,17 +93,33 @@ def decode_md(data: bytes, *, ccsid: int = 1208) -> MessageDescriptor:
     `ccsid` is the connection's; text of an MQMD is always in that one, whatever its own
     CodedCharSetId says of the message. Raises `MalformedHeaderError`.
     """
-    values: dict[str, Any] = MQMD.unpack(data, ByteOrder.NATIVE, _codec(ccsid))
+    codec = codec_of("MQMD", ccsid, family_of(data, MQMD.struc_id))
+    values = MQMD.unpack(data, ByteOrder.NATIVE, codec)
     return MessageDescriptor(**values)
 
 
 def encode_md(descriptor: MessageDescriptor, *, ccsid: int = 1208) -> bytes:
     """Write the 364 bytes that `decode_md` reads; raise `MalformedHeaderError`."""
-    return MQMD.pack(asdict(descriptor), ByteOrder.NATIVE, _codec(ccsid))
+    return MQMD.pack(asdict(descriptor), ByteOrder.NATIVE, codec_of("MQMD", ccsid, Family.ASCII))
 
 
-def _codec(ccsid: int) -> TextCodec:
-    codec = text_codec(ccsid)
-    if codec is None:
-        raise MalformedHeaderError("MQMD", 0, "a CCSID this project reads", f"CCSID {ccsid}")
-    return codec
+def decode_any_md(data: bytes, *, encoding: int, ccsid: int) -> MessageDescriptor1:
+    """Read an MQMD of either version from exactly its 324 or 364 bytes.
+
+    One that stands in a message (in an MQXQH) is in the Encoding and CCSID stated before it.
+    A `MessageDescriptor` is returned for version 2. Raises `MalformedHeaderError`.
+    """
+    codec = codec_of("MQMD", ccsid, family_of(data, MQMD.struc_id))
+    order = order_of("MQMD", encoding)
+    if len(data) == MQMD_1.length:
+        values = MQMD_1.unpack(data, order, codec)
+        return MessageDescriptor1(**values)
+    values = MQMD.unpack(data, order, codec)
+    return MessageDescriptor(**values)
+
+
+def encode_any_md(descriptor: MessageDescriptor1, *, encoding: int, ccsid: int) -> bytes:
+    """Write what `decode_any_md` reads: 364 bytes for a `MessageDescriptor`, else 324."""
+    layout = MQMD if isinstance(descriptor, MessageDescriptor) else MQMD_1
+    codec = codec_of("MQMD", ccsid, Family.ASCII)
+    return layout.pack(asdict(descriptor), order_of("MQMD", encoding), codec)

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
-from mqdlq.headers.classify import classify
+from mqdlq.headers.describe import describe
 from mqdlq.headers.dlh import DLH_LENGTH, MQDLH, DeadLetterHeader
 from mqdlq.headers.key import message_key
-from mqdlq.headers.md import decode_md
+from mqdlq.headers.md import MQMD, decode_md
+from mqdlq.headers.rfh import MQRFH2
+from mqdlq.headers.structures import MQMDE, XQH_LENGTH
 from mqdlq.headers.times import expires_at, gmt
 
-PREFIX_LENGTH: Final = DLH_LENGTH + 4
-"""How much of a body `header_row` looks at: the MQDLH and the StrucId of what follows it."""
+PREFIX_LENGTH: Final = DLH_LENGTH + XQH_LENGTH + MQMDE.length + MQRFH2.length
+"""How much of a body `header_row` looks at: room for the longest chain that is common."""
 
-_HEADER_FORMATS: Final = {
-    "MQCICS": "MQCIH",
-    "MQDEAD": "MQDLH",
-    "MQHMDE": "MQMDE",
-    "MQHRF": "MQRFH",
-    "MQHRF2": "MQRFH2",
-    "MQIMS": "MQIIH",
-    "MQTRIG": "MQTM",
-    "MQXMIT": "MQXQH",
-}
-_AMS_STRUC_IDS: Final = {b"PDMQ", "PDMQ".encode("cp500")}
+_MD_COLUMNS: Final = tuple(field.name for field in MQMD.fields)
+_md_values: Final = attrgetter(*_MD_COLUMNS)
+_DLH_COLUMNS: Final = tuple(f"dlh_{field.name}" for field in MQDLH.fields)
+_dlh_values: Final = attrgetter(*(field.name for field in MQDLH.fields))
+_NO_DLH_COLUMNS: Final[dict[str, object]] = dict.fromkeys(_DLH_COLUMNS)
 _NO_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -46,25 +42,25 @@ def header_row(
     is, `ccsid` the connection's. Raises `MalformedHeaderError`.
     """
     md = decode_md(descriptor, ccsid=ccsid)
-    found = classify(
+    found = describe(
         body_prefix,
         total_length,
         encoding=md.encoding,
         ccsid=md.coded_char_set_id,
         format=md.format,
+        msg_flags=md.msg_flags,
     )
-    payload_offset = DLH_LENGTH if found.dlh else 0
     row: dict[str, object] = {
         "browse_seq": browse_seq,
         "message_key": message_key(descriptor, total_length, body_prefix),
         "class": found.cls.value,
         "problem": found.problem,
-        **asdict(md),
+        **dict(zip(_MD_COLUMNS, _md_values(md), strict=True)),
         **_dlh_columns(found.dlh),
-        "header_chain": _chain(found.dlh),
-        "payload_offset": payload_offset,
+        "header_chain": [header.structure for header in found.headers],
+        "payload_offset": found.payload_offset,
         "total_length": total_length,
-        "ams_protected": body_prefix[payload_offset : payload_offset + 4] in _AMS_STRUC_IDS,
+        "ams_protected": found.ams_protected,
         "maybe_truncated": maybe_truncated,
         "expires_at": expires_at(md.expiry, browsed_at),
         "put_at": gmt(md.put_date, md.put_time),
@@ -76,16 +72,7 @@ def header_row(
 
 
 def _dlh_columns(dlh: DeadLetterHeader | None) -> dict[str, object]:
-    values = asdict(dlh) if dlh else {}
-    return {f"dlh_{field.name}": values.get(field.name) for field in MQDLH.fields}
-
-
-def _chain(dlh: DeadLetterHeader | None) -> list[str]:
-    """Name the headers the body begins with, as far as the MQDLH itself says."""
-    if dlh is None:
-        return []
-    following = _HEADER_FORMATS.get(dlh.format.rstrip("\0"))
-    return ["MQDLH", following] if following else ["MQDLH"]
+    return dict(zip(_DLH_COLUMNS, _dlh_values(dlh), strict=True)) if dlh else _NO_DLH_COLUMNS
 
 
 def _storable(text: str) -> str:

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from mqdlq.headers import ebcdic
 from mqdlq.headers.ccsid import Family, following_ccsid, text_codec
 
 EVERY_BYTE = bytes(range(256))
 SINGLE_BYTE = [367, 437, 819, 850, 858, 864, 912, 923, 1089, 1252, 5348]
 SEVERAL_BYTE = [932, 943, 949, 950, 954, 1208, 1386, 5488]
-EBCDIC = [37, 273, 424, 500, 875, 1026, 1047, 1140]
+EBCDIC = [37, 273, 424, 500, 875, 1026, 1140, *ebcdic.tables()]
 
 
 @pytest.mark.parametrize("ccsid", [*SINGLE_BYTE, *SEVERAL_BYTE, *EBCDIC])
@@ -42,13 +43,43 @@ def test_1047_has_its_brackets_where_zos_has_them() -> None:
     assert codec.decode(b"\xad\xbd\x5f\xb0\xba\xbb\x7b\x5b\x7c") == "[]^¬Ý¨#$@"
 
 
+def test_924_has_the_letters_of_latin_9() -> None:
+    """As ICU's table ibm-924_P100-1998 has them."""
+    codec = text_codec(924)
+
+    assert codec is not None
+    assert codec.decode(b"\x4a\x6a\x9d\x9f\xb0\xb7\xb8\xb9\xba\xbb\xbe") == "ÝŠž€¢ŒœŸ¬šŽ"
+
+
+@pytest.mark.parametrize(
+    ("ccsid", "text"),
+    [(277, "#ÆØÅæøå"), (280, "£à§éùèìò"), (285, "£$"), (297, "£à°ç§éùè"), (871, "ÞÐþð"),
+     (1141, "§ÄÖÜäöüß€"), (1147, "£àç§é€"), (1148, "éàÿ€"), (1025, "ЖЯж"), (870, "ŁŃłń")],
+)  # fmt: skip
+def test_each_country_has_its_letters(ccsid: int, text: str) -> None:
+    codec = text_codec(ccsid)
+
+    assert codec is not None
+    assert codec.decode(codec.encode(text)) == text
+    assert codec.encode(text) != text.encode("cp500", "replace")
+
+
+@pytest.mark.parametrize("ccsid", [930, 933, 935, 937, 939, 1364, 1371, 1388, 1390, 1399])
+def test_of_mixed_code_pages_the_single_bytes_are_read(ccsid: int) -> None:
+    """Names of queues are in them; what is shifted out to two bytes a character stays bytes."""
+    codec = text_codec(ccsid)
+
+    assert codec is not None
+    assert codec.decode(b"\xc4\xd3\xd8\x4b\xf1\x6d\x6c\x61\x0e\x42\xc1\x0f")[:8] == "DLQ.1_%/"
+
+
 def test_the_euro_sign_is_where_each_code_page_has_it() -> None:
     euro = {1140: b"\x9f", 5348: b"\x80", 858: b"\xd5", 923: b"\xa4", 1208: b"\xe2\x82\xac"}
 
     assert {ccsid: codec.encode("€") for ccsid in euro if (codec := text_codec(ccsid))} == euro
 
 
-@pytest.mark.parametrize("ccsid", [0, -1, -2, -3, 1200, 13488, 1388, 99999])
+@pytest.mark.parametrize("ccsid", [0, -1, -2, -3, 1200, 13488, 1027, 99999])
 def test_what_names_no_code_page_for_headers_has_no_codec(ccsid: int) -> None:
     assert text_codec(ccsid) is None
 

@@ -8,10 +8,13 @@ import pytest
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import (
+    PREFIX_LENGTH,
     DeadLetterHeader,
     MessageDescriptor,
+    RulesHeader2,
     encode_dlh,
     encode_md,
+    encode_rfh2,
     header_row,
     message_key,
 )
@@ -35,7 +38,7 @@ def row_of(
     header = encode_dlh(letter, encoding=546, ccsid=819) if letter else b""
     body = header + payload
     return header_row(
-        7, encode_md(descriptor), body[:176], len(body), **{"browsed_at": NOON, **more}
+        7, encode_md(descriptor), body[:PREFIX_LENGTH], len(body), **{"browsed_at": NOON, **more}
     )
 
 
@@ -69,12 +72,39 @@ def test_without_a_dlh_its_columns_are_null() -> None:
     assert row["header_chain"] == []
 
 
+def test_the_chain_names_the_headers_after_the_dlh() -> None:
+    folders = encode_rfh2(
+        RulesHeader2(546, 1208, "MQSTR", folders=("<usr/>  ",)), encoding=546, ccsid=819
+    )
+    row = row_of(replace(LETTER, format="MQHRF2", encoding=546), folders + b"text")
+
+    assert (row["header_chain"], row["payload_offset"]) == (["MQDLH", "MQRFH2"], 172 + 48)
+    assert (row["class"], row["problem"]) == ("dead_letter", "")
+
+
+def test_a_header_that_is_not_there_is_noted_and_not_named() -> None:
+    row = row_of(replace(LETTER, format="MQHRF2", encoding=546), b"text")
+
+    assert (row["header_chain"], row["payload_offset"]) == (["MQDLH"], 172)
+    assert (row["class"], row["problem"]) == (
+        "dead_letter",
+        "MQRFH2 at offset 172: expected 36 bytes, found 4; from offset 172 on all is payload",
+    )
+
+
 @pytest.mark.parametrize(
-    ("md_format", "chain"),
-    [("MQSTR", ["MQDLH"]), ("MQHRF2", ["MQDLH", "MQRFH2"]), ("MQXMIT", ["MQDLH", "MQXQH"])],
+    ("msg_flags", "problem"),
+    [
+        (0, ""),
+        (1, ""),
+        (2, "a segment of a logical message"),
+        (6, "a segment of a logical message"),
+        (24, "a message of a group"),
+        (10, "a segment of a logical message; a message of a group"),
+    ],
 )
-def test_the_chain_names_the_header_after_the_dlh(md_format: str, chain: list[str]) -> None:
-    assert row_of(replace(LETTER, format=md_format))["header_chain"] == chain
+def test_what_is_a_part_of_something_larger_is_marked(msg_flags: int, problem: str) -> None:
+    assert row_of(descriptor=replace(DESCRIPTOR, msg_flags=msg_flags))["problem"] == problem
 
 
 def test_ams_protection_shows_behind_the_dlh() -> None:

@@ -1,0 +1,214 @@
+"""The chain of headers a message begins with: bytes, Format, Encoding and CCSID in, records out.
+
+Each header says in which Format, Encoding and CCSID the next one is; the MQMD says it of the first.
+The chain ends at a Format that names no header known here, or where a header is broken; what
+follows is payload, and is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers import rfh
+from mqdlq.headers.ccsid import following_ccsid
+from mqdlq.headers.dlh import DLH_LENGTH, DeadLetterHeader, decode_dlh
+from mqdlq.headers.layout import Layout
+from mqdlq.headers.rfh import MQRFH, MQRFH2, RulesHeader, RulesHeader2, decode_rfh, decode_rfh2
+from mqdlq.headers.structures import (
+    CIH_CODEC,
+    IIH_CODEC,
+    MDE_CODEC,
+    MQIIH,
+    MQMDE,
+    MQTM,
+    TM_CODEC,
+    XQH_LENGTH,
+    CicsHeader1,
+    ImsHeader,
+    MessageDescriptorExtension,
+    TransmissionQueueHeader,
+    TriggerMessage,
+    decode_xqh,
+)
+
+Record = (
+    DeadLetterHeader
+    | MessageDescriptorExtension
+    | TransmissionQueueHeader
+    | RulesHeader
+    | RulesHeader2
+    | CicsHeader1
+    | ImsHeader
+    | TriggerMessage
+)
+
+AMS_HEADER: Final = "PDMQ"
+_IDENTITY_LENGTH: Final = 8  # StrucId and Version
+_AMS_STRUC_IDS: Final = {b"PDMQ", "PDMQ".encode("cp500")}
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedHeader:
+    """A header, where in the message it stands, and in which Encoding and CCSID it is written.
+
+    `record` is None for the header of Advanced Message Security (`structure` PDMQ), which IBM does
+    not document: it is recognised and left as it is, a part of the payload.
+    """
+
+    structure: str
+    offset: int
+    length: int
+    encoding: int
+    ccsid: int
+    record: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The headers in order, where the payload begins, and what was wrong ("" where nothing)."""
+
+    headers: tuple[ChainedHeader, ...]
+    payload_offset: int
+    problem: str = ""
+
+    @property
+    def ams_protected(self) -> bool:
+        """Whether the payload is protected by Advanced Message Security."""
+        return any(header.record is None for header in self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """What a header says of the bytes after it."""
+
+    encoding: int
+    ccsid: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a header begins in the bytes at hand, and how it is written."""
+
+    body: bytes
+    offset: int
+    total_length: int
+    encoding: int
+    ccsid: int
+
+    @property
+    def how(self) -> dict[str, int]:
+        """Return the Encoding and CCSID as the decoders take them."""
+        return {"encoding": self.encoding, "ccsid": self.ccsid}
+
+    @property
+    def available(self) -> int:
+        """Return how much of the message there is from here, at hand or not."""
+        return self.total_length - self.offset
+
+    def first(self, length: int) -> bytes:
+        """Return so many bytes, or all there are of a message that ends before."""
+        data = self.body[self.offset : self.offset + length]
+        if len(data) < min(length, self.available):
+            raise _OutOfSightError
+        return data
+
+
+class _OutOfSightError(Exception):
+    """The message goes on, but the bytes at hand end within a header."""
+
+
+def walk(
+    body: bytes,
+    total_length: int,
+    *,
+    encoding: int,
+    ccsid: int,
+    format: str,  # noqa: A002 - the Format stated before the first header
+    offset: int = 0,
+) -> Chain:
+    """Follow the chain from `offset` on; never fails.
+
+    `body` is the message's beginning, as much as is at hand: where it ends within a header that
+    the message goes on with, the chain ends before it and `problem` says so. Of an MQRFH or MQRFH2
+    the fixed part suffices, its StrucLength is believed.
+    """
+    headers: list[ChainedHeader] = []
+    following: _Following | None = _Following(encoding, ccsid, format)
+    while following and (reader := _READERS.get(following.format.rstrip(" \0"))):
+        structure, read = reader
+        place = _Place(body, offset, total_length, following.encoding, following.ccsid)
+        try:
+            length, record = read(place)
+        except MalformedHeaderError as error:
+            return Chain(tuple(headers), offset, _told(error, offset))
+        except _OutOfSightError:
+            seen = f"only the first {len(body)} bytes of the message were looked at"
+            return Chain(tuple(headers), offset, f"{structure} at offset {offset}: {seen}")
+        headers.append(ChainedHeader(structure, offset, length, **place.how, record=record))
+        following = _following(record, place)
+        offset += length
+    if body[offset : offset + 4] in _AMS_STRUC_IDS:
+        how = following or _Following(encoding, ccsid, format)
+        headers.append(ChainedHeader(AMS_HEADER, offset, 0, how.encoding, how.ccsid, None))
+    return Chain(tuple(headers), offset)
+
+
+def _told(error: MalformedHeaderError, offset: int) -> str:
+    at = MalformedHeaderError(error.structure, offset + error.offset, error.expected, error.found)
+    return f"{at}; from offset {offset} on all is payload"
+
+
+def _following(record: Record, place: _Place) -> _Following | None:
+    """Return what a header says of the bytes after it, None where nothing follows."""
+    if isinstance(record, TriggerMessage):
+        return None
+    if isinstance(record, CicsHeader1 | ImsHeader):
+        # Their Encoding and CodedCharSetId are reserved: what follows is as they are themselves
+        # (IBM MQ docs, "MQCIH - CICS bridge header", "MQIIH - IMS information header").
+        return _Following(place.encoding, place.ccsid, record.format)
+    says: Any = record.msg_desc if isinstance(record, TransmissionQueueHeader) else record
+    ccsid = following_ccsid(says.coded_char_set_id, place.ccsid)
+    return _Following(says.encoding, ccsid, says.format)
+
+
+_Reader = Callable[[_Place], tuple[int, Record]]
+"""Reads a header at a place; returns its length and its fields."""
+
+
+def _fixed(length: int, decode: Callable[..., Record]) -> _Reader:
+    return lambda place: (length, decode(place.first(length), **place.how))
+
+
+def _cih(place: _Place) -> tuple[int, Record]:
+    start = place.first(_IDENTITY_LENGTH)
+    length = CIH_CODEC.layout(start, encoding=place.encoding)[0].length
+    return length, CIH_CODEC.decode(place.first(length), **place.how)
+
+
+def _measured(layout: Layout, decode: Callable[..., Record]) -> _Reader:
+    def read(place: _Place) -> tuple[int, Record]:
+        start = place.first(layout.length)
+        fixed = rfh.decode_fixed_part(start, layout, **place.how)
+        length = rfh.struc_length(start, layout, encoding=place.encoding, available=place.available)
+        try:
+            return length, decode(place.first(length), **place.how)
+        except _OutOfSightError:
+            return length, fixed
+
+    return read
+
+
+_READERS: Final[dict[str, tuple[str, _Reader]]] = {
+    "MQDEAD": ("MQDLH", _fixed(DLH_LENGTH, decode_dlh)),
+    "MQHMDE": ("MQMDE", _fixed(MQMDE.length, MDE_CODEC.decode)),
+    "MQXMIT": ("MQXQH", _fixed(XQH_LENGTH, decode_xqh)),
+    "MQHRF": ("MQRFH", _measured(MQRFH, decode_rfh)),
+    "MQHRF2": ("MQRFH2", _measured(MQRFH2, decode_rfh2)),
+    "MQCICS": ("MQCIH", _cih),
+    "MQIMS": ("MQIIH", _fixed(MQIIH.length, IIH_CODEC.decode)),
+    "MQTRIG": ("MQTM", _fixed(MQTM.length, TM_CODEC.decode)),
+}

@@ -1,0 +1,85 @@
+"""What a message is: its first bytes and what its MQMD says in; class, headers and remarks out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mqdlq.headers.ccsid import following_ccsid
+from mqdlq.headers.chain import Chain, ChainedHeader, walk
+from mqdlq.headers.classify import classify, says_mqdead
+from mqdlq.headers.dlh import DLH_LENGTH, DeadLetterHeader
+from mqdlq.headers.structures import MessageDescriptorExtension
+from mqdlq.model import MessageClass
+
+_SEGMENT: Final = 2 | 4  # MQMF_SEGMENT, MQMF_LAST_SEGMENT
+_GROUP: Final = 8 | 16  # MQMF_MSG_IN_GROUP, MQMF_LAST_MSG_IN_GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A message as far as its headers tell.
+
+    `headers` begins with the MQDLH where `cls` is DEAD_LETTER, and else is what MQMD.Format leads
+    to. `problem` is "" where nothing is to be said. `payload_offset` is in bytes.
+    """
+
+    cls: MessageClass
+    problem: str
+    headers: tuple[ChainedHeader, ...]
+    payload_offset: int
+    dlh: DeadLetterHeader | None
+    ams_protected: bool
+
+
+def describe(
+    body: bytes,
+    total_length: int,
+    *,
+    encoding: int,
+    ccsid: int,
+    format: str,  # noqa: A002 - MQMD.Format
+    msg_flags: int = 0,
+) -> Description:
+    """Classify a message and follow its chain of headers.
+
+    `encoding`, `ccsid`, `format` and `msg_flags` are the MQMD's. A broken header behind an MQDLH
+    does not change the class: it is noted, and it and all after it is payload. `body` must be the
+    first min(172, total_length) bytes or more, else `MalformedHeaderError`; where it is not the
+    whole message, the chain is followed as far as it goes.
+    """
+    found = classify(body, total_length, encoding=encoding, ccsid=ccsid, format=format)
+    dlh = found.dlh
+    headers: tuple[ChainedHeader, ...] = ()
+    if dlh is not None:
+        headers = (ChainedHeader("MQDLH", 0, DLH_LENGTH, encoding, ccsid, dlh),)
+        chain = walk(
+            body,
+            total_length,
+            encoding=dlh.encoding,
+            ccsid=following_ccsid(dlh.coded_char_set_id, ccsid),
+            format=dlh.format,
+            offset=DLH_LENGTH,
+        )
+    elif found.cls is MessageClass.NO_DLH and not says_mqdead(format):
+        chain = walk(body, total_length, encoding=encoding, ccsid=ccsid, format=format)
+    else:
+        chain = Chain((), 0)
+    headers += chain.headers
+    problem = found.problem
+    if chain.problem or msg_flags or chain.headers:
+        parts = (problem, chain.problem, *_flag_notes(msg_flags, chain.headers))
+        problem = "; ".join(filter(None, parts))
+    return Description(found.cls, problem, headers, chain.payload_offset, dlh, chain.ams_protected)
+
+
+def _flag_notes(msg_flags: int, headers: tuple[ChainedHeader, ...]) -> Iterator[str]:
+    """Name what is only a part of something larger; each physical message is handled by itself."""
+    for header in headers:
+        if isinstance(header.record, MessageDescriptorExtension):
+            msg_flags |= header.record.msg_flags
+    if msg_flags & _SEGMENT:
+        yield "a segment of a logical message"
+    if msg_flags & _GROUP:
+        yield "a message of a group"

@@ -1,0 +1,56 @@
+"""How a header is written: the Encoding and CCSID before it in, byte order and text codec out."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, TextCodec, text_codec
+from mqdlq.headers.layout import ByteOrder
+
+_INTEGER_MASK: Final = 0xF
+_INTEGER_ORDERS: Final = {1: ByteOrder.BIG, 2: ByteOrder.LITTLE}
+_STAND_INS: Final = {Family.ASCII: 819, Family.EBCDIC: 500}
+
+
+def integer_order(encoding: int) -> ByteOrder | None:
+    """Return the byte order of an Encoding, None where it states none.
+
+    Only MQENC_INTEGER_MASK counts: 1 is MQENC_INTEGER_NORMAL (big-endian), 2 _REVERSED. The bits
+    for packed decimal and floating-point numbers say nothing of a header, which has none, so 17,
+    273 and 785 are all big-endian (IBM MQ docs, "Machine encodings").
+    """
+    return _INTEGER_ORDERS.get(encoding & _INTEGER_MASK)
+
+
+def order_of(structure: str, encoding: int) -> ByteOrder:
+    """Return the byte order of an Encoding; raise `MalformedHeaderError` where it states none."""
+    order = integer_order(encoding)
+    if order is None:
+        expected = "an Encoding with an integer order (MQENC_INTEGER_NORMAL or _REVERSED)"
+        raise MalformedHeaderError(structure, 4, expected, f"Encoding {encoding}")
+    return order
+
+
+def header_codec(ccsid: int, family: Family) -> TextCodec | None:
+    """Return the codec for header text; a special CCSID is read as the family's commonest."""
+    return text_codec(_STAND_INS[family] if ccsid in SPECIAL_CCSIDS else ccsid)
+
+
+def codec_of(structure: str, ccsid: int, family: Family) -> TextCodec:
+    """Return the codec for the text of a header; raise `MalformedHeaderError` if none is known."""
+    codec = header_codec(ccsid, family)
+    if codec is None:
+        raise MalformedHeaderError(structure, 0, "a CCSID this project reads", f"CCSID {ccsid}")
+    return codec
+
+
+def family_of(start: bytes, struc_id: str) -> Family:
+    """Return the family a StrucId is written in; what is in neither counts as ASCII."""
+    return Family.EBCDIC if start[:4] == _in_ebcdic(struc_id) else Family.ASCII
+
+
+@cache
+def _in_ebcdic(struc_id: str) -> bytes:
+    return struc_id.encode("cp500")

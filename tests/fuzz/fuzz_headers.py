@@ -1,0 +1,33 @@
+"""A fuzz target for the headers: any bytes in, nothing but the headers' own error out.
+
+    pip install atheris
+    python tests/fuzz/fuzz_headers.py CORPUS -max_total_time=600
+
+Atheris is not in requirements.lock; it has no wheel for every platform. The first five bytes of an
+input choose MQMD.Format, Encoding and CodedCharSetId, the others are the body.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "plugins")]
+
+with atheris.instrument_imports(include=["mqdlq.headers"]):
+    from fuzz.header_properties import FORMATS, what_must_hold
+
+STRUC_IDS = ["DLH ", "MDE ", "XQH ", "MD  ", "RFH ", "CIH ", "IIH ", "TM  ", "PDMQ"]
+
+if __name__ == "__main__":
+    words = [f'"{word}"' for word in (*STRUC_IDS, *FORMATS.values())]
+    in_ebcdic = (struc_id.encode("cp500") for struc_id in STRUC_IDS)
+    words += ['"' + "".join(f"\\x{byte:02x}" for byte in each) + '"' for each in in_ebcdic]
+    with tempfile.NamedTemporaryFile("w", suffix=".dict") as dictionary:
+        dictionary.write("\n".join(words) + "\n")
+        dictionary.flush()
+        atheris.Setup([*sys.argv, f"-dict={dictionary.name}"], what_must_hold)
+        atheris.Fuzz()

@@ -1,0 +1,167 @@
+"""What must hold of the headers for every input there is, and chains of headers to try it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers import (
+    CIH_CODEC,
+    IIH_CODEC,
+    MDE_CODEC,
+    TM_CODEC,
+    CicsHeader,
+    CicsHeader1,
+    DeadLetterHeader,
+    ImsHeader,
+    MessageDescriptor1,
+    MessageDescriptorExtension,
+    RulesHeader,
+    RulesHeader2,
+    TransmissionQueueHeader,
+    TriggerMessage,
+    decode_any_md,
+    decode_dlh,
+    decode_rfh,
+    decode_rfh2,
+    decode_xqh,
+    describe,
+    encode_dlh,
+    encode_rfh,
+    encode_rfh2,
+    encode_xqh,
+)
+from mqdlq.headers.ccsid import text_codec
+from mqdlq.model import MessageClass
+
+FORMATS = {
+    "MQDLH": "MQDEAD",
+    "MQMDE": "MQHMDE",
+    "MQXQH": "MQXMIT",
+    "MQRFH": "MQHRF",
+    "MQRFH2": "MQHRF2",
+    "MQCIH": "MQCICS",
+    "MQCIH_1": "MQCICS",
+    "MQIIH": "MQIMS",
+    "MQTM": "MQTRIG",
+}
+
+
+@dataclass(frozen=True)
+class HeaderCodec:
+    """A header of fixed length: how it is read and written, and the bytes it must begin with."""
+
+    struc_id: str
+    version: int
+    length: int
+    decode: Callable[..., Any]
+    encode: Callable[..., bytes]
+    states_its_length: bool = True
+
+    def fixed(self, encoding: int, ccsid: int) -> bytes:
+        """Return StrucId, Version and, where there is one, StrucLength."""
+        order: Any = "little" if encoding == 546 else "big"
+        codec = text_codec(ccsid)
+        assert codec is not None
+        start = codec.encode(self.struc_id) + self.version.to_bytes(4, order)
+        return start + (self.length.to_bytes(4, order) if self.states_its_length else b"")
+
+
+CODECS = {
+    "MQMDE": HeaderCodec("MDE ", 2, 72, MDE_CODEC.decode, MDE_CODEC.encode),
+    "MQCIH_1": HeaderCodec("CIH ", 1, 164, CIH_CODEC.decode, CIH_CODEC.encode),
+    "MQCIH": HeaderCodec("CIH ", 2, 180, CIH_CODEC.decode, CIH_CODEC.encode),
+    "MQIIH": HeaderCodec("IIH ", 1, 84, IIH_CODEC.decode, IIH_CODEC.encode),
+    "MQTM": HeaderCodec("TM  ", 1, 684, TM_CODEC.decode, TM_CODEC.encode, states_its_length=False),
+    "MQRFH": HeaderCodec("RFH ", 1, 64, decode_rfh, encode_rfh),
+}
+_DECODERS: tuple[Callable[..., Any], ...] = (
+    *(codec.decode for codec in CODECS.values()),
+    *(decode_dlh, decode_xqh, decode_rfh2, decode_any_md),
+)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A chain of headers as one body, where each ends, and how the first is written."""
+
+    body: bytes
+    structures: list[str]
+    ends: list[int]
+    format: str
+    encoding: int
+    ccsid: int
+
+    def described(self, payload: bytes = b"", cut: int | None = None) -> tuple[list[str], int]:
+        """Return the headers found and where the payload begins, of the body or its beginning."""
+        body = (self.body + payload)[:cut]
+        found = describe(
+            body, len(body), format=self.format, encoding=self.encoding, ccsid=self.ccsid
+        )
+        headers = [header.structure for header in found.headers if header.record is not None]
+        return headers, found.payload_offset
+
+
+def message_of(names: Sequence[str], *, encoding: int, ccsid: int) -> Message:
+    """Chain headers, each written in this Encoding and CCSID and announcing the next."""
+    how = {"encoding": encoding, "ccsid": ccsid}
+    if "MQTM" in names:  # nothing follows it
+        names = [*names[: names.index("MQTM")], "MQTM"]
+    body, ends = b"", []
+    for at, name in enumerate(names):
+        following = FORMATS[names[at + 1]] if at + 1 < len(names) else "MQSTR"
+        body += _header(name, following, **how)
+        ends.append(len(body))
+    structures = [name.removesuffix("_1") for name in names]
+    return Message(body, structures, ends, FORMATS[names[0]] if names else "MQSTR", **how)
+
+
+def _header(name: str, following: str, *, encoding: int, ccsid: int) -> bytes:
+    says: dict[str, Any] = {"encoding": encoding, "coded_char_set_id": ccsid, "format": following}
+    record, encode = {
+        "MQDLH": (DeadLetterHeader(**says), encode_dlh),
+        "MQMDE": (MessageDescriptorExtension(**says), MDE_CODEC.encode),
+        "MQXQH": (TransmissionQueueHeader(msg_desc=MessageDescriptor1(**says)), encode_xqh),
+        "MQRFH": (RulesHeader(**says, name_value_string="a b", padding=1), encode_rfh),
+        "MQRFH2": (RulesHeader2(**says, folders=("<a/>", "<bc/>   ")), encode_rfh2),
+        "MQTM": (TriggerMessage("Q"), TM_CODEC.encode),
+        "MQIIH": (ImsHeader(format=following), IIH_CODEC.encode),
+        "MQCIH": (CicsHeader(format=following), CIH_CODEC.encode),
+        "MQCIH_1": (CicsHeader1(format=following), CIH_CODEC.encode),
+    }[name]
+    return cast("Any", encode)(record, encoding=encoding, ccsid=ccsid)
+
+
+def what_must_hold(data: bytes) -> None:
+    """Take any bytes as MQMD context and body; an AssertionError or another error is a finding."""
+    md_format = list(FORMATS.values())[data[0] % len(FORMATS)] if data else ""
+    encoding = int.from_bytes(data[1:3], "big", signed=True)
+    ccsid = int.from_bytes(data[3:5], "big", signed=True)
+    body = data[5:]
+    for how in (
+        {"encoding": encoding, "ccsid": ccsid},
+        {"encoding": 546, "ccsid": 1208},
+        {"encoding": 785, "ccsid": 1047},
+    ):
+        _description_holds(body, md_format, **how)
+        for decode in _DECODERS:
+            with suppress(MalformedHeaderError):
+                decode(body, **how)
+
+
+def _description_holds(body: bytes, md_format: str, *, encoding: int, ccsid: int) -> None:
+    found = describe(body, len(body), encoding=encoding, ccsid=ccsid, format=md_format)
+    dead = found.cls is MessageClass.DEAD_LETTER
+    assert dead == (found.dlh is not None)
+    assert dead or found.problem
+    assert 0 <= found.payload_offset <= len(body)
+    ends = [0, *(header.offset + header.length for header in found.headers)]
+    assert [header.offset for header in found.headers] == ends[: len(found.headers)]
+    assert ends[-1] == found.payload_offset
+    for header in found.headers[:1]:
+        assert (header.structure == "MQDLH") == dead
+    seen = describe(body[:200], len(body), encoding=encoding, ccsid=ccsid, format=md_format)
+    assert (seen.cls, seen.dlh) == (found.cls, found.dlh)

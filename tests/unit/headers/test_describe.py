@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mqdlq.headers import (
+    CIH_CODEC,
+    IIH_CODEC,
+    MDE_CODEC,
+    TM_CODEC,
+    CicsHeader,
+    DeadLetterHeader,
+    Description,
+    ImsHeader,
+    MessageDescriptor1,
+    MessageDescriptorExtension,
+    RulesHeader2,
+    TransmissionQueueHeader,
+    TriggerMessage,
+    describe,
+    encode_dlh,
+    encode_rfh2,
+    encode_xqh,
+)
+from mqdlq.model import MessageClass
+
+BIG, LITTLE = 273, 546
+LETTER = DeadLetterHeader(
+    reason=2053, dest_q_name="PAYMENTS", put_date="20261121", put_time="09153042"
+)
+PAYLOAD = b"the payload"
+
+
+def described(
+    body: bytes, md_format: str = "MQDEAD", seen: int | None = None, **more: int
+) -> Description:
+    how = {"encoding": LITTLE, "ccsid": 819, **more}
+    return describe(body[:seen], len(body), format=md_format, **how)
+
+
+def letter(md_format: str, *, encoding: int = LITTLE, ccsid: int = 819) -> bytes:
+    """Make an MQDLH in little-endian ASCII that announces what follows it."""
+    header = replace(LETTER, format=md_format, encoding=encoding, coded_char_set_id=ccsid)
+    return encode_dlh(header, encoding=LITTLE, ccsid=819)
+
+
+def chain(found: Description) -> list[tuple[str, int, int]]:
+    return [(header.structure, header.offset, header.length) for header in found.headers]
+
+
+def test_each_header_is_read_as_the_one_before_it_says() -> None:
+    """An MQDLH in little-endian ASCII, an MQXQH in big-endian EBCDIC, an MQMDE, an MQRFH2."""
+    md = MessageDescriptor1(format="MQHMDE", encoding=LITTLE, coded_char_set_id=1208)
+    carried = encode_xqh(TransmissionQueueHeader("Q", "QM2", md), encoding=BIG, ccsid=1047)
+    extension = MessageDescriptorExtension(BIG, 37, "MQHRF2", group_id=b"g" * 24)
+    folders = RulesHeader2(LITTLE, 1208, "MQSTR", folders=("<usr/>  ",))
+    body = (
+        letter("MQXMIT", encoding=BIG, ccsid=1047)
+        + carried
+        + MDE_CODEC.encode(extension, encoding=LITTLE, ccsid=1208)
+        + encode_rfh2(folders, encoding=BIG, ccsid=37)
+        + PAYLOAD
+    )
+
+    found = described(body)
+
+    assert (found.cls, found.problem) == (MessageClass.DEAD_LETTER, "")
+    assert chain(found) == [
+        ("MQDLH", 0, 172),
+        ("MQXQH", 172, 428),
+        ("MQMDE", 600, 72),
+        ("MQRFH2", 672, 48),
+    ]
+    assert [(header.encoding, header.ccsid) for header in found.headers] == [
+        (LITTLE, 819),
+        (BIG, 1047),
+        (LITTLE, 1208),
+        (BIG, 37),
+    ]
+    assert [header.record for header in found.headers[2:]] == [extension, folders]
+    assert body[found.payload_offset :] == PAYLOAD
+
+
+@pytest.mark.parametrize(
+    ("md_format", "codec", "record"),
+    [("MQCICS", CIH_CODEC, CicsHeader), ("MQIMS", IIH_CODEC, ImsHeader)],
+)
+def test_what_follows_a_bridge_header_is_written_as_it_is_itself(
+    md_format: str, codec: Any, record: Any
+) -> None:
+    """Encoding and CodedCharSetId of an MQCIH or MQIIH are reserved."""
+    bridge = record(encoding=99, coded_char_set_id=99, format="MQDEAD")
+    header = codec.encode(bridge, encoding=BIG, ccsid=37)
+    nested = encode_dlh(LETTER, encoding=BIG, ccsid=37)
+    body = letter(md_format, encoding=BIG, ccsid=37) + header + nested + PAYLOAD
+
+    found = described(body)
+
+    assert (found.problem, found.headers[-1].record) == ("", LETTER)
+    assert body[found.payload_offset :] == PAYLOAD
+
+
+def test_inherit_takes_the_ccsid_of_the_header_before() -> None:
+    folders = encode_rfh2(RulesHeader2(format="MQSTR"), encoding=LITTLE, ccsid=819)
+
+    found = described(letter("MQHRF2", ccsid=-2) + folders)
+
+    assert (found.problem, found.headers[-1].ccsid) == ("", 819)
+
+
+@pytest.mark.parametrize("ccsid", [0, -1, -3])
+@pytest.mark.parametrize("written", [819, 1047])
+def test_where_no_code_page_is_named_the_struc_id_tells_the_family(
+    ccsid: int, written: int
+) -> None:
+    message = TM_CODEC.encode(TriggerMessage("PAYMENTS"), encoding=LITTLE, ccsid=written)
+
+    found = described(letter("MQTRIG", ccsid=ccsid) + message)
+
+    assert found.headers[-1].record == TriggerMessage("PAYMENTS")
+
+
+@pytest.mark.parametrize("struc_id", [b"PDMQ", b"\xd7\xc4\xd4\xd8"])
+def test_what_ams_protects_is_recognised_and_left_as_it_is(struc_id: bytes) -> None:
+    found = described(letter("MQSTR") + struc_id + bytes(100))
+
+    assert (found.ams_protected, found.payload_offset) == (True, 172)
+    assert chain(found) == [("MQDLH", 0, 172), ("PDMQ", 172, 0)]
+
+
+def test_behind_a_known_format_those_letters_are_no_sign_of_ams() -> None:
+    found = described(letter("MQHRF2") + b"PDMQ")
+
+    assert not found.ams_protected
+
+
+def test_a_broken_header_leaves_the_class_and_is_payload() -> None:
+    folders = encode_rfh2(RulesHeader2(LITTLE, 819, "MQHMDE"), encoding=LITTLE, ccsid=819)
+    body = letter("MQHRF2") + folders + b"MDE \2\0\0\0"
+
+    found = described(body)
+
+    assert (found.cls, found.dlh) == (
+        MessageClass.DEAD_LETTER,
+        replace(LETTER, format="MQHRF2", encoding=LITTLE, coded_char_set_id=819),
+    )
+    assert (found.payload_offset, found.problem) == (
+        208,
+        "MQMDE at offset 208: expected 72 bytes, found 8; from offset 208 on all is payload",
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "ccsid", "problem"),
+    [
+        (0, 819, ("MQRFH2 at offset 176: expected an Encoding with an integer order "
+                  "(MQENC_INTEGER_NORMAL or _REVERSED), found Encoding 0")),
+        (LITTLE, 1200, ("MQDLH.CodedCharSetId 1200 is not a CCSID known here; MQRFH2 at offset "
+                        "172: expected a CCSID this project reads, found CCSID 1200")),
+        (BIG, 819, "MQRFH2 at offset 176: expected Version 2, found 33554432"),
+        (LITTLE, 37, "MQRFH2 at offset 172: expected StrucId 'RFH ' in EBCDIC, found other bytes"),
+    ],
+)  # fmt: skip
+def test_a_dlh_that_misleads_about_what_follows_is_noted(
+    encoding: int, ccsid: int, problem: str
+) -> None:
+    folders = encode_rfh2(RulesHeader2(), encoding=LITTLE, ccsid=819)
+
+    found = described(letter("MQHRF2", encoding=encoding, ccsid=ccsid) + folders)
+
+    assert found.cls is MessageClass.DEAD_LETTER
+    assert found.problem == f"{problem}; from offset 172 on all is payload"
+
+
+def test_of_folders_out_of_sight_the_length_is_believed() -> None:
+    folders = RulesHeader2(LITTLE, 1208, "MQSTR", folders=("<usr/>  ",))
+    body = letter("MQHRF2") + encode_rfh2(folders, encoding=LITTLE, ccsid=819) + PAYLOAD
+
+    found = described(body, seen=208)
+
+    assert (found.problem, found.payload_offset) == ("", 220)
+    assert found.headers[-1].record == replace(folders, folders=())
+
+
+@pytest.mark.parametrize(
+    ("seen", "chained"), [(180, ["MQDLH"]), (208, ["MQDLH", "MQRFH2"]), (500, None)]
+)
+def test_the_chain_is_followed_as_far_as_bytes_are_at_hand(
+    seen: int, chained: list[str] | None
+) -> None:
+    folders = RulesHeader2(LITTLE, 819, "MQXMIT", folders=("<usr/>  ",))
+    body = (
+        letter("MQHRF2")
+        + encode_rfh2(folders, encoding=LITTLE, ccsid=819)
+        + encode_xqh(TransmissionQueueHeader(), encoding=LITTLE, ccsid=819)
+    )
+
+    found = described(body, seen=seen)
+
+    following = {180: "MQRFH2 at offset 172", 208: "MQXQH at offset 220"}.get(
+        seen, "MQXQH at offset 220"
+    )
+    assert [header.structure for header in found.headers] == (chained or ["MQDLH", "MQRFH2"])
+    assert found.problem == (
+        f"{following}: only the first {seen} bytes of the message were looked at"
+    )
+
+
+def test_a_message_without_an_mqdlh_has_a_chain_all_the_same() -> None:
+    md = MessageDescriptor1(format="MQSTR")
+    body = encode_xqh(TransmissionQueueHeader("Q", "QM2", md), encoding=LITTLE, ccsid=819)
+
+    found = described(body + PAYLOAD, "MQXMIT")
+
+    assert (found.cls, found.problem) == (MessageClass.NO_DLH, "no MQDLH")
+    assert (chain(found), found.payload_offset) == ([("MQXQH", 0, 428)], 428)
+
+
+def test_flags_of_an_mqmde_count_as_those_of_the_md() -> None:
+    extension = MessageDescriptorExtension(LITTLE, 819, "MQSTR", msg_flags=2)
+    body = letter("MQHMDE") + MDE_CODEC.encode(extension, encoding=LITTLE, ccsid=819)
+
+    assert described(body).problem == "a segment of a logical message"
