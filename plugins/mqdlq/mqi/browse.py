@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from mqdlq.constants import reason_text
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 
@@ -18,8 +18,7 @@ GONE = (2033, 2034)
 """No message available, no message under cursor: somebody else has it now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Browsed:
+class Browsed(NamedTuple):
     """A message as it was seen: its packed MQMD (version 2, 364 bytes) and the body's beginning.
 
     `token` is its MsgToken, by which the queue manager finds this very message again.
@@ -75,6 +74,14 @@ class BrowseCursor:
         # One message handle serves for all: each get fills it anew, as in IBM's handler.
         self.handle = queue_manager.client.module.MessageHandle(queue_manager.handle)
         self._length = length
+        self._failure = queue_manager.client.module.MQMIError
+        self._accept = queue_manager.client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
+        # One descriptor and one set of options serve for all, too: making them anew for every
+        # message takes longer than to get it.
+        self._descriptor = new_descriptor(queue_manager)
+        self._unset = self._descriptor.pack()
+        self._view = message_view(queue_manager, 0, self.handle)
+        self._options = self._view.Options
 
     def messages(self) -> Iterator[Browsed]:
         """Yield every message from the head of the queue to its end.
@@ -93,24 +100,30 @@ class BrowseCursor:
         return self._next(self.queue_manager.client.CMQC.MQGMO_BROWSE_FIRST, token)
 
     def _next(self, where: int, token: bytes = b"") -> Browsed | None:
-        client = self.queue_manager.client
-        descriptor = new_descriptor(self.queue_manager)
-        options = where | client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
-        gmo = message_view(self.queue_manager, options, self.handle)
+        gmo, descriptor = self._view, self._descriptor
+        gmo.Options = self._options | where | self._accept
+        descriptor.packed[:] = self._unset
         if token:
-            gmo.MatchOptions, gmo.MsgToken = client.CMQC.MQMO_MATCH_MSG_TOKEN, token
+            gmo.MatchOptions = self.queue_manager.client.CMQC.MQMO_MATCH_MSG_TOKEN
+            gmo.MsgToken = token
+        else:
+            gmo.MatchOptions = 0
         try:
-            with client.calling("MQGET (browse)", f"queue {self.name}"):
-                body = self.queue.get(self._length, descriptor, gmo)
-                total = len(body)
-        except QueueManagerError as error:
-            if error.reason == MQRC_NO_MSG_AVAILABLE:
+            body = self.queue.get(self._length, descriptor, gmo)
+            total = len(body)
+        except self._failure as cut:
+            if cut.reason == MQRC_NO_MSG_AVAILABLE:
                 return None
-            if error.reason != MQRC_TRUNCATED_MSG_ACCEPTED:
-                raise
-            cut: Any = error.__cause__  # carries what was returned with the warning
+            if cut.reason != MQRC_TRUNCATED_MSG_ACCEPTED:
+                raise self._error(cut) from cut
             body, total = cut.message, cut.original_length
-        return Browsed(descriptor.pack(), bytes(body), total, bytes(gmo.MsgToken))
+        return Browsed(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken)
+
+    def _error(self, error: Any) -> QueueManagerError:
+        text = reason_text(error.reason)
+        return QueueManagerError(
+            "MQGET (browse)", f"queue {self.name}", error.comp, error.reason, text
+        )
 
     def has_properties(self) -> bool:
         """Whether the message last browsed by this cursor has message properties (MQINQMP)."""
