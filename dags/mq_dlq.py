@@ -16,66 +16,44 @@ may be cleared and run again: what was done is in the ledger and is not done twi
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, Param, TriggerRule, chain
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain
 
 from mqdlq import home
 from mqdlq.airflow.approve import Approve
+from mqdlq.airflow.assets import asset
+from mqdlq.airflow.documentation import page
 from mqdlq.airflow.execute import Execute
+from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.report import Report
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.sense import Sense
 from mqdlq.airflow.snapshot import Snapshot
 from mqdlq.airflow.spark_conf import SUBMIT_CONF, submit_environment
-from mqdlq.handlers import handler_names, load_handler
+from mqdlq.handlers import load_handlers
 
-PARAMS = {
-    "input_q": Param(
-        None,
-        type=["null", "string"],
-        pattern=r"^[A-Za-z0-9._/%]{0,48}$",
-        description="The queue to handle, in place of the table's INPUTQ;"
-        " empty text means the queue manager's own dead-letter queue",
-    ),
-    "input_q_mgr": Param(
-        None,
-        type=["null", "string"],
-        pattern=r"^[A-Za-z0-9._/%]{0,48}$",
-        description="Its queue manager, in place of the table's INPUTQM and the connection's",
-    ),
-    "rules": Param(
-        None,
-        type=["null", "string"],
-        pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$",
-        description="Another rules table for this run: a file beside the handler's own",
-    ),
-    "message_keys": Param(
-        [],
-        type="array",
-        items={"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        description="Act on these messages only, by their message_key (64 hex digits, in the"
-        " report's JSON); none means all",
-    ),
-    "dry_run": Param(
-        False,
-        type="boolean",
-        description="Only say what would be done: snapshot, evaluate and report, but move nothing",
-    ),
-}
-
-for name in handler_names():
-    handler = load_handler(name)
+for handler in load_handlers()[0]:
+    name, schedule = handler.name, handler.schedule
+    # Evaluation and execution are one at a time for a handler, however many of its runs overlap.
+    one_at_a_time: dict[str, Any] = {"pool": handler.pool, "max_active_tis_per_dag": 1}
     with DAG(
         f"mq_dlq_{name}",
-        schedule=handler.schedule,
+        # With real intervals, each from one start to the next, a backfill knows its snapshots.
+        schedule=schedule
+        if schedule is None or handler.is_continuous
+        else CronDataIntervalTimetable(schedule, timezone="UTC"),
         catchup=False,
-        max_active_runs=1,  # until runs own their messages, two of them would share them
-        params=PARAMS,
-        tags=["mq", "dead-letter-queue"],
-        doc_md=__doc__,
+        max_active_runs=handler.runs_at_once,
+        params={key: Param(**schema) for key, schema in SCHEMAS.items()},
+        default_args={"owner": handler.owner},
+        tags=["mq", "dead-letter-queue", *handler.tags],
+        description=f"Handles the dead-letter queue behind connection {handler.connection}",
+        doc_md=page(handler, __doc__ or ""),
     ):
         sense = Sense(task_id="sense", handler=name)
-        snapshot = Snapshot(task_id="snapshot", handler=name)
+        snapshot = Snapshot(task_id="snapshot", handler=name, outlets=[asset(name, "snapshot")])
         evaluate = SparkSubmitOperator(
             task_id="evaluate",
             application=str(home.PROJECT / "spark" / "evaluate_rules.py"),
@@ -88,9 +66,15 @@ for name in handler_names():
             conf=SUBMIT_CONF,
             env_vars=submit_environment(),
             name=f"mq_dlq_{name}",
+            **one_at_a_time,
         )
-        approve = Approve(task_id="approve", handler=name)
-        execute = Execute(task_id="execute", handler=name)
-        retry = Retry(task_id="retry", handler=name)
-        report = Report(task_id="report", handler=name, trigger_rule=TriggerRule.ALL_DONE)
+        approve = Approve(task_id="approve", handler=name, outlets=[asset(name, "plan")])
+        execute = Execute(task_id="execute", handler=name, **one_at_a_time)
+        retry = Retry(task_id="retry", handler=name, **one_at_a_time)
+        report = Report(
+            task_id="report",
+            handler=name,
+            outlets=[asset(name, "report")],
+            trigger_rule=TriggerRule.ALL_DONE,
+        )
         chain(sense, snapshot, evaluate, approve, execute, retry, report)

@@ -27,7 +27,8 @@ class RunOptions:
     `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments
     do (a blank `input_q` means the dead-letter queue of the queue manager); `rules` names another
     table beside the handler's. `message_keys` (hex, as in the report) are the only messages to act
-    on; none means all.
+    on; none means all. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
+    1-tuple, since None itself means something.
     """
 
     input_q: str | None = None
@@ -35,6 +36,7 @@ class RunOptions:
     rules: str | None = None
     dry_run: bool = False
     message_keys: tuple[str, ...] = ()
+    wait_s: tuple[int | None] | None = None
     dag_run_id: str = ""
     run_type: str = "manual"
 
@@ -75,6 +77,7 @@ def _begin(
 ) -> Run:
     source, text = handler.rules_text(options.rules)
     table = parse(text, source)
+    wait_s = table.control.wait_s if options.wait_s is None else options.wait_s[0]
     place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
     queue = _queue_to_handle(place, table, options)
     if queue == handler.state_queue:
@@ -93,9 +96,12 @@ def _begin(
         rules_digest=table.digest,
         rules_text=text,
         retry_interval_s=table.control.retry_interval_s,
-        wait_s=table.control.wait_s,
-        # With WAIT(YES) the runs form one continuous instance of the handler, and counts carry on.
-        carry_attempts=handler.attempts == "ledger" or table.control.wait_s is None,
+        wait_s=wait_s,
+        # With WAIT(YES) the runs form one continuous instance of the handler, and counts carry on;
+        # what a single run is asked to do differently does not change that.
+        carry_attempts=handler.attempts == "ledger"
+        or table.control.wait_s is None
+        or handler.is_continuous,
         dry_run=options.dry_run,
         max_run_time_s=int(handler.max_run_time.total_seconds()),
         started_at=clock(),

@@ -49,6 +49,21 @@ def in_a_fresh_process(script: str, argument: Path, **environment: str) -> list[
     return answer
 
 
+def handler(directory: Path, name: str, keys: str) -> None:
+    """Write a handler's file, and its rules once."""
+    (directory / f"{name}.yaml").write_text(f"connection: mq_demo\nrules: any.rules\n{keys}")
+    (directory / "any.rules").write_text("ACTION(IGNORE)\n")
+
+
+def bag_of(rules: Path) -> DagBag:
+    """Parse the DAG folder with the handlers of a rules directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQDLQ_RULES_DIR", str(rules))
+        bag = DagBag(dag_folder=home.PROJECT / "dags")
+    assert bag.import_errors == {}
+    return bag
+
+
 @pytest.fixture(scope="module", name="dag")
 def _dag() -> DAG:
     """Parse the DAG folder; the demo's DAG."""
@@ -82,15 +97,57 @@ def test_only_the_report_runs_whatever_became_of_the_tasks_before_it(dag: DAG) -
 def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) -> None:
     params = {name: dag.params.get_param(name) for name in dag.params}
 
-    assert set(params) == {"input_q", "input_q_mgr", "rules", "message_keys", "dry_run"}
     assert all(param.description and param.schema["type"] for param in params.values())
+    assert all(param.schema["title"] for param in params.values())
     assert {name: param.resolve() for name, param in params.items()} == {
         "input_q": None,
         "input_q_mgr": None,
         "rules": None,
         "message_keys": [],
         "dry_run": False,
+        "wait": None,
+        "apply": False,
     }
+
+
+def test_a_dag_tells_what_its_handler_is(tmp_path: Path) -> None:
+    handler(tmp_path, "night", "schedule: 0 2 * * *\nowner: payments\ntags: [emea]\npool: mq\n")
+    bag = bag_of(tmp_path)
+    dag = bag.dags["mq_dlq_night"]
+
+    assert dag.owner == "payments"
+    assert dag.tags == {"mq", "dead-letter-queue", "emea"}
+    assert "| schedule | `0 2 * * *` (UTC) |" in (dag.doc_md or "")
+    assert "| task | does |" in (dag.doc_md or "")
+    outlets = {task.task_id: [asset.name for asset in task.outlets] for task in dag.tasks}
+    assert {task: names for task, names in outlets.items() if names} == {
+        "snapshot": ["mq_dlq_night.snapshot"],
+        "approve": ["mq_dlq_night.plan"],
+        "report": ["mq_dlq_night.report"],
+    }
+
+
+def test_spark_and_execution_are_one_at_a_time_for_a_handler(tmp_path: Path) -> None:
+    handler(tmp_path, "night", "pool: mq\n")
+    dag = bag_of(tmp_path).dags["mq_dlq_night"]
+
+    bounded = {task.task_id for task in dag.tasks if task.max_active_tis_per_dag == 1}
+    assert bounded == {"evaluate", "execute", "retry"}
+    assert {task.task_id for task in dag.tasks if task.pool == "mq"} == bounded
+
+
+def test_the_intervals_of_a_schedule_follow_one_another(tmp_path: Path) -> None:
+    handler(tmp_path, "night", "schedule: 0 2 * * 1-5\n")
+    dag = bag_of(tmp_path).dags["mq_dlq_night"]
+
+    assert type(dag.timetable).__name__ == "CronDataIntervalTimetable"
+
+
+def test_a_continuous_handler_has_one_run_at_a_time(tmp_path: Path) -> None:
+    handler(tmp_path, "always", "schedule: '@continuous'\n")
+    dag = bag_of(tmp_path).dags["mq_dlq_always"]
+
+    assert (type(dag.timetable).__name__, dag.max_active_runs) == ("ContinuousTimetable", 1)
 
 
 def test_what_was_missed_is_not_caught_up_and_tasks_are_not_retried_by_airflow(dag: DAG) -> None:
@@ -111,12 +168,21 @@ def test_airflow_scans_one_plugin_file_and_leaves_the_package_alone() -> None:
     assert found == [["mqdlq"], ["mqdlq_plugin"]]
 
 
-def test_a_broken_handler_file_is_an_import_error(tmp_path: Path) -> None:
+def test_a_broken_handler_breaks_its_own_dag_only_and_is_told_by_file_and_line(
+    tmp_path: Path,
+) -> None:
+    handler(tmp_path, "good", "")
+    handler(tmp_path, "night", "schedule: every night\n")
     (tmp_path / "bad.yaml").write_text("connection: mq_demo\n")
 
     errors, dags, _ = in_a_fresh_process(
         PARSE, home.PROJECT / "dags", MQDLQ_RULES_DIR=str(tmp_path)
     )
 
-    assert dags == []
-    assert f"{tmp_path}/bad.yaml:1:1: a handler needs " in str(errors)
+    assert dags == ["mq_dlq_good"]
+    # An import error takes all DAGs of its file out of use, so it must not be that of the DAGs.
+    assert isinstance(errors, dict)
+    assert list(errors) == [str(home.PROJECT / "dags" / "mq_dlq_broken_handlers.py")]
+    text = str(*errors.values())
+    assert f"{tmp_path}/bad.yaml:1:1: a handler needs " in text
+    assert f"{tmp_path}/night.yaml:3:11: schedule: 'every night' is no schedule; expected " in text

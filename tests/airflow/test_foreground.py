@@ -88,12 +88,18 @@ def test_a_bad_line_in_the_rules_fails_the_first_task_and_nothing_is_recorded(
     assert "  snapshot" not in done.stdout
 
 
-def test_a_parameter_of_the_wrong_type_fails_the_run_before_any_task(place: Place) -> None:
+def test_a_parameter_of_the_wrong_type_is_refused_before_anything_starts(place: Place) -> None:
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"dry_run": "perhaps"}))
 
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("--conf: parameter dry_run: 'perhaps' is not of type 'boolean'; ")
+
+
+def test_apply_is_refused_where_there_is_no_backfill(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"apply": True}))
+
     assert done.returncode == 1
-    assert "Invalid input for param dry_run: 'perhaps' is not of type 'boolean'" in done.stdout
-    assert "  sense" not in done.stdout
+    assert "failed: apply is for backfills, and this is a manual run: leave it out" in done.stdout
 
 
 def children_of(pid: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Context
 
 from mqdlq import home
+from mqdlq.airflow.assets import tell
 from mqdlq.airflow.stage import Stage, progress, utc_now
 
 
@@ -31,4 +32,5 @@ class Approve(Stage):
             progress.info(
                 "line %d %s%s: %d messages", step.rule_line, step.action, target, step.messages
             )
+        tell(context, self.handler, "plan", plan_id=plan_id, plan_hash=plan.plan_hash)
         return plan_id

@@ -1,12 +1,13 @@
 """A handler's name and a run's parameters in, one run of its DAG in the foreground out.
 
 Run as ``python -m mqdlq.airflow.foreground HANDLER CONF``, which is what ``mqdlq run`` becomes.
-The exit code is the run's state: 0 success, 1 failure.
+The exit code is the run's state: 0 success, 1 failure; 2 for parameters that cannot be.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import signal
 import subprocess
@@ -20,9 +21,11 @@ import typer
 from mqdlq import home
 from mqdlq.airflow.environment import airflow_home, environment
 from mqdlq.airflow.follow import Follower
+from mqdlq.airflow.params import fault
 from mqdlq.airflow.run_ids import ledger_run_id
 
 TAIL = 30  # lines of the log that are shown where no task said why it failed
+USAGE = 2
 TERMINATED = 128 + signal.SIGTERM
 
 
@@ -94,6 +97,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run with this process's arguments."""
+    if wrong := fault(json.loads(sys.argv[2])):
+        typer.echo(f"--conf: {wrong}", err=True)
+        sys.exit(USAGE)
     os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone
     signal.signal(signal.SIGTERM, _terminate)
     try:

@@ -8,6 +8,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import home
+from mqdlq.airflow.assets import tell
 from mqdlq.airflow.stage import Stage, utc_now
 from mqdlq.ledger import open_ledger
 
@@ -48,4 +49,6 @@ class Report(Stage):
         report_text.info("HTML report: %s", files.html_path)
         if files.failed:
             raise AirflowFailException(files.why)
-        return {"html": str(files.html_path), "json": str(files.json_path)}
+        places = {"html": str(files.html_path), "json": str(files.json_path)}
+        tell(context, self.handler, "report", run_id=run_id, **places)
+        return places

@@ -12,7 +12,8 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq import sense
 from mqdlq.airflow.depth_trigger import DepthTrigger
-from mqdlq.airflow.stage import DEFER_FROM_S, Stage, progress, utc_now
+from mqdlq.airflow.params import fault, wait_seconds
+from mqdlq.airflow.stage import BACKFILL, DEFER_FROM_S, Stage, progress, utc_now
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Run, open_ledger
@@ -60,11 +61,11 @@ class Sense(Stage):
 
     def _options(self, context: Context) -> sense.RunOptions:
         asked, dag_run = context["params"], context["dag_run"]
-        declared = set(self.dag.params)
-        unknown = sorted(set(dag_run.conf or {}) - declared)
-        if unknown:
+        if wrong := fault(dag_run.conf or {}):
+            raise HandlerError(wrong)
+        if asked["apply"] and dag_run.run_type.value != BACKFILL:
             raise HandlerError(
-                f"unknown parameter {', '.join(unknown)}; known are {', '.join(sorted(declared))}"
+                f"apply is for backfills, and this is a {dag_run.run_type.value} run: leave it out"
             )
         return sense.RunOptions(
             input_q=asked["input_q"],
@@ -72,6 +73,7 @@ class Sense(Stage):
             rules=asked["rules"],
             dry_run=asked["dry_run"],
             message_keys=tuple(asked["message_keys"]),
+            wait_s=wait_seconds(asked["wait"]),
             dag_run_id=dag_run.run_id,
             run_type=dag_run.run_type.value,
         )

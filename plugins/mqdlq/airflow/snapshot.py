@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Context
 
 from mqdlq import home
+from mqdlq.airflow.assets import tell
 from mqdlq.airflow.stage import Stage, progress, utc_now
 
 
@@ -30,6 +31,13 @@ class Snapshot(Stage):
                 progress=progress.info,
             )
         plan_id = lake.plan_id(manifest.snapshot_id, manifest.rules_digest)
+        tell(
+            context,
+            self.handler,
+            "snapshot",
+            snapshot_id=manifest.snapshot_id,
+            messages=manifest.messages,
+        )
         return {
             "snapshot": lake.snapshot_directory(
                 home.lake(), manifest.queue_manager, manifest.queue, manifest.snapshot_id

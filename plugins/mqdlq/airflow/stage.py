@@ -23,6 +23,10 @@ DEFER_FROM_S = 10
 """Waits below this are slept in the worker: the scheduler takes a task that is resumed sooner than
 its worker has wound up for a failed one."""
 
+BACKFILL = "backfill"
+"""The run type of a backfill's runs. A run that a backfill takes over keeps its id, so that no id
+says what kind of run it is."""
+
 progress = logging.getLogger("mqdlq.progress")
 """One line per fact a person follows a run by; `mqdlq run` shows these lines."""
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from mqdlq.handlers.configuration import Handler, handler_names, load_handler
+from mqdlq.handlers.configuration import Handler, handler_names, load_handler, load_handlers
 from mqdlq.handlers.conversion import to_table, to_yaml
 from mqdlq.handlers.tables import check
 
-__all__ = ["Handler", "check", "handler_names", "load_handler", "to_table", "to_yaml"]
+__all__ = [
+    "Handler",
+    "check",
+    "handler_names",
+    "load_handler",
+    "load_handlers",
+    "to_table",
+    "to_yaml",
+]

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     model_validator,
@@ -24,6 +22,7 @@ from mqdlq.handlers.documents import (
     Reader,
     read_document,
 )
+from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.tables import check_node, read_levels
 from mqdlq.rules import RulesError, Severity, print_table
 from mqdlq.rules.diagnostics import Place, Report
@@ -32,8 +31,8 @@ from mqdlq.rules.lint import Level, promote, review
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")]
 
 
-class Handler(BaseModel):
-    """What the handler of one dead-letter queue needs to know.
+class Handler(Operation):
+    """What the handler of one dead-letter queue needs to know; how it is run is in `Operation`.
 
     `connection` is an Airflow connection id, `rules` a rules table beside the YAML file, `table`
     the canonical text of one that stands in the YAML file itself; a handler has one of them.
@@ -46,14 +45,11 @@ class Handler(BaseModel):
     retrying ends.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     name: str
     directory: Path
     connection: str
     rules: str | None = None
     table: str | None = None
-    schedule: str | None = None
     state_queue: QueueName = "MQDLQ.STATE"
     attempts: Literal["run", "ledger"] = "run"
     nul_as_blank: bool = False
@@ -97,6 +93,17 @@ _KEYS: Final = {key: key for key in Handler.model_fields if key not in _NOT_KEYS
 def handler_names(directory: Path | None = None) -> list[str]:
     """Return the names of all handlers configured in the rules directory, sorted."""
     return sorted(path.stem for path in (directory or home.rules_directory()).glob("*.yaml"))
+
+
+def load_handlers(directory: Path | None = None) -> tuple[list[Handler], list[HandlerError]]:
+    """Return the valid handlers of the rules directory, and what is wrong with the others."""
+    handlers, faults = [], []
+    for name in handler_names(directory):
+        try:
+            handlers.append(load_handler(name, directory))
+        except HandlerError as error:
+            faults.append(error)
+    return handlers, faults
 
 
 def load_handler(name: str, directory: Path | None = None) -> Handler:

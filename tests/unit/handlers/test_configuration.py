@@ -173,3 +173,46 @@ def test_a_handler_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
         load_handler("h", tmp_path)
 
     assert str(caught.value) == f"{tmp_path}/h.yaml: no such handler; configured are: other"
+
+
+@pytest.mark.parametrize("schedule", ["0 2 * * *", "@hourly", "'@continuous'", "0 2 * * MON-FRI"])
+def test_a_schedule_is_cron_or_continuous(tmp_path: Path, schedule: str) -> None:
+    quoted = f"'{schedule}'" if schedule.startswith("@") else schedule
+    handler = load(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {quoted}\n")
+
+    assert handler.schedule == schedule.strip("'")
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (
+            "schedule: every night\n",
+            (
+                "h.yaml:3:11: schedule: 'every night' is no schedule; expected a cron expression"
+                " such as '0 2 * * *', '@hourly', '@daily' or '@continuous'\n"
+                "    schedule: every night\n"
+                "              ~~~~~~~~~~^"
+            ),
+        ),
+        (
+            "max_active_runs: 0\n",
+            (
+                "h.yaml:3:18: max_active_runs: Input should be greater than or equal to 1\n"
+                "    max_active_runs: 0\n"
+                "                     ^"
+            ),
+        ),
+        (
+            "schedule: '@continuous'\nmax_active_runs: 2\n",
+            (
+                "h.yaml:1:1: with schedule '@continuous' Airflow allows one run:"
+                " max_active_runs: 1\n"
+                "    connection: mq\n"
+                "    ~~~~~~~~~~~~~^"
+            ),
+        ),
+    ],
+)
+def test_what_airflow_could_not_run_is_refused(tmp_path: Path, keys: str, text: str) -> None:
+    assert error(tmp_path, f"connection: mq\nrules: a.rules\n{keys}") == text

@@ -1,0 +1,26 @@
+"""A handler's configuration in, the page that documents its DAG in Airflow's UI out."""
+
+from __future__ import annotations
+
+from mqdlq.handlers import Handler
+
+
+def page(handler: Handler, workflow: str) -> str:
+    """Return Markdown: what the workflow does, then how this handler is set up."""
+    facts = {
+        "connection": f"`{handler.connection}`",
+        "rules": f"`{handler.rules}`" if handler.rules else f"the table in `{handler.name}.yaml`",
+        "schedule": f"`{handler.schedule}` (UTC)" if handler.schedule else "none: run by hand",
+        "runs at once": str(handler.runs_at_once),
+        "state queue": f"`{handler.state_queue}`",
+        "attempts counted": "per run" if handler.attempts == "run" else "from run to run",
+        "retrying ends after": str(handler.max_run_time),
+        "a plan may be acted on for": str(handler.max_plan_age),
+        "pool": f"`{handler.pool}`",
+    }
+    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    return (
+        f"{workflow.strip()}\n\n## This handler: `{handler.name}`\n\n| | |\n|---|---|\n{rows}\n\n"
+        f"Its file is `{handler.name}.yaml`; the rules are read when a run starts and hold to its"
+        " end.\n"
+    )

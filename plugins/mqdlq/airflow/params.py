@@ -1,0 +1,92 @@
+"""The parameters of a run: what they are called, may be and mean; a run's own values, checked.
+
+The same schemas make Airflow's form and refuse what `mqdlq run` is given, before anything starts;
+so this imports no Airflow, which reads its settings when it is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jsonschema
+
+_NAME: Final = r"^[A-Za-z0-9._/%]{0,48}$"
+
+SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
+    "dry_run": {
+        "default": False,
+        "type": "boolean",
+        "title": "Dry run",
+        "description": "Only say what would be done: snapshot, evaluate and report, but move"
+        " nothing. The queue is never opened for input.",
+    },
+    "message_keys": {
+        "default": [],
+        "type": "array",
+        "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "title": "Only these messages",
+        "description": "Act on these messages only, one message_key a line (64 hex digits, in the"
+        " report's JSON); none means all.",
+    },
+    "rules": {
+        "default": None,
+        "type": ["null", "string"],
+        "pattern": r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+        "title": "Another rules table",
+        "description": "A file beside the handler's own, for this run, such as new.rules.",
+    },
+    "input_q": {
+        "default": None,
+        "type": ["null", "string"],
+        "pattern": _NAME,
+        "title": "Another queue",
+        "description": "The queue to handle, in place of the table's INPUTQ; empty text means the"
+        " queue manager's own dead-letter queue.",
+    },
+    "input_q_mgr": {
+        "default": None,
+        "type": ["null", "string"],
+        "pattern": _NAME,
+        "title": "Another queue manager",
+        "description": "The queue manager, in place of the table's INPUTQM and the connection's.",
+    },
+    "wait": {
+        "default": None,
+        "type": ["null", "string", "integer"],
+        "pattern": r"^([Yy][Ee][Ss]|[Nn][Oo]|[0-9]{1,9})$",
+        "minimum": 0,
+        "maximum": 999_999_999,
+        "title": "Wait for messages",
+        "description": "In place of the table's WAIT: NO looks at the queue once, a number waits"
+        " so many seconds for a first message, YES waits until the next scheduled start.",
+    },
+    "apply": {
+        "default": False,
+        "type": "boolean",
+        "title": "Apply a backfill",
+        "description": "For backfills only, which else just report what today's rules would do"
+        " otherwise: act on those messages that are proven to be still on the queue.",
+    },
+}
+
+
+def fault(conf: Mapping[str, Any]) -> str:
+    """Return in one sentence what is wrong with a run's parameters, or ""."""
+    unknown = sorted(set(conf) - set(SCHEMAS))
+    if unknown:
+        known = ", ".join(sorted(SCHEMAS))
+        return f"unknown parameter {', '.join(unknown)}; known are {known}"
+    for name, value in conf.items():
+        for error in jsonschema.Draft202012Validator(SCHEMAS[name]).iter_errors(value):
+            says = SCHEMAS[name]["description"]
+            return f"parameter {name}: {error.message}; {says[0].lower()}{says[1:]}"
+    return ""
+
+
+def wait_seconds(value: str | int | None) -> tuple[int | None] | None:
+    """Return a run's own WAIT as a 1-tuple of seconds (0 for NO, None for YES); None for none."""
+    if value is None:
+        return None
+    text = str(value).upper()
+    return (None if text == "YES" else 0 if text == "NO" else int(text),)

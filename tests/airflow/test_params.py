@@ -1,0 +1,66 @@
+"""A run's parameters: what is refused, in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqdlq.airflow.params import SCHEMAS, fault, wait_seconds
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {},
+        {name: schema["default"] for name, schema in SCHEMAS.items()},
+        {"wait": "NO"},
+        {"wait": "yes"},
+        {"wait": 30},
+        {"wait": "30"},
+        {"input_q": ""},
+        {"rules": "new.rules", "dry_run": True, "message_keys": ["0" * 64]},
+    ],
+)
+def test_good_parameters_are_not_faulted(conf: dict[str, object]) -> None:
+    assert fault(conf) == ""
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        (
+            {"dry_run": "perhaps"},
+            (
+                "parameter dry_run: 'perhaps' is not of type 'boolean'; only say what would be"
+                " done: snapshot, evaluate and report, but move nothing. The queue is never opened"
+                " for input."
+            ),
+        ),
+        (
+            {"wait": "soon"},
+            (
+                "parameter wait: 'soon' does not match '^([Yy][Ee][Ss]|[Nn][Oo]|[0-9]{1,9})$'; in"
+                " place of the table's WAIT: NO looks at the queue once, a number waits so many"
+                " seconds for a first message, YES waits until the next scheduled start."
+            ),
+        ),
+        (
+            {"dryrun": True},
+            (
+                "unknown parameter dryrun; known are apply, dry_run, input_q, input_q_mgr,"
+                " message_keys, rules, wait"
+            ),
+        ),
+    ],
+)
+def test_bad_parameters_are_told_in_a_sentence(conf: dict[str, object], text: str) -> None:
+    assert fault(conf) == text
+
+
+def test_wait_is_as_in_a_rules_table() -> None:
+    assert [wait_seconds(value) for value in (None, "no", "YES", 30, "30")] == [
+        None,
+        (0,),
+        (None,),
+        (30,),
+        (30,),
+    ]
