@@ -10,10 +10,10 @@ UV := $(BIN)/uv
 READY := .venv/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run test soak bench check lock clean java
+.PHONY: help set-up setup run up down test test-e2e soak bench check lock clean java
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 set-up: $(READY)  ## .venv from requirements.lock, with this project in it
 setup: set-up
@@ -22,8 +22,17 @@ run: $(READY)  ## the demo: its queue manager QM1 is filled, its dead-letter que
 	@$(BIN)/python -m mqdlq.demo
 	@$(BIN)/mqdlq run demo
 
+up: $(READY)  ## a local Airflow with its UI and the demo, fed until `make down`
+	@$(BIN)/python -m mqdlq.airflow.up
+
+down: $(READY)  ## stop what `make up` started
+	@$(BIN)/python -m mqdlq.airflow.up --down
+
 test: $(READY)  ## every test that needs neither Docker nor IBM MQ
-	$(BIN)/pytest tests
+	$(BIN)/pytest tests -m "not long"
+
+test-e2e: $(READY)  ## the workflow under Airflow's real services: ten minutes
+	$(BIN)/pytest tests/e2e
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
 	@$(BIN)/python tests/soak/killed_in_flight.py 500

@@ -1,0 +1,220 @@
+"""A state directory and a port in; Airflow's four services running out, and all of them stopped.
+
+Each service is a process group of its own with its own log. Nothing here imports Airflow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from mqdlq import home
+from mqdlq.airflow.environment import airflow_home, environment
+from mqdlq.errors import MqDlqError
+
+LOOPBACK: Final = "127.0.0.1"
+USER: Final = "admin"
+GRACE_S: Final = 8
+"""How long a service may take to end by itself; a scheduler with idle workers takes minutes."""
+START_S: Final = 180
+
+COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "api-server": ("-m", "airflow", "api-server"),
+    "scheduler": ("-m", "airflow", "scheduler", "--skip-serve-logs"),
+    "dag-processor": ("-m", "airflow", "dag-processor"),
+    "triggerer": ("-m", "airflow", "triggerer", "--skip-serve-logs"),
+}
+
+
+class ServicesError(MqDlqError):
+    """The services cannot be started, or did not come up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process we started: its number, and when it began, which tells it from a later one."""
+
+    name: str
+    pid: int
+    began: float
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this very process still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.began) < 1.0
+            return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return False
+
+    def end(self, grace_s: float = GRACE_S) -> None:
+        """End it and all it started: by SIGTERM, and what is left after the grace by SIGKILL."""
+        if not self.is_alive:
+            return
+        family = [psutil.Process(self.pid)]
+        family += family[0].children(recursive=True)
+        if grace_s:
+            _signal(family[:1], signal.SIGTERM)
+            psutil.wait_procs(family, timeout=grace_s)
+        _signal(family, signal.SIGKILL)
+        psutil.wait_procs(family, timeout=GRACE_S)
+
+
+def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.NoSuchProcess:
+            continue
+
+
+class Services:
+    """Airflow's services over one state directory, MQDLQ_HOME.
+
+    What was started is in a file there, so that another process can stop it.
+    """
+
+    def __init__(self, port: int, more: Mapping[str, str] | None = None) -> None:
+        """Serve the UI on this port of the loopback; `more` goes into the environment."""
+        self.port = port
+        self.address = f"http://{LOOPBACK}:{port}"
+        self._environment = {**environment(), **_settings(port), **(more or {})}
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start_all(self) -> None:
+        """Start the services and wait until all are healthy; raises ServicesError."""
+        if in_use(self.port):
+            raise ServicesError(f"port {self.port} of {LOOPBACK} is in use")
+        for name in COMMANDS:
+            self.start(name)
+        self.wait_until_healthy()
+
+    def start(self, name: str, command: tuple[str, ...] = ()) -> Process:
+        """Start a service, or another command of this Python that is to live as long as they."""
+        logs = home.home() / "logs"
+        home.make_private_directory(logs)
+        with (logs / f"{name}.log").open("ab") as log:
+            started = subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
+                [sys.executable, *(command or COMMANDS[name])],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._started.append(started)
+        process = Process(name, started.pid, psutil.Process(started.pid).create_time())
+        _write([*(p for p in running() if p.name != name), process])
+        return process
+
+    def stop_all(self, grace_s: float = GRACE_S) -> None:
+        """End all that was started."""
+        stop_all(grace_s)
+        for started in self._started:
+            started.wait()
+
+    def wait_until_healthy(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Wait for the health that Airflow tells of its services; raises ServicesError."""
+        deadline = clock() + START_S
+        while not self._healthy():
+            dead = {*COMMANDS} - {process.name for process in running()}
+            if dead or clock() > deadline:
+                which = ", ".join(sorted(dead)) or "some service"
+                raise ServicesError(
+                    f"{which} did not come up; the logs are in {home.home() / 'logs'}"
+                )
+            time.sleep(0.5)
+
+    def _healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(  # noqa: S310 (http on the loopback)
+                f"{self.address}/api/v2/monitor/health", timeout=10
+            ) as answer:
+                health = json.load(answer)
+        except (urllib.error.URLError, OSError):
+            return False
+        return all(
+            (health.get(name) or {}).get("status") == "healthy"
+            for name in ("metadatabase", "scheduler", "triggerer", "dag_processor")
+        )
+
+
+def running() -> list[Process]:
+    """Return what was started over this state directory and still runs."""
+    try:
+        listed = json.loads(_file().read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return [process for process in (Process(**entry) for entry in listed) if process.is_alive]
+
+
+def stop_all(grace_s: float = GRACE_S) -> list[str]:
+    """End all that was started over this state directory; return the names."""
+    processes = running()
+    for process in processes:  # all at once: each may take its grace
+        _signal([psutil.Process(process.pid)], signal.SIGTERM)
+    for process in processes:
+        process.end(grace_s)
+    _file().unlink(missing_ok=True)
+    return [process.name for process in processes]
+
+
+def password() -> str:
+    """Return the password of the UI's user, which Airflow has made up."""
+    file = airflow_home() / "simple_auth_manager_passwords.json.generated"
+    return str(json.loads(file.read_text(encoding="utf-8"))[USER])
+
+
+def in_use(port: int) -> bool:
+    """Whether something listens on a port of the loopback."""
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _settings(port: int) -> dict[str, str]:
+    return {
+        "AIRFLOW__API__HOST": LOOPBACK,
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{port}",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple"
+        ".simple_auth_manager.SimpleAuthManager",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def _file() -> Path:
+    return airflow_home() / "services.json"
+
+
+def _write(processes: list[Process]) -> None:
+    entries = [{"name": p.name, "pid": p.pid, "began": p.began} for p in processes]
+    file = _file()
+    home.make_private_directory(file.parent)
+    new = file.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(entries), encoding="utf-8")
+    new.replace(file)
