@@ -20,7 +20,7 @@ import pytest
 
 from mqdlq.airflow.foreground import migrate
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.airflow.services import COMMANDS, USER, Services, password, running
+from mqdlq.airflow.services import COMMANDS, USER, Services, end, password, running
 from mqdlq.ledger import Ledger, open_ledger
 
 ENDED = {"success", "failed"}
@@ -115,8 +115,7 @@ class Airflow:
 
     def kill(self, name: str) -> None:
         """End a service as a crash would, with all it started."""
-        (process,) = (process for process in running() if process.name == name)
-        process.end(grace_s=0)
+        end([process for process in running() if process.name == name], grace_s=0)
 
     def restart(self, name: str) -> None:
         self.kill(name)

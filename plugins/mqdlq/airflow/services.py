@@ -62,17 +62,17 @@ class Process:
         except psutil.NoSuchProcess:
             return False
 
-    def end(self, grace_s: float = GRACE_S) -> None:
-        """End it and all it started: by SIGTERM, and what is left after the grace by SIGKILL."""
-        if not self.is_alive:
-            return
-        family = [psutil.Process(self.pid)]
-        family += family[0].children(recursive=True)
-        if grace_s:
-            _signal(family[:1], signal.SIGTERM)
-            psutil.wait_procs(family, timeout=grace_s)
-        _signal(family, signal.SIGKILL)
-        psutil.wait_procs(family, timeout=GRACE_S)
+
+def end(processes: list[Process], grace_s: float = GRACE_S) -> None:
+    """End processes with all they started: by SIGTERM, after the grace by SIGKILL."""
+    leaders = [psutil.Process(process.pid) for process in processes if process.is_alive]
+    # Who belongs to whom is known only while the leaders live.
+    families = [*leaders, *(child for one in leaders for child in one.children(recursive=True))]
+    if grace_s:
+        _signal(leaders, signal.SIGTERM)
+        psutil.wait_procs(families, timeout=grace_s)
+    _signal(families, signal.SIGKILL)
+    psutil.wait_procs(families, timeout=GRACE_S)
 
 
 def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
@@ -166,10 +166,7 @@ def running() -> list[Process]:
 def stop_all(grace_s: float = GRACE_S) -> list[str]:
     """End all that was started over this state directory; return the names."""
     processes = running()
-    for process in processes:  # all at once: each may take its grace
-        _signal([psutil.Process(process.pid)], signal.SIGTERM)
-    for process in processes:
-        process.end(grace_s)
+    end(processes, grace_s)
     _file().unlink(missing_ok=True)
     return [process.name for process in processes]
 
