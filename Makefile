@@ -88,4 +88,6 @@ $(READY): requirements.lock pyproject.toml $(UV) | java
 	  --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements.lock
+# Where both are, Airflow takes its own provider's hook for connections of type ibmmq, not ours.
+	@$(UV) pip uninstall --quiet --python $(BIN)/python apache-airflow-providers-ibm-mq 2>/dev/null
 	@touch $@

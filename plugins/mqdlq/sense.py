@@ -116,7 +116,8 @@ def _begin(
 
 def depth(run: Run, settings: ConnectionSettings) -> int:
     """Return the CURDEPTH of the run's queue; the queue is opened for inquiry only."""
-    with connect(connection_for(settings, run.queue_manager)) as queue_manager:
+    place = connection_for(settings, run.queue_manager)
+    with connect(place, may_reconnect=True) as queue_manager:
         return queue_manager.depth(run.queue)
 
 
@@ -138,7 +139,7 @@ def _queue_to_handle(settings: ConnectionSettings, table: RulesTable, options: R
     A name given for the run counts even when it is blank (IBM MQ docs, "runmqdlq").
     """
     named = table.control.input_q if options.input_q is None else options.input_q
-    with connect(settings) as queue_manager:
+    with connect(settings, may_reconnect=True) as queue_manager:
         queue = named.strip() or queue_manager.dead_letter_q_name()
         try:
             queue_manager.depth(queue)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,43 +10,13 @@ from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi import client as clients
 from mqdlq.mqi import embedded
+from mqdlq.mqi.connect_options import connect_arguments
+from mqdlq.mqi.settings import ConnectionSettings
 
-TRANSPORTS = ("client", "bindings", "embedded")
 MQCC_FAILED = 2
-MQCHT_CLNTCONN = 6
-MQXPT_TCP = 2
 CONNECTION_GONE = (2009, 2018, 2019)  # connection broken, Hconn invalid, Hobj invalid
 
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """How to reach a queue manager.
-
-    `transport` is ``client`` (TCP: host, port and channel needed), ``bindings`` (same machine) or
-    ``embedded``, which is only ever chosen explicitly. `client` names the library, or is None for
-    the default one.
-    """
-
-    queue_manager: str
-    transport: str = "client"
-    client: str | None = None
-    host: str = ""
-    port: int = 1414
-    channel: str = ""
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work before anything is connected."""
-        if self.transport not in TRANSPORTS:
-            raise ConnectionSettingsError(
-                f"unknown transport {self.transport!r}; known are {', '.join(TRANSPORTS)}"
-            )
-        if self.transport == "client" and not (self.host and self.channel):
-            raise ConnectionSettingsError(
-                f"a client connection to queue manager {self.queue_manager!r} needs host and"
-                ' channel (or "transport": "bindings" or "embedded" in the connection\'s extra)'
-            )
+__all__ = ["ConnectionSettings", "QueueManager", "connect", "name_bytes"]
 
 
 class QueueManager:
@@ -148,8 +117,11 @@ class QueueManager:
         return int(self.inquire_queue(queue, self.client.CMQC.MQIA_CURRENT_Q_DEPTH))
 
 
-def connect(settings: ConnectionSettings) -> QueueManager:
+def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> QueueManager:
     """Connect as the settings say; raises QueueManagerError or ClientNotFoundError.
+
+    A broken connection stays broken, whatever the settings' `reconnect` says, unless the caller
+    says that it may be made anew: it must then have neither a unit of work nor a browse cursor.
 
     The clients go by names alone. What is asked for embedded is never looked for elsewhere, nor the
     other way round: ConnectionSettingsError where one name would stand for both in this process.
@@ -165,37 +137,24 @@ def connect(settings: ConnectionSettings) -> QueueManager:
             f"{subject} is embedded in this process and cannot be reached by transport"
             f" {settings.transport!r} as well; give the embedded one another name"
         )
+    elif settings.transport == "client":
+        _leave_bodies_as_they_are()
     client = clients.resolve(settings.client)
+    arguments = connect_arguments(client, settings, may_reconnect=may_reconnect)
     # Not at exit: that would commit what could not be backed out.
     handle = client.module.QueueManager(None, disconnect_on_exit=False)
     with client.calling("MQCONN", subject):
-        if settings.transport == "client":
-            _connect_by_channel(client, handle, settings)
-        else:
-            # Shared, or a second connection of the same thread would be refused (2002).
-            shared = client.CMQC.MQCNO_HANDLE_SHARE_BLOCK
-            handle.connect_with_options(name_bytes(name), opts=shared)
+        handle.connect_with_options(name_bytes(name), **arguments)
     return QueueManager(client, handle, name)
 
 
-def _connect_by_channel(client: clients.Client, handle: Any, settings: ConnectionSettings) -> None:
-    """Connect over TCP; a broken connection stays broken, and bodies stay as they are.
+def _leave_bodies_as_they_are() -> None:
+    """Switch client-side Advanced Message Security off, unless the environment decides otherwise.
 
-    A client that reconnected by itself would hide that a unit of work was backed out. One that
-    applied the policies of Advanced Message Security would open and close what is only to be moved:
-    that is switched off for this process, which is the least the C client allows, unless its
-    environment decides otherwise (IBM MQ docs, "Disabling Advanced Message Security at the
-    client").
+    It would open and close what is only to be moved. For this process is the least the C client
+    allows (IBM MQ docs, "Disabling Advanced Message Security at the client").
     """
     os.environ.setdefault("MQS_DISABLE_ALL_INTERCEPT", "TRUE")
-    channel = client.module.CD()
-    channel.ChannelName = settings.channel.encode("ascii")
-    channel.ConnectionName = f"{settings.host}({settings.port})".encode("ascii")
-    channel.ChannelType = MQCHT_CLNTCONN
-    channel.TransportType = MQXPT_TCP
-    user = {"user": settings.user, "password": settings.password} if settings.user else {}
-    options = client.CMQC.MQCNO_RECONNECT_DISABLED
-    handle.connect_with_options(settings.queue_manager, opts=options, cd=channel, **user)
 
 
 def name_bytes(name: str) -> bytes:

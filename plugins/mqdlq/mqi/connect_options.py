@@ -1,0 +1,95 @@
+"""Settings for a queue manager in, what the client library packs for MQCONNX out.
+
+One mapping for both libraries: MQCNO, MQCD and MQSCO are built here, the MQCSP by the library from
+user and password. Sources: IBM MQ docs, "MQCNO", "MQCD", "MQSCO", "MQCSP".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi.client import Client
+from mqdlq.mqi.settings import ConnectionSettings
+
+MQCHT_CLNTCONN = 6
+MQXPT_TCP = 2
+LONGEST_MESSAGE = 104857600
+"""MQCD.MaxMsgLength: what the queue manager's own channel allows counts then.
+
+Both libraries would set 4 MB, and a longer dead letter could not be got (MQRC 2010).
+"""
+
+
+def connect_arguments(
+    client: Client, settings: ConnectionSettings, *, may_reconnect: bool = False
+) -> dict[str, Any]:
+    """Return the keyword arguments of `QueueManager.connect_with_options`.
+
+    A client that reconnected by itself would hide that a unit of work was backed out or a browse
+    cursor lost: only where `may_reconnect` says that neither is there, the settings' wish counts.
+    Raises ConnectionSettingsError for what the library cannot pass on.
+    """
+    options = _options(client, settings, may_reconnect=may_reconnect)
+    arguments: dict[str, Any] = {}
+    if settings.ccdt_url:
+        arguments["cno"] = _cno_with_ccdt(client, settings, options)
+    else:
+        arguments["opts"] = options
+    if settings.transport == "client" and not settings.ccdt_url:
+        arguments["cd"] = _cd(client, settings)
+    if settings.key_repository:
+        arguments["sco"] = _sco(client, settings)
+    if settings.user:
+        arguments |= {"user": settings.user, "password": settings.password}
+    return arguments
+
+
+def _options(client: Client, settings: ConnectionSettings, *, may_reconnect: bool) -> int:
+    constants = client.CMQC
+    # Shared, or a second connection of the same thread would be refused (MQRC 2002).
+    options = int(constants.MQCNO_HANDLE_SHARE_BLOCK)
+    if settings.transport == "bindings":
+        # Without it the client library may go wherever the environment's MQSERVER points to.
+        return options | int(constants.MQCNO_LOCAL_BINDING)
+    if settings.transport == "client":
+        wish = settings.reconnect if may_reconnect else "no"
+        reconnect = {
+            "no": constants.MQCNO_RECONNECT_DISABLED,
+            "yes": constants.MQCNO_RECONNECT,
+            "queue_manager": constants.MQCNO_RECONNECT_Q_MGR,
+        }[wish]
+        options |= int(constants.MQCNO_CLIENT_BINDING) | int(reconnect)
+    return options
+
+
+def _cno_with_ccdt(client: Client, settings: ConnectionSettings, options: int) -> Any:
+    if client.name == "pymqi":
+        raise ConnectionSettingsError(
+            "pymqi cannot pass a ccdt_url on (its MQCNO is of version 5); name host and channel,"
+            ' or use "client": "ibmmq" in the connection\'s extra'
+        )
+    cno = client.module.CNO()
+    cno.Version = client.CMQC.MQCNO_VERSION_6  # the first that has CCDTUrlPtr
+    cno.Options = options
+    cno.CCDTUrl = settings.ccdt_url.encode()
+    return cno
+
+
+def _cd(client: Client, settings: ConnectionSettings) -> Any:
+    channel = client.module.CD()
+    channel.ChannelName = settings.channel.encode()
+    channel.ConnectionName = settings.connection_name.encode()
+    channel.ChannelType = MQCHT_CLNTCONN
+    channel.TransportType = MQXPT_TCP
+    channel.MaxMsgLength = LONGEST_MESSAGE
+    channel.SSLCipherSpec = settings.tls_cipher_spec.encode()
+    channel.RemoteUserIdentifier = settings.client_user_id.encode()
+    return channel
+
+
+def _sco(client: Client, settings: ConnectionSettings) -> Any:
+    tls = client.module.SCO()
+    tls.KeyRepository = settings.key_repository.encode()
+    tls.CertificateLabel = settings.certificate_label.encode()
+    return tls

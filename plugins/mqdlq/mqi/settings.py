@@ -1,0 +1,204 @@
+"""What somebody says about a queue manager in, settings that can work out, or the reason why not.
+
+Everything that contradicts itself is refused here, before anything is connected: MQ itself cuts
+names that are too long, takes no notice of what the transport has no use for, and would connect
+unencrypted where half of the TLS settings is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from mqdlq.errors import ConnectionSettingsError
+
+TRANSPORTS = ("client", "bindings", "embedded")
+RECONNECT = ("no", "yes", "queue_manager")
+CCDT_SCHEMES = ("file", "http", "https", "ftp")
+PORTS = range(1, 65536)
+CONNECTION_NAME_LENGTH = 264  # MQ_CONN_NAME_LENGTH
+LENGTHS = {
+    "queue_manager": 48,  # MQ_Q_MGR_NAME_LENGTH
+    "channel": 20,  # MQ_CHANNEL_NAME_LENGTH
+    "tls_cipher_spec": 32,  # MQ_SSL_CIPHER_SPEC_LENGTH
+    "key_repository": 256,  # MQ_SSL_KEY_REPOSITORY_LENGTH
+    "certificate_label": 64,  # MQ_CERT_LABEL_LENGTH
+    "client_user_id": 12,  # MQ_USER_ID_LENGTH
+}
+NAME = re.compile(r"[A-Za-z0-9._/%]+")
+ADDRESS = re.compile(r"(?P<host>[^\s,()]+)(\((?P<port>\d{1,5})\))?")
+
+# What only a client connection has, and of that what a CCDT says in its stead.
+OF_THE_CLIENT = (
+    *("host", "hosts", "channel", "ccdt_url"),
+    *("tls_cipher_spec", "key_repository", "certificate_label", "client_user_id"),
+)
+IN_THE_CCDT = ("host", "hosts", "channel", "tls_cipher_spec", "client_user_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """How to reach a queue manager.
+
+    `transport` is ``client`` (TCP), ``bindings`` (same machine) or ``embedded``, which is only ever
+    chosen explicitly. `client` names the library, or is None for the default one.
+
+    A client connection needs host and channel, or the URL of a client channel definition table.
+    `hosts` are further addresses of the same queue manager, as IBM writes them
+    (``mq2.example.com(1415)``), tried in their order after the first. `user` and `password` go into
+    the MQCSP; `client_user_id` proves nothing, it is what the channel's exits are told.
+    `reconnect` is asked for only where a connection that was made anew cannot do harm: see
+    `connect`.
+    """
+
+    queue_manager: str
+    transport: str = "client"
+    client: str | None = None
+    host: str = ""
+    port: int = 1414
+    channel: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    hosts: tuple[str, ...] = ()
+    ccdt_url: str = ""
+    tls_cipher_spec: str = ""
+    key_repository: str = ""
+    certificate_label: str = ""
+    client_user_id: str = ""
+    reconnect: str = "no"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work before anything is connected."""
+        for fault in _faults(self):
+            raise ConnectionSettingsError(fault)
+
+    @property
+    def connection_name(self) -> str:
+        """Return host and hosts as MQCD.ConnectionName has them: ``a(1414),b(1415)``."""
+        first = f"{self.host}({self.port})"
+        others = (part if part.endswith(")") else f"{part}({self.port})" for part in self.hosts)
+        return ",".join([first, *others])
+
+
+def _faults(settings: ConnectionSettings) -> Iterator[str]:
+    yield from _unknown_words(settings)
+    yield from _too_much_for_the_transport(settings)
+    yield from _too_little_for_the_transport(settings)
+    yield from _unfit_values(settings)
+    yield from _incomplete_tls(settings)
+    yield from _incomplete_credentials(settings)
+
+
+def _unknown_words(settings: ConnectionSettings) -> Iterator[str]:
+    if settings.transport not in TRANSPORTS:
+        yield f"unknown transport {settings.transport!r}; known are {', '.join(TRANSPORTS)}"
+    if settings.reconnect not in RECONNECT:
+        yield f"unknown reconnect {settings.reconnect!r}; known are {', '.join(RECONNECT)}"
+
+
+def _too_much_for_the_transport(settings: ConnectionSettings) -> Iterator[str]:
+    if settings.transport != "client":
+        given = _given(settings, OF_THE_CLIENT)
+        if settings.reconnect != "no":
+            given = [*given, "reconnect"]
+        if given:
+            yield (
+                f"transport {settings.transport!r} has no use for {_and(given)}; leave"
+                f' {"it" if len(given) == 1 else "them"} out, or use "transport": "client"'
+            )
+    elif settings.ccdt_url and (given := _given(settings, IN_THE_CCDT)):
+        yield (
+            f"ccdt_url is given as well as {_and(given)}, which the CCDT's own entry says; give"
+            " one or the other"
+        )
+
+
+def _too_little_for_the_transport(settings: ConnectionSettings) -> Iterator[str]:
+    is_client = settings.transport == "client" and not settings.ccdt_url
+    if is_client and not (settings.host and settings.channel):
+        yield (
+            f"a client connection to queue manager {settings.queue_manager!r} needs host and"
+            ' channel (or "transport": "bindings" or "embedded" in the connection\'s extra)'
+        )
+
+
+def _unfit_values(settings: ConnectionSettings) -> Iterator[str]:
+    for name, most in LENGTHS.items():
+        value = str(getattr(settings, name))
+        if len(value.encode()) > most:
+            yield f"{name} {value!r} has {len(value.encode())} bytes, MQ takes {most}"
+    for name in ("queue_manager", "channel"):
+        value = str(getattr(settings, name))
+        if value.startswith("*"):
+            yield (
+                f"{name} {value!r} stands for any queue manager of a group; name the one whose"
+                " queue is to be handled"
+            )
+        elif value and not NAME.fullmatch(value):
+            yield f"{name} {value!r} is no MQ name: those have letters, digits and . _ / %"
+    yield from _unfit_addresses(settings)
+
+
+def _unfit_addresses(settings: ConnectionSettings) -> Iterator[str]:
+    if settings.port not in PORTS:
+        yield f"port {settings.port} is none; ports are 1 to 65535, MQ's own is 1414"
+    for address in [settings.host, *settings.hosts]:
+        found = ADDRESS.fullmatch(address)
+        is_first = address == settings.host
+        if address and (not found or (is_first and found["port"])):
+            expected = "mq.example.com" if is_first else "mq2.example.com(1415)"
+            key = "host" if is_first else "hosts"
+            yield f"{key}: {address!r} is no address; expected something like {expected}"
+        elif found and found["port"] and int(found["port"]) not in PORTS:
+            yield f"hosts: {address!r} has no port of 1 to 65535"
+    if len(settings.connection_name) > CONNECTION_NAME_LENGTH:
+        yield (
+            f"host and hosts together have {len(settings.connection_name)} characters, MQ takes"
+            f" {CONNECTION_NAME_LENGTH}; use a CCDT (ccdt_url)"
+        )
+    url = urlsplit(settings.ccdt_url)
+    if settings.ccdt_url and not (url.scheme in CCDT_SCHEMES and (url.netloc or url.path)):
+        yield (
+            f"ccdt_url {settings.ccdt_url!r} is no URL of a file; expected something like"
+            " file:///etc/mqdlq/ccdt.json or https://mq.example.com/ccdt.json"
+        )
+    elif url.password or url.username:
+        yield "ccdt_url holds a user id or a password; a CCDT must be readable without"
+
+
+def _incomplete_tls(settings: ConnectionSettings) -> Iterator[str]:
+    if settings.key_repository and not (settings.tls_cipher_spec or settings.ccdt_url):
+        yield (
+            "key_repository is given without tls_cipher_spec: the connection would not be"
+            " encrypted; give the channel's CipherSpec, such as ANY_TLS12_OR_HIGHER"
+        )
+    if settings.tls_cipher_spec and not settings.key_repository:
+        yield (
+            f"tls_cipher_spec {settings.tls_cipher_spec!r} needs key_repository: the file of the"
+            " certificates by which the queue manager is known"
+        )
+    if settings.certificate_label and not settings.key_repository:
+        yield (
+            f"certificate_label {settings.certificate_label!r} needs key_repository: the file"
+            " that holds the certificate"
+        )
+
+
+def _incomplete_credentials(settings: ConnectionSettings) -> Iterator[str]:
+    if settings.password and not settings.user:
+        yield "a password is given without a login; give both, or neither"
+    if settings.user and not settings.password and settings.transport == "client":
+        yield (
+            f"login {settings.user!r} has no password: a user id alone proves nothing; give both,"
+            " or neither where the client's certificate says who it is"
+        )
+
+
+def _given(settings: ConnectionSettings, names: Iterable[str]) -> list[str]:
+    return [name for name in names if getattr(settings, name)]
+
+
+def _and(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if words[1:] else words[0]
