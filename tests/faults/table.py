@@ -83,6 +83,15 @@ BLOCKED = Effect(
     charged=2,
     says="AMQ8722",
 )
+NOT_OURS = Effect(
+    "the same; the messages behind it that are put by our own authority, PUTAUT(DEF), are charged"
+    " without a get, those under PUTAUT(CTX) are tried",
+    "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
+    "grant `+put +passall` on the destination to the user the handler runs as",
+    moved="01",
+    charged=2,
+    says="AMQ8722",
+)
 REFUSED = Effect(
     "the unit of work is backed out; the message is charged an attempt, its neighbours are moved",
     "`retry_pending` until its rules are exhausted, then `exhausted`, with the policy's name",
@@ -199,7 +208,7 @@ CALLS = (
         CHARGED,
         dict.fromkeys((2051, 2053, 2085, 2087), BLOCKED)
         | dict.fromkeys((2003, 2024), ALONE)
-        | {2063: REFUSED}
+        | {2035: NOT_OURS, 2063: REFUSED}
         | dict.fromkeys((2009, 2161, 2162, 2549), ENDS),
     ),
     Call("MQPUT1 of the marker", "MQPUT1[MQDLQ.STATE]:2", ENDS, {2024: ALONE, 2003: ALONE}),
@@ -218,7 +227,7 @@ CALLS = (
         besides="MQPUT1[PAYMENTS]:3:2030:before",
     ),
     Call("MQCLOSE of the dead-letter queue", "MQCLOSE[DLQ]:1", AFTER_ALL, {2009: UNNOTICED}),
-    Call("MQDISC", "MQDISC:1", UNNOTICED),
+    Call("MQDISC", "MQDISC:1", AFTER_ALL, {2009: UNNOTICED}),
 )
 
 INTRODUCTION = """\

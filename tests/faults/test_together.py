@@ -94,11 +94,20 @@ def test_while_a_frozen_executor_holds_the_queue_nobody_else_acts(world: World) 
     assert settle(second) == {Outcome.OWNED_BY_RUN: len(BODIES)}
 
 
+SETTLED = (
+    "another executor has settled this unit of work of run run-1 in the meantime, and booked how"
+    " its messages ended; nothing was done twice, and this one ends here"
+)
 CUT = "MQCMIT of QM1 failed: MQRC_CONNECTION_BROKEN (2009)"
 
 
 @pytest.mark.parametrize(
-    ("step", "said"), [("intended", CUT), ("MQCMIT", CUT), ("confirmed", "IntegrityError")]
+    ("step", "said"),
+    [
+        ("intended", CUT),
+        ("MQCMIT", CUT),
+        ("confirmed", f"mqdlq.errors.LedgerError: {SETTLED}"),
+    ],
 )
 def test_an_executor_that_wakes_after_its_connection_was_cut_does_no_harm(
     world: World, step: str, said: str
@@ -182,6 +191,51 @@ def test_a_message_somebody_holds_uncommitted_waits_for_the_next_pass(world: Wor
     make_pass(execution)
 
     assert settle(execution) == {Outcome.DELIVERED: len(BODIES)}
+
+
+def test_a_message_in_somebody_elses_long_unit_of_work_is_unknown(world: World) -> None:
+    """It may come back, so it is not called taken; when it does, the next run takes it up."""
+    put_all(world)
+    execution = world.plan("ACTION(RETRY)")
+    with world.connect() as other:
+        module, constants = other.client.module, other.client.CMQC
+        queue = other.open("DLQ", constants.MQOO_INPUT_SHARED)
+        queue.get(None, module.MD(), module.GMO(Options=constants.MQGMO_SYNCPOINT))
+
+        make_pass(execution)
+        outcomes = settle(execution)
+        other.back_out()
+        queue.close()
+
+    assert outcomes == {Outcome.UNKNOWN: 1, Outcome.DELIVERED: len(BODIES) - 1}
+    fact = next(
+        fact for fact in world.ledger.outcomes("run-1").values() if fact.outcome is Outcome.UNKNOWN
+    )
+    assert fact.why == (
+        "it is not to be seen on the queue, and one handle has that open for input: whoever that is"
+        " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"
+        " back, the next run takes it up"
+    )
+    assert world.handle("ACTION(RETRY)") == {1: "delivered"}
+
+
+def test_a_message_in_another_runs_open_unit_of_work_is_that_runs(world: World) -> None:
+    put_all(world)
+    first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(IGNORE)")
+    frozen = Executor(world, first, freeze_before="MQCMIT")
+
+    outcomes = settle(second)
+    frozen.wake()
+
+    assert frozen.end() == ""
+    assert outcomes[Outcome.OWNED_BY_RUN] == 1
+    assert outcomes[Outcome.LEFT_BY_RULE] == len(BODIES) - 1
+    (owned,) = [
+        fact
+        for fact in world.ledger.outcomes("run-2").values()
+        if fact.outcome is Outcome.OWNED_BY_RUN
+    ]
+    assert owned.why == "run run-1 is about to move it"
 
 
 # Time

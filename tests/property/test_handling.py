@@ -169,8 +169,8 @@ class Model:
                 self._try(message)
         self.passes += 1
         for message in self.messages:
-            if message.due():
-                message.owned_until = self.passes * (RETRYINT + 1) + GRACE
+            next_pass = self.passes * (RETRYINT + 1)
+            message.owned_until = next_pass + GRACE if message.due() else 0
 
     def _try(self, message: Message) -> None:
         step = message.step()

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
+from mqdlq.model import PutAuthority
 from mqdlq.mqi.connect import QueueManager
 
+MQRC_NOT_AUTHORIZED = MQRC["MQRC_NOT_AUTHORIZED"]
 MQQT_LOCAL = 1
 MQQA_PUT_INHIBITED = 1
 
@@ -53,10 +55,13 @@ class Destinations:
     queue_manager: QueueManager
     limit: int
     _blocked: dict[Destination, int] = field(default_factory=dict)
+    _closed_to_us: set[Destination] = field(default_factory=set)
     _levels: dict[Destination | None, int] = field(default_factory=dict)
 
-    def reason_blocked(self, destination: Destination | None) -> int:
-        """Return the reason why no put there can succeed in this pass, or 0.
+    def reason_blocked(
+        self, destination: Destination | None, authority: PutAuthority = PutAuthority.DEF
+    ) -> int:
+        """Return the reason why no put there under that authority can succeed in this pass, or 0.
 
         The first question about a destination is asked of the queue manager, by inquiry only.
         """
@@ -64,6 +69,8 @@ class Destinations:
             return 0
         if destination not in self._blocked:
             self._blocked[destination] = self._inquire(*destination)
+        if authority is PutAuthority.DEF and destination in self._closed_to_us:
+            return MQRC_NOT_AUTHORIZED
         return self._blocked[destination]
 
     def level(self, destination: Destination | None) -> int:
@@ -74,11 +81,24 @@ class Destinations:
         """Double the allowance: a whole one went well."""
         self._levels[destination] = min(2 * self.level(destination), self.limit)
 
-    def failed(self, destination: Destination | None, reason: int) -> None:
-        """Start again from single messages; stop trying where the reason is the destination's."""
+    def failed(
+        self,
+        destination: Destination | None,
+        reason: int,
+        authority: PutAuthority = PutAuthority.DEF,
+    ) -> None:
+        """Start again from single messages; stop trying where the reason is the destination's.
+
+        That we have no authority there holds for all that we put as ourselves; under PUTAUT(CTX)
+        it is the one user's who wrote the message.
+        """
         self._levels[destination] = 1
-        if destination is not None and reason in OF_THE_DESTINATION:
+        if destination is None:
+            return
+        if reason in OF_THE_DESTINATION:
             self._blocked[destination] = reason
+        elif reason == MQRC_NOT_AUTHORIZED and authority is PutAuthority.DEF:
+            self._closed_to_us.add(destination)
 
     def _inquire(self, name: str, q_mgr_name: str) -> int:
         """Look whether a local queue is there, open for puts, and has room.

@@ -34,18 +34,22 @@ def pass_by_what_others_own(work: WorkList, execution: Execution) -> None:
         execution.log.info("%d messages are passed by: another run has them", len(facts))
 
 
-def own_until(moment: datetime, items: Sequence[WorkItem], execution: Execution) -> None:
-    """Own messages until the next pass, and a while longer in case it is late."""
-    ids = [item.message.message_id for item in items]
-    execution.ledger.add_leases(execution.run.run_id, ids, moment + GRACE)
+def own_until(moment: datetime | None, items: Sequence[WorkItem], execution: Execution) -> None:
+    """Own these messages until the next pass, and a while longer; give all others up.
+
+    `moment` is None where there is no next pass.
+    """
+    run_id, ledger, now = execution.run.run_id, execution.ledger, execution.clock()
+    ids = {item.message.message_id for item in items} if moment is not None else set()
+    held = {key for key, owner in ledger.leases(run_id, now).items() if owner == run_id}
+    ledger.add_leases(run_id, sorted(held - ids), now)
+    if moment is not None:
+        ledger.add_leases(run_id, sorted(ids), moment + GRACE)
 
 
 def give_up_all(execution: Execution) -> None:
     """End every lease of a run that has settled its account."""
-    run_id, now = execution.run.run_id, execution.clock()
-    leases = execution.ledger.leases(run_id, now)
-    own = [message_id for message_id, owner in leases.items() if owner == run_id]
-    execution.ledger.add_leases(run_id, own, now)
+    own_until(None, (), execution)
 
 
 def _owned(item: WorkItem, owner: str, now: datetime) -> OutcomeFact:

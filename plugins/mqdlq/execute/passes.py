@@ -53,8 +53,7 @@ def make_pass(execution: Execution) -> PassResult:
                     executor.offer(met.item, met.browsed)
         pending = work.pending()
         next_pass_at = started + timedelta(seconds=run.retry_interval_s + 1) if pending else None
-        if next_pass_at is not None:
-            own_until(next_pass_at, pending, execution)
+        own_until(next_pass_at, pending, execution)
     for (queue, reason), count in booking.failures.items():
         execution.log.info(
             "%d puts to %s failed: %s", count, ascii(queue)[1:-1], reason_text(reason)

@@ -27,11 +27,17 @@ SECOND_LOOK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """What is known of a run's messages beside the work list, by message id or browse_seq."""
+    """What is known of a run's messages beside the work list, by message id or browse_seq.
+
+    `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that
+    had the queue open for input around the last browse.
+    """
 
     attempts: Mapping[int, Attempt]
     rows: Mapping[int, dict[str, Any]]
     departed_elsewhere: Mapping[int, str]
+    being_moved: Mapping[int, str]
+    readers: int
     blocked: Mapping[Destination | None, int]
     dry_run: bool
     at: datetime
@@ -54,16 +60,18 @@ def settle(execution: Execution) -> Counter[Outcome]:
             f"run {run.run_id} has units of work that are not settled: make a pass first"
         )
     work = load_work(run, ledger, execution.lake_root)
-    sighting = _last_browse(execution, work)
+    sighting, readers = _last_browse(execution, work)
     if any(item.outcome is None and not item.met for item in work.items):
         # Somebody may have had it in a unit of work that is backed out by now.
         execution.sleep(SECOND_LOOK_S)
-        sighting = _last_browse(execution, work)
+        sighting, readers = _last_browse(execution, work)
     columns = ["browse_seq", "expires_at", "problem"]
     findings = _Findings(
         {attempt.message_id: attempt for attempt in ledger.attempts(run.run_id)},
         {row["browse_seq"]: row for row in snapshot_rows(snapshot.location, columns)},
         ledger.departed_elsewhere(run.run_id),
+        {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)},
+        readers,
         _blocked(execution, work) if run.hold_while_blocked else {},
         run.dry_run,
         execution.clock(),
@@ -87,13 +95,14 @@ def settle(execution: Execution) -> Counter[Outcome]:
     return counted
 
 
-def _last_browse(execution: Execution, work: WorkList) -> Sighting:
-    """Browse the queue, marking the run's messages that are met."""
+def _last_browse(execution: Execution, work: WorkList) -> tuple[Sighting, int]:
+    """Browse the queue, marking the run's messages that are met; count who reads from it."""
     run = execution.run
     departed = {item.message.message_key for item in work.items if item.outcome in DEPARTED}
     met: Counter[str] = Counter()
     with connect(execution.settings) as queue_manager:
         constants = queue_manager.client.CMQC
+        readers = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
         queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
         try:
             for sighted in work.browse(BrowseCursor(queue_manager, queue, run.queue)):
@@ -105,7 +114,11 @@ def _last_browse(execution: Execution, work: WorkList) -> Sighting:
                     met["arrived"] += 1
         finally:
             queue_manager.close(queue)
-    return Sighting(met.total(), met["seen"], met["returned"], met["arrived"], execution.clock())
+        then = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
+    sighting = Sighting(
+        met.total(), met["seen"], met["returned"], met["arrived"], execution.clock()
+    )
+    return sighting, max(readers, then)
 
 
 def _blocked(execution: Execution, work: WorkList) -> dict[Destination | None, int]:
@@ -149,12 +162,27 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
 
 
 def _vanished(item: WorkItem, findings: _Findings) -> tuple[Outcome, str]:
-    other = findings.departed_elsewhere.get(item.message.message_id)
-    if other is not None:
+    """Explain a message that is not visible on the queue, and not by this run's doing.
+
+    A message got within a unit of work is invisible until that ends, and the MQI does not tell it
+    from one that is gone. While nobody has the queue open for input, there is hardly such a unit.
+    """
+    message_id = item.message.message_id
+    if message_id in findings.departed_elsewhere:
+        other = findings.departed_elsewhere[message_id]
         return Outcome.OWNED_BY_RUN, f"run {other} dealt with it in the meantime"
+    if message_id in findings.being_moved:
+        return Outcome.OWNED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
     expires_at = findings.rows[item.message.browse_seq]["expires_at"]
     if expires_at is not None and expires_at <= findings.at:
         return Outcome.EXPIRED, f"its Expiry ended at {expires_at:%Y-%m-%d %H:%M:%S} UTC"
+    if findings.readers:
+        handles = "one handle has" if findings.readers == 1 else f"{findings.readers} handles have"
+        return Outcome.UNKNOWN, (
+            f"it is not to be seen on the queue, and {handles} that open for input: whoever that is"
+            " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"
+            " back, the next run takes it up"
+        )
     return Outcome.TAKEN, "it is not on the queue any more, and not by this handler's doing"
 
 

@@ -125,7 +125,7 @@ class Executor:
             item.withheld = item.withheld or NOT_ARCHIVED
             return
         tried = Try(item, step, browsed)
-        reason = self._destinations.reason_blocked(tried.destination)
+        reason = self._destinations.reason_blocked(tried.destination, step.put_authority)
         if reason and self._booking.run.hold_while_blocked:
             return
         if reason and not tried.would_lead_to_a_discard:
@@ -296,7 +296,7 @@ class Executor:
             self._charge(tried, failure)
 
     def _charge(self, tried: Try, reason: int) -> None:
-        self._destinations.failed(tried.destination, reason)
+        self._destinations.failed(tried.destination, reason, tried.step.put_authority)
         if reason != MQRC_BACKED_OUT:
             self._booking.charge(tried, reason)
 

@@ -11,9 +11,11 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, Engine, Table, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from mqdlq import home
+from mqdlq.errors import LedgerError
 from mqdlq.ledger import schema
 from mqdlq.ledger.database import connect_to, in_turn
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, Sighting
@@ -31,7 +33,7 @@ Place = tuple[bytes, int]  # a message key and its occurrence
 class Ledger(LedgerReader):
     """Append-only facts about runs, their messages, attempts and outcomes.
 
-    Nothing is updated or deleted; a fact that is already there is an IntegrityError.
+    Nothing is updated or deleted; a fact that is already there is refused.
     """
 
     def __enter__(self) -> Self:
@@ -97,7 +99,8 @@ class Ledger(LedgerReader):
     ) -> None:
         """Add the states that attempts have come to and, with them, (run_id, outcome) pairs.
 
-        All of it in one transaction, durable when this returns.
+        All of it in one transaction, durable when this returns. Raises LedgerError, and writes
+        nothing, where one of the messages has an outcome in its run already.
         """
         # Not by asdict, which copies deeply: this is written for every message that moves.
         rows = [{name: getattr(attempt, name) for name in ATTEMPT} for attempt in attempts]
@@ -105,9 +108,18 @@ class Ledger(LedgerReader):
             {"run_id": run_id, **{name: getattr(fact, name) for name in OUTCOME}}
             for run_id, fact in outcomes
         ]
-        with self.engine.begin() as connection:
-            _insert(connection, schema.attempts, rows)
-            _insert(connection, schema.outcomes, ends)
+        try:
+            with self.engine.begin() as connection:
+                _insert(connection, schema.attempts, rows)
+                _insert(connection, schema.outcomes, ends)
+        except IntegrityError as error:
+            if not any(_is_booked(self.engine, end) for end in ends):
+                raise
+            raise LedgerError(
+                f"another executor has settled this unit of work of run {ends[0]['run_id']} in the"
+                " meantime, and booked how its messages ended; nothing was done twice, and this"
+                " one ends here"
+            ) from error
 
     def add_outcomes(self, outcomes: Sequence[tuple[str, OutcomeFact]]) -> None:
         """Add outcomes, (run_id, outcome) each; a message has one in a run."""
@@ -141,6 +153,15 @@ class Ledger(LedgerReader):
     def _add(self, table: Table, values: dict[str, Any]) -> None:
         with self.engine.begin() as connection:
             connection.execute(insert(table), values)
+
+
+def _is_booked(engine: Engine, end: dict[str, Any]) -> bool:
+    table = schema.outcomes
+    query = select(table.c.outcome).where(
+        table.c.run_id == end["run_id"], table.c.message_id == end["message_id"]
+    )
+    with engine.connect() as connection:
+        return connection.execute(query).first() is not None
 
 
 def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

@@ -62,11 +62,27 @@ class QueueManager:
             raise
 
     def disconnect(self) -> None:
-        """End the connection (MQDISC), which commits; not where something was to be backed out."""
+        """End the connection (MQDISC), which commits; not where something was to be backed out.
+
+        A broken connection is at its end already.
+        """
         if not self._may_disconnect:
             return
-        with self.client.calling("MQDISC", self.name):
+        try:
+            with self.client.calling("MQDISC", self.name):
+                self._disconnect()
+        except QueueManagerError as error:
+            if error.reason not in CONNECTION_GONE:
+                raise
+
+    def _disconnect(self) -> None:
+        if self.client.name != "pymqi":
             self.handle.disconnect()
+            return
+        # pymqi keeps to itself that MQDISC failed.
+        completion, reason = self.client.module.pymqe.MQDISC(self.handle.get_handle())
+        if completion:
+            raise self.client.module.MQMIError(completion, reason)
 
     def inquire(self, selector: int) -> Any:
         """Return one attribute of the queue manager: int, or str with trailing blanks removed."""

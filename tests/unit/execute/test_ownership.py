@@ -63,3 +63,18 @@ def test_a_run_that_waits_goes_on_with_what_it_owns(world: World) -> None:
     make_pass(execution)
 
     assert settle(execution) == {Outcome.DELIVERED: 1}
+
+
+def test_a_run_owns_nothing_that_it_will_not_try_again(world: World) -> None:
+    """One message is exhausted in the second pass, the other waits for the third."""
+    world.dead_letter(b"exhausted", dest_q="CLOSED")
+    world.dead_letter(b"waiting", dest_q="CLOSED", reason=2051)
+    rules = "RETRYINT(60) WAIT(NO)\nREASON(2053) ACTION(RETRY) RETRY(2)\nACTION(RETRY) RETRY(3)"
+    first = world.plan(
+        rules.replace("ACTION(RETRY) RETRY(3)", "REASON(2051) ACTION(RETRY) RETRY(3)")
+    )
+    world.passes(first, 2)
+
+    second = world.handle("ACTION(FWD) FWDQ(PARKED)")
+
+    assert second == {1: "forwarded", 2: "owned_by_run"}

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
+from mqdlq.errors import LedgerError
 from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Sighting, open_ledger
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 
@@ -172,7 +173,7 @@ def test_a_message_has_one_outcome_in_a_run(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
     ledger.add_outcomes([("r1", outcome(message_id))])
 
-    with pytest.raises(IntegrityError):
+    with pytest.raises(LedgerError, match=r"^another executor has settled .* of run r1 in the"):
         ledger.add_outcomes([("r1", outcome(message_id, Outcome.TAKEN))])
 
     assert ledger.outcomes("r1") == {message_id: outcome(message_id)}
@@ -182,7 +183,7 @@ def test_an_attempt_and_its_outcome_are_added_together_or_not_at_all(ledger: Led
     (message_id,) = accept(ledger, run(), KEY)
     ledger.add_outcomes([("r1", outcome(message_id))])
 
-    with pytest.raises(IntegrityError):
+    with pytest.raises(LedgerError, match="nothing was done twice"):
         ledger.add_attempts([attempt(message_id)], [("r1", outcome(message_id))])
 
     assert ledger.attempts("r1") == []
