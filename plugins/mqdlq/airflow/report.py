@@ -9,8 +9,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq import home
 from mqdlq.airflow.assets import tell
+from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.stage import Stage, utc_now
-from mqdlq.ledger import open_ledger
 
 report_text = logging.getLogger("mqdlq.report")
 """The report as text, then the path of its page; `mqdlq run` ends with them."""

@@ -12,11 +12,12 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq import sense
 from mqdlq.airflow.depth_trigger import DepthTrigger
+from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.params import fault, wait_seconds
 from mqdlq.airflow.stage import BACKFILL, DEFER_FROM_S, Stage, progress, utc_now
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Run, open_ledger
+from mqdlq.ledger import Run
 
 POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task too soon
 

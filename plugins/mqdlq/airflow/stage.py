@@ -12,10 +12,11 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 
 from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import LedgerError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Ledger, Run, open_ledger
+from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.sense import connection_for
 

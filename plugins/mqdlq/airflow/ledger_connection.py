@@ -1,0 +1,50 @@
+"""Airflow's connection `mqdlq_ledger` in, where there is one; the opened ledger out."""
+
+from __future__ import annotations
+
+import os
+
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+from sqlalchemy import URL
+
+from mqdlq import ledger
+from mqdlq.errors import ConnectionSettingsError
+
+CONNECTION = "mqdlq_ledger"
+_TYPES = ("postgres", "postgresql")
+
+
+def open_ledger() -> ledger.Ledger:
+    """Open the ledger every task of a DAG run shares, bringing its schema up to date.
+
+    MQDLQ_LEDGER_URL names the database, else the connection `mqdlq_ledger` of type `postgres` does;
+    without either it is the SQLite file in MQDLQ_HOME. Raises ConnectionSettingsError for a
+    connection of another type.
+    """
+    if os.environ.get("MQDLQ_LEDGER_URL"):
+        return ledger.open_ledger()
+    try:
+        connection = BaseHook.get_connection(CONNECTION)
+    except AirflowNotFoundException:
+        return ledger.open_ledger()
+    return ledger.open_ledger(url_of(connection))
+
+
+def url_of(connection: Connection) -> str:
+    """Return the database URL of a connection; its extra goes along as the query."""
+    if connection.conn_type not in _TYPES:
+        raise ConnectionSettingsError(
+            f"connection {connection.conn_id!r} has type {connection.conn_type!r}, expected"
+            " 'postgres': the ledger is kept in PostgreSQL, or without this connection in SQLite"
+        )
+    url = URL.create(
+        "postgresql+psycopg",
+        username=connection.login or None,
+        password=connection.password or None,
+        host=connection.host or None,
+        port=connection.port,
+        database=connection.schema or None,
+        query={name: str(value) for name, value in connection.extra_dejson.items()},
+    )
+    return url.render_as_string(hide_password=False)
