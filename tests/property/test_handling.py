@@ -101,6 +101,25 @@ LETTERS = st.builds(
     st.sampled_from([2053, 2085]),
     st.sampled_from([8, 8, 40, 250]),
 )
+CROWD = st.lists(
+    st.builds(Letter, st.just(SMALL), st.just(2053), st.sampled_from([8, 8, 8, 8, 8, 8, 40, 250])),
+    min_size=8,
+    max_size=20,
+)
+"""Enough for one queue that units of work grow, and some that do not fit and take them apart."""
+CROWDED = st.tuples(
+    st.builds(
+        lambda action, fwd_q, retry: [Rule(action, retry=retry, fwd_q=fwd_q, header=False)],
+        st.sampled_from(["RETRY", "FWD"]),
+        st.sampled_from([OPEN, SMALL]),
+        st.integers(1, 3),
+    ),
+    CROWD,
+)
+ASSORTED = st.tuples(
+    st.lists(RULES, min_size=1, max_size=4, unique=True),
+    st.lists(LETTERS, min_size=1, max_size=12),
+)
 FAULTS = st.builds(
     "{}:{}:{}".format,
     st.sampled_from(["MQCMIT", "MQPUT1", "MQGET[DLQ]", "MQPUT1[MQDLQ.STATE]"]),
@@ -240,27 +259,26 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    rules=st.lists(RULES, min_size=1, max_size=4, unique=True),
-    letters=st.lists(LETTERS, min_size=1, max_size=12),
+    table_and_letters=ASSORTED | CROWDED,
     meanwhile=st.lists(MEANWHILE, min_size=1, max_size=5),
     client=st.sampled_from(["pymqi", "ibmmq"]),
-    unit=st.sampled_from([1, 3, 128]),
+    unit=st.sampled_from([1, 3, 128, 128]),
 )
-def test_the_handler_does_what_the_model_does(  # noqa: PLR0917 (drawn by name)
+def test_the_handler_does_what_the_model_does(
     world: World,
-    rules: list[Rule],
-    letters: list[Letter],
+    table_and_letters: tuple[list[Rule], list[Letter]],
     meanwhile: list[Meanwhile],
     client: str,
     unit: int,
 ) -> None:
+    rules, letters = table_and_letters
     both = Both(world, rules, letters, client, unit)
 
     both.run(meanwhile)
 
     assert both.handler_attempts() == [message.attempts for message in both.model.messages]
     assert both.handler_outcomes() == both.model.settle()
-    for queue in QUEUES:
+    for queue in QUEUES:  # in the order of the snapshot, pass by pass
         assert both.bodies(queue) == both.model.queues[queue], queue
     assert both.bodies("DLQ") == both.model.on_the_dlq()
 
