@@ -165,10 +165,12 @@ def test_what_cannot_be_committed_is_backed_out(mq: World, app: Application) -> 
     app.get(app.open("A", "INPUT_SHARED"), "SYNCPOINT")
     app.put("B", b"lost", "SYNCPOINT")
     with closing(sqlite3.connect(database())) as saboteur:
-        saboteur.execute("ALTER TABLE content RENAME TO elsewhere")
+        saboteur.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON message BEGIN SELECT raise(ABORT, 'full'); END"
+        )
         with app.failing("MQRC_BACKED_OUT"):
             app.handle.commit()
-        saboteur.execute("ALTER TABLE elsewhere RENAME TO content")
+        saboteur.execute("DROP TRIGGER full")
 
     other = mq.connect()
     assert (other.bodies("A"), other.bodies("B"), other.depth("B")) == ([b"kept"], [], 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
-from mqdlq.mqi.embedded.structures import MQGMO, MQMD, MQOD, MQPMO, Structure, layout_of
+from mqdlq.mqi.embedded.structures import MQGMO, MQMD, MQOD, MQPMO, Structure
 
 NEWEST = {"MD": 2, "GMO": 4, "PMO": 3}
 """The versions set at the start: a lesser one hides fields that are used here."""
@@ -107,7 +107,7 @@ def _packed(kind: type, structure: type[Structure]) -> type:
         template.Version = NEWEST[kind.__name__]
     fields = {
         _ibm_name(name): _Field(code, offset)
-        for name, (code, offset) in layout_of(structure).items()
+        for name, (code, offset) in structure.layout.items()
         if hasattr(template, _ibm_name(name))
     }
     default = template.pack()

@@ -15,6 +15,8 @@ from mqdlq.errors import EmbeddedQueueManagerError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.embedded.faults import Fault, Faults, parse
 
+FILES = ("queue_manager.sqlite", "queue_manager.lock", "queue_manager.board")
+
 
 def python(code: str, **environment: str) -> str:
     return subprocess.run(
@@ -30,7 +32,7 @@ def test_only_its_owner_can_read_a_queue_manager(tmp_path: Path) -> None:
     path = embedded.create("QM1", tmp_path)
 
     modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.iterdir()}
-    assert modes == {"queue_manager.sqlite": 0o600, "queue_manager.lock": 0o600}
+    assert modes == dict.fromkeys(FILES, 0o600)
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 

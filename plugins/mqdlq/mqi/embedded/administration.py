@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mqdlq.errors import EmbeddedQueueManagerError, MqscError
+from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded import mqsc_authority, mqsc_display, mqsc_faults, mqsc_queues, places
 from mqdlq.mqi.embedded.connection import Connection
 from mqdlq.mqi.embedded.failures import CallFailedError
@@ -58,10 +59,12 @@ def depths(name: str, directory: Path | None = None) -> dict[str, int]:
     """Return CURDEPTH of every local queue, by name."""
     connection = connect(name, directory)
     try:
-        rows = connection.store.execute(
-            "SELECT name, messages FROM queue JOIN depth USING(queue_id) ORDER BY name"
-        )
-        return dict(rows.fetchall())
+        queues = connection.store.catalogue().by_name.values()
+        return {
+            queue.name: connection.depth(queue.queue_id)
+            for queue in queues
+            if queue.type == mq.MQQT_LOCAL
+        }
     finally:
         connection.disconnect()
 

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from mqdlq.constants import MQRC
 from mqdlq.mqi.embedded import closing, getting, opening, places, putting
@@ -36,7 +36,6 @@ SHARED = mq.MQCNO_HANDLE_SHARE_BLOCK | mq.MQCNO_HANDLE_SHARE_NO_BLOCK
 
 OPENING = opening.PASS_OR_SET | mq.MQOO_ALTERNATE_USER_AUTHORITY | mq.MQOO_FAIL_IF_QUIESCING
 
-T = TypeVar("T")
 Codes = tuple[int, int]
 OK: Codes = (MQCC_OK, 0)
 
@@ -64,7 +63,9 @@ os.register_at_fork(after_in_child=_forget_all)
 def connection_at(hconn: int) -> Connection:
     """Return the connection of a handle (MQRC_HCONN_ERROR, MQRC_CONNECTION_BROKEN)."""
     connection = _connections.get(hconn)
-    if connection is None or connection.thread not in {None, threading.current_thread()}:
+    if connection is None or (
+        connection.thread is not None and connection.thread is not threading.current_thread()
+    ):
         raise CallFailedError("MQRC_HCONN_ERROR")
     if connection.is_broken:
         raise CallFailedError("MQRC_CONNECTION_BROKEN")
@@ -74,37 +75,65 @@ def connection_at(hconn: int) -> Connection:
 def run(
     verb: str,
     hconn: int,
-    work: Callable[[Connection], T],
-    failed: Callable[[Codes], T],
+    work: Callable[..., tuple[Any, ...]],
+    failed: tuple[Any, ...],
     subject: int | bytes = 0,
-) -> T:
-    """Make one call on a connection; a failure becomes what `failed` makes of its two codes.
+    *arguments: Any,
+) -> Any:
+    """Make one call on a connection: `work` gets that and the arguments.
 
-    `subject` is the object handle or the packed MQOD the call is about, if it is about one.
+    A failure returns what `failed` holds, and the two codes behind it. `subject` is the object
+    handle or the packed MQOD the call is about, if it is about one.
     """
     try:
         connection = connection_at(hconn)
         with connection.lock:  # one call at a time, where threads share the handle
-            catalogue = connection.check_running()
-            if faults or catalogue.has_faults:
-                answer = _run_with_faults(verb, connection, work, subject)
-            else:
-                answer = work(connection)
+            return _run(verb, connection, work, subject, arguments)
     except CallFailedError as failure:
-        return failed((failure.completion, failure.reason))
+        return (*failed, failure.completion, failure.reason)
     except sqlite3.Error:
         log.exception("%s could not use the queue manager's database", verb)
-        return failed((MQCC_FAILED, MQRC["MQRC_UNEXPECTED_ERROR"]))
-    return answer
+        return (*failed, MQCC_FAILED, MQRC["MQRC_UNEXPECTED_ERROR"])
+
+
+def _run(
+    verb: str,
+    connection: Connection,
+    work: Callable[..., tuple[Any, ...]],
+    subject: int | bytes,
+    arguments: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    """Make the call; one that is interrupted while it changes something breaks the connection.
+
+    A signal's handler may raise anything anywhere, between what is one step to everyone else. What
+    then stands is what would if the process had been killed.
+    """
+    turn = connection.store.turn
+    turn.has_been_taken = False
+    try:
+        catalogue = connection.check_running()
+        if faults or catalogue.has_faults:
+            return _run_with_faults(verb, connection, work, subject, arguments)
+        return work(connection, *arguments)
+    except (CallFailedError, sqlite3.Error):
+        raise
+    except BaseException:
+        if turn.has_been_taken:
+            connection.abandon()
+        raise
 
 
 def _run_with_faults(
-    verb: str, connection: Connection, work: Callable[[Connection], T], subject: int | bytes
-) -> T:
+    verb: str,
+    connection: Connection,
+    work: Callable[..., tuple[Any, ...]],
+    subject: int | bytes,
+    arguments: tuple[Any, ...],
+) -> tuple[Any, ...]:
     queue = connection.name_of(subject) if isinstance(subject, int) else opening.name_in(subject)
     due = faults.due(verb, queue) + due_for_all(connection, verb, queue)
     strike(due, "before", connection)
-    answer = work(connection)
+    answer = work(connection, *arguments)
     strike(due, "after", connection)
     return answer
 
@@ -118,7 +147,8 @@ def run_simple(
         work(connection)
         return OK
 
-    return run(verb, hconn, work_and_say_ok, lambda codes: codes, subject)
+    codes: Codes = run(verb, hconn, work_and_say_ok, (), subject)
+    return codes
 
 
 def check_length(structure: bytes, length: int, name: str) -> None:
@@ -223,20 +253,23 @@ def MQBACK(hconn: int) -> Codes:
 
 def MQBEGIN(hconn: int) -> Codes:
     """Begin a global unit of work: there is no other resource manager that could take part."""
-    codes = MQCC_WARNING, MQRC["MQRC_NO_EXTERNAL_PARTICIPANTS"]
-    return run("MQBEGIN", hconn, lambda _: codes, lambda failed: failed)
+    warning = MQCC_WARNING, MQRC["MQRC_NO_EXTERNAL_PARTICIPANTS"]
+    codes: Codes = run("MQBEGIN", hconn, lambda _: warning, ())
+    return codes
 
 
 def MQOPEN(hconn: int, od: bytes, options: int) -> tuple[int, bytes, int, int]:
     """Open an object: (Hobj, MQOD, completion, reason)."""
     check_length(od, MQOD.length, "MQOD")
+    answer: tuple[int, bytes, int, int] = run(
+        "MQOPEN", hconn, _open, (UNUSABLE_HANDLE, od), od, MQOD.unpack(od), options
+    )
+    return answer
 
-    def work(connection: Connection) -> tuple[int, bytes, int, int]:
-        descriptor = MQOD.unpack(od)
-        opened = opening.open_object(connection, descriptor, options)
-        return opened.handle, descriptor.pack(), *OK
 
-    return run("MQOPEN", hconn, work, lambda codes: (UNUSABLE_HANDLE, od, *codes), od)
+def _open(connection: Connection, od: MQOD, options: int) -> tuple[int, bytes, int, int]:
+    opened = opening.open_object(connection, od, options)
+    return opened.handle, od.pack(), *OK
 
 
 def MQCLOSE(hconn: int, hobj: int, options: int) -> Codes:
@@ -246,73 +279,59 @@ def MQCLOSE(hconn: int, hobj: int, options: int) -> Codes:
     )
 
 
-def MQPUT(
-    hconn: int, hobj: int, md: bytes, pmo: bytes, message: bytes
-) -> tuple[bytes, bytes, int, int]:
+Put = tuple[bytes, bytes, int, int]
+Got = tuple[bytes, bytes, bytes, int, int, int]
+
+
+def MQPUT(hconn: int, hobj: int, md: bytes, pmo: bytes, message: bytes) -> Put:
     """Put a message: (MQMD, MQPMO, completion, reason)."""
     check_length(md, MQMD.length, "MQMD")
     check_length(pmo, MQPMO.length, "MQPMO")
-
-    def work(connection: Connection) -> tuple[bytes, bytes, int, int]:
-        return _put(connection, hobj, MQMD.unpack(md), MQPMO.unpack(pmo), message)
-
-    return run("MQPUT", hconn, work, lambda codes: (md, pmo, *codes), hobj)
+    answer: Put = run("MQPUT", hconn, putting.put, (md, pmo), hobj, hobj, md, pmo, message)
+    return answer
 
 
-def MQPUT1(
-    hconn: int, od: bytes, md: bytes, pmo: bytes, message: bytes
-) -> tuple[bytes, bytes, int, int]:
+def MQPUT1(hconn: int, od: bytes, md: bytes, pmo: bytes, message: bytes) -> Put:
     """Open, put one message and close: (MQMD, MQPMO, completion, reason)."""
     for structure, kind in ((od, MQOD), (md, MQMD), (pmo, MQPMO)):
         check_length(structure, kind.length, kind.__name__)
-
-    def work(connection: Connection) -> tuple[bytes, bytes, int, int]:
-        put_options = MQPMO.unpack(pmo)
-        # The options of MQPMO and MQOO that concern opening have the same values.
-        options = put_options.options & OPENING | mq.MQOO_OUTPUT
-        opened = opening.open_object(connection, MQOD.unpack(od), options, is_held=False)
-        try:
-            return _put(connection, opened.handle, MQMD.unpack(md), put_options, message)
-        finally:
-            if opened.has_created:
-                closing.close(connection, opened.handle, mq.MQCO_NONE)
-            else:
-                connection.drop_object(opened)
-
-    return run("MQPUT1", hconn, work, lambda codes: (md, pmo, *codes), od)
+    answer: Put = run("MQPUT1", hconn, _put_one, (md, pmo), od, od, md, pmo, message)
+    return answer
 
 
-def _put(
-    connection: Connection, hobj: int, md: MQMD, pmo: MQPMO, message: bytes
-) -> tuple[bytes, bytes, int, int]:
-    put_md, put_pmo = putting.put(connection, hobj, md, pmo, message)
-    return put_md.pack(), put_pmo.pack(), *OK
+def _put_one(connection: Connection, od: bytes, md: bytes, pmo: bytes, message: bytes) -> Put:
+    # The options of MQPMO and MQOO that concern opening have the same values.
+    options = MQPMO.unpack(pmo).options & OPENING | mq.MQOO_OUTPUT
+    opened = opening.open_object(connection, MQOD.unpack(od), options, is_held=False)
+    try:
+        return putting.put(connection, opened.handle, md, pmo, message)
+    finally:
+        if opened.has_created:
+            closing.close(connection, opened.handle, mq.MQCO_NONE)
+        else:
+            connection.drop_object(opened)
 
 
-def MQGET(
-    hconn: int, hobj: int, md: bytes, gmo: bytes, max_length: int
-) -> tuple[bytes, bytes, bytes, int, int, int]:
+def MQGET(hconn: int, hobj: int, md: bytes, gmo: bytes, max_length: int) -> Got:
     """Get a message: (data, MQMD, MQGMO, the message's full length, completion, reason)."""
     check_length(md, MQMD.length, "MQMD")
     check_length(gmo, MQGMO.length, "MQGMO")
-
-    def work(connection: Connection) -> tuple[bytes, bytes, bytes, int, int, int]:
-        got = getting.get(connection, hobj, MQMD.unpack(md), MQGMO.unpack(gmo), max_length)
-        return got.data, got.md.pack(), got.gmo.pack(), got.length, got.completion, got.reason
-
-    return run("MQGET", hconn, work, lambda codes: (b"", md, gmo, 0, *codes), hobj)
+    failed = b"", md, gmo, 0
+    answer: Got = run("MQGET", hconn, getting.get, failed, hobj, hobj, md, gmo, max_length)
+    return answer
 
 
 def MQCRTMH(hconn: int, cmho: bytes) -> tuple[int, int, int]:
     """Create a message handle: (Hmsg, completion, reason)."""
     check_length(cmho, MQCMHO.length, "MQCMHO")
     options = MQCMHO.unpack(cmho).options
-    return run(
+    answer: tuple[int, int, int] = run(
         "MQCRTMH",
         hconn,
         lambda connection: (connection.message_handles.create(options), *OK),
-        lambda codes: (UNUSABLE_HANDLE, *codes),
+        (UNUSABLE_HANDLE,),
     )
+    return answer
 
 
 def MQSUB(hconn: int, sd: bytes, hobj: int) -> tuple[bytes, int, int, int, int]:

@@ -7,7 +7,6 @@ from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.catalogue import DEFINITION_TYPE, Definition
 from mqdlq.mqi.embedded.connection import Connection, OpenObject
 from mqdlq.mqi.embedded.failures import CallFailedError, check_bits
-from mqdlq.mqi.embedded.selection import unlock
 
 DELETING = mq.MQCO_DELETE | mq.MQCO_DELETE_PURGE
 NAMES = mq.names_of("MQCO")
@@ -50,7 +49,9 @@ def _may_delete(opened: OpenObject, queue: Definition | None) -> bool:
 
 
 def _let_go(connection: Connection, opened: OpenObject) -> None:
-    unlock(connection, opened)
+    if opened.locked is not None:
+        connection.store.announce(*opened.locked.freed())
+        opened.locked = None
     connection.store.execute(
         "DELETE FROM open_handle WHERE connection_id = ? AND handle = ?",
         (connection.connection_id, opened.handle),
@@ -61,7 +62,7 @@ def _delete(connection: Connection, queue: Definition, options: int) -> None:
     store, queue_id = connection.store, queue.queue_id
     if not queue.is_temporary:
         is_in_the_way = definitions.has_uncommitted(store, queue_id) or (
-            options & mq.MQCO_DELETE and definitions.depth(store, queue_id)
+            options & mq.MQCO_DELETE and store.depth(queue_id)
         )
         if is_in_the_way:
             raise CallFailedError("MQRC_Q_NOT_EMPTY")

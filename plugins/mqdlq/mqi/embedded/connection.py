@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mqdlq.mqi.embedded import authority, definitions, unit_of_work
+from mqdlq.mqi.embedded import mqi_constants as mq
+from mqdlq.mqi.embedded.board import DISCONNECTED, Held
 from mqdlq.mqi.embedded.catalogue import (
     CREATED_BY,
     ENDED,
@@ -26,7 +29,7 @@ from mqdlq.mqi.embedded.places import process_user
 from mqdlq.mqi.embedded.properties import MessageHandles
 from mqdlq.mqi.embedded.resolution import Destination
 from mqdlq.mqi.embedded.store import Store
-from mqdlq.mqi.embedded.structures import MQMD
+from mqdlq.mqi.embedded.structures import object_name
 from mqdlq.mqi.embedded.unit_of_work import UnitOfWork
 
 FIRST_OBJECT_HANDLE = 2
@@ -37,8 +40,8 @@ USER_LENGTH = 12
 class OpenObject:
     """What an MQHOBJ stands for; `queue_ids` are the definitions from the opened to the last one.
 
-    `cursor` is the browse cursor: rank and place of the message under it; `locked` is the place of
-    the message locked by it. `saved_context` is the descriptor of the last message got with
+    `cursor` is the browse cursor: rank and place of the message under it; `locked` is the message
+    locked by it. `saved_context` is the packed descriptor of the last message got with
     MQOO_SAVE_ALL_CONTEXT. `has_created` says that the open call made the (dynamic) queue.
     """
 
@@ -47,9 +50,10 @@ class OpenObject:
     queue_ids: tuple[int, ...] = ()
     remote: tuple[str, str] | None = None
     cursor: tuple[int, int] | None = None
-    locked: int | None = None
-    saved_context: MQMD | None = None
+    locked: Held | None = None
+    saved_context: bytes | None = None
     has_created: bool = False
+    _way: Way | None = None
 
     def allows(self, option: int) -> bool:
         """Whether the object was opened with any of these options."""
@@ -57,10 +61,70 @@ class OpenObject:
 
     def path(self, catalogue: Catalogue) -> tuple[Definition, ...]:
         """Return the definitions as they are now."""
-        try:
-            return tuple([catalogue.by_id[queue_id] for queue_id in self.queue_ids])
-        except KeyError:
-            raise CallFailedError("MQRC_Q_DELETED") from None
+        return self.way(catalogue).path
+
+    def way(self, catalogue: Catalogue) -> Way:
+        """Return the definitions as they are now, with what every call asks of them."""
+        if self._way is None or self._way.catalogue is not catalogue:
+            try:
+                path = tuple([catalogue.by_id[queue_id] for queue_id in self.queue_ids])
+            except KeyError:
+                raise CallFailedError("MQRC_Q_DELETED") from None
+            self._way = Way(catalogue, path, self.remote)
+        return self._way
+
+
+_DESTINATIONS = struct.Struct("iii48s48s")  # in the MQPMO: counts and resolved names
+
+
+class Way:
+    """The definitions an open queue leads through, and what every put and get asks of them."""
+
+    __slots__ = (
+        "catalogue",
+        "ccsid",
+        "destinations",
+        "is_fifo",
+        "is_get_inhibited",
+        "is_put_inhibited",
+        "is_temporary",
+        "max_depth",
+        "max_length",
+        "max_length_of_q_mgr",
+        "max_uncommitted",
+        "opened",
+        "path",
+        "persistence",
+        "priority",
+        "queue_id",
+        "remote",
+        "resolved_q_name",
+    )
+
+    def __init__(
+        self, catalogue: Catalogue, path: tuple[Definition, ...], remote: tuple[str, str] | None
+    ) -> None:
+        """Look everything up."""
+        self.catalogue, self.path, self.remote = catalogue, path, remote
+        self.is_put_inhibited = any(queue.number("PUT") == mq.MQQA_PUT_INHIBITED for queue in path)
+        self.is_get_inhibited = any(queue.number("GET") == mq.MQQA_GET_INHIBITED for queue in path)
+        if not path:
+            return
+        self.opened, queue = path[0], path[-1]
+        self.queue_id = queue.queue_id
+        self.is_fifo = queue.number("MSGDLVSQ") == mq.MQMDS_FIFO
+        self.is_temporary = queue.is_temporary
+        self.max_depth = queue.number("MAXDEPTH")
+        self.max_length = queue.number("MAXMSGL")
+        self.priority = self.opened.number("DEFPRTY")
+        self.persistence = self.opened.number("DEFPSIST")
+        self.ccsid = catalogue.limit("CCSID")
+        self.max_length_of_q_mgr = catalogue.limit("MAXMSGL")
+        self.max_uncommitted = catalogue.limit("MAXUMSGS")
+        self.resolved_q_name = object_name(queue.name)
+        known, unknown = (0, 1) if remote else (1, 0)
+        resolved = map(object_name, remote or (queue.name, catalogue.name))
+        self.destinations = _DESTINATIONS.pack(known, unknown, 0, *resolved)
 
 
 class ImpatientLock:
@@ -94,7 +158,7 @@ class Connection:
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.is_broken = False
         self.user = (user or process_user())[:USER_LENGTH]
-        self.unit_of_work = UnitOfWork()
+        self.unit_of_work = UnitOfWork(1)
         self.message_handles = MessageHandles()
         self._objects: dict[int, OpenObject] = {}
         self._last_handle = FIRST_OBJECT_HANDLE - 1
@@ -117,7 +181,14 @@ class Connection:
         row = self.store.execute("INSERT INTO connection(pid) VALUES(?)", (os.getpid(),))
         self.connection_id = int(row.lastrowid or 0)
         self.store.locks.show_alive(self.connection_id)
+        name = catalogue.name.encode().ljust(12)[:12]
+        self._ids_begin = b"AMQ " + name + (self.connection_id % 2**24).to_bytes(3, "big")
         self.clear_the_dead()
+        if self.store.one("SELECT count(*) FROM connection") == 1:
+            # Alone: whatever has become of the board, it is right from here on.
+            last = self.store.one("SELECT max(place) FROM message")
+            self.store.board.places_begin_after(last or 0)
+            definitions.count_anew(self.store, self.store.board.owners())
 
     # What holds for every call
 
@@ -180,9 +251,7 @@ class Connection:
         IBM MQ docs, "MsgId (MQMD)": AMQ, the queue manager's name, then what makes it unique.
         """
         self._ids_given += 1
-        name = self.store.known.name.encode().ljust(12)[:12]
-        number = self.connection_id % 2**24 << 40 | self._ids_given % 2**40
-        return b"AMQ " + name + number.to_bytes(8, "big")
+        return self._ids_begin + self._ids_given.to_bytes(5, "big")
 
     # Units of work
 
@@ -197,14 +266,26 @@ class Connection:
             log.exception("the unit of work could not be written and is backed out")
             self.back_out()
             raise CallFailedError("MQRC_BACKED_OUT") from error
-        self.unit_of_work = UnitOfWork()
+        self._begin()
 
     def back_out(self) -> None:
         """Undo the unit of work (IBM MQ docs, "MQBACK")."""
         if not self.unit_of_work.is_empty():
             with self.store.writing():
                 unit_of_work.undo(self.store, self.connection_id)
-        self.unit_of_work = UnitOfWork()
+            self._begin()
+
+    def _begin(self) -> None:
+        self.unit_of_work = UnitOfWork(self.unit_of_work.number + 1)
+
+    def depth(self, queue_id: int) -> int:
+        """Return CURDEPTH: with what is put and not committed, without what is got and not.
+
+        Expired messages count until someone would have got them (IBM MQ docs, "CurrentQDepth").
+        """
+        self.free_what_the_dead_hold()
+        with self.store.turn:
+            return self.store.depth(queue_id)
 
     # Life and death
 
@@ -220,6 +301,11 @@ class Connection:
             self.back_out()
             self._end()
 
+    def abandon(self) -> None:
+        """Be as good as dead: others back out what is not committed, by what the database says."""
+        log.error("a call was interrupted while it changed something: the connection is broken")
+        self._close()
+
     def _end(self) -> None:
         with self.store.writing():
             self._forget(self.connection_id)
@@ -232,11 +318,11 @@ class Connection:
     def _close(self) -> None:
         self.is_broken = True
         self._objects.clear()
-        self.unit_of_work = UnitOfWork()
+        self._begin()
         self.store.close()
 
     def _forget(self, connection_id: int) -> None:
-        unit_of_work.unlock(self.store, connection_id)
+        self.store.announce(DISCONNECTED, 0, 0, connection_id, 0, 0)
         self.store.execute("DELETE FROM open_handle WHERE connection_id = ?", (connection_id,))
         self.store.execute("DELETE FROM connection WHERE connection_id = ?", (connection_id,))
         for queue in self.store.catalogue().by_id.values():
@@ -245,21 +331,31 @@ class Connection:
 
     def free_what_the_dead_hold(self) -> bool:
         """Back out what dead connections left; says whether there were any."""
-        if not self._dead():
+        if not any(self._gone()):
             return False
         with self.store.writing():
             return self.clear_the_dead()
 
     def clear_the_dead(self) -> bool:
         """Do the same while writing."""
-        dead = self._dead()
+        dead, left = self._gone()
         for connection_id in dead:
             unit_of_work.undo(self.store, connection_id)
             self._forget(connection_id)
-        return bool(dead)
+        for connection_id in left:
+            self.store.announce(DISCONNECTED, 0, 0, connection_id, 0, 0)
+        if dead or left:
+            definitions.count_anew(self.store, dead | left)
+        return bool(dead or left)
 
-    def _dead(self) -> list[int]:
-        others = self.store.execute(
-            "SELECT connection_id FROM connection WHERE connection_id <> ?", (self.connection_id,)
-        ).fetchall()
-        return [other for (other,) in others if not self.store.locks.is_alive(other)]
+    def _gone(self) -> tuple[set[int], set[int]]:
+        """Return the connections that have died, and those that have ended but still hold messages.
+
+        Those died after they, or whoever ended them, had written so, before the board said it.
+        """
+        owners = self.store.board.owners()
+        rows = self.store.execute("SELECT connection_id FROM connection").fetchall()
+        known = {connection_id for (connection_id,) in rows}
+        others = known - {self.connection_id}
+        dead = {other for other in others if not self.store.locks.is_alive(other)}
+        return dead, owners - known

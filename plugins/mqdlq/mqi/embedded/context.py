@@ -6,22 +6,29 @@ IBM MQ docs, "Message context".
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import time
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.connection import Connection, OpenObject
 from mqdlq.mqi.embedded.failures import CallFailedError
 from mqdlq.mqi.embedded.structures import (
-    IDENTITY_CONTEXT,
     MQMD,
     MQPMO,
-    ORIGIN_CONTEXT,
     blank_padded,
     normalised,
 )
+
+_CONTEXT = struct.Struct("12s32s32si28s8s8s4s")
+_OF_MQMD = MQMD.offset_of("user_identifier")
+_TEXT_OF_IDENTITY = ("user_identifier", "appl_identity_data")
+_TEXT_OF_ORIGIN = ("put_appl_name", "put_date", "put_time", "appl_origin_data")
+_PASSING = frozenset({mq.MQPMO_PASS_IDENTITY_CONTEXT, mq.MQPMO_PASS_ALL_CONTEXT})
+_SETTING = frozenset({mq.MQPMO_SET_IDENTITY_CONTEXT, mq.MQPMO_SET_ALL_CONTEXT})
 
 CHOICES = (
     mq.MQPMO_DEFAULT_CONTEXT
@@ -56,29 +63,42 @@ _ALLOWED_BY = {
 def fill_in(connection: Connection, opened: OpenObject, md: MQMD, pmo: MQPMO, now: float) -> None:
     """Give the descriptor of a message being put the context its options ask for."""
     choice = pmo.options & CHOICES
-    if choice.bit_count() > 1:
-        raise CallFailedError("MQRC_OPTIONS_ERROR")
-    if choice in _ALLOWED_BY:
-        options, reason = _ALLOWED_BY[choice]
-        if not opened.allows(options):
-            raise CallFailedError(reason)
+    _check(choice, opened.options)
     if choice == mq.MQPMO_NO_CONTEXT:
         _blank(md)
         return
-    passing = choice in {mq.MQPMO_PASS_IDENTITY_CONTEXT, mq.MQPMO_PASS_ALL_CONTEXT}
-    source = _saved(connection, pmo.context) if passing else md
-    if passing or choice in {mq.MQPMO_SET_IDENTITY_CONTEXT, mq.MQPMO_SET_ALL_CONTEXT}:
-        _take(IDENTITY_CONTEXT, source, md)
+    saved = _saved(connection, pmo.context) if choice in _PASSING else ()
+    if saved:
+        md.user_identifier, md.accounting_token, md.appl_identity_data = saved[:3]
+    elif choice in _SETTING:
+        _normalise(md, _TEXT_OF_IDENTITY)
     else:
         _make_identity(connection.user, md)
-    if choice in {mq.MQPMO_PASS_ALL_CONTEXT, mq.MQPMO_SET_ALL_CONTEXT}:
-        _take(ORIGIN_CONTEXT, source, md)
+    if choice == mq.MQPMO_PASS_ALL_CONTEXT:
+        md.put_appl_type, md.put_appl_name, md.put_date = saved[3:6]
+        md.put_time, md.appl_origin_data = saved[6:]
+    elif choice == mq.MQPMO_SET_ALL_CONTEXT:
+        _normalise(md, _TEXT_OF_ORIGIN)
     else:
         _make_origin(md, mq.MQAT_UNIX, _program_name(), now)
 
 
-def _saved(connection: Connection, handle: int) -> MQMD:
-    """Return the context kept with a queue handle (IBM MQ docs, "Context (MQPMO)")."""
+@lru_cache
+def _check(choice: int, opened_for: int) -> None:
+    """Refuse what is contradictory, or not what the queue was opened for."""
+    if choice.bit_count() > 1:
+        raise CallFailedError("MQRC_OPTIONS_ERROR")
+    if choice in _ALLOWED_BY:
+        options, reason = _ALLOWED_BY[choice]
+        if not opened_for & options:
+            raise CallFailedError(reason)
+
+
+def _saved(connection: Connection, handle: int) -> tuple[Any, ...]:
+    """Return the context kept with a queue handle (IBM MQ docs, "Context (MQPMO)").
+
+    It is that of a message got, whose text was normalised when it was put.
+    """
     try:
         source = connection.object(handle)
     except CallFailedError:
@@ -87,14 +107,12 @@ def _saved(connection: Connection, handle: int) -> MQMD:
         raise CallFailedError("MQRC_CONTEXT_HANDLE_ERROR")
     if source.saved_context is None:
         raise CallFailedError("MQRC_CONTEXT_NOT_AVAILABLE")
-    return source.saved_context
+    return _CONTEXT.unpack_from(source.saved_context, _OF_MQMD)
 
 
-def _take(fields: tuple[str, ...], source: MQMD, md: MQMD) -> None:
+def _normalise(md: MQMD, fields: tuple[str, ...]) -> None:
     for name in fields:
-        value = getattr(source, name)
-        is_text = isinstance(value, bytes) and name != "accounting_token"
-        setattr(md, name, normalised(value) if is_text else value)
+        setattr(md, name, normalised(getattr(md, name)))
 
 
 def _blank(md: MQMD) -> None:
@@ -105,38 +123,41 @@ def _blank(md: MQMD) -> None:
 
 
 def _make_identity(user: str, md: MQMD) -> None:
-    md.user_identifier = blank_padded(user, 12)
-    md.accounting_token = _accounting_token(os.geteuid())
+    md.user_identifier, md.accounting_token = _identity(user, os.geteuid())
     md.appl_identity_data = b" " * 32
 
 
 @cache
-def _accounting_token(user: int) -> bytes:
-    """Return a length, the user number in digits, its kind: IBM MQ docs, "AccountingToken"."""
-    digits = str(user).encode()
+def _identity(user: str, number: int) -> tuple[bytes, bytes]:
+    """Return a user's name, and the token made of the number of the one who runs the process.
+
+    The token: a length, the number in digits, its kind (IBM MQ docs, "AccountingToken").
+    """
+    digits = str(number).encode()
     token = bytes([len(digits)]) + digits
-    return token.ljust(31, b"\0") + bytes([mq.MQACTT_UNIX_NUMERIC_ID])
+    padded = token.ljust(31, b"\0") + bytes([mq.MQACTT_UNIX_NUMERIC_ID])
+    return blank_padded(user, 12), padded
 
 
 @lru_cache(maxsize=1)
-def _date_and_time(second: int) -> tuple[bytes, bytes]:
+def _date_and_time(hundredth: int) -> tuple[bytes, bytes]:
+    second, rest = divmod(hundredth, 100)
     at = time.gmtime(second)
-    return time.strftime("%Y%m%d", at).encode(), time.strftime("%H%M%S", at).encode()
+    date, at_second = time.strftime("%Y%m%d", at), time.strftime("%H%M%S", at)
+    return date.encode(), f"{at_second}{rest:02}".encode()
 
 
-def _make_origin(md: MQMD, appl_type: int, appl_name: str, now: float) -> None:
-    date, at = _date_and_time(int(now))
-    md.put_appl_type = appl_type
-    md.put_appl_name = blank_padded(appl_name, 28)
-    md.put_date, md.put_time = date, b"%b%02d" % (at, now % 1 * 100)
+def _make_origin(md: MQMD, appl_type: int, appl_name: bytes, now: float) -> None:
+    md.put_appl_type, md.put_appl_name = appl_type, appl_name
+    md.put_date, md.put_time = _date_and_time(int(now * 100))
     md.appl_origin_data = b" " * 4
 
 
 def put_by_queue_manager(md: MQMD, name: str, now: float) -> None:
     """Make the origin context of a message the queue manager itself puts."""
-    _make_origin(md, mq.MQAT_QMGR, name, now)
+    _make_origin(md, mq.MQAT_QMGR, blank_padded(name, 28), now)
 
 
 @cache
-def _program_name() -> str:
-    return Path(sys.executable or "python").name
+def _program_name() -> bytes:
+    return blank_padded(Path(sys.executable or "python").name, 28)

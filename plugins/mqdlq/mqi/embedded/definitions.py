@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.attributes import Value
+from mqdlq.mqi.embedded.board import DEPTH, GOT, PUT
 from mqdlq.mqi.embedded.catalogue import Definition
 from mqdlq.mqi.embedded.store import Store
 
@@ -17,8 +17,6 @@ def add(store: Store, name: str, queue_type: int, attributes: Mapping[str, Value
         "INSERT INTO queue(name, type, attributes) VALUES(?, ?, ?)",
         (name, queue_type, json.dumps(attributes)),
     )
-    if queue_type == mq.MQQT_LOCAL:
-        store.execute("INSERT INTO depth VALUES(?, 0)", (row.lastrowid,))
     store.definitions_changed()
     return int(row.lastrowid or 0)
 
@@ -35,33 +33,30 @@ def change(store: Store, queue: Definition, attributes: Mapping[str, Value]) -> 
 def remove(store: Store, queue_id: int) -> None:
     """Remove a queue with its messages; handles that are open to it find it deleted."""
     remove_messages(store, queue_id)
-    store.execute("DELETE FROM depth WHERE queue_id = ?", (queue_id,))
     store.execute("DELETE FROM queue WHERE queue_id = ?", (queue_id,))
     store.definitions_changed()
 
 
 def remove_messages(store: Store, queue_id: int) -> None:
     """Empty a queue."""
-    mine = (queue_id,)
-    store.execute(
-        "DELETE FROM content WHERE place IN (SELECT place FROM message WHERE queue_id = ?)", mine
-    )
-    store.execute("DELETE FROM message WHERE queue_id = ?", mine)
-    store.execute("UPDATE depth SET messages = 0 WHERE queue_id = ?", mine)
+    store.execute("DELETE FROM message WHERE queue_id = ?", (queue_id,))
+    store.announce(DEPTH, 0, 0, 0, queue_id, 0)
 
 
-def depth(store: Store, queue_id: int) -> int:
-    """Return CURDEPTH: with what is put and not committed, without what is got and not committed.
-
-    Expired messages count until someone would have got them (IBM MQ docs, "CurrentQDepth").
-    """
-    return int(store.one("SELECT messages FROM depth WHERE queue_id = ?", (queue_id,)))
+def count_anew(store: Store, gone: Collection[int] = ()) -> None:
+    """Say how deep each queue is, from what is on it and what connections not gone hold."""
+    depths = dict(store.execute("SELECT queue_id, count(*) FROM message GROUP BY queue_id"))
+    for held in store.board.all_held():
+        if held.owner not in gone and held.kind in {PUT, GOT}:
+            change = 1 if held.kind == PUT else -1
+            depths[held.queue_id] = depths.get(held.queue_id, 0) + change
+    for queue_id in store.catalogue().by_id:
+        store.announce(DEPTH, 0, 0, 0, queue_id, depths.get(queue_id, 0))
 
 
 def has_uncommitted(store: Store, queue_id: int) -> bool:
-    """Whether messages on the queue are part of a unit of work, or locked."""
-    query = "SELECT 1 FROM message WHERE queue_id = ? AND state > 0"
-    return store.one(query, (queue_id,)) is not None
+    """Whether messages on the queue are part of a unit of work, or locked, while writing."""
+    return any(held.queue_id == queue_id for held in store.board.all_held())
 
 
 def open_counts(store: Store, queue_id: int) -> tuple[int, int]:

@@ -52,7 +52,9 @@ _HEADERS = {
     b"MQXMIT  ": (b"XQH ", 104 + 24, 428),
     b"MQHRF   ": (b"RFH ", 12, 0),
 }
-_WITH_HEADERS = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
+WITH_HEADERS = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
+"""Formats of what may have properties in it."""
+
 _LENGTH_OF_MQRFH = slice(8, 12)
 
 
@@ -64,8 +66,6 @@ def deliver(
     The descriptor is changed where the headers are. `queue` is the one that was opened.
     """
     stored, body = found.properties, found.body
-    if stored is None and md.format not in _WITH_HEADERS:
-        return body, []
     form = _form(gmo, handle, queue)
     control = queue.number("PROPCTL")
     if form is Form.AS_PUT or (form is Form.IN_HANDLE and control == mq.MQPROP_V6COMPAT):

@@ -33,9 +33,9 @@ _FIELDS = {
 }
 
 _MESSAGES = """
-SELECT backout_count, expires_at, descriptor, properties, body
-    FROM message JOIN content USING(place)
-    WHERE queue_id = ? AND state = 0 AND (expires_at IS NULL OR expires_at > ?)
+SELECT place, backout_count, expires_at, descriptor, properties, body
+    FROM message
+    WHERE queue_id = ? AND (expires_at IS NULL OR expires_at > ?)
     ORDER BY rank, place
 """
 
@@ -53,9 +53,13 @@ def dump(name: str, queue: str, directory: Path | None = None) -> Iterator[str]:
         connection.free_what_the_dead_hold()
         yield _line(format=FORMAT, version=VERSION, queue_manager=name, queue=queue)
         now, count = time.time(), 0
-        for row in connection.store.execute(_MESSAGES, (definition.queue_id, now)):
-            yield _message(*row, now=now)
-            count += 1
+        with connection.store.turn:  # what is read later was there, and held or not, at this moment
+            rows = connection.store.execute(_MESSAGES, (definition.queue_id, now))
+            held = set(connection.store.board.held)
+        for place, *row in rows:
+            if place not in held:
+                yield _message(*row, now=now)
+                count += 1
         yield _line(messages=count)
     finally:
         connection.disconnect()
@@ -163,7 +167,9 @@ def _checked_count(said: object, count: int, place: str) -> int:
 
 
 def _parsed(row: dict[str, Any]) -> tuple[MQMD, list[Property], bytes]:
-    values = {name: _value(shown, row["MQMD"][shown]) for shown, name in _FIELDS.items()}
+    values: dict[str, Any] = {
+        name: _value(shown, row["MQMD"][shown]) for shown, name in _FIELDS.items()
+    }
     md = MQMD.unpack(MQMD(**values).pack())
     if vars(md) != values:
         raise ValueError("a field is too long")
@@ -199,10 +205,6 @@ def _put(
     if properties:
         pmo.new_msg_handle = connection.message_handles.create(mq.MQCMHO_NO_VALIDATION)
         connection.message_handles.at(pmo.new_msg_handle).fill(properties)
-    putting.put(connection, opened.handle, md, pmo, body)
+    putting.put(connection, opened.handle, md.pack(), pmo.pack(), body)
     if md.backout_count:  # what no MQPUT can set
-        place = connection.unit_of_work.last_place
-        with connection.store.writing():
-            connection.store.execute(
-                "UPDATE message SET backout_count = ? WHERE place = ?", (md.backout_count, place)
-            )
+        connection.unit_of_work.count_backouts(opened.queue_ids[-1], md.backout_count)

@@ -5,16 +5,17 @@ IBM MQ docs, "MQGET", "MQGMO - Get-message options" and the fields of "MQMD".
 
 from __future__ import annotations
 
+import struct
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 
 from mqdlq.constants import MQRC
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded import selection
-from mqdlq.mqi.embedded.catalogue import Catalogue, Definition
-from mqdlq.mqi.embedded.connection import Connection, OpenObject
-from mqdlq.mqi.embedded.delivery import deliver
+from mqdlq.mqi.embedded.connection import Connection, OpenObject, Way
+from mqdlq.mqi.embedded.delivery import WITH_HEADERS, deliver
 from mqdlq.mqi.embedded.failures import (
     MQCC_OK,
     MQCC_WARNING,
@@ -23,8 +24,9 @@ from mqdlq.mqi.embedded.failures import (
     log,
 )
 from mqdlq.mqi.embedded.properties import MessageHandle
+from mqdlq.mqi.embedded.property_values import Property
 from mqdlq.mqi.embedded.selection import Criteria
-from mqdlq.mqi.embedded.structures import MQGMO, MQMD, object_name, text
+from mqdlq.mqi.embedded.structures import MQGMO, MQMD, MQMD_LENGTH_1, text
 from mqdlq.mqi.embedded.unit_of_work import Message
 
 INPUT = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_INPUT_SHARED | mq.MQOO_INPUT_EXCLUSIVE
@@ -55,73 +57,95 @@ FIRST_LOOKS_S, LATER_LOOKS_S, SOON_S = 0.002, 0.02, 0.2
 
 
 MQGMO_VERSION_3 = 3
+LONG = struct.Struct("i")
+BEGIN_OF_MQMD = slice(0, 8)
+BEGINNING_1 = b"MD  " + LONG.pack(mq.MQMD_VERSION_1)
+BEGINNING_2 = b"MD  " + LONG.pack(mq.MQMD_VERSION_2)
+BEGINNINGS = frozenset({BEGINNING_1, BEGINNING_2})
+EXPIRY_OF_MQMD = MQMD.offset_of("expiry")
+BACKOUT_COUNT_OF_MQMD = MQMD.offset_of("backout_count")
+FORMAT_OF_MQMD = slice(MQMD.offset_of("format"), MQMD.offset_of("format") + 8)
+RESOLVED_NAME_OF_MQGMO = MQGMO.offset_of("resolved_q_name")
+MSG_TOKEN_OF_MQGMO = MQGMO.offset_of("msg_token")
+REASON = 5
 TRUNCATED_MSG_FAILED = MQRC["MQRC_TRUNCATED_MSG_FAILED"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """What one MQGET asks for."""
 
     opened: OpenObject
-    md: MQMD
+    md: bytes
+    packed_gmo: bytes
     gmo: MQGMO
+    options: int
     max_length: int
     criteria: Criteria
     message_handle: MessageHandle | None
 
-    @property
-    def options(self) -> int:
-        """The options of the MQGMO."""
-        return self.gmo.options
+
+Got = tuple[bytes, bytes, bytes, int, int, int]
+"""What MQGET gives back: data, MQMD, MQGMO, the message's full length, completion and reason."""
 
 
-@dataclass(slots=True)
-class Got:
-    """What MQGET gives back."""
-
-    data: bytes
-    md: MQMD
-    gmo: MQGMO
-    length: int
-    completion: int = MQCC_OK
-    reason: int = 0
-
-
-def get(connection: Connection, handle: int, md: MQMD, gmo: MQGMO, max_length: int) -> Got:
+def get(
+    connection: Connection, handle: int, packed_md: bytes, packed_gmo: bytes, max_length: int
+) -> Got:
     """Get or browse one message, waiting for it where the options say so."""
-    opened = connection.object(handle)
+    opened, gmo = connection.object(handle), MQGMO.unpack(packed_gmo)
     if gmo.options & mq.MQGMO_UNLOCK:
-        return _unlock(connection, opened, md, gmo)
-    _check(opened, md, gmo, max_length)
+        return _unlock(connection, opened, packed_md, gmo)
+    _check(opened, packed_md, gmo, max_length)
     request = Request(
         opened,
-        md,
+        packed_md,
+        packed_gmo,
         gmo,
+        gmo.options,
         max_length,
-        selection.criteria(md, gmo),
+        selection.criteria(packed_md, gmo),
         connection.message_handles.for_get(gmo),
     )
-    is_waiting = gmo.options & mq.MQGMO_WAIT
+    got = _get_now(connection, request)
+    if got is not None:
+        return got
+    if gmo.options & mq.MQGMO_WAIT:
+        return _wait(connection, request)
+    raise CallFailedError("MQRC_NO_MSG_AVAILABLE")
+
+
+def _wait(connection: Connection, request: Request) -> Got:
+    interval = request.gmo.wait_interval
     started = time.monotonic()
-    is_limited = gmo.wait_interval != mq.MQWI_UNLIMITED
-    deadline = started + gmo.wait_interval / 1000 if is_limited else inf
-    while True:
+    deadline = inf if interval == mq.MQWI_UNLIMITED else started + interval / 1000
+    while (now := time.monotonic()) < deadline:
+        connection.store.turn.has_been_taken = False  # whoever is interrupted asleep is unharmed
+        time.sleep(min(FIRST_LOOKS_S if now - started < SOON_S else LATER_LOOKS_S, deadline - now))
+        connection.check_running()
         got = _get_now(connection, request)
         if got is not None:
             return got
-        now = time.monotonic()
-        if not is_waiting or now >= deadline:
-            raise CallFailedError("MQRC_NO_MSG_AVAILABLE")
-        time.sleep(min(FIRST_LOOKS_S if now - started < SOON_S else LATER_LOOKS_S, deadline - now))
-        connection.check_running()
+    raise CallFailedError("MQRC_NO_MSG_AVAILABLE")
 
 
-def _check(opened: OpenObject, md: MQMD, gmo: MQGMO, max_length: int) -> None:
+def _check(opened: OpenObject, md: bytes, gmo: MQGMO, max_length: int) -> None:
     if gmo.struc_id != b"GMO " or gmo.version not in range(1, 5):
         raise CallFailedError("MQRC_GMO_ERROR")
-    if md.struc_id != b"MD  " or md.version not in {mq.MQMD_VERSION_1, mq.MQMD_VERSION_2}:
+    if md[BEGIN_OF_MQMD] not in BEGINNINGS:
         raise CallFailedError("MQRC_MD_ERROR")
-    options = gmo.options
+    _check_options(gmo.options, opened.options)
+    if max_length < 0:
+        raise CallFailedError("MQRC_BUFFER_LENGTH_ERROR")
+    if gmo.options & mq.MQGMO_WAIT and gmo.wait_interval < mq.MQWI_UNLIMITED:
+        raise CallFailedError("MQRC_WAIT_INTERVAL_ERROR")
+    if gmo.options & UNDER_CURSOR and opened.cursor is None:
+        raise CallFailedError("MQRC_NO_MSG_UNDER_CURSOR")
+
+
+@lru_cache
+def _check_options(options: int, opened_for: int) -> None:
+    """Refuse options that are wrong; what was found right once is not looked at again."""
     check_bits(options, KNOWN, "MQGMO", NAMES)
     browsing = options & BROWSE
     checks = (
@@ -132,16 +156,10 @@ def _check(opened: OpenObject, md: MQMD, gmo: MQGMO, max_length: int) -> None:
         ((options & SYNCPOINTS).bit_count() > 1, "MQRC_OPTIONS_ERROR"),
         ((options & PROPERTIES).bit_count() > 1, "MQRC_OPTIONS_ERROR"),
         (
-            (browsing or options & UNDER_CURSOR) and not opened.allows(mq.MQOO_BROWSE),
+            (browsing or options & UNDER_CURSOR) and not opened_for & mq.MQOO_BROWSE,
             "MQRC_NOT_OPEN_FOR_BROWSE",
         ),
-        (not browsing and not opened.allows(INPUT), "MQRC_NOT_OPEN_FOR_INPUT"),
-        (max_length < 0, "MQRC_BUFFER_LENGTH_ERROR"),
-        (
-            options & mq.MQGMO_WAIT and gmo.wait_interval < mq.MQWI_UNLIMITED,
-            "MQRC_WAIT_INTERVAL_ERROR",
-        ),
-        (options & UNDER_CURSOR and opened.cursor is None, "MQRC_NO_MSG_UNDER_CURSOR"),
+        (not browsing and not opened_for & INPUT, "MQRC_NOT_OPEN_FOR_INPUT"),
     )
     for is_wrong, reason in checks:
         if is_wrong:
@@ -152,54 +170,42 @@ def _get_now(connection: Connection, request: Request) -> Got | None:
     """Make one attempt; None means that no message fits."""
     if request.options & mq.MQGMO_FAIL_IF_QUIESCING:
         connection.check_not_quiescing()
-    catalogue = connection.store.known
-    path = request.opened.path(catalogue)
-    if any(queue.number("GET") == mq.MQQA_GET_INHIBITED for queue in path):
+    way = request.opened.way(connection.store.known)
+    if way.is_get_inhibited:
         raise CallFailedError("MQRC_GET_INHIBITED")
     attempt = _browse if request.options & BROWSE else _take
-    got = attempt(connection, catalogue, request, path)
+    got = attempt(connection, way, request)
     if got is None and connection.free_what_the_dead_hold():
-        got = attempt(connection, catalogue, request, path)
+        got = attempt(connection, way, request)
     if got is None and request.options & UNDER_CURSOR:
         raise CallFailedError("MQRC_NO_MSG_UNDER_CURSOR")
     return got
 
 
-def _unlock(connection: Connection, opened: OpenObject, md: MQMD, gmo: MQGMO) -> Got:
+def _unlock(connection: Connection, opened: OpenObject, md: bytes, gmo: MQGMO) -> Got:
     """Unlock the message that was locked by browsing; it is not returned."""
     check_bits(gmo.options, mq.MQGMO_UNLOCK | mq.MQGMO_NO_SYNCPOINT, "MQGMO", NAMES)
     if opened.locked is None:
-        return Got(b"", md, gmo, 0, MQCC_WARNING, MQRC["MQRC_NO_MSG_LOCKED"])
-    with connection.store.writing():
+        return b"", md, gmo.pack(), 0, MQCC_WARNING, MQRC["MQRC_NO_MSG_LOCKED"]
+    with connection.store.turn:
         selection.unlock(connection, opened)
-    return Got(b"", md, gmo, 0)
+    return b"", md, gmo.pack(), 0, MQCC_OK, 0
 
 
-def _find(connection: Connection, request: Request, path: tuple[Definition, ...]) -> Message | None:
+def _find(
+    connection: Connection, request: Request, way: Way, when: float | None = None
+) -> Message | None:
     return selection.find(
-        connection, request.opened, path[-1].queue_id, request.criteria, request.options
+        connection,
+        request.opened,
+        way.queue_id,
+        request.criteria,
+        request.options,
+        time.time() if when is None else when,
     )
 
 
-def _find_alive(
-    connection: Connection, request: Request, path: tuple[Definition, ...]
-) -> Message | None:
-    """Find a message to take; one that has expired is discarded instead, with all its like."""
-    wanted, queue_id = request.criteria, path[-1].queue_id
-    opened, options = request.opened, request.options
-    found = selection.find(connection, opened, queue_id, wanted, options, when=0.0)
-    if found is None or found.expires_at is None or found.expires_at > time.time():
-        return found
-    selection.discard_expired(connection, queue_id)
-    return _find(connection, request, path)
-
-
-def _browse(
-    connection: Connection,
-    catalogue: Catalogue,
-    request: Request,
-    path: tuple[Definition, ...],
-) -> Got | None:
+def _browse(connection: Connection, way: Way, request: Request) -> Got | None:
     """Show a message, and lock it if asked to.
 
     What the handle had locked it unlocks by this, unless there is no message to show (IBM MQ docs,
@@ -207,27 +213,23 @@ def _browse(
     """
     opened = request.opened
     if opened.locked is None and not request.options & mq.MQGMO_LOCK:
-        found = _find(connection, request, path)
-        return None if found is None else _show(request, catalogue, path, found)
-    with connection.store.writing():
-        to_lock = opened.locked
+        found = _find(connection, request, way)
+        return None if found is None else _show(request, way, found)
+    with connection.store.turn:
+        found = _find(connection, request, way)
+        if found is None:
+            return None
+        got = _show(request, way, found)
         selection.unlock(connection, opened)
-        found = _find(connection, request, path)
-        got = None if found is None else _show(request, catalogue, path, found)
-        if found is not None and got is not None:
-            is_kept = request.options & mq.MQGMO_LOCK and got.reason != TRUNCATED_MSG_FAILED
-            to_lock = found.place if is_kept else None
-        if to_lock is not None:
-            selection.lock(connection, opened, to_lock)
+        if request.options & mq.MQGMO_LOCK and got[REASON] != TRUNCATED_MSG_FAILED:
+            selection.lock(connection, opened, way.queue_id, found)
     return got
 
 
-def _show(
-    request: Request, catalogue: Catalogue, path: tuple[Definition, ...], found: Message
-) -> Got:
+def _show(request: Request, way: Way, found: Message) -> Got:
     """Return a message; the cursor moves to it if it fits (IBM MQ docs, "MQGMO options")."""
-    got = _answer(request, catalogue, path, found)
-    if got.reason != TRUNCATED_MSG_FAILED:
+    got = _answer(request, way, found)
+    if got[REASON] != TRUNCATED_MSG_FAILED:
         request.opened.cursor = (found.rank, found.place)
         request.opened.saved_context = None
     elif request.options & mq.MQGMO_BROWSE_FIRST:
@@ -235,76 +237,108 @@ def _show(
     return got
 
 
-def _take(
-    connection: Connection,
-    catalogue: Catalogue,
-    request: Request,
-    path: tuple[Definition, ...],
-) -> Got | None:
-    """Take a message off the queue, at once or with MQCMIT."""
-    opened, locked = request.opened, request.opened.locked
-    is_waiting = request.options & mq.MQGMO_WAIT and locked is None
-    if is_waiting and _find(connection, request, path) is None:
+def _take(connection: Connection, way: Way, request: Request) -> Got | None:
+    """Take a message off the queue, at once or with MQCMIT.
+
+    One that has expired is discarded instead, with all its like.
+    """
+    options = request.options
+    if options & mq.MQGMO_WAIT and _find(connection, request, way, when=0.0) is None:
         return None  # whoever waits looks often, and need not take a writer's turn for it
-    with connection.store.writing(durable=not request.options & mq.MQGMO_SYNCPOINT):
-        if locked is not None:  # hidden from all others, not from this handle
-            selection.unlock(connection, opened)
-        found = _find_alive(connection, request, path)
-        got = None if found is None else _answer(request, catalogue, path, found)
-        is_taken = got is not None and got.reason != TRUNCATED_MSG_FAILED
-        if found is not None and got is not None and is_taken:
-            _remove(connection, catalogue, request, found, got)
-        if locked is not None and not (is_taken and found and found.place == locked):
-            selection.lock(connection, opened, locked)
-    if got is not None and is_taken and opened.allows(mq.MQOO_SAVE_ALL_CONTEXT):
-        opened.saved_context = got.md
-    return got
+    store = connection.store
+    with store.turn if options & mq.MQGMO_SYNCPOINT else store.writing(durable=True):
+        found = _find(connection, request, way, when=0.0)
+        if found is None:
+            return None
+        if found.expires_at is None or found.expires_at > time.time():
+            return _take_it(connection, way, request, found)
+    selection.discard_expired(connection, way.queue_id)
+    return _take(connection, way, request)
 
 
-def _remove(
-    connection: Connection, catalogue: Catalogue, request: Request, found: Message, got: Got
-) -> None:
-    under_syncpoint = request.options & mq.MQGMO_SYNCPOINT or (
+def _take_it(connection: Connection, way: Way, request: Request, found: Message) -> Got:
+    opened, unit, place = request.opened, connection.unit_of_work, found.place
+    got = _answer(request, way, found)
+    if got[REASON] == TRUNCATED_MSG_FAILED:
+        return got
+    if request.options & mq.MQGMO_SYNCPOINT or (
         request.options & mq.MQGMO_SYNCPOINT_IF_PERSISTENT
-        and got.md.persistence == mq.MQPER_PERSISTENT
-    )
-    queue_id = request.opened.queue_ids[-1]
-    if under_syncpoint:
-        connection.unit_of_work.check_room(catalogue.limit("MAXUMSGS"))
-        selection.claim(connection, queue_id, found.place)
+        and MQMD.unpack(got[1]).persistence == mq.MQPER_PERSISTENT
+    ):
+        unit.check_room(way.max_uncommitted)
+        selection.claim(connection, way.queue_id, found)
+        if request.criteria is selection.ANY and not request.options & UNDER_CURSOR:
+            connection.store.board.fronts[way.queue_id] = found.rank, place
     else:
-        selection.remove(connection, queue_id, found.place)
-
-
-def _answer(
-    request: Request, catalogue: Catalogue, path: tuple[Definition, ...], found: Message
-) -> Got:
-    """Fill in what the caller gets back for a message."""
-    md, gmo, handle = MQMD.unpack(found.descriptor), request.gmo.copy(), request.message_handle
-    body, properties = deliver(found, md, gmo, handle, path[0])
-    length = len(body)
-    # What was put with a version 1 descriptor has the defaults of what that lacks.
-    md.version, md.backout_count = mq.MQMD_VERSION_2, found.backout_count
-    if found.expires_at is not None:
-        md.expiry = max(1, int((found.expires_at - time.time()) * 10))
-    got = Got(body[: request.max_length], md, gmo, length)
-    gmo.resolved_q_name = object_name(path[-1].name)
-    if gmo.version >= MQGMO_VERSION_3:
-        gmo.msg_token, gmo.returned_length = selection.token(found.place), len(got.data)
-    got.completion, got.reason = _completion(request, catalogue, md, length)
-    if got.reason != TRUNCATED_MSG_FAILED and handle is not None:
-        handle.fill(properties)
-    if request.md.version == mq.MQMD_VERSION_1:
-        _keep_version_1(request.md, md)
+        selection.remove(connection, way.queue_id, place)
+        if opened.locked is not None and opened.locked.place == place:
+            connection.store.announce(*opened.locked.freed())
+    if opened.locked is not None and opened.locked.place == place:
+        opened.locked = None
+    if opened.allows(mq.MQOO_SAVE_ALL_CONTEXT):
+        opened.saved_context = got[1]
     return got
 
 
-def _completion(request: Request, catalogue: Catalogue, md: MQMD, length: int) -> tuple[int, int]:
+def _answer(request: Request, way: Way, found: Message) -> Got:
+    """Fill in what the caller gets back for a message."""
+    body, descriptor, gmo, max_length = (
+        found.body,
+        found.descriptor,
+        request.gmo,
+        request.max_length,
+    )
+    properties: list[Property] = []
+    if found.properties is not None or descriptor[FORMAT_OF_MQMD] in WITH_HEADERS:
+        md = MQMD.unpack(descriptor)
+        body, properties = deliver(found, md, gmo, request.message_handle, way.opened)
+        descriptor = md.pack()
+    length, codes = len(body), (MQCC_OK, 0)
+    if length > max_length or request.options & mq.MQGMO_CONVERT:
+        codes = _completion(request, way, descriptor, length)
+    if request.message_handle is not None and codes[1] != TRUNCATED_MSG_FAILED:
+        request.message_handle.fill(properties)
+    data, given = body[:max_length], request.packed_gmo
+    answer = given[:RESOLVED_NAME_OF_MQGMO] + way.resolved_q_name
+    answer += given[len(answer) : MSG_TOKEN_OF_MQGMO]
+    if gmo.version >= MQGMO_VERSION_3:
+        answer += selection.token(found.place) + LONG.pack(len(data))
+    answer += given[len(answer) :]
+    return data, _as_asked(request, descriptor, found), answer, length, *codes
+
+
+def _as_asked(request: Request, descriptor: bytes, found: Message) -> bytes:
+    """Return the descriptor with what has become of the message, in the version asked for.
+
+    What was put with a version 1 descriptor has the defaults of what that lacks; one that is given
+    keeps its own of it.
+    """
+    is_version_1 = request.md[BEGIN_OF_MQMD] == BEGINNING_1
+    if (
+        not is_version_1
+        and descriptor[BEGIN_OF_MQMD] == BEGINNING_2
+        and not found.backout_count
+        and found.expires_at is None
+    ):
+        return descriptor
+    changed = bytearray(descriptor)
+    changed[BEGIN_OF_MQMD] = BEGINNING_1 if is_version_1 else BEGINNING_2
+    LONG.pack_into(changed, BACKOUT_COUNT_OF_MQMD, found.backout_count)
+    if found.expires_at is not None:
+        left = max(1, int((found.expires_at - time.time()) * 10))
+        LONG.pack_into(changed, EXPIRY_OF_MQMD, left)
+    if is_version_1:
+        changed[MQMD_LENGTH_1:] = request.md[MQMD_LENGTH_1:]
+    return bytes(changed)
+
+
+def _completion(request: Request, way: Way, packed: bytes, length: int) -> tuple[int, int]:
     if length > request.max_length:
         accepted = request.options & mq.MQGMO_ACCEPT_TRUNCATED_MSG
         name = "MQRC_TRUNCATED_MSG_ACCEPTED" if accepted else "MQRC_TRUNCATED_MSG_FAILED"
         return MQCC_WARNING, MQRC[name]
-    if request.options & mq.MQGMO_CONVERT and _differs(request.md, md, catalogue.limit("CCSID")):
+    md = MQMD.unpack(packed)
+    if _differs(MQMD.unpack(request.md), md, way.ccsid):
         # What cannot be converted is returned as it is: IBM MQ docs, "MQGMO_CONVERT".
         is_known = text(md.format)
         log.warning("MQGMO_CONVERT is not emulated; the message is returned unconverted")
@@ -317,10 +351,3 @@ def _differs(wanted: MQMD, md: MQMD, default_ccsid: int) -> bool:
     if ccsid == mq.MQCCSI_Q_MGR:
         ccsid = default_ccsid
     return ccsid != md.coded_char_set_id or wanted.encoding != md.encoding
-
-
-def _keep_version_1(given: MQMD, md: MQMD) -> None:
-    """Leave the fields alone that a version 1 descriptor does not have."""
-    md.version, md.group_id, md.msg_seq_number = given.version, given.group_id, given.msg_seq_number
-    md.offset, md.msg_flags = given.offset, given.msg_flags
-    md.original_length = given.original_length

@@ -60,7 +60,8 @@ def MQINQ(
         answer = inquiring.inquire(connection, hobj, selectors)
         return answer.numbers, answer.characters, answer.completion, answer.reason
 
-    return run("MQINQ", hconn, work, lambda codes: ([], b"", *codes), hobj)
+    answer: tuple[list[int], bytes, int, int] = run("MQINQ", hconn, work, ([], b""), hobj)
+    return answer
 
 
 def MQSET(
@@ -94,7 +95,8 @@ def MQINQMP(
         shown = held.name if name.endswith(b"%") else ""
         return held.value, held.length, shown, *held.codes
 
-    return run("MQINQMP", hconn, work, lambda codes: (None, 0, "", *codes))
+    answer: tuple[Any, int, str, int, int] = run("MQINQMP", hconn, work, (None, 0, ""))
+    return answer
 
 
 def _refused(verb: str, answer: tuple[Any, ...]) -> Any:

@@ -104,7 +104,7 @@ def _of_queue(
     if queue.type == mq.MQQT_LOCAL:
         values[mq.MQIA_DEFINITION_TYPE] = queue.number(DEFINITION_TYPE) or mq.MQQDT_PREDEFINED
         if mq.MQIA_CURRENT_Q_DEPTH in selectors:
-            depth = definitions.depth(connection.store, queue.queue_id)
+            depth = connection.depth(queue.queue_id)
             values[mq.MQIA_CURRENT_Q_DEPTH] = depth
         if {mq.MQIA_OPEN_INPUT_COUNT, mq.MQIA_OPEN_OUTPUT_COUNT}.intersection(selectors):
             counts = _open_counts(connection, queue)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mqdlq.errors import EmbeddedQueueManagerError
 from mqdlq.mqi.embedded import definitions, places, unit_of_work
+from mqdlq.mqi.embedded.board import DISCONNECTED
 from mqdlq.mqi.embedded.catalogue import ENDED, QUIESCING, RUNNING
 from mqdlq.mqi.embedded.store import Store
 
@@ -35,14 +36,18 @@ def end(name: str, directory: Path | None = None) -> None:
     """
     with _writing(name, directory) as store:
         _check(store, name, RUNNING, QUIESCING)
-        for (connection_id,) in store.execute("SELECT connection_id FROM connection").fetchall():
+        rows = store.execute("SELECT connection_id FROM connection").fetchall()
+        for (connection_id,) in rows:
             unit_of_work.undo(store, connection_id)
-            unit_of_work.unlock(store, connection_id)
+        gone = {*store.board.owners(), *(connection_id for (connection_id,) in rows)}
+        for owner in gone:
+            store.announce(DISCONNECTED, 0, 0, owner, 0, 0)
         store.execute("DELETE FROM open_handle")
         store.execute("DELETE FROM connection")
         for queue in store.catalogue().by_id.values():
             if queue.is_temporary:
                 definitions.remove(store, queue.queue_id)
+        definitions.count_anew(store, gone)
         _become(store, ENDED)
 
 
@@ -53,6 +58,7 @@ def start(name: str, directory: Path | None = None) -> None:
         for queue in store.catalogue().by_id.values():
             if not queue.number("NPMCLASS"):
                 _drop_not_persistent(store, queue.queue_id)
+        definitions.count_anew(store)
         store.execute("UPDATE operation SET start = start + 1")
         _become(store, RUNNING)
 
@@ -97,14 +103,7 @@ def _are_alive(store: Store) -> bool:
 
 def _drop_not_persistent(store: Store, queue_id: int) -> None:
     # Persistence stands at offset 44 of the descriptor; MQPER_NOT_PERSISTENT is 0.
-    places_on_queue = store.execute(
-        "SELECT place FROM message JOIN content USING(place)"
-        " WHERE queue_id = ? AND substr(descriptor, 45, 4) = zeroblob(4)",
-        (queue_id,),
-    ).fetchall()
-    store.execute_many("DELETE FROM message WHERE place = ?", places_on_queue)
-    store.execute_many("DELETE FROM content WHERE place = ?", places_on_queue)
     store.execute(
-        "UPDATE depth SET messages = messages - ? WHERE queue_id = ?",
-        (len(places_on_queue), queue_id),
+        "DELETE FROM message WHERE queue_id = ? AND substr(descriptor, 45, 4) = zeroblob(4)",
+        (queue_id,),
     )

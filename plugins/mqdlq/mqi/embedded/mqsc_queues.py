@@ -101,7 +101,7 @@ def delete(connection: Connection, command: Command) -> list[str]:
         raise ProblemError(command.line, "DELETE takes PURGE or NOPURGE and nothing else")
     _check_unused(connection, queue, command)
     if queue.type == mq.MQQT_LOCAL:
-        depth = definitions.depth(connection.store, queue.queue_id)
+        depth = connection.store.depth(queue.queue_id)
         if depth and "PURGE" not in found:
             raise ProblemError(
                 command.line,

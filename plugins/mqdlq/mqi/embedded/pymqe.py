@@ -38,7 +38,8 @@ def MQINQ(hconn: int, hobj: int, selector: int) -> tuple[int | bytes | None, int
         value = answer.numbers[0] if answer.numbers else answer.characters
         return value, answer.completion, answer.reason
 
-    return run("MQINQ", hconn, work, lambda codes: (None, *codes), hobj)
+    answer: tuple[int | bytes | None, int, int] = run("MQINQ", hconn, work, (None,), hobj)
+    return answer
 
 
 def MQSET(hconn: int, hobj: int, selector: int, value: int | bytes) -> Codes:
@@ -64,7 +65,8 @@ def MQINQMP(
         held = inquire_property(connection, hmsg, options, name, kind, max_length)
         return held.value, held.length, *held.codes
 
-    return run("MQINQMP", hconn, work, lambda codes: (None, 0, *codes))
+    answer: tuple[Any, int, int, int] = run("MQINQMP", hconn, work, (None, 0))
+    return answer
 
 
 def mqaiExecute(*_arguments: Any) -> tuple[list[Any], int, int]:

@@ -6,23 +6,34 @@ queue costs the same per message however deep it is.
 
 from __future__ import annotations
 
+import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from mqdlq.mqi.embedded import mqi_constants as mq
+from mqdlq.mqi.embedded.board import GOT, IS_ORDERED, LOCKED, REMOVED, TAKEN_BACK, UNITS, Held
 from mqdlq.mqi.embedded.connection import Connection, OpenObject
 from mqdlq.mqi.embedded.failures import CallFailedError, not_emulated
+from mqdlq.mqi.embedded.store import Store
 from mqdlq.mqi.embedded.structures import MQGMO, MQMD
-from mqdlq.mqi.embedded.unit_of_work import Message, Pending
+from mqdlq.mqi.embedded.unit_of_work import Message, Row
 
 MATCH_BY_DEFAULT = mq.MQMO_MATCH_MSG_ID | mq.MQMO_MATCH_CORREL_ID
+UNDER_CURSOR = mq.MQGMO_MSG_UNDER_CURSOR | mq.MQGMO_BROWSE_MSG_UNDER_CURSOR
 SYNCPOINT = mq.MQGMO_SYNCPOINT | mq.MQGMO_SYNCPOINT_IF_PERSISTENT
 EMULATED_MATCHES = MATCH_BY_DEFAULT | mq.MQMO_MATCH_MSG_TOKEN
 NAMES = mq.names_of("MQMO")
 NULL_ID = bytes(24)
 TOKEN_LENGTH = 16
+IDENTIFIERS = struct.Struct("24s24s")
+IDENTIFIERS_OF_MQMD = slice(MQMD.offset_of("msg_id"), MQMD.offset_of("correl_id") + 24)
+NULL_IDENTIFIERS = bytes(48)
+LAST_PLACE = 2**63 - 1
+
+LOOKS = 3 if IS_ORDERED else 0
+"""How often to look without the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +46,54 @@ class Criteria:
     msg_id: bytes = NULL_ID
     correl_id: bytes = NULL_ID
 
-    def fits(self, held: Pending) -> bool:
+    def fits(self, row: Row) -> bool:
         """Whether a message that is not in the database yet matches."""
         return (
-            (self.msg_id in {NULL_ID, held.msg_id})
-            and (self.correl_id in {NULL_ID, held.correl_id})
-            and (held.message.expires_at is None or held.message.expires_at > time.time())
+            (self.msg_id in {NULL_ID, row.msg_id})
+            and (self.correl_id in {NULL_ID, row.correl_id})
+            and (row.expires_at is None or row.expires_at > time.time())
             and bool(self.index)
         )
 
 
-def criteria(md: MQMD, gmo: MQGMO) -> Criteria:
+ANY = Criteria("in_order")
+AT_A_PLACE = Criteria("", "AND place = ?")
+
+
+def criteria(md: bytes, gmo: MQGMO) -> Criteria:
     """Read MatchOptions as far as the structure's version lets them count.
 
     Version 1 has none and matches both identifiers; MsgToken needs version 3; a null identifier
     matches anything (IBM MQ docs, "MatchOptions (MQGMO)", "MsgId (MQMD)").
     """
     matches = gmo.match_options if gmo.version > 1 else MATCH_BY_DEFAULT
+    if matches & ~MATCH_BY_DEFAULT:
+        _check_matches(matches)
+        if matches & mq.MQMO_MATCH_MSG_TOKEN:
+            return _by_token(gmo)
+    if md[IDENTIFIERS_OF_MQMD] == NULL_IDENTIFIERS:
+        return ANY
+    return _by_identifiers(matches, *IDENTIFIERS.unpack(md[IDENTIFIERS_OF_MQMD]))
+
+
+def _by_identifiers(matches: int, msg_id: bytes, correl_id: bytes) -> Criteria:
+    is_msg_id = matches & mq.MQMO_MATCH_MSG_ID and msg_id != NULL_ID
+    is_correl_id = matches & mq.MQMO_MATCH_CORREL_ID and correl_id != NULL_ID
+    if is_msg_id and is_correl_id:
+        both = "AND msg_id = ? AND correl_id = ?"
+        return Criteria("by_msg_id", both, (msg_id, correl_id), msg_id, correl_id)
+    if is_msg_id:
+        return Criteria("by_msg_id", "AND msg_id = ?", (msg_id,), msg_id)
+    if is_correl_id:
+        return Criteria("by_correl_id", "AND correl_id = ?", (correl_id,), NULL_ID, correl_id)
+    return ANY
+
+
+def _check_matches(matches: int) -> None:
     for bit in (1 << place for place in range(matches.bit_length())):
         if matches & bit and not bit & EMULATED_MATCHES:
             name = NAMES.get(bit, f"MQMO bit {bit:#x}")
             raise not_emulated(name, "MQRC_MATCH_OPTIONS_ERROR")
-    if matches & mq.MQMO_MATCH_MSG_TOKEN:
-        return _by_token(gmo)
-    msg_id = md.msg_id if matches & mq.MQMO_MATCH_MSG_ID else NULL_ID
-    correl_id = md.correl_id if matches & mq.MQMO_MATCH_CORREL_ID else NULL_ID
-    if NULL_ID not in {msg_id, correl_id}:
-        both = "AND m.msg_id = ? AND m.correl_id = ?"
-        return Criteria("by_msg_id", both, (msg_id, correl_id), msg_id, correl_id)
-    if msg_id != NULL_ID:
-        return Criteria("by_msg_id", "AND m.msg_id = ?", (msg_id,), msg_id)
-    if correl_id != NULL_ID:
-        return Criteria("by_correl_id", "AND m.correl_id = ?", (correl_id,), NULL_ID, correl_id)
-    return Criteria("available")
 
 
 def _by_token(gmo: MQGMO) -> Criteria:
@@ -75,7 +101,8 @@ def _by_token(gmo: MQGMO) -> Criteria:
         raise CallFailedError("MQRC_MATCH_OPTIONS_ERROR")
     if gmo.options & mq.MQGMO_WAIT:
         raise CallFailedError("MQRC_MSG_TOKEN_ERROR")
-    return Criteria("", "AND m.place = ?", (int.from_bytes(gmo.msg_token, "big"),))
+    place = int.from_bytes(gmo.msg_token, "big")
+    return replace(AT_A_PLACE, values=(min(place, LAST_PLACE),))
 
 
 def token(place: int) -> bytes:
@@ -83,42 +110,48 @@ def token(place: int) -> bytes:
     return place.to_bytes(TOKEN_LENGTH, "big")
 
 
+WHOLE = "place, rank, backout_count, expires_at, descriptor, properties, body"
+
+
 @cache
-def _query(index: str, condition: str, position: str) -> str:
+def _query(what: str, index: str, condition: str, position: str) -> str:
     parts = (
-        "SELECT m.place, m.rank, m.backout_count, m.expires_at, c.descriptor, c.properties, c.body",
-        "FROM message AS m",
+        f"SELECT {what} FROM message",  # noqa: S608 (the texts are this module's)
         f"INDEXED BY {index}" if index else "",
-        "CROSS JOIN content AS c ON c.place = m.place",
-        "WHERE m.queue_id = ? AND m.state = 0 AND (m.expires_at IS NULL OR m.expires_at > ?)",
+        "WHERE queue_id = ? AND (expires_at IS NULL OR expires_at > ?)",
         condition,
         position,
-        "ORDER BY m.rank, m.place LIMIT 1",
+        "ORDER BY rank, place",
+        "LIMIT 1" if what == WHOLE else "",
     )
     return " ".join(parts)
 
 
-AT_THE_PLACE = "AND m.place = ?"
-SAME_RANK_BEHIND = "AND m.rank = ? AND m.place > ?"
-LOWER_RANK = "AND m.rank > ?"
+AT_ONE = f"SELECT {WHOLE} FROM message WHERE place = ?"  # noqa: S608
+SAME_RANK_BEHIND = "AND rank = ? AND place > ?"
+LOWER_RANK = "AND rank > ?"
 
 
-def find(
+def find(  # noqa: PLR0917
     connection: Connection,
     opened: OpenObject,
     queue_id: int,
     wanted: Criteria,
     options: int,
-    *,
-    when: float | None = None,
+    when: float,
 ) -> Message | None:
     """Return the first message that fits and has not expired, by priority and then by place.
 
     What a unit of work has put is not visible outside it (IBM MQ docs, "MQPMO_SYNCPOINT"), but
     within: a get that is part of it, and no other and no browse, finds that too.
     """
-    at = time.time() if when is None else when
-    found = _committed(connection, opened, queue_id, wanted, options, at)
+    cursor = opened.cursor
+    if cursor is not None:
+        if options & UNDER_CURSOR:
+            wanted, cursor = replace(AT_A_PLACE, values=(cursor[1],)), None
+        elif not options & mq.MQGMO_BROWSE_NEXT:
+            cursor = None
+    found = _committed(connection, opened, queue_id, wanted, cursor, when)
     if not options & SYNCPOINT or queue_id not in connection.unit_of_work.puts:
         return found
     own = connection.unit_of_work.first(queue_id, wanted.fits)
@@ -132,86 +165,112 @@ def _committed(  # noqa: PLR0917
     opened: OpenObject,
     queue_id: int,
     wanted: Criteria,
-    options: int,
+    cursor: tuple[int, int] | None,
     when: float,
 ) -> Message | None:
-    def first(condition: Criteria, position: str, *values: Any) -> Message | None:
-        query = _query(condition.index, condition.condition, position)
-        row = connection.store.execute(
-            query, (queue_id, when, *condition.values, *values)
-        ).fetchone()
-        return row and Message(*row)
+    """Look at the board and into the database at one moment: while nothing happens in between.
 
-    cursor = opened.cursor
-    if cursor is None:
-        return first(wanted, "")
-    rank, place = cursor
-    if options & (mq.MQGMO_MSG_UNDER_CURSOR | mq.MQGMO_BROWSE_MSG_UNDER_CURSOR):
-        return first(Criteria(""), AT_THE_PLACE, place)
-    if not options & mq.MQGMO_BROWSE_NEXT:
-        return first(wanted, "")
-    # Two queries, each wholly on the index: for one comparison of (rank, place) SQLite would use
-    # the index for the rank alone and walk the whole queue at every call.
-    return first(wanted, SAME_RANK_BEHIND, rank, place) or first(wanted, LOWER_RANK, rank)
+    Where too much happens, the turn brings it to a halt.
+    """
+    store, mine = connection.store, opened.locked and opened.locked.place
+    board = store.board
+    for _ in range(LOOKS):
+        board.catch_up()
+        begun = board.position
+        start = (
+            board.fronts.get(queue_id) if cursor is None and wanted is ANY and not mine else cursor
+        )
+        found = _first(store, queue_id, wanted, start, when, mine)
+        board.catch_up()
+        if board.position == begun:
+            return found
+    with store.turn:
+        return _first(store, queue_id, wanted, cursor, when, mine)
+
+
+def _first(  # noqa: PLR0917
+    store: Store,
+    queue_id: int,
+    wanted: Criteria,
+    start: tuple[int, int] | None,
+    when: float,
+    mine: int | None,
+) -> Message | None:
+    """Return the first message behind a rank and place that nobody holds, or that is `mine`.
+
+    Two queries, each wholly on the index: for one comparison of (rank, place) SQLite would use the
+    index for the rank alone and walk the whole queue at every call.
+    """
+    values = (queue_id, when, *wanted.values)
+    if start is None:
+        return _first_of(store, wanted, "", values, mine)
+    return _first_of(store, wanted, SAME_RANK_BEHIND, (*values, *start), mine) or _first_of(
+        store, wanted, LOWER_RANK, (*values, start[0]), mine
+    )
+
+
+def _first_of(
+    store: Store, wanted: Criteria, position: str, values: tuple[Any, ...], mine: int | None
+) -> Message | None:
+    query = _query(WHOLE, wanted.index, wanted.condition, position)
+    row = store.execute(query, values).fetchone()
+    if row is None:
+        return None
+    held = store.board.held
+    if row[0] not in held or row[0] == mine:
+        return Message(*row)
+    query = _query("place", wanted.index, wanted.condition, position)
+    for (place,) in store.execute(query, values):
+        if place not in held or place == mine:
+            row = store.execute(AT_ONE, (place,)).fetchone()
+            return Message(*row)
+    return None
 
 
 def discard_expired(connection: Connection, queue_id: int) -> None:
-    """Remove the messages nobody can get any more, while writing."""
-    execute = connection.store.execute
-    expired = execute(
-        "SELECT place FROM message INDEXED BY expiring"
-        " WHERE queue_id = ? AND state = 0 AND expires_at <= ?",
-        (queue_id, time.time()),
-    ).fetchall()
-    for place in expired:
-        remove(connection, queue_id, place[0])
+    """Remove the messages nobody can get any more."""
+    store = connection.store
+    with store.writing():
+        expired = store.execute(
+            "SELECT place FROM message INDEXED BY expiring WHERE queue_id = ? AND expires_at <= ?",
+            (queue_id, time.time()),
+        ).fetchall()
+        for (place,) in expired:
+            if place not in store.board.held:
+                remove(connection, queue_id, place)
 
 
 def remove(connection: Connection, queue_id: int, place: int) -> None:
     """Delete a message for good, while writing."""
     connection.store.execute("DELETE FROM message WHERE place = ?", (place,))
-    connection.store.execute("DELETE FROM content WHERE place = ?", (place,))
-    _count_out(connection, queue_id)
+    connection.store.announce(REMOVED, 0, 0, 0, queue_id, place)
 
 
-def claim(connection: Connection, queue_id: int, place: int) -> None:
-    """Hold a message back from everyone until the unit of work ends, while writing.
+def claim(connection: Connection, queue_id: int, found: Message) -> None:
+    """Hold a message back from everyone until the unit of work ends, with the turn.
 
     One that the unit of work itself has put is gone at once: whether committed or backed out.
     """
     unit = connection.unit_of_work
     unit.calls += 1
-    if unit.puts[queue_id].pop(place, None) is not None:
-        connection.store.execute("DELETE FROM message WHERE place = ?", (place,))
+    kind = GOT
+    if queue_id in unit.puts and unit.puts[queue_id].pop(found.place, None) is not None:
+        kind = TAKEN_BACK
     else:
-        connection.store.execute(
-            "UPDATE message SET state = 2, connection_id = ? WHERE place = ?",
-            (connection.connection_id, place),
-        )
-        unit.gets += 1
-    _count_out(connection, queue_id)
-
-
-def lock(connection: Connection, opened: OpenObject, place: int) -> None:
-    """Hide a message that is browsed from all other handles (MQGMO_LOCK), while writing."""
-    connection.store.execute(
-        "UPDATE message SET state = 3, connection_id = ? WHERE place = ? AND state = 0",
-        (connection.connection_id, place),
+        unit.gets.append(found.place)
+    connection.store.board.append(
+        kind, found.rank, unit.number % UNITS, connection.connection_id, queue_id, found.place
     )
-    opened.locked = place
+
+
+def lock(connection: Connection, opened: OpenObject, queue_id: int, found: Message) -> None:
+    """Hide a message that is browsed from all other handles (MQGMO_LOCK), with the turn."""
+    opened.locked = Held(LOCKED, found.rank, 0, connection.connection_id, queue_id, found.place)
+    connection.store.board.append(*opened.locked)
 
 
 def unlock(connection: Connection, opened: OpenObject) -> None:
-    """Show the message again that a handle has locked, if there is one, while writing."""
-    connection.store.execute(
-        "UPDATE message SET state = 0, connection_id = NULL"
-        " WHERE place = ? AND state = 3 AND connection_id = ?",
-        (opened.locked, connection.connection_id),
-    )
-    opened.locked = None
-
-
-def _count_out(connection: Connection, queue_id: int) -> None:
-    connection.store.execute(
-        "UPDATE depth SET messages = messages - 1 WHERE queue_id = ?", (queue_id,)
-    )
+    """Show the message again that a handle has locked, if there is one, with the turn."""
+    if opened.locked is not None:
+        connection.store.board.append(*opened.locked.freed())
+        opened.locked = None

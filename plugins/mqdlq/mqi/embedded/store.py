@@ -1,8 +1,8 @@
 """The database of a queue manager: SQL in, rows out, one writer at a time, a commit on disk.
 
-A message is a small row in `message`, which moves between states, and a row in `content`, which is
-written once. Its `place` is given when it is put, not when it is committed, never used again, and
-orders messages of equal rank; rank is 9 less the priority, so that the least comes first.
+A message has a row from the moment it is committed. Its `place` is given when it is put, is never
+used again, and orders messages of equal rank; rank is 9 less the priority, so that the least comes
+first. What is not committed, and who holds which message back, stands on the board (`board`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from mqdlq.errors import EmbeddedQueueManagerError
+from mqdlq.mqi.embedded.board import DEFINITIONS, DEPTH, Board
 from mqdlq.mqi.embedded.catalogue import Catalogue, load
 from mqdlq.mqi.embedded.locks import LockFile
 
 DATABASE = "queue_manager.sqlite"
 LOCK_FILE = "queue_manager.lock"
+BOARD = "queue_manager.board"
 
-AVAILABLE, PUT = 0, 1
-"""A message's states: anyone's, or put and not committed; 2 is got and not committed, 3 is locked.
+IN_CHANGE = -1
 
-SQL texts have the numbers themselves: SQLite matches them with the conditions of the indexes.
-"""
-
-LAYOUT = 2
+LAYOUT = 3
 """Kept with the database (PRAGMA application_id); raised whenever the schema changes."""
 
 SCHEMA = """
@@ -36,29 +34,25 @@ CREATE TABLE queue(
     name TEXT NOT NULL UNIQUE,
     type INTEGER NOT NULL,
     attributes TEXT NOT NULL);
-CREATE TABLE depth(queue_id INTEGER PRIMARY KEY, messages INTEGER NOT NULL);
 CREATE TABLE message(
-    place INTEGER PRIMARY KEY AUTOINCREMENT,
+    place INTEGER PRIMARY KEY,
     queue_id INTEGER NOT NULL,
     rank INTEGER NOT NULL,
-    state INTEGER NOT NULL,
-    connection_id INTEGER,
     msg_id BLOB NOT NULL,
     correl_id BLOB,
     expires_at REAL,
-    backout_count INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX available ON message(queue_id, rank) WHERE state = 0;
-CREATE INDEX by_msg_id ON message(queue_id, msg_id, rank) WHERE state = 0;
-CREATE INDEX by_correl_id ON message(queue_id, correl_id, rank)
-    WHERE state = 0 AND correl_id IS NOT NULL;
-CREATE INDEX expiring ON message(queue_id, expires_at) WHERE state = 0 AND expires_at IS NOT NULL;
-CREATE INDEX uncommitted ON message(connection_id, state) WHERE connection_id IS NOT NULL;
-CREATE TABLE content(
-    place INTEGER PRIMARY KEY,
+    backout_count INTEGER NOT NULL,
     descriptor BLOB NOT NULL,
     properties BLOB,
     body BLOB NOT NULL);
-CREATE TABLE connection(connection_id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL);
+CREATE INDEX in_order ON message(queue_id, rank);
+CREATE INDEX by_msg_id ON message(queue_id, msg_id, rank);
+CREATE INDEX by_correl_id ON message(queue_id, correl_id, rank) WHERE correl_id IS NOT NULL;
+CREATE INDEX expiring ON message(queue_id, expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE connection(
+    connection_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    pid INTEGER NOT NULL,
+    units_ended INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE open_handle(
     connection_id INTEGER NOT NULL,
     handle INTEGER NOT NULL,
@@ -99,17 +93,28 @@ class Store:
         )
         self.execute = self._database.execute
         self.execute_many = self._database.executemany
+        self._announced: list[tuple[int, ...]] = []
+        self._may_have_changed = False
+        try:
+            self._check_layout(directory)
+            self.board = Board(directory / BOARD)
+        except BaseException:
+            self._database.close()
+            self.locks.close()
+            raise
+        self.execute("PRAGMA synchronous = NORMAL")
+        self.execute("PRAGMA mmap_size = 268435456")
+        self.turn = Turn(self.locks, self.board)
+        self._definitions = self.board.words[DEFINITIONS]
+        self.known = load(self.execute)
+        """The definitions as they were when last looked at, which every call does once."""
+
+    def _check_layout(self, directory: Path) -> None:
         if self.one("PRAGMA application_id") != LAYOUT:
-            self.close()
             raise EmbeddedQueueManagerError(
                 f"the queue manager in {directory} was made by another version of mqdlq and cannot"
                 " be used by this one; delete the directory and create the queue manager anew"
             )
-        self.execute("PRAGMA synchronous = NORMAL")
-        self.execute("PRAGMA mmap_size = 268435456")
-        self.known = load(self.execute)
-        """The definitions as they were when last looked at, which every call does once."""
-        self._is_current = True  # not after a rollback, which may have undone what was loaded
 
     @classmethod
     def create(cls, directory: Path, queue_manager: Mapping[str, int | str], owner: str) -> None:
@@ -125,6 +130,7 @@ class Store:
         finally:
             database.close()
         LockFile(directory / LOCK_FILE).close()
+        Board(directory / BOARD).close()
 
     def one(self, sql: str, values: Sequence[Any] = ()) -> Any:
         """Return the first column of the first row, or None."""
@@ -134,6 +140,7 @@ class Store:
     def close(self) -> None:
         """Close the database, then drop the locks: dead to others only when nothing is open."""
         self._database.close()
+        self.board.close()
         self.locks.close()
 
     @contextmanager
@@ -145,30 +152,95 @@ class Store:
         """
         if durable:
             self.execute("PRAGMA synchronous = FULL")
-        self.locks.take_turn()
         try:
-            self.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self.execute("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:
-                    self.execute("ROLLBACK")
-                self._is_current = False
-                raise
+            with self.turn:
+                self.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                    self.execute("COMMIT")
+                except BaseException as error:
+                    if self._database.in_transaction:
+                        self.execute("ROLLBACK")
+                    elif not isinstance(error, sqlite3.Error):  # interrupted when all was written
+                        self._make_known()
+                    self._undo()
+                    raise
+                self._make_known()
         finally:
-            self.locks.give_turn()
             if durable:
                 self.execute("PRAGMA synchronous = NORMAL")
 
+    def _undo(self) -> None:
+        self._announced.clear()
+        if self._may_have_changed:
+            self._may_have_changed = False
+            self.board.definitions_stand()
+            self._definitions = IN_CHANGE  # what has been loaded may never have been
+
+    def _make_known(self) -> None:
+        for event in self._announced:
+            self.board.append(*event)
+        self._announced.clear()
+        if self._may_have_changed:
+            self._may_have_changed = False
+            self.board.definitions_stand()
+
+    def announce(self, *event: int) -> None:
+        """Let an event happen when what is being written is committed."""
+        self._announced.append(event)
+
+    def depth(self, queue_id: int) -> int:
+        """Return the depth of a queue, with the turn: as it will be when this is committed."""
+        for event in reversed(self._announced):
+            if event[0] == DEPTH and event[-2] == queue_id:
+                return event[-1]
+        return self.board.depths[queue_id]
+
     def catalogue(self) -> Catalogue:
         """Return the definitions as they are at this moment."""
-        if not self._is_current or self.one("PRAGMA user_version") != self.known.version:
-            self.known = load(self.execute)
-            self._is_current = True
+        now = self.board.words[DEFINITIONS]
+        if now != self._definitions or now & 1:
+            if self._definitions == IN_CHANGE or self.known.version != self._version():
+                self.known = load(self.execute)
+            self._definitions = now
         return self.known
+
+    def _version(self) -> int:
+        return int(self.one("PRAGMA user_version"))
 
     def definitions_changed(self) -> None:
         """Make every connection read the definitions anew; call it while writing."""
-        version = self.one("PRAGMA user_version") + 1
-        self.execute(f"PRAGMA user_version = {version}")
+        self.board.change_definitions()
+        self._may_have_changed = True
+        self.execute(f"PRAGMA user_version = {self._version() + 1}")
+
+
+class Turn:
+    """The turn to write, taken for a block; what others have done is known when it begins.
+
+    Within such a block another one changes nothing.
+    """
+
+    def __init__(self, locks: LockFile, board: Board) -> None:
+        """Take nothing yet."""
+        self._locks = locks
+        self._board = board
+        self._blocks = 0
+        self.has_been_taken = False
+        """Since whoever asks has last set it to False."""
+
+    def __enter__(self) -> None:
+        self.has_been_taken = True
+        if not self._blocks:
+            self._locks.take_turn()
+        self._blocks += 1
+        try:
+            self._board.catch_up()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._blocks -= 1
+        if not self._blocks:
+            self._locks.give_turn()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
@@ -36,7 +37,8 @@ class Structure:
 
     length: ClassVar[int]
     _layout: ClassVar[struct.Struct]
-    _fields: ClassVar[tuple[str, ...]]
+    layout: ClassVar[dict[str, tuple[str, int]]]
+    """Each field's `struct` code and its offset in bytes, by the field's name."""
     values_of: ClassVar[Callable[[Any], tuple[Any, ...]]]
 
     def __init_subclass__(cls) -> None:
@@ -44,20 +46,22 @@ class Structure:
         hints = get_type_hints(cls, include_extras=True)
         fields = {name: hint.__metadata__[0] for name, hint in hints.items() if name in own}
         cls._layout = struct.Struct("".join(fields.values()))
-        cls._fields = tuple(fields)
         cls.values_of = attrgetter(*fields)
         cls.length = cls._layout.size
+        cls.layout, before = {}, ""
+        for name, code in fields.items():
+            before += code
+            cls.layout[name] = code, struct.calcsize(before) - struct.calcsize(code)
 
-    def __init__(self, **values: Any) -> None:
-        """Take every field by name."""
-        self.__dict__.update(values)
+    @classmethod
+    def offset_of(cls, field: str) -> int:
+        """Return where a field stands in the packed structure."""
+        return cls.layout[field][1]
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
         """Read the structure from exactly `length` bytes."""
-        record = cls.__new__(cls)
-        record.__dict__.update(zip(cls._fields, cls._layout.unpack(data), strict=True))
-        return record
+        return cls(*cls._layout.unpack(data))
 
     def pack(self) -> bytes:
         """Write the structure; shorter text is padded with NULs."""
@@ -65,22 +69,10 @@ class Structure:
 
     def copy(self) -> Self:
         """Return another record with the same values."""
-        record = type(self).__new__(type(self))
-        record.__dict__.update(self.__dict__)
-        return record
+        return type(self)(*type(self).values_of(self))
 
 
-def layout_of(kind: type[Structure]) -> dict[str, tuple[str, int]]:
-    """Return each field's `struct` code and its offset in bytes, by the field's name."""
-    fields, before = {}, ""
-    hints = get_type_hints(kind, include_extras=True)
-    for name in inspect.get_annotations(kind):
-        code = hints[name].__metadata__[0]
-        before += code
-        fields[name] = code, struct.calcsize(before) - struct.calcsize(code)
-    return fields
-
-
+@dataclass
 class MQMD(Structure):
     """The message descriptor, version 2 (IBM MQ docs, "MQMD - Message descriptor")."""
 
@@ -118,10 +110,8 @@ class MQMD(Structure):
 MQMD_LENGTH_1 = 324
 """The length of a version 1 message descriptor: what comes before GroupId."""
 
-IDENTITY_CONTEXT = ("user_identifier", "accounting_token", "appl_identity_data")
-ORIGIN_CONTEXT = ("put_appl_type", "put_appl_name", "put_date", "put_time", "appl_origin_data")
 
-
+@dataclass
 class MQGMO(Structure):
     """The get-message options (IBM MQ docs, "MQGMO - Get-message options")."""
 
@@ -143,6 +133,7 @@ class MQGMO(Structure):
     msg_handle: Long64
 
 
+@dataclass
 class MQPMO(Structure):
     """The put-message options (IBM MQ docs, "MQPMO - Put-message options")."""
 
@@ -168,6 +159,7 @@ class MQPMO(Structure):
     pub_level: Long
 
 
+@dataclass
 class MQOD(Structure):
     """The object descriptor (IBM MQ docs, "MQOD - Object descriptor")."""
 
@@ -196,6 +188,7 @@ class MQOD(Structure):
     reserved: Char4
 
 
+@dataclass
 class MQXQH(Structure):
     """The transmission-queue header without its MQMD (IBM MQ docs, "MQXQH")."""
 
@@ -205,6 +198,7 @@ class MQXQH(Structure):
     remote_q_mgr_name: Char48
 
 
+@dataclass
 class MQPD(Structure):
     """The property descriptor (IBM MQ docs, "MQPD - Property descriptor")."""
 
@@ -216,6 +210,7 @@ class MQPD(Structure):
     copy_options: Long
 
 
+@dataclass
 class MQSMPO(Structure):
     """The set-property options (IBM MQ docs, "MQSMPO - Set message property options")."""
 
@@ -226,6 +221,7 @@ class MQSMPO(Structure):
     value_ccsid: Long
 
 
+@dataclass
 class MQDMPO(Structure):
     """The delete-property options (IBM MQ docs, "MQDMPO - Delete message property options")."""
 
@@ -234,6 +230,7 @@ class MQDMPO(Structure):
     options: Long
 
 
+@dataclass
 class MQCMHO(Structure):
     """The create-handle options (IBM MQ docs, "MQCMHO - Create message handle options")."""
 
@@ -242,6 +239,7 @@ class MQCMHO(Structure):
     options: Long
 
 
+@dataclass
 class MQIMPO(Structure):
     """The inquire-property options (IBM MQ docs, "MQIMPO - Inquire message property options")."""
 
@@ -257,6 +255,7 @@ class MQIMPO(Structure):
     type_string: Char8
 
 
+@lru_cache(4096)
 def text(field: bytes) -> str:
     """Read a character field: up to the first NUL, trailing blanks removed."""
     return field.partition(b"\0")[0].decode("latin-1").rstrip(" ")

@@ -15,8 +15,8 @@ MQFMT_XMIT_Q_HEADER = b"MQXMIT  "
 
 def enveloped(
     connection: Connection, remote: tuple[str, str], md: MQMD, body: bytes, now: float
-) -> tuple[MQMD, bytes]:
-    """Return the descriptor and the body a transmission queue holds for a message."""
+) -> tuple[bytes, bytes]:
+    """Return the packed descriptor and the body a transmission queue holds for a message."""
     embedded = md.copy()
     embedded.version = mq.MQMD_VERSION_1
     header = MQXQH(
@@ -34,4 +34,4 @@ def enveloped(
     outer.msg_id, outer.correl_id = connection.new_id(), md.msg_id
     outer.reply_to_q = outer.reply_to_q_mgr = object_name("")
     put_by_queue_manager(outer, catalogue.name, now)
-    return outer, header.pack() + embedded.pack()[:MQMD_LENGTH_1] + body
+    return outer.pack(), header.pack() + embedded.pack()[:MQMD_LENGTH_1] + body

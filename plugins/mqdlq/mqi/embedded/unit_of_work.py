@@ -1,20 +1,21 @@
 """A unit of work: what is put and got under syncpoint, made final or undone, while writing.
 
-What is put has its place on the queue at once, as a row nobody else sees; its content stays in the
-process until MQCMIT. What is got stays on the queue, claimed.
+What is put has its place on the queue at once, but stays in the process until MQCMIT. What is got
+stays on the queue, held back from all others.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from mqdlq.mqi.embedded.board import BACKED_OUT, COMMITTED, GOT, UNITS
 from mqdlq.mqi.embedded.failures import CallFailedError
 from mqdlq.mqi.embedded.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Message:
     """A message with all it consists of; `place` and `rank` say where on its queue it stands."""
 
@@ -27,99 +28,101 @@ class Message:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A message put and not committed, and the identifiers by which its own unit may get it."""
+class Row(NamedTuple):
+    """What is kept of a message: the columns of its row."""
 
-    message: Message
+    place: int
+    queue_id: int
+    rank: int
     msg_id: bytes
     correl_id: bytes | None
+    expires_at: float | None
+    backout_count: int
+    descriptor: bytes
+    properties: bytes | None
+    body: bytes
+
+    def message(self) -> Message:
+        """Return it as a get returns it."""
+        return Message(self.place, self.rank, self.backout_count, self.expires_at, *self[7:])
+
+
+INSERT = "INSERT INTO message VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """What MQCMIT makes final: messages put, by queue and place, and how many were got.
+    """What MQCMIT makes final: messages put, by queue and place, and places of those got.
 
-    `calls` counts what took part, as MAXUMSGS does; `last_place` is where the last put stands.
+    `number` tells it from the connection's unit before. `calls` counts what took part, as MAXUMSGS
+    does.
     """
 
-    puts: dict[int, dict[int, Pending]] = field(default_factory=lambda: defaultdict(dict))
-    gets: int = 0
+    number: int
+    puts: dict[int, dict[int, tuple[Any, ...]]] = field(default_factory=dict)
+    gets: list[int] = field(default_factory=list)
     calls: int = 0
-    last_place: int = 0
 
     def check_room(self, limit: int) -> None:
         """Refuse more than MAXUMSGS messages in one unit of work."""
         if self.calls >= limit:
             raise CallFailedError("MQRC_SYNCPOINT_LIMIT_REACHED")
 
-    def add(self, queue_id: int, pending: Pending) -> None:
-        """Note what has been put."""
-        self.last_place = pending.message.place
-        self.puts[queue_id][self.last_place] = pending
+    def add(self, place: int, queue_id: int, *rest: Any) -> None:
+        """Note what has been put, by the columns of its row."""
+        self.puts.setdefault(queue_id, {})[place] = (place, queue_id, *rest)
         self.calls += 1
+
+    def count_backouts(self, queue_id: int, times: int) -> None:
+        """Give what has been put last to a queue a BackoutCount."""
+        puts = self.puts[queue_id]
+        row = Row(*next(reversed(puts.values())))
+        puts[row.place] = tuple(row._replace(backout_count=times))
 
     def is_empty(self) -> bool:
         """Whether there is nothing to commit or back out."""
         return not self.calls
 
-    def first(self, queue_id: int, fits: Callable[[Pending], bool]) -> Message | None:
+    def first(self, queue_id: int, fits: Callable[[Row], bool]) -> Message | None:
         """Return the first of its own messages on a queue that fits."""
-        messages = (held.message for held in self.puts[queue_id].values() if fits(held))
-        return min(messages, key=lambda message: (message.rank, message.place), default=None)
+        rows = (Row(*row) for row in self.puts[queue_id].values())
+        first = min(filter(fits, rows), key=lambda row: (row.rank, row.place), default=None)
+        return first and first.message()
 
 
 def make_final(store: Store, connection_id: int, unit: UnitOfWork) -> None:
-    """Carry out MQCMIT."""
-    mine = (connection_id,)
+    """Carry out MQCMIT; what was put to a queue that is deleted since goes with that."""
     if unit.gets:
-        store.execute(
-            "DELETE FROM content WHERE place IN"
-            " (SELECT place FROM message WHERE connection_id = ? AND state = 2)",
-            mine,
-        )
-        store.execute("DELETE FROM message WHERE connection_id = ? AND state = 2", mine)
-    messages = [held.message for puts in unit.puts.values() for held in puts.values()]
-    if messages:
-        store.execute_many(
-            "INSERT INTO content VALUES(?, ?, ?, ?)",
-            [(m.place, m.descriptor, m.properties, m.body) for m in messages],
-        )
-        released = store.execute(
-            "UPDATE message SET state = 0, connection_id = NULL"
-            " WHERE connection_id = ? AND state = 1",
-            mine,
-        )
-        if released.rowcount < len(messages):  # a temporary queue has gone with what was put to it
-            store.execute_many(
-                "DELETE FROM content WHERE place = ?1"
-                " AND NOT EXISTS (SELECT 1 FROM message WHERE place = ?1)",
-                [(message.place,) for message in messages],
-            )
+        store.execute_many("DELETE FROM message WHERE place = ?", [(at,) for at in unit.gets])
+    existing = store.catalogue().by_id
+    for queue_id, puts in unit.puts.items():
+        if queue_id in existing:
+            store.execute_many(INSERT, puts.values())
+    _end(store, connection_id, unit.number)
+    store.announce(COMMITTED, 0, 0, connection_id, 0, 0)
 
 
 def undo(store: Store, connection_id: int) -> None:
-    """Carry out MQBACK, for one's own connection or for one that is gone."""
-    mine = (connection_id,)
-    # CURDEPTH has counted both already: the messages got come back, those put never were.
-    changes = store.execute(
-        "SELECT sum(CASE state WHEN 2 THEN 1 ELSE -1 END), queue_id FROM message"
-        " WHERE connection_id = ? AND state < 3 GROUP BY queue_id",
-        mine,
-    ).fetchall()
-    for change in changes:
-        store.execute("UPDATE depth SET messages = messages + ? WHERE queue_id = ?", change)
-    store.execute("DELETE FROM message WHERE connection_id = ? AND state = 1", mine)
-    store.execute(
-        "UPDATE message SET state = 0, connection_id = NULL, backout_count = backout_count + 1"
-        " WHERE connection_id = ? AND state = 2",
-        mine,
+    """Carry out MQBACK, for one's own connection or for one that is gone.
+
+    A unit of work that has ended in the database is left alone: its owner died before the board
+    could say so.
+    """
+    ended = store.one(
+        "SELECT units_ended FROM connection WHERE connection_id = ?", (connection_id,)
     )
+    current = (ended + 1) % UNITS
+    mine = store.board.held_by(connection_id)
+    got = [(held.place,) for held in mine if (held.kind, held.unit) == (GOT, current)]
+    if got:
+        store.execute_many(
+            "UPDATE message SET backout_count = backout_count + 1 WHERE place = ?", got
+        )
+    _end(store, connection_id, ended + 1)
+    store.announce(BACKED_OUT, 0, 0, connection_id, 0, 0)
 
 
-def unlock(store: Store, connection_id: int) -> None:
-    """Free what a connection has locked while browsing; a unit of work has no part in that."""
+def _end(store: Store, connection_id: int, number: int) -> None:
     store.execute(
-        "UPDATE message SET state = 0, connection_id = NULL WHERE connection_id = ? AND state = 3",
-        (connection_id,),
+        "UPDATE connection SET units_ended = ? WHERE connection_id = ?", (number, connection_id)
     )

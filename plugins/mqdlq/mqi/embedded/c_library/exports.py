@@ -267,7 +267,8 @@ def MQINQMP(
         write_returned_name(impo, found.name)
         return found.codes
 
-    return calls.run("MQINQMP", hconn, work, lambda codes: codes)
+    codes: Codes = calls.run("MQINQMP", hconn, work, ())
+    return codes
 
 
 def _refuse(verb: str, *arguments: Any) -> None:
