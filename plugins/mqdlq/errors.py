@@ -49,6 +49,16 @@ class MalformedHeaderError(MqDlqError, ValueError):
         self.found = found
 
 
+class PasteError(MqDlqError, ValueError):
+    """What was pasted is neither hexadecimal digits nor the output of amqsbcg or dmpmqmsg."""
+
+    def __init__(self, line: int, message: str, name: str = "") -> None:
+        """Keep the line (from 1); the text names the file, where it is known, and the line."""
+        super().__init__(f"{name}:{line}: {message}" if name else f"line {line}: {message}")
+        self.line = line
+        self.message = message
+
+
 class HandlerError(MqDlqError, ValueError):
     """A handler's YAML file is not valid."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from mqdlq.cli import qm, rules
+from mqdlq.cli.decode import decode
 from mqdlq.cli.explain import explain
 from mqdlq.cli.report import report
 from mqdlq.cli.run import run
@@ -16,6 +17,7 @@ app = typer.Typer(
 )
 app.command(no_args_is_help=True)(run)
 app.command(no_args_is_help=True)(explain)
+app.command(no_args_is_help=True)(decode)
 app.command()(report)
 app.add_typer(rules.app, name="rules")
 app.add_typer(qm.app, name="qm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -13,6 +14,7 @@ from mqdlq.headers import ebcdic
 MQCCSI_INHERIT: Final = -2
 SPECIAL_CCSIDS: Final = frozenset({0, -1, MQCCSI_INHERIT, -3})
 """MQCCSI_Q_MGR (or UNDEFINED), EMBEDDED, INHERIT and APPL: they name no code page by themselves."""
+_NO_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _ASCII: Final = bytes(range(128)).decode("ascii")
 
 
@@ -134,6 +136,11 @@ def following_ccsid(ccsid: int, preceding: int) -> int:
     The other special values stay as they are: they mean the same wherever they stand.
     """
     return preceding if ccsid == MQCCSI_INHERIT else ccsid
+
+
+def storable(text: str) -> str:
+    """Put U+FFFD for each byte that was no character: neither Parquet nor JSON can hold those."""
+    return text if text.isascii() else _NO_CHARACTER.sub("\ufffd", text)
 
 
 def _characters(codec: str) -> str:

@@ -27,7 +27,8 @@ MQRFH: Final = Layout("MQRFH", "RFH ", 1, _COMMON)
 MQRFH2: Final = Layout("MQRFH2", "RFH ", 2, (*_COMMON, ("NameValueCCSID", "long")))
 """The fixed parts: 32 bytes (MQRFH_STRUC_LENGTH_FIXED) and 36 (…_FIXED_2)."""
 
-_LONG: Final = 4
+NAME_VALUE_LENGTH: Final = 4
+"""The length of the number that says how long the folder after it is."""
 _UTF_16: Final = {ByteOrder.BIG: "utf-16-be", ByteOrder.LITTLE: "utf-16-le"}
 _UTF_16_CCSIDS: Final = frozenset({1200, 13488, 17584})
 _UTF_8: Final = 1208
@@ -63,6 +64,14 @@ class RulesHeader2:
     flags: int = 0
     name_value_ccsid: int = _UTF_8
     folders: tuple[str | bytes, ...] = ()
+
+    def folder_offsets(self) -> Iterator[int]:
+        """Yield where in the header each folder begins."""
+        offset = MQRFH2.length
+        for folder in self.folders:
+            offset += NAME_VALUE_LENGTH
+            yield offset
+            offset += len(_folder_bytes(folder, self.name_value_ccsid, ByteOrder.BIG, offset))
 
 
 Record = RulesHeader | RulesHeader2
@@ -125,7 +134,10 @@ def encode_rfh2(header: RulesHeader2, *, encoding: int, ccsid: int) -> bytes:
     rest = b""
     for folder in header.folders:
         data = _folder_bytes(folder, header.name_value_ccsid, order, MQRFH2.length + len(rest))
-        rest += len(data).to_bytes(_LONG, "big" if order is ByteOrder.BIG else "little") + data
+        rest += (
+            len(data).to_bytes(NAME_VALUE_LENGTH, "big" if order is ByteOrder.BIG else "little")
+            + data
+        )
     values = {name: getattr(header, name) for name in header.__slots__ if name != "folders"}
     values["struc_length"] = MQRFH2.length + len(rest)
     return MQRFH2.pack(values, order, codec_of("MQRFH2", ccsid, Family.ASCII)) + rest
@@ -157,14 +169,14 @@ def _name_value_data(rest: bytes, order: ByteOrder) -> Iterator[bytes]:
     """Yield what each NameValueLength measures out."""
     at = 0
     while at < len(rest):
-        length = order.integer(rest[at : at + _LONG])
-        left = len(rest) - at - _LONG
+        length = order.integer(rest[at : at + NAME_VALUE_LENGTH])
+        left = len(rest) - at - NAME_VALUE_LENGTH
         if not 0 <= length <= left:
             expected = f"NameValueLength from 0 to the {max(left, 0)} bytes left of the header"
             found = f"{length}" if left >= 0 else f"{len(rest) - at} bytes"
             raise MalformedHeaderError("MQRFH2", MQRFH2.length + at, expected, found)
-        yield rest[at + _LONG : at + _LONG + length]
-        at += _LONG + length
+        yield rest[at + NAME_VALUE_LENGTH : at + NAME_VALUE_LENGTH + length]
+        at += NAME_VALUE_LENGTH + length
 
 
 def _folder(data: bytes, ccsid: int, order: ByteOrder) -> str | bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
+from mqdlq.headers.ccsid import storable
 from mqdlq.headers.describe import describe
 from mqdlq.headers.dlh import DLH_LENGTH, MQDLH, DeadLetterHeader
 from mqdlq.headers.key import message_key
@@ -23,7 +23,6 @@ _md_values: Final = attrgetter(*_MD_COLUMNS)
 _DLH_COLUMNS: Final = tuple(f"dlh_{field.name}" for field in MQDLH.fields)
 _dlh_values: Final = attrgetter(*(field.name for field in MQDLH.fields))
 _NO_DLH_COLUMNS: Final[dict[str, object]] = dict.fromkeys(_DLH_COLUMNS)
-_NO_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 
 
 def header_row(
@@ -67,14 +66,9 @@ def header_row(
         "dead_lettered_at": gmt(found.dlh.put_date, found.dlh.put_time) if found.dlh else None,
     }
     return {
-        name: _storable(value) if isinstance(value, str) else value for name, value in row.items()
+        name: storable(value) if isinstance(value, str) else value for name, value in row.items()
     }
 
 
 def _dlh_columns(dlh: DeadLetterHeader | None) -> dict[str, object]:
     return dict(zip(_DLH_COLUMNS, _dlh_values(dlh), strict=True)) if dlh else _NO_DLH_COLUMNS
-
-
-def _storable(text: str) -> str:
-    """Put U+FFFD for each byte that was no character: Parquet holds UTF-8 only."""
-    return text if text.isascii() else _NO_CHARACTER.sub("\ufffd", text)

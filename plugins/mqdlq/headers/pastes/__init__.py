@@ -1,0 +1,29 @@
+"""Messages as people paste them: text in; MQMD, body and total length of each message out.
+
+Three kinds are told apart by their look: the output of amqsbcg, a file of dmpmqmsg, and hexadecimal
+digits alone.
+"""
+
+from __future__ import annotations
+
+from mqdlq.errors import PasteError
+from mqdlq.headers.pastes import amqsbcg, digits, dmpmqmsg
+from mqdlq.headers.pastes.pasted import PastedMessage
+
+__all__ = ["PasteError", "PastedMessage", "read_pasted"]
+
+
+def read_pasted(text: str, name: str = "") -> tuple[PastedMessage, ...]:
+    """Read every message of a paste, in order; `name` is the file's, for errors.
+
+    Raises `PasteError` for the first line that cannot be understood; nothing is skipped that could
+    be a part of a message.
+    """
+    lines = text.splitlines()
+    try:
+        for reader in (amqsbcg, dmpmqmsg):
+            if reader.is_meant(lines):
+                return tuple(reader.read(lines))
+        return (digits.read(lines),)
+    except PasteError as error:
+        raise PasteError(error.line, error.message, name) from None

@@ -1,0 +1,109 @@
+"""A pasted message: what a paste shows of it, field by field, in; a checked record out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mqdlq.errors import PasteError
+from mqdlq.headers.dlh import DLH_LENGTH
+from mqdlq.headers.layout import Field, Kind
+from mqdlq.headers.md import MQMD, MessageDescriptor
+
+FIELDS: Final = {entry.ibm_name: entry for entry in MQMD.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class PastedMessage:
+    """A message of a paste.
+
+    `descriptor` is None where the paste shows no MQMD. `body` is the beginning of the message, the
+    whole of it where its length is `total_length`. `line` is where the message begins, `source`
+    the program that wrote it.
+    """
+
+    descriptor: MessageDescriptor | None
+    body: bytes
+    total_length: int
+    line: int
+    source: str
+
+    def __repr__(self) -> str:
+        """Show lengths only: the body may hold a customer's data."""
+        return f"<PastedMessage from line {self.line}, {len(self.body)} bytes>"
+
+
+@dataclass(slots=True)
+class Draft:
+    """A message being read."""
+
+    line: int
+    source: str
+    values: dict[str, Any] = field(default_factory=dict)
+    body: bytearray = field(default_factory=bytearray)
+    total_length: int | None = None
+
+    def set(self, ibm_name: str, written: str, line: int) -> None:
+        """Take a field of the MQMD as it is written; raise `PasteError`."""
+        entry = FIELDS[ibm_name]
+        if entry.name in self.values:
+            raise PasteError(line, f"{ibm_name} stands there a second time")
+        self.values[entry.name] = _value(entry, written, line)
+
+    def finished(self) -> PastedMessage:
+        """Return the message; raise `PasteError` where its beginning is not all there."""
+        total = len(self.body) if self.total_length is None else self.total_length
+        needed = min(DLH_LENGTH, total)
+        if len(self.body) < needed:
+            raise PasteError(
+                self.line,
+                f"the paste shows the first {len(self.body)} bytes of a message of {total}; "
+                f"at least {needed} are needed",
+            )
+        descriptor = self._descriptor() if self.values else None
+        return PastedMessage(descriptor, bytes(self.body), total, self.line, self.source)
+
+    def _descriptor(self) -> MessageDescriptor:
+        for ibm_name in ("Encoding", "CodedCharSetId", "Format"):
+            if FIELDS[ibm_name].name not in self.values:
+                raise PasteError(self.line, f"the MQMD of this message lacks {ibm_name}")
+        return MessageDescriptor(**self.values)
+
+
+def hexadecimal(written: str, line: int, what: str) -> bytes:
+    """Read hexadecimal digits; raise `PasteError`, which says what they are of."""
+    for character in written:
+        if character not in "0123456789abcdefABCDEF":
+            raise PasteError(line, f"{what}: {character!r} is no hexadecimal digit")
+    if len(written) % 2:
+        raise PasteError(line, f"{what}: {len(written)} hexadecimal digits are no whole bytes")
+    return bytes.fromhex(written)
+
+
+def _value(entry: Field, written: str, line: int) -> int | str | bytes:
+    match entry.kind:
+        case Kind.LONG:
+            return _number(entry, written, line)
+        case Kind.BYTES:
+            data = hexadecimal(written, line, entry.ibm_name)
+            if len(data) != entry.length:
+                found = f"found {len(data)}"
+                raise PasteError(line, f"{entry.ibm_name} has {entry.length} bytes, {found}")
+            return data
+        case Kind.TEXT:
+            text = written.rstrip(" ")
+            length = len(text.encode("utf-8", "surrogateescape"))
+            if length > entry.length:
+                found = f"found {length} bytes"
+                raise PasteError(line, f"{entry.ibm_name} holds {entry.length}, {found}")
+            return text
+
+
+def _number(entry: Field, written: str, line: int) -> int:
+    try:
+        number = int(written)
+    except ValueError:
+        raise PasteError(line, f"{entry.ibm_name} must be a number, found {written!r}") from None
+    if not -(2**31) <= number < 2**31:
+        raise PasteError(line, f"{entry.ibm_name} must fit four bytes, found {number}")
+    return number
