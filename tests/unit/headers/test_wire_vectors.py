@@ -1,0 +1,90 @@
+"""Every vector of tests/corpus/wire: what is read, and that it is written again byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import wire_vectors
+from mqdlq.headers import (
+    CIH_CODEC,
+    IIH_CODEC,
+    MDE_CODEC,
+    TM_CODEC,
+    describe,
+    encode_dlh,
+    encode_rfh,
+    encode_rfh2,
+    encode_xqh,
+)
+from mqdlq.headers.fields import as_json, shown_fields
+
+VECTORS = [
+    (path.stem, vector)
+    for path in sorted(wire_vectors.CORPUS.glob("*.json"))
+    for vector in json.loads(path.read_text(encoding="utf-8"))
+]
+ENCODERS: dict[str, Any] = {
+    "MQDLH": encode_dlh,
+    "MQMDE": MDE_CODEC.encode,
+    "MQXQH": encode_xqh,
+    "MQRFH": encode_rfh,
+    "MQRFH2": encode_rfh2,
+    "MQCIH": CIH_CODEC.encode,
+    "MQIIH": IIH_CODEC.encode,
+    "MQTM": TM_CODEC.encode,
+}
+
+
+@pytest.mark.parametrize("name", wire_vectors.FILES)
+def test_the_vectors_are_those_the_generator_writes(name: str) -> None:
+    committed = (wire_vectors.CORPUS / f"{name}.json").read_text(encoding="utf-8")
+
+    assert committed == wire_vectors.written(name)
+
+
+def test_there_is_a_vector_of_every_sort() -> None:
+    vectors = [vector for _, vector in VECTORS]
+    classes = Counter(vector["class"] for vector in vectors)
+    ebcdic = {37, 273, 500, 1047, 1140, 1141, 1146, 1148} & {v["md"]["ccsid"] for v in vectors}
+
+    assert len(vectors) >= 250
+    assert {cls: count >= 3 for cls, count in classes.items()} == dict.fromkeys(
+        ["dead_letter", "truncated_dlh", "unsupported_dlh_version", "undecodable", "no_dlh"], True
+    )
+    assert len(ebcdic) == 8
+    assert {vector["md"]["encoding"] % 16 for vector in vectors} >= {1, 2}
+    assert max(len(vector["headers"]) for vector in vectors) >= 4
+    assert len({vector["name"] for vector in vectors}) == len(vectors)
+
+
+@pytest.mark.parametrize(
+    "vector", [vector for _, vector in VECTORS], ids=[f"{s}: {v['name']}" for s, v in VECTORS]
+)
+def test_a_message_is_read_as_the_documented_layouts_have_it(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["hex"])
+
+    found = describe(body, len(body), **vector["md"])
+
+    headers = [
+        {
+            "type": header.structure,
+            "offset": header.offset,
+            "length": header.length,
+            "fields": as_json(shown_fields(header)),
+        }
+        for header in found.headers
+    ]
+    assert (found.cls, found.problem) == (vector["class"], vector["problem"])
+    assert headers == vector["headers"]
+    assert found.payload_offset == vector["payload_offset"]
+    assert len(body) - found.payload_offset == vector["payload_length"]
+    for header in found.headers:
+        if header.record is not None and header.ccsid > 0:
+            again = ENCODERS[header.structure](
+                header.record, encoding=header.encoding, ccsid=header.ccsid
+            )
+            assert again == body[header.offset : header.offset + header.length]
