@@ -1,60 +1,115 @@
-"""The embedded queue manager: messages a second through a client, and what SQLite alone would take.
+"""The embedded queue manager: messages a second through a client, beside SQLite alone and a peer.
 
 1 KiB messages are put, browsed and moved from queue to queue through ibmmq's own classes, 50 to a
-unit of work. The floor, taken in the same run, does the same to a bare table by plain SQL with the
-same durability. MQDLQ_BENCH_MESSAGES says how many messages: 20000, or 100000 for figures to keep.
+unit of work. The floor does the same to a bare table by plain SQL with the same durability. The
+peer is the prototype this queue manager was designed after, below the same classes; MQDLQ_PROTOTYPE
+names its directory, ../shared/spikes/embedded_mq without it, and where there is none it is skipped.
+Each has a process of its own, and they take turns, so that what else the machine does hits all.
+MQDLQ_BENCH_MESSAGES says how many messages: 20000, or 100000 for figures to keep.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from mqdlq.mqi import embedded
-
 MESSAGES = int(os.environ.get("MQDLQ_BENCH_MESSAGES", "20000"))
 BATCH = 50
+ROUNDS = 20
 BODY = bytes(1024)
 DESCRIPTOR = bytes(364)
+STEPS = ("put", "browse", "move")
+PROTOTYPE = Path(
+    os.environ.get("MQDLQ_PROTOTYPE")
+    or Path(__file__).resolve().parents[2] / "shared" / "spikes" / "embedded_mq"
+)
 
 
 def measure() -> dict[str, Any]:
-    """Return for each step rates, CPU microseconds a message, and their ratio to the floor's."""
-    with tempfile.TemporaryDirectory() as directory:
-        floor = timed(Floor(Path(directory)))
-        taken = timed(Client(Path(directory)))
-    steps = {
-        name: {
-            "per_second": round(MESSAGES / wall),
-            "cpu_us": cpu / MESSAGES * 1e6,
-            "floor_per_second": round(MESSAGES / floor[name][0]),
-            "floor_cpu_us": floor[name][1] / MESSAGES * 1e6,
-            "ratio_of_cpu": cpu / floor[name][1],
-            "ratio_of_time": wall / floor[name][0],
-        }
-        for name, (wall, cpu) in taken.items()
-    }
+    """Return for each step and side the rate, CPU microseconds a message, and ratios of these."""
+    sides = ["floor", "embedded"] + (["prototype"] if PROTOTYPE.is_dir() else [])
+    taken = timed(sides)
+    steps: dict[str, Any] = {}
+    for step in STEPS:
+        floor = taken["floor", step]
+        steps[step] = {side: figures(*taken[side, step], floor) for side in sides}
+        if "prototype" in sides:
+            ours, peer = taken["embedded", step][1], taken["prototype", step][1]
+            steps[step]["cpu_of_embedded_to_prototype"] = round(ours / peer, 3)
+    if "prototype" not in sides:
+        steps["prototype"] = f"skipped: there is no prototype in {PROTOTYPE}"
     return {"messages": MESSAGES, "bytes": len(BODY), "unit_of_work": BATCH, **steps}
 
 
-def timed(steps: Floor | Client) -> dict[str, tuple[float, float]]:
-    """Return the seconds each step takes, and those the processor works for it."""
-    taken = {}
-    for step in (steps.put, steps.browse, steps.move):
-        wall, cpu = perf_counter(), process_time()
-        step()
-        taken[step.__name__] = perf_counter() - wall, process_time() - cpu
+def figures(wall: float, cpu: float, floor: tuple[float, float]) -> dict[str, float]:
+    """Return what one side took for one step, and how often what the floor took that is."""
+    return {
+        "per_second": round(MESSAGES / wall),
+        "cpu_us": round(cpu / MESSAGES * 1e6, 1),
+        "cpu_to_floor": round(cpu / floor[1], 2),
+        "time_to_floor": round(wall / floor[0], 2),
+    }
+
+
+def timed(sides: list[str]) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return the seconds each side takes for each step, and those the processor works for it."""
+    taken: dict[tuple[str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    workers = {
+        side: subprocess.Popen(  # noqa: S603 (this very file)
+            [sys.executable, __file__, side],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for side in sides
+    }
+    for step in STEPS:
+        for _ in range(ROUNDS):
+            for side, worker in workers.items():
+                wall, cpu = ask(worker, step)
+                so_far = taken[side, step]
+                taken[side, step] = so_far[0] + wall, so_far[1] + cpu
+    for worker in workers.values():
+        worker.communicate()
     return taken
 
 
+def ask(worker: subprocess.Popen[str], step: str) -> tuple[float, float]:
+    """Let a worker make one round of a step."""
+    assert worker.stdin is not None  # noqa: S101 (a pipe, as asked for)
+    assert worker.stdout is not None  # noqa: S101
+    worker.stdin.write(f"{step}\n")
+    worker.stdin.flush()
+    wall, cpu = json.loads(worker.stdout.readline())
+    return wall, cpu
+
+
+def work(side: str) -> None:
+    """Make the rounds that standard input asks for, and print what each took."""
+    with tempfile.TemporaryDirectory() as directory:
+        worker = {"floor": Floor, "embedded": embedded, "prototype": prototype}[side](
+            Path(directory)
+        )
+        for line in sys.stdin:
+            step = getattr(worker, line.strip())
+            wall, cpu = perf_counter(), process_time()
+            step()
+            print(json.dumps([perf_counter() - wall, process_time() - cpu]), flush=True)
+
+
 def batches(end: Callable[[], object]) -> Iterator[None]:
-    """Yield once for each message, and end the unit of work after every 50."""
-    for number in range(1, MESSAGES + 1):
+    """Yield once for each message of a round, and end the unit of work after every 50."""
+    for number in range(1, MESSAGES // ROUNDS + 1):
         yield
         if number % BATCH == 0:
             end()
@@ -72,6 +127,7 @@ class Floor:
     def __init__(self, directory: Path) -> None:
         """Make the table."""
         database = sqlite3.connect(directory / "floor.sqlite", isolation_level=None)
+        self.place = 0
         self.execute = database.execute
         self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA synchronous = FULL")
@@ -94,9 +150,8 @@ class Floor:
 
     def browse(self) -> None:
         """Select one by one."""
-        place = 0
-        for _ in range(MESSAGES):
-            place, *_ = self.execute(self.FIRST, (place,)).fetchone()
+        for _ in range(MESSAGES // ROUNDS):
+            self.place, *_ = self.execute(self.FIRST, (self.place,)).fetchone()
 
     def move(self) -> None:
         """Select, delete and insert."""
@@ -106,15 +161,36 @@ class Floor:
             self.execute(self.INSERT, (2, descriptor, body))
 
 
-class Client:
-    """Messages of an embedded queue manager, by way of ibmmq."""
+def embedded(directory: Path) -> Client:
+    """Make a queue manager, and return its client."""
+    from mqdlq.mqi import embedded  # noqa: PLC0415 (one side a process)
 
-    def __init__(self, directory: Path) -> None:
-        """Make the queue manager and connect."""
-        embedded.install(directory)
-        embedded.create("QM1")
-        deep = "MAXDEPTH(999999)"
-        embedded.run_mqsc("QM1", f"DEFINE QLOCAL(A) {deep}\nDEFINE QLOCAL(B) {deep}")
+    embedded.install(directory)
+    embedded.create("QM1")
+    deep = "MAXDEPTH(999999)"
+    embedded.run_mqsc("QM1", f"DEFINE QLOCAL(A) {deep}\nDEFINE QLOCAL(B) {deep}")
+    return Client()
+
+
+def prototype(directory: Path) -> Client:
+    """Make a queue manager of the prototype's, and return its client."""
+    sys.path.insert(0, str(PROTOTYPE))
+    sys.modules["mqotel"] = None  # type: ignore[assignment]
+    import eqm  # noqa: PLC0415
+    import inject  # noqa: PLC0415
+
+    path = str(directory / "prototype.sqlite")
+    eqm.create(path, "QM1", {"A": {}, "B": {}})
+    inject.QMGRS["QM1"] = (path, "FULL")
+    inject.install_ibmmq(version("ibmmq"))
+    return Client()
+
+
+class Client:
+    """Messages on two queues, by way of ibmmq."""
+
+    def __init__(self) -> None:
+        """Connect to what is installed below it."""
         import ibmmq
 
         self.mqi, self.mq = ibmmq, ibmmq.CMQC
@@ -139,7 +215,7 @@ class Client:
 
     def browse(self) -> None:
         """Browse with a cursor."""
-        for _ in range(MESSAGES):
+        for _ in range(MESSAGES // ROUNDS):
             gmo = self.mqi.GMO(Options=self.mq.MQGMO_BROWSE_NEXT)
             self.source.get(None, self.mqi.MD(), gmo)
 
@@ -151,3 +227,7 @@ class Client:
             body = self.source.get(None, md, self.mqi.GMO(Options=self.mq.MQGMO_SYNCPOINT))
             pmo = self.mqi.PMO(Options=passing, Context=self.source.get_handle())
             self.target.put(body, md, pmo)
+
+
+if __name__ == "__main__":
+    work(sys.argv[1])

@@ -132,7 +132,7 @@ def test_only_what_can_be_is_ended_and_started(mq: World) -> None:
     for call in (embedded.end, embedded.quiesce, embedded.depths):
         with pytest.raises(EmbeddedQueueManagerError) as caught:
             call("QM1")
-        assert str(caught.value) == ("queue manager QM1 is ended; embedded.start('QM1') starts it")
+        assert str(caught.value) == ("queue manager QM1 is ended; `mqdlq qm start QM1` starts it")
     with pytest.raises(EmbeddedQueueManagerError, match="there is no queue manager QM2"):
         embedded.end("QM2")
     assert mq.applications == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.errors import EmbeddedQueueManagerError, MqDlqError
+from mqdlq.errors import EmbeddedQueueManagerError, MqDlqError, QueueManagerError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
@@ -46,6 +47,9 @@ def _told_in_one_line() -> Iterator[None]:
     except (MqDlqError, OSError) as error:
         typer.echo(f"mqdlq: {error}", err=True)
         raise typer.Exit(1) from None
+    except sqlite3.Error as error:
+        typer.echo(f"mqdlq: the queue manager's database cannot be used: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _connected(name: str) -> QueueManager:
@@ -56,6 +60,19 @@ def _read(path: Path) -> bytes:
     return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
 
 
+def _read_text(path: Path) -> str:
+    """Return MQSC commands; bytes that are no UTF-8 are an error with their place."""
+    try:
+        return _read(path).decode()
+    except UnicodeDecodeError as error:
+        source = "standard input" if str(path) == "-" else str(path)
+        line = error.object[: error.start].count(b"\n") + 1
+        raise EmbeddedQueueManagerError(
+            f"{source}, line {line}: byte {error.object[error.start]:#04x} is not UTF-8, in which"
+            " MQSC commands are read"
+        ) from None
+
+
 @app.command()
 def create(
     name: QueueManagerName,
@@ -63,15 +80,16 @@ def create(
         Path | None, typer.Option(help="MQSC commands to run on it; - reads standard input.")
     ] = None,
 ) -> None:
-    """Create a queue manager.
+    """Create a queue manager; if one of the commands is wrong, none is created.
 
     Example: mqdlq qm create QM1 --mqsc include/demo.mqsc
     """
     with _told_in_one_line():
-        path = embedded.create(name)
+        commands = "" if mqsc is None else _read_text(mqsc)
+        path, done = embedded.create_defined(name, commands)
         typer.echo(f"created queue manager {name} in {path}")
-        if mqsc is not None:
-            _run_mqsc(name, mqsc)
+        for line in done:
+            typer.echo(line)
 
 
 @app.command()
@@ -84,12 +102,58 @@ def mqsc(
     Example: echo 'DISPLAY QUEUE(*) CURDEPTH' | mqdlq qm mqsc QM1
     """
     with _told_in_one_line():
-        _run_mqsc(name, file)
+        for line in embedded.run_mqsc(name, _read_text(file)):
+            typer.echo(line)
 
 
-def _run_mqsc(name: str, file: Path) -> None:
-    for line in embedded.run_mqsc(name, _read(file).decode()):
-        typer.echo(line)
+@app.command()
+def start(name: QueueManagerName) -> None:
+    """Start a queue manager that is ended, as strmqm does; a new one is running already.
+
+    Messages that are not persistent are gone, but for those on queues with NPMCLASS(HIGH).
+
+    Example: mqdlq qm start QM1
+    """
+    with _told_in_one_line():
+        embedded.start(name)
+        typer.echo(f"queue manager {name} is running")
+
+
+@app.command()
+def end(name: QueueManagerName) -> None:
+    """End a queue manager at once, as endmqm -i does: units of work are backed out.
+
+    Applications that are connected get MQRC_Q_MGR_STOPPING (2162) at their next call.
+
+    Example: mqdlq qm end QM1
+    """
+    with _told_in_one_line():
+        embedded.end(name)
+        typer.echo(f"queue manager {name} is ended")
+
+
+@app.command()
+def quiesce(name: QueueManagerName) -> None:
+    """Let no new applications in, as endmqm -c does; it ends with the last that is connected.
+
+    Calls with FAIL_IF_QUIESCING options get MQRC_Q_MGR_QUIESCING (2161) from now on.
+
+    Example: mqdlq qm quiesce QM1
+    """
+    with _told_in_one_line():
+        embedded.quiesce(name)
+        state = embedded.status(name).lower()
+        typer.echo(f"queue manager {name} is {state}")
+
+
+@app.command()
+def status(name: QueueManagerName) -> None:
+    """Show whether a queue manager is running, quiescing or ended, as dspmq does.
+
+    Example: mqdlq qm status QM1
+    """
+    with _told_in_one_line():
+        typer.echo(f"queue manager {name} is {embedded.status(name).lower()}")
 
 
 @app.command()
@@ -152,8 +216,9 @@ def _messages(queue_manager: QueueManager, queue: str) -> Iterator[tuple[dict[st
     while True:
         md = mqi.MD(Version=mq.MQMD_VERSION_2)
         try:
-            body = opened.get(None, md, options)
-        except mqi.MQMIError as error:
+            with library.calling("MQGET", f"queue {queue}"):
+                body = opened.get(None, md, options)
+        except QueueManagerError as error:
             if error.reason == mq.MQRC_NO_MSG_AVAILABLE:
                 break
             raise

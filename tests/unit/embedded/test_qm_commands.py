@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from builders_mq import Application
 from mqdlq.cli.qm import app
 
 
@@ -99,3 +101,89 @@ def test_depth_of_one_queue_and_of_all_that_hold_messages() -> None:
     rows = [line.split("│") for line in qm("depth", "QM1").stdout.splitlines() if "│" in line]
     assert [[cell.strip() for cell in row[1:3]] for row in rows] == [["A", "1"]]
     assert qm("depth", "QM9").exit_code == 1
+
+
+def failure(*arguments: str, given: str | bytes = "") -> str:
+    """Return the one line a command says when it fails."""
+    result = qm(*arguments, given=given)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("mqdlq: ").rstrip("\n")
+
+
+def test_what_cannot_be_defined_is_not_created_either(home: Path) -> None:
+    missing = home / "missing.mqsc"
+    assert failure("create", "QM1", "--mqsc", str(missing)) == (
+        f"[Errno 2] No such file or directory: '{missing}'"
+    )
+    assert failure("create", "QM1", "--mqsc", "-", given="DEFINE QLOCAL(A) COLOUR(RED)").startswith(
+        "line 1: QLOCAL(A) has no attribute COLOUR; known are BOQNAME, "
+    )
+    assert failure("create", "QM1", "--mqsc", "-", given=b"DEFINE QLOCAL(A)\n* gr\xfcn") == (
+        "standard input, line 2: byte 0xfc is not UTF-8, in which MQSC commands are read"
+    )
+    assert "there is no queue manager QM1" in failure("depth", "QM1")
+    assert list((home / "queue_managers").glob("*")) == []
+
+    assert qm("create", "QM1", "--mqsc", "-", given="DEFINE QLOCAL(A)").exit_code == 0
+
+
+@pytest.mark.usefixtures("qm1")
+def test_a_reason_of_mqs_is_one_line_whatever_the_command() -> None:
+    qm("mqsc", "QM1", given="ALTER QLOCAL(A) GET(DISABLED) PUT(DISABLED) MAXMSGL(3)")
+    qm("mqsc", "QM1", given="ALTER QLOCAL(B) MAXMSGL(3)\nDEFINE QREMOTE(R) RNAME(X) RQMNAME(Y)")
+
+    assert failure("browse", "QM1", "A") == ("MQGET of queue A failed: MQRC_GET_INHIBITED (2016)")
+    assert failure("browse", "QM1", "A", "--format", "json").endswith("MQRC_GET_INHIBITED (2016)")
+    assert failure("put", "QM1", "A", "text") == (
+        "MQPUT of queue A failed: MQRC_PUT_INHIBITED (2051)"
+    )
+    assert failure("put", "QM1", "B", "text").endswith("MQRC_MSG_TOO_BIG_FOR_Q (2030)")
+    for command in (["browse", "QM1", "R"], ["depth", "QM1", "R"], ["put", "QM1", "R", "text"]):
+        assert "failed: MQRC_" in failure(*command)
+    assert failure("dump", "QM1", "R", "-") == "queue manager QM1 has no local queue R"
+    assert failure("load", "QM1", "A", "-", given="no dump").startswith(
+        "standard input, line 1: this is no dump of a queue"
+    )
+
+
+@pytest.mark.usefixtures("qm1")
+def test_a_queue_manager_is_ended_and_started() -> None:
+    qm("put", "QM1", "A", "not persistent")
+
+    assert qm("status", "QM1").stdout == "queue manager QM1 is running\n"
+    assert qm("end", "QM1").stdout == "queue manager QM1 is ended\n"
+    assert failure("end", "QM1") == ("queue manager QM1 is ended; `mqdlq qm start QM1` starts it")
+    assert failure("mqsc", "QM1", given="DISPLAY QMGR") == (
+        "queue manager QM1 is ended; `mqdlq qm start QM1` starts it"
+    )
+    assert failure("browse", "QM1", "A") == (
+        "MQCONN of queue manager QM1 failed: MQRC_Q_MGR_NOT_AVAILABLE (2059)"
+    )
+    assert qm("start", "QM1").stdout == "queue manager QM1 is running\n"
+    assert qm("depth", "QM1", "A").stdout == "0\n"
+    assert failure("start", "QM1") == "queue manager QM1 is running; end it first"
+
+
+@pytest.mark.usefixtures("qm1")
+def test_quiescing_lasts_until_the_last_application_is_gone() -> None:
+    connected = Application(importlib.import_module("pymqi"), "QM1")
+
+    assert qm("quiesce", "QM1").stdout == "queue manager QM1 is quiescing\n"
+    assert failure("put", "QM1", "A", "text").endswith("MQRC_Q_MGR_QUIESCING (2161)")
+    connected.disconnect()
+    assert qm("status", "QM1").stdout == "queue manager QM1 is ended\n"
+    assert failure("quiesce", "QM1").startswith("queue manager QM1 is ended")
+
+
+@pytest.mark.usefixtures("qm1")
+def test_a_broken_database_is_one_line(home: Path) -> None:
+    database = home / "queue_managers" / "QM1" / "queue_manager.sqlite"
+    database.write_bytes(b"this is no database" * 1000)
+
+    for command in (["status", "QM1"], ["mqsc", "QM1"], ["depth", "QM1"]):
+        assert failure(*command) == (
+            "the queue manager's database cannot be used: file is not a database"
+        )
+    assert failure("browse", "QM1", "A").endswith("MQRC_Q_MGR_NOT_AVAILABLE (2059)")

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from mqdlq.errors import EmbeddedQueueManagerError
 from mqdlq.mqi.embedded import ibmmqc, places, pymqe, routing
-from mqdlq.mqi.embedded.administration import depths, run_mqsc
+from mqdlq.mqi.embedded.administration import create_defined, depths, run_mqsc
 from mqdlq.mqi.embedded.dumping import dump, load
 from mqdlq.mqi.embedded.faults import faults
 from mqdlq.mqi.embedded.lifecycle import end, quiesce, start, status
@@ -23,6 +23,7 @@ from mqdlq.mqi.embedded.places import create, exists, names
 
 __all__ = [
     "create",
+    "create_defined",
     "depths",
     "dump",
     "end",

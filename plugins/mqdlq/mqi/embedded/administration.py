@@ -55,6 +55,18 @@ def run_mqsc(name: str, text: str, directory: Path | None = None) -> list[str]:
     return done
 
 
+def create_defined(name: str, text: str, directory: Path | None = None) -> tuple[Path, list[str]]:
+    """Create a queue manager with what MQSC commands define; returns its directory and their lines.
+
+    Where a command cannot be carried out there is no queue manager either (MqscError).
+    """
+    done: list[str] = []
+    path = places.create(
+        name, directory, lambda building: done.extend(run_mqsc(name, text, building))
+    )
+    return path, done
+
+
 def depths(name: str, directory: Path | None = None) -> dict[str, int]:
     """Return CURDEPTH of every local queue, by name."""
     connection = connect(name, directory)
@@ -78,7 +90,7 @@ def connect(name: str, directory: Path | None = None) -> Connection:
         return Connection(places.existing(name, directory), is_administrative=True)
     except CallFailedError:
         raise EmbeddedQueueManagerError(
-            f"queue manager {name} is ended; embedded.start({name!r}) starts it"
+            f"queue manager {name} is ended; `mqdlq qm start {name}` starts it"
         ) from None
 
 

@@ -87,7 +87,7 @@ def _writing(name: str, directory: Path | None) -> Iterator[Store]:
 def _check(store: Store, name: str, *right: str) -> None:
     found = store.catalogue().status
     if found not in right:
-        advice = f"embedded.start({name!r}) starts it" if found == ENDED else "end it first"
+        advice = f"`mqdlq qm start {name}` starts it" if found == ENDED else "end it first"
         raise EmbeddedQueueManagerError(f"queue manager {name} is {found.lower()}; {advice}")
 
 

@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -66,11 +67,14 @@ def names(directory: Path | None = None) -> list[str]:
     return sorted(name.translate(back) for name in found)
 
 
-def create(name: str, directory: Path | None = None) -> Path:
+def create(
+    name: str, directory: Path | None = None, prepare: Callable[[Path], None] | None = None
+) -> Path:
     """Create a queue manager and return its directory; only its owner can read it.
 
-    It has no queues and no dead-letter queue. Raises EmbeddedQueueManagerError where the name is
-    not one, or taken.
+    It has no queues and no dead-letter queue, but for what `prepare` makes, which gets the place
+    where it is found before anyone else can see it: if that fails, nothing has been created. Raises
+    EmbeddedQueueManagerError where the name is not one, or taken.
     """
     if not NAME.fullmatch(name):
         raise EmbeddedQueueManagerError(
@@ -80,15 +84,19 @@ def create(name: str, directory: Path | None = None) -> Path:
     if path.exists():
         raise EmbeddedQueueManagerError(f"queue manager {name} exists already, in {path}")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Made under another name and moved: nobody ever sees half a queue manager.
-    building = Path(tempfile.mkdtemp(prefix=".new-", dir=path.parent))
-    values = {"QMNAME": name, **defaults(QUEUE_MANAGER_ATTRIBUTES)}
-    Store.create(building, values, process_user())
-    (building / DATABASE).chmod(0o600)
-    try:
-        building.rename(path)
-    except OSError as error:
-        raise EmbeddedQueueManagerError(
-            f"queue manager {name} exists already, in {path}"
-        ) from error
+    # Made elsewhere and moved: nobody ever sees half a queue manager.
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as building:
+        made = directory_of(name, Path(building))
+        made.mkdir(mode=0o700)
+        values = {"QMNAME": name, **defaults(QUEUE_MANAGER_ATTRIBUTES)}
+        Store.create(made, values, process_user())
+        (made / DATABASE).chmod(0o600)
+        if prepare is not None:
+            prepare(Path(building))
+        try:
+            made.rename(path)
+        except OSError as error:
+            raise EmbeddedQueueManagerError(
+                f"queue manager {name} exists already, in {path}"
+            ) from error
     return path
