@@ -102,8 +102,8 @@ LETTERS = st.builds(
     st.sampled_from([8, 8, 40, 250]),
 )
 CROWD = st.lists(
-    st.builds(Letter, st.just(SMALL), st.just(2053), st.sampled_from([8, 8, 8, 8, 8, 8, 40, 250])),
-    min_size=8,
+    st.builds(Letter, st.just(SMALL), st.just(2053), st.sampled_from([8] * 10 + [40, 250])),
+    min_size=10,
     max_size=20,
 )
 """Enough for one queue that units of work grow, and some that do not fit and take them apart."""
