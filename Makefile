@@ -35,10 +35,7 @@ test-e2e: $(READY)  ## the workflow under Airflow's real services: ten minutes
 	$(BIN)/pytest tests/e2e
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
-	@$(BIN)/python tests/soak/killed_in_flight.py 500
-	@PYTHONPATH=tests $(BIN)/python tests/faults/killed.py 1000
-	@MQDLQ_ALL_REASONS=1 MQDLQ_WORLDS=1000 \
-	  $(BIN)/pytest --quiet tests/faults/test_reasons.py tests/property/test_handling.py
+	@PYTHONPATH=tests $(BIN)/python tests/soak/everything.py
 
 bench: $(READY)  ## how fast it is, as JSON: each number beside a floor taken in the same run
 	@PYTHONPATH=tests $(BIN)/python benchmarks

@@ -1,7 +1,7 @@
 """Executions ended by SIGKILL at every step there is, and what must be true afterwards.
 
-``python killed.py KILLS [SEED] [sqlite|postgresql]`` prints figures as JSON; an AssertionError says
-which promise was broken, and by which kill.
+``python killed.py KILLS [SEED] [sqlite|postgresql] [MESSAGES]`` prints figures as JSON, and how far
+it is as it goes; an AssertionError says which promise was broken, and by which kill.
 
 Each round puts dead letters on the queue and plans a run. A child makes the pass and is killed: at
 the nth call of an MQ verb, at the nth statement or commit of the ledger, or at a moment of chance,
@@ -30,8 +30,9 @@ from mqdlq.mqi.connect import ConnectionSettings
 from postgresql import server
 from world import DEFINITIONS, World
 
-MANY = 12
-"""Messages in a round, if not one: units of 1, 2, 4 and 5."""
+MANY = 50
+"""Messages in a round, if not one: units of 1, 2, 4, 8, 16 and 19."""
+TELL_EVERY = 50
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Audit:
 
     world: World
     chance: random.Random
+    many: int = MANY
     figures: Counter[str] = field(default_factory=Counter)
     steps: dict[tuple[str, int], Counter[str]] = field(default_factory=dict)
     seconds: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -94,14 +96,14 @@ def rounds(audit: Audit, kills: int) -> Iterator[None]:
     """Go through all scenarios, one message and many, until so many were killed."""
     while True:
         for name in SCENARIOS:
-            for messages in (1, MANY):
+            for messages in (1, audit.many):
                 if audit.figures["kills"] >= kills:
                     return
                 audit.round(name, messages)
                 yield
 
 
-def run(directory: Path, kills: int, seed: str, database: str) -> dict[str, Any]:
+def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dict[str, Any]:
     """Kill so many executions and return the figures."""
     url = ""
     if database == "postgresql":
@@ -112,21 +114,29 @@ def run(directory: Path, kills: int, seed: str, database: str) -> dict[str, Any]
     audit = Audit(
         World(directory, definitions=definitions, ledger_url=url),
         random.Random(seed),  # noqa: S311 (chance, not a secret)
+        many,
     )
     for _ in rounds(audit, kills):
-        pass
+        if audit.figures["rounds"] % TELL_EVERY == 0:
+            sys.stderr.write(f"{audit.figures['kills']} of {kills} executions killed\n")
     audit.world.ledger.engine.dispose()
-    return {"seed": seed, "ledger": database, **dict(sorted(audit.figures.items()))}
+    return {
+        "seed": seed,
+        "ledger": database,
+        "messages": many,
+        **dict(sorted(audit.figures.items())),
+    }
 
 
 def main() -> int:
     """Kill as often as the command line says."""
     logging.disable(logging.WARNING)
-    kills, seed, database = [*sys.argv[1:], *["1000", "1", "sqlite"][len(sys.argv) - 1 :]][:3]
+    defaults = ["1000", "1", "sqlite", str(MANY)]
+    kills, seed, database, many = [*sys.argv[1:], *defaults[len(sys.argv) - 1 :]]
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 (processes die, not machines)
     with tempfile.TemporaryDirectory(dir=place) as directory:
         begun = time.monotonic()
-        figures = run(Path(directory), int(kills), seed, database)
+        figures = run(Path(directory), int(kills), seed, database, int(many))
     figures["seconds"] = round(time.monotonic() - begun)
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
     return 0

@@ -17,6 +17,7 @@ import pytest
 from postgresql import running
 
 SCRIPT = Path(__file__).with_name("killed.py")
+MANY = "12"  # units of 1, 2, 4 and 5; the long form has 50 messages in a round
 
 
 @pytest.mark.parametrize(("database", "kills"), [("sqlite", 24), ("postgresql", 8)])
@@ -27,12 +28,12 @@ def test_a_killed_execution_loses_and_doubles_nothing(database: str, kills: int)
     kills = int(os.environ.get("MQDLQ_KILLS") or kills)
 
     done = subprocess.run(
-        [sys.executable, "-W", "error", SCRIPT, str(kills), seed, database],
+        [sys.executable, "-W", "error", SCRIPT, str(kills), seed, database, MANY],
         env={**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])},
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert done.returncode == 0, f"killed.py {kills} {seed} {database}\n{done.stderr}"
+    assert done.returncode == 0, f"killed.py {kills} {seed} {database} {MANY}\n{done.stderr}"
     assert json.loads(done.stdout)["kills"] == kills

@@ -15,12 +15,15 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.execute import Execution, make_pass, settle
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi import embedded
+from mqdlq.mqi.client import NAMES
+from mqdlq.mqi.connect import ConnectionSettings
 from world import World
 
 RULES = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)"
 ALL = "MQDLQ_ALL_REASONS" in os.environ
 EVERY = 6
-"""`make soak` tries every reason at every call; else it is one in six, and all that differ."""
+"""`make soak` tries every reason at every call under both clients; else it is one in six, and all
+that differ, under one of them."""
 BODIES = [b"0", b"1", b"2", b"3"]
 
 
@@ -42,18 +45,20 @@ def _no_faults() -> Iterator[None]:
 
 
 CASES = [
-    pytest.param(call, reason, id=f"{call.title}-{reason}")
+    pytest.param(call, reason, client, id=f"{call.title}-{reason}-{client}")
     for place, call in enumerate(CALLS)
     for number, reason in enumerate(REASONS)
     if reason not in call.never
     and (ALL or reason in call.otherwise or (place + number) % EVERY == 0)
+    for client in (NAMES if ALL else [NAMES[(place + number) // EVERY % len(NAMES)]])
 ]
 
 
-@pytest.mark.parametrize(("call", "reason"), CASES)
+@pytest.mark.parametrize(("call", "reason", "client"), CASES)
 def test_a_reason_code_has_the_effect_the_table_says(
-    world: World, call: Call, reason: int, caplog: pytest.LogCaptureFixture
+    world: World, call: Call, reason: int, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
     clear(world)
     for body in BODIES:
         world.dead_letter(body)

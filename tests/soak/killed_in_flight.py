@@ -26,6 +26,7 @@ from mqdlq.mqi import embedded
 
 WORKERS = 3
 LONGEST_LIFE_S = 0.08
+TELL_EVERY = 100
 MANY = 100
 COMMITTED, COMMITTING = "committed", "committing"
 
@@ -309,6 +310,8 @@ def run(directory: Path, rounds: int, seed: str) -> dict[str, int]:
         audit.check([unit for log in logs for unit in units_of(log)])
         for log in logs:
             log.unlink()
+        if (number + 1) % TELL_EVERY == 0:
+            sys.stderr.write(f"{number + 1} of {rounds} rounds\n")
     return dict(audit.figures)
 
 

@@ -1,0 +1,82 @@
+"""The long proofs one after the other: nothing in, a line for each part and a summary out.
+
+``python tests/soak/everything.py``, which is `make soak`. Each part tells how far it is; one that
+fails does not keep the others from running, and the exit code is then 1.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from postgresql import server
+
+TESTS = Path(__file__).resolve().parents[1]
+PYTEST = ("-m", "pytest", "--quiet", "--no-header")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One proof: what it shows, the arguments of Python that run it, and its settings."""
+
+    shows: str
+    arguments: tuple[str, ...]
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+PARTS = (
+    Part(
+        "500 times three processes killed while they put and get",
+        ("soak/killed_in_flight.py", "500"),
+    ),
+    Part("1000 executions killed", ("faults/killed.py", "1000", "1", "sqlite", "50")),
+    Part(
+        "100 executions killed, ledger in PostgreSQL",
+        ("faults/killed.py", "100", "2", "postgresql", "50"),
+    ),
+    Part(
+        "every reason code at every call, under both clients",
+        (*PYTEST, "faults/test_reasons.py"),
+        {"MQDLQ_ALL_REASONS": "1"},
+    ),
+    Part(
+        "1000 random worlds",
+        (*PYTEST, "property/test_handling.py"),
+        {"MQDLQ_WORLDS": "1000"},
+    ),
+)
+
+
+def run(part: Part) -> str:
+    """Run one part with its words as they come; return how it ended, in a word or two."""
+    if "postgresql" in part.arguments and server() is None:
+        return "left out: PostgreSQL is not installed"
+    ended = subprocess.run(
+        [sys.executable, *part.arguments],
+        cwd=TESTS,
+        env={**os.environ, "PYTHONPATH": str(TESTS), **part.settings},
+        check=False,
+    )
+    return "FAILED" if ended.returncode else "ok"
+
+
+def main() -> int:
+    """Run all parts and sum up; return the exit code."""
+    lines, failed = [], False
+    for number, part in enumerate(PARTS, start=1):
+        sys.stdout.write(f"\n{number} of {len(PARTS)}: {part.shows}\n")
+        sys.stdout.flush()
+        begun = time.monotonic()
+        how = run(part)
+        failed |= how == "FAILED"
+        lines.append(f"  {how:<8} {time.monotonic() - begun:6.0f} s  {part.shows}\n")
+    sys.stdout.write("\n" + "".join(lines))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
