@@ -265,7 +265,7 @@ WRITTEN = [(546, 819), (273, 1208), (785, 37), (546, 500), (785, 1047)]
 
 
 def headers() -> Iterator[dict[str, Any]]:
-    """Yield each header behind an MQDLH, written in several ways, whole and cut off at each field."""
+    """Yield each header behind an MQDLH, written in several ways, whole and cut off."""
     for kind, values in SAMPLES.items():
         for written in WRITTEN:
             yield _behind(kind, values, written).vector(

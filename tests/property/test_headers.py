@@ -4,12 +4,13 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fuzz.header_properties import CODECS, message_of, what_must_hold
-from mqdlq.errors import MalformedHeaderError
+from mqdlq.errors import MalformedHeaderError, PasteError
 from mqdlq.headers import (
+    MessageDescriptor,
     RulesHeader2,
     classify,
     decode_dlh,
@@ -20,13 +21,16 @@ from mqdlq.headers import (
     encode_rfh2,
 )
 from mqdlq.headers.ebcdic import tables
+from mqdlq.headers.pastes import PastedMessage, read_pasted
 from mqdlq.model import MessageClass
+from pastes import amqsbcg, dmpmqmsg
 
 EBCDIC = {37, 273, 424, 500, 875, 1026, 1140, *tables()}
 CCSIDS = st.sampled_from(
     [819, 1208, 437, 932, 943, 949, 950, 954, 1386, 5488, 37, 500, 1047, 875, 924, 930, 1141, 1148]
 )
 ENCODINGS = st.sampled_from([273, 546, 785])
+PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=48).map(str.rstrip)
 ANY_INT = st.integers(-(2**31), 2**31 - 1)
 
 
@@ -137,3 +141,60 @@ def test_a_chain_of_headers_is_followed_to_its_end(
             message.structures[: len(whole)],
             whole[-1] if whole else 0,
         )
+
+
+@given(
+    st.lists(
+        st.builds(
+            MessageDescriptor,
+            report=ANY_INT,
+            expiry=ANY_INT,
+            msg_id=st.binary(min_size=24, max_size=24),
+            reply_to_q=PRINTABLE,
+            user_identifier=st.text("a'b: X", max_size=12).map(str.rstrip),
+            put_appl_name=PRINTABLE.map(lambda text: text[:28].rstrip()),
+            msg_seq_number=ANY_INT,
+        ),
+        max_size=3,
+    ),
+    st.binary(max_size=60),
+    st.sampled_from([amqsbcg, dmpmqmsg]),
+)
+def test_a_paste_of_any_messages_is_read_as_it_was_written(
+    descriptors: list[MessageDescriptor], body: bytes, write: Any
+) -> None:
+    messages = [(descriptor, body) for descriptor in descriptors]
+    assume(messages)
+
+    found = read_pasted(write(messages))
+
+    assert [(message.descriptor, message.body) for message in found] == messages
+
+
+@given(st.data())
+def test_a_damaged_paste_is_read_or_refused_with_a_line(data: Any) -> None:
+    write = data.draw(st.sampled_from([amqsbcg, dmpmqmsg]))
+    text = write([(MessageDescriptor(format="MQDEAD"), b"DLH " + bytes(180))] * 2)
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 80)))
+    damaged = text[:start] + data.draw(st.text(max_size=20)) + text[end:]
+
+    found, error = _read(damaged)
+
+    assert found or error
+    if error:
+        assert str(error).startswith(f"paste:{error.line}: ")
+        assert 1 <= error.line <= damaged.count("\n") + 1
+
+
+def _read(text: str) -> tuple[tuple[PastedMessage, ...], PasteError | None]:
+    try:
+        return read_pasted(text, "paste"), None
+    except PasteError as error:
+        return (), error
+
+
+@given(st.text())
+def test_nothing_but_an_error_with_its_line_comes_of_any_text(text: str) -> None:
+    with contextlib.suppress(PasteError):
+        read_pasted(text)

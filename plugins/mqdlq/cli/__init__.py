@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from mqdlq.cli import qm, rules
+from mqdlq.cli import qm, rules, snapshots
 from mqdlq.cli.decode import decode
 from mqdlq.cli.explain import explain
 from mqdlq.cli.report import report
@@ -21,3 +21,4 @@ app.command(no_args_is_help=True)(decode)
 app.command()(report)
 app.add_typer(rules.app, name="rules")
 app.add_typer(qm.app, name="qm")
+app.add_typer(snapshots.app, name="snapshots")

@@ -13,7 +13,7 @@ from mqdlq.cli.files import Format, name_of
 from mqdlq.errors import PasteError
 from mqdlq.headers import ChainedHeader, Description, describe
 from mqdlq.headers.fields import as_json, descriptor_fields, shown_fields, undecoded
-from mqdlq.headers.pastes import PastedMessage, read_pasted
+from mqdlq.headers.pastes import PastedMessage, as_text, read_pasted
 
 _FORMAT: Final = "MQDEAD"
 _ENCODING: Final = 546
@@ -66,7 +66,7 @@ def decode(
     """
     stated = _Stated(md_format, md_encoding, md_ccsid)
     try:
-        messages = read_pasted(_text(file.read()), name_of(file))
+        messages = read_pasted(as_text(file.read()), name_of(file))
     except PasteError as error:
         typer.echo(error, err=True)
         raise typer.Exit(1) from None
@@ -76,13 +76,6 @@ def decode(
             typer.echo(json.dumps(_as_json(message, found, show_payload)))
         else:
             typer.echo("\n" * bool(number) + drawn(message, found, show_payload))
-
-
-def _text(data: bytes) -> str:
-    """Return the input as text; what a Windows shell has redirected is in UTF-16."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    return data.decode("utf-8-sig", "surrogateescape")
 
 
 def _described(message: PastedMessage, stated: _Stated) -> Description:

@@ -15,7 +15,7 @@ from mqdlq.rules import CheckResult, RulesError, RulesTable, check
 from mqdlq.rules.lint import review
 
 STANDARD_INPUT: Final = "<stdin>"
-_YAML: Final = (".yaml", ".yml")
+YAML: Final = (".yaml", ".yml")
 
 
 class Format(StrEnum):
@@ -32,13 +32,13 @@ def name_of(file: typer.FileBinaryRead) -> str:
 
 def review_table(data: bytes, name: str) -> CheckResult:
     """Check and lint a table, which is in YAML where the file's name says so."""
-    return (check_yaml if name.endswith(_YAML) else review)(data, name)
+    return (check_yaml if name.endswith(YAML) else review)(data, name)
 
 
 def parse_table(file: typer.FileBinaryRead) -> RulesTable:
     """Return the table in a file, which is in YAML where its name says so; raises RulesError."""
     name = name_of(file)
-    result = (check_yaml if name.endswith(_YAML) else check)(file.read(), name)
+    result = (check_yaml if name.endswith(YAML) else check)(file.read(), name)
     if result.table is None:
         raise RulesError(result.diagnostics)
     return result.table

@@ -12,7 +12,7 @@ from mqdlq.errors import LakeError
 
 SCHEMA_VERSION: Final = 1
 """The version of the columns and of these records that this code writes."""
-_ADDED: Final = {"nul_as_blank"}
+_ADDED: Final = {"nul_as_blank", "imported_from"}
 """What descriptions of this version lacked at first; absent, it is off."""
 
 
@@ -23,7 +23,8 @@ class SnapshotManifest:
     `messages` and `bytes` count messages and their bodies' bytes; `digest` is the SHA-256 over
     their keys in browse order; `rules_text` is the table as it was frozen for the run, and
     `nul_as_blank` whether its patterns take NULs for blanks; `payload` says what was captured of
-    the bodies ("none").
+    the bodies ("none"). `imported_from` says of which files it was made, where no queue was
+    browsed.
     """
 
     snapshot_id: str
@@ -38,6 +39,7 @@ class SnapshotManifest:
     rules_text: str
     payload: str = "none"
     nul_as_blank: bool = False
+    imported_from: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> str:
@@ -52,6 +54,7 @@ class SnapshotManifest:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
             raise LakeError(f"{place}: taken_at is no ISO 8601 time") from None
+        values["imported_from"] = tuple(values.get("imported_from", ()))
         return cls(**values)
 
 

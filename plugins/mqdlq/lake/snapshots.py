@@ -75,6 +75,7 @@ class SnapshotWriter:
         rules_digest: str,
         rules_text: str,
         nul_as_blank: bool = False,
+        imported_from: tuple[str, ...] = (),
     ) -> SnapshotManifest:
         """Close the data and write the manifest: from now on the snapshot exists."""
         self._flush()
@@ -91,6 +92,7 @@ class SnapshotWriter:
             rules_digest=rules_digest,
             rules_text=rules_text,
             nul_as_blank=nul_as_blank,
+            imported_from=imported_from,
         )
         storage.write_text(f"{self.directory}/{MANIFEST}", manifest.to_json())
         return manifest

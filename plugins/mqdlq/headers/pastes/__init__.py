@@ -10,7 +10,16 @@ from mqdlq.errors import PasteError
 from mqdlq.headers.pastes import amqsbcg, digits, dmpmqmsg
 from mqdlq.headers.pastes.pasted import PastedMessage
 
-__all__ = ["PasteError", "PastedMessage", "read_pasted"]
+__all__ = ["PasteError", "PastedMessage", "as_text", "read_pasted"]
+
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def as_text(data: bytes) -> str:
+    """Return a file as text: UTF-8, or UTF-16 as a Windows shell writes what it redirects."""
+    if data[:2] in _UTF_16_MARKS:
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8-sig", "surrogateescape")
 
 
 def read_pasted(text: str, name: str = "") -> tuple[PastedMessage, ...]:
@@ -19,7 +28,7 @@ def read_pasted(text: str, name: str = "") -> tuple[PastedMessage, ...]:
     Raises `PasteError` for the first line that cannot be understood; nothing is skipped that could
     be a part of a message.
     """
-    lines = text.splitlines()
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     try:
         for reader in (amqsbcg, dmpmqmsg):
             if reader.is_meant(lines):

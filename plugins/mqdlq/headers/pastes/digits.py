@@ -10,7 +10,7 @@ from mqdlq.headers.pastes.pasted import PastedMessage, hexadecimal
 
 def read(lines: Sequence[str]) -> PastedMessage:
     """Read digits, however they are divided into lines and groups; a leading 0x is passed over."""
-    body = ""
+    body, last = "", 1
     for number, line in enumerate(lines, start=1):
         written = "".join(line.split())
         if not body:
@@ -22,6 +22,7 @@ def read(lines: Sequence[str]) -> PastedMessage:
                     f"{character!r} is no hexadecimal digit; expected the digits of a message's "
                     "body, the output of amqsbcg, or a file of dmpmqmsg",
                 )
-        body += written
-    data = hexadecimal(body, len(lines) or 1, "the body")
+        if written:
+            body, last = body + written, number
+    data = hexadecimal(body, last, "the body")
     return PastedMessage(None, data, len(data), 1, "hexadecimal digits")

@@ -1,0 +1,164 @@
+"""`mqdlq snapshots import`: output of amqsbcg or dmpmqmsg in, a snapshot of those messages out."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Annotated, Any, Final
+
+import typer
+
+from mqdlq import home, lake
+from mqdlq.cli.files import YAML, Format, name_of, review_table
+from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
+from mqdlq.headers import MessageDescriptor, encode_md, header_row
+from mqdlq.headers.pastes import PastedMessage, PasteError, as_text, read_pasted
+from mqdlq.rules import RulesError, print_table
+
+_NAME_LENGTH: Final = 48
+_REHEARSAL: Final = "imported, for rehearsals only: a run takes a snapshot of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """A rules table for the manifest, "" where none is given."""
+
+    digest: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Paste:
+    """A file that was read: its name, the digest of its bytes, its messages with their MQMDs."""
+
+    name: str
+    digest: str
+    messages: tuple[tuple[MessageDescriptor, PastedMessage], ...]
+
+    def described(self) -> str:
+        """Say in the manifest what was imported."""
+        sources = " and ".join(sorted({message.source for _, message in self.messages}))
+        return f"{sources or 'nothing'} in {self.name}, SHA-256 {self.digest}"
+
+
+def import_snapshot(
+    pastes: Annotated[
+        list[typer.FileBinaryRead],
+        typer.Argument(
+            metavar="PASTE...", help="Output of amqsbcg or files of dmpmqmsg; - is standard input."
+        ),
+    ],
+    *,
+    queue_manager: Annotated[
+        str, typer.Option(metavar="QM", help="The queue manager it is to be of.")
+    ],
+    queue: Annotated[str, typer.Option(metavar="Q", help="The queue it is to be of.")],
+    rules: Annotated[
+        typer.FileBinaryRead | None,
+        typer.Option(metavar="PATH", help="The rules table an evaluation is to take."),
+    ] = None,
+    taken_at: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="TIME",
+            formats=["%Y-%m-%dT%H:%M:%SZ"],
+            help="When the messages were dumped, as 2026-11-21T12:00:00Z; now, if not given.",
+        ),
+    ] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+) -> None:
+    """Make a snapshot of messages that somebody else has dumped.
+
+    It serves to rehearse a rules table: by `mqdlq rules diff --snapshot`, or by an evaluation.
+    Nothing is ever executed from it, since no run has browsed the queue.
+
+    Example: mqdlq snapshots import --queue-manager QM1 --queue DLQ dump.txt
+    """
+    try:
+        at = datetime.now(UTC) if taken_at is None else taken_at.replace(tzinfo=UTC)  # noqa: TID251 (an entry point)
+        place = _checked_names(queue_manager, queue)
+        frozen = _frozen(rules)
+        found = [_read(paste) for paste in pastes]
+        manifest, directory = _written(place, found, at, frozen)
+    except MqDlqError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(1) from None
+    if output is Format.JSON:
+        shown = {"snapshot_id": manifest.snapshot_id, "directory": directory}
+        typer.echo(json.dumps(shown | {"messages": manifest.messages}))
+        return
+    typer.echo(f"snapshot {manifest.snapshot_id}: {manifest.messages} messages in {directory}")
+    typer.echo(_REHEARSAL)
+
+
+def _checked_names(*names: str) -> tuple[str, str]:
+    for name in names:
+        if not 0 < len(name) <= _NAME_LENGTH:
+            raise LakeError(f"{name!r} is no name of a queue or queue manager: 1 to 48 characters")
+    queue_manager, queue = names
+    return queue_manager, queue
+
+
+def _frozen(file: typer.FileBinaryRead | None) -> _Rules:
+    """Return a table as a run would freeze it: a file as it is, YAML as its canonical print."""
+    if file is None:
+        return _Rules("", "")
+    data, name = file.read(), name_of(file)
+    result = review_table(data, name)
+    if result.table is None:
+        raise RulesError(result.diagnostics)
+    try:
+        text = "" if name.endswith(YAML) else data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    return _Rules(result.table.digest, text or print_table(result.table))
+
+
+def _read(file: typer.FileBinaryRead) -> _Paste:
+    data, name = file.read(), name_of(file)
+    messages = []
+    for message in read_pasted(as_text(data), name):
+        if message.descriptor is None:
+            raise PasteError(message.line, "this message has no MQMD; a snapshot needs it", name)
+        messages.append((message.descriptor, message))
+    return _Paste(name, sha256(data).hexdigest(), tuple(messages))
+
+
+def _written(
+    place: tuple[str, str], pastes: list[_Paste], at: datetime, rules: _Rules
+) -> tuple[lake.SnapshotManifest, str]:
+    snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    with lake.SnapshotWriter(home.lake(), *place, snapshot_id) as writer:
+        for row in _rows(pastes, at):
+            writer.write(row)
+        manifest = writer.publish(
+            taken_at=at,
+            taken_by=getpass.getuser(),
+            rules_digest=rules.digest,
+            rules_text=rules.text,
+            imported_from=tuple(paste.described() for paste in pastes),
+        )
+    return manifest, writer.directory
+
+
+def _rows(pastes: list[_Paste], at: datetime) -> Iterator[dict[str, Any]]:
+    """Yield a row for each message, in the order of the files and of what is in them."""
+    messages = ((paste.name, *message) for paste in pastes for message in paste.messages)
+    for browse_seq, (name, descriptor, message) in enumerate(messages, start=1):
+        try:
+            row = header_row(
+                browse_seq,
+                encode_md(descriptor),
+                message.body,
+                message.total_length,
+                browsed_at=at,
+            )
+        except MalformedHeaderError as error:
+            raise PasteError(message.line, str(error), name) from None
+        # Whether the queue cut a message depends on its MAXMSGL, of which a dump says nothing.
+        yield row | {"maybe_truncated": None}

@@ -1,0 +1,43 @@
+"""A snapshot made of a dump is evaluated in Spark like any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evaluate_rules import evaluate
+from mqdlq import lake
+from mqdlq.cli import app
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh
+from mqdlq.lake import StepCount
+from pastes import amqsbcg
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+MD = MessageDescriptor(format="MQDEAD", encoding=785, coded_char_set_id=1047)
+LETTERS = [
+    (MD, encode_dlh(DeadLetterHeader(2053, queue), encoding=785, ccsid=1047))
+    for queue in ("PAYMENTS", "ORDERS", "PAYMENTS")
+]
+
+
+def test_a_plan_is_made_of_an_imported_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_LAKE", str(tmp_path))
+    rules = tmp_path / "rehearsed.rules"
+    rules.write_text("DESTQ(PAY*) ACTION(FWD) FWDQ(PARKED)\n")
+    dump = tmp_path / "dump.txt"
+    dump.write_text(amqsbcg([*LETTERS, (MessageDescriptor(), b"stray")]))
+    options = ["--queue-manager", "QM1", "--queue", "DLQ", "--rules", str(rules)]
+
+    made = CliRunner().invoke(app, ["snapshots", "import", *options, "--format", "json", str(dump)])
+    plan = evaluate(
+        json.loads(made.stdout)["directory"], lake.plan_directory(str(tmp_path), "rehearsal")
+    )
+
+    assert plan.dispositions == {"planned": 2, "no_rule": 1, "unprocessable": 1}
+    assert plan.counts == (StepCount(1, 1, "FWD", "PARKED", "", 2),)
