@@ -11,9 +11,10 @@ READY := .venv/.set-up
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-e2e soak bench check lock clean java
+.PHONY: compose-up compose-down compose-test check-deploy
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 set-up: $(READY)  ## .venv from requirements.lock, with this project in it
 setup: set-up
@@ -47,11 +48,30 @@ check: $(READY)  ## lint, format, types, import contracts, rules tables
 	$(BIN)/lint-imports
 	$(BIN)/mqdlq rules check include/rules/*.rules
 
+compose-up:  ## docker-compose.yaml: Airflow, PostgreSQL, Spark and IBM MQ in containers
+	@bash deploy/compose.sh up
+
+compose-down:  ## stop it; its volumes stay (`docker compose down --volumes` removes them)
+	@bash deploy/compose.sh down
+
+compose-test:  ## the contract tests and the demo against the queue manager in its container
+	@bash deploy/compose.sh test
+
+check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadolint and Docker Compose
+	.tools/bin/hadolint Dockerfile
+	$(BIN)/pytest --quiet tests/unit/deploy
+
+.tools/.set-up: deploy/tools.lock $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .tools
+	@$(UV) pip install --quiet --python .tools/bin/python --require-hashes -r deploy/tools.lock
+	@touch $@
+
 lock: $(UV)  ## requirements.lock anew from requirements.txt; what is pinned stays where it still fits
 	@$(UV) pip compile --quiet --universal --generate-hashes requirements.txt -o requirements.lock
+	@$(UV) pip compile --quiet --universal --generate-hashes deploy/tools.txt -o deploy/tools.lock
 
 clean:  ## remove .venv, caches and the state in var/
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Checked before anything is downloaded, as Spark will look for it: JAVA_HOME, else PATH.

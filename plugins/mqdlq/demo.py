@@ -7,18 +7,20 @@ with the reason of the failed put in an MQDLH. Run again, it adds as many again.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from mqdlq import home
 from mqdlq.constants import reason_text
-from mqdlq.errors import MqDlqError, QueueManagerError
+from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
@@ -190,27 +192,43 @@ def _strays(now: datetime) -> Iterator[tuple[Message, bytes, bytes]]:
 
 def main(
     client: str | None = typer.Option(None, help="The MQ client to use: pymqi or ibmmq."),
+    settings: str | None = typer.Option(
+        None,
+        help="A JSON file with the fields of ConnectionSettings: another queue manager, on which"
+        " include/mqsc/QM1.mqsc has been run.",
+    ),
 ) -> None:
     """Define QM1 if need be, and put the demo's dead letters on its dead-letter queue.
 
     Example: python -m mqdlq.demo --client ibmmq
     """
     try:
-        told, depth = _tell(client)
+        place = _own(client) if settings is None else _named(Path(settings))
+        told, depth = _tell(place)
     except MqDlqError as error:
         typer.echo(f"mqdlq.demo: {error}", err=True)
         raise typer.Exit(1) from error
     for what, count in told.items():
         typer.echo(f"{count:5} messages {what}")
-    typer.echo(f"{depth:5} messages wait on the dead-letter queue of {QUEUE_MANAGER}")
+    typer.echo(f"{depth:5} messages wait on the dead-letter queue of {place.queue_manager}")
 
 
-def _tell(client: str | None) -> tuple[Counter[str], int]:
+def _own(client: str | None) -> ConnectionSettings:
     definitions = home.PROJECT / "include" / "mqsc" / f"{QUEUE_MANAGER}.mqsc"
     if not embedded.exists(QUEUE_MANAGER):
         embedded.create(QUEUE_MANAGER)
     embedded.run_mqsc(QUEUE_MANAGER, definitions.read_text(encoding="utf-8"))
-    settings = ConnectionSettings(QUEUE_MANAGER, transport="embedded", client=client)
+    return ConnectionSettings(QUEUE_MANAGER, transport="embedded", client=client)
+
+
+def _named(path: Path) -> ConnectionSettings:
+    try:
+        return ConnectionSettings(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ConnectionSettingsError(f"{path} holds no connection settings: {error}") from error
+
+
+def _tell(settings: ConnectionSettings) -> tuple[Counter[str], int]:
     with connect(settings) as queue_manager:
         told = fill(queue_manager, lambda: datetime.now(UTC))  # noqa: TID251 (the entry point)
         return told, queue_manager.depth(queue_manager.dead_letter_q_name())

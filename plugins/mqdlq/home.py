@@ -38,3 +38,14 @@ def lake() -> str:
 def rules_directory() -> Path:
     """Return the directory of handlers and rules tables (MQDLQ_RULES_DIR overrides it)."""
     return Path(os.environ.get("MQDLQ_RULES_DIR") or PROJECT / "include" / "rules")
+
+
+def ledger_url() -> str:
+    """Return the ledger's database as SQLAlchemy names it; an SQLite file in the state directory.
+
+    MQDLQ_LEDGER_URL overrides it. As it may hold a password, it may also be the one line of a file,
+    which MQDLQ_LEDGER_URL_FILE names.
+    """
+    file = os.environ.get("MQDLQ_LEDGER_URL_FILE")
+    told = Path(file).read_text(encoding="utf-8").strip() if file else ""
+    return os.environ.get("MQDLQ_LEDGER_URL") or told or f"sqlite:///{home() / 'ledger.db'}"

@@ -251,7 +251,7 @@ def migrate(engine: Engine, now: datetime) -> None:
     Of several processes that do so at once, one does and the others find it done.
     """
     for step in MIGRATIONS:
-        if step.__name__ in _applied(engine):
+        if step.__name__ in applied(engine):
             continue
         with in_turn(engine) as connection:
             if step.__name__ not in _names(connection):
@@ -260,7 +260,8 @@ def migrate(engine: Engine, now: datetime) -> None:
                 connection.execute(migrations.insert(), values)
 
 
-def _applied(engine: Engine) -> set[str]:
+def applied(engine: Engine) -> set[str]:
+    """Return the names of the migrations a database has had."""
     with engine.connect() as connection:
         return _names(connection)
 

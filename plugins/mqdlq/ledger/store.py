@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -220,9 +219,8 @@ def _known(
 def open_ledger(url: str | None = None) -> Ledger:
     """Open the ledger at a database URL, bringing its schema up to date.
 
-    The default is MQDLQ_LEDGER_URL, else an SQLite file in the state directory.
+    The default is what `home.ledger_url` says.
     """
-    default = os.environ.get("MQDLQ_LEDGER_URL") or f"sqlite:///{home.home() / 'ledger.db'}"
-    engine = connect_to(url or default)
+    engine = connect_to(url or home.ledger_url())
     schema.migrate(engine, datetime.now(UTC))  # noqa: TID251 (only says when it was applied)
     return Ledger(engine)

@@ -1,0 +1,88 @@
+# The one image of the compose file: Airflow, Spark, this project and both MQ clients. Its build
+# downloads the Airflow image, IBM's redistributable MQ client, Debian's Java, and what
+# requirements.lock pins; everything but Debian's packages by version and checksum.
+#     docker compose build
+ARG AIRFLOW_IMAGE=apache/airflow:slim-3.3.2-python3.11
+
+# IBM's client: libmqm_r and libmqic_r for both Python clients, headers to build pymqi with.
+# By downloading it you accept IBM's licence for it, which is in licenses/ of the archive.
+FROM debian:12.11-slim AS mq-client
+ARG MQ_CLIENT_VERSION=9.4.0.5
+ARG MQ_CLIENT_SHA256=5398c48756e80f1cbba86d17d75a55d18f9164bafa6b48eb7f501efc5243dfd9
+ARG MQ_CLIENT_SITE=https://public.dhe.ibm.com/ibmdl/export/pub/software/websphere/messaging/mqdev/redist
+SHELL ["/bin/bash", "-eo", "pipefail", "-c"]
+# Debian keeps only the newest version of a package: a pinned one would soon be gone.
+# hadolint ignore=DL3008
+RUN apt-get update && \
+    apt-get install --yes --no-install-recommends ca-certificates curl && \
+    rm -rf /var/lib/apt/lists/*
+WORKDIR /opt/mq-archive
+RUN archive="${MQ_CLIENT_VERSION}-IBM-MQC-Redist-LinuxX64.tar.gz" && \
+    curl --fail --silent --show-error --location --retry 5 --remote-name "${MQ_CLIENT_SITE}/${archive}" && \
+    { echo "${MQ_CLIENT_SHA256}  ${archive}" | sha256sum --check --strict || \
+      { echo "MQ client ${MQ_CLIENT_VERSION} is not the archive MQ_CLIENT_SHA256 names: compare with the checksum at IBM Fix Central" >&2; exit 1; }; } && \
+    tar --extract --gzip --file "${archive}" && \
+    rm "${archive}"
+# genmqpkg.sh copies what is asked for: a threaded 64-bit client with messages and TLS.
+ENV genmqpkg_inc32=0 genmqpkg_incadm=0 genmqpkg_incamqp=0 genmqpkg_inccbl=0 \
+    genmqpkg_inccics=0 genmqpkg_inccpp=0 genmqpkg_incdnet=0 genmqpkg_incjava=0 \
+    genmqpkg_incjre=0 genmqpkg_incman=0 genmqpkg_incmqbc=0 genmqpkg_incmqft=0 \
+    genmqpkg_incmqsf=0 genmqpkg_incmqxr=0 genmqpkg_incnls=1 genmqpkg_incras=1 \
+    genmqpkg_incsamp=0 genmqpkg_inctls=1 genmqpkg_incunthrd=0
+RUN genmqpkg_incsdk=0 bin/genmqpkg.sh -b /opt/mqm && \
+    genmqpkg_incsdk=1 bin/genmqpkg.sh -b /opt/mqm-sdk
+
+# The virtual environment, with pymqi's C extension built from its sdist against IBM's headers.
+FROM ${AIRFLOW_IMAGE} AS environment
+ARG UV_VERSION=0.13.8
+USER 0
+# hadolint ignore=DL3008
+RUN apt-get update && \
+    apt-get install --yes --no-install-recommends gcc libc6-dev && \
+    rm -rf /var/lib/apt/lists/*
+COPY --from=mq-client /opt/mqm-sdk /opt/mqm
+WORKDIR /opt/mqdlq
+ENV UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1 PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
+COPY requirements.lock ./
+RUN python3 -m venv .venv && \
+    .venv/bin/pip install --quiet "uv==${UV_VERSION}" && \
+    echo pymqi > .venv/excluded.txt && \
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --no-deps \
+      --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
+COPY pyproject.toml README.md ./
+COPY plugins plugins
+RUN .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . && \
+    MQ_FILE_PATH=/opt/mqm .venv/bin/python -m mqdlq.mqi.pymqi_layer requirements.lock && \
+    LD_LIBRARY_PATH=/opt/mqm/lib64 .venv/bin/python -c "import pymqi.pymqe, ibmmq.ibmmqc"
+USER 50000
+
+FROM ${AIRFLOW_IMAGE}
+USER 0
+# hadolint ignore=DL3008
+RUN apt-get update && \
+    apt-get install --yes --no-install-recommends default-jre-headless && \
+    rm -rf /var/lib/apt/lists/*
+COPY --from=mq-client /opt/mqm /opt/mqm
+COPY --from=environment /opt/mqdlq /opt/mqdlq
+COPY dags /opt/mqdlq/dags
+COPY include /opt/mqdlq/include
+COPY spark /opt/mqdlq/spark
+# The program is root's and read-only to everybody else; state is in this one directory, which a
+# volume takes the place of, and as a new volume takes its owner and mode from.
+RUN echo /opt/mqm/lib64 > /etc/ld.so.conf.d/ibm-mq-client.conf && ldconfig && \
+    install --directory --owner airflow --group root --mode 0700 /var/lib/mqdlq
+ENV PATH=/opt/mqdlq/.venv/bin:${PATH} \
+    SPARK_HOME=/opt/mqdlq/.venv/lib/python3.11/site-packages/pyspark \
+    PYTHONDONTWRITEBYTECODE=1 \
+    AIRFLOW_HOME=/opt/airflow \
+    AIRFLOW__CORE__DAGS_FOLDER=/opt/mqdlq/dags \
+    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/mqdlq/plugins \
+    AIRFLOW__CORE__LOAD_EXAMPLES=False \
+    AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL=1 \
+    MQDLQ_HOME=/var/lib/mqdlq \
+    MQ_OVERRIDE_DATA_PATH=/var/lib/mqdlq/mq-client
+# The image's own user `airflow`.
+USER 50000
+WORKDIR /opt/mqdlq
+# Fails the build where one of the clients cannot be loaded by the user it will run as.
+RUN python -c "import pymqi.pymqe, ibmmq.ibmmqc, mqdlq"

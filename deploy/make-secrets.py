@@ -1,0 +1,86 @@
+"""The secrets of docker-compose.yaml: a directory in, the files that are missing in it made.
+
+Run as ``python deploy/make-secrets.py deploy/secrets``; what is there stays as it is. Delete a file
+to have it made anew, and see docs/deploy.md for what else its change takes. Standard library only,
+for it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def make(directory: Path) -> list[str]:
+    """Make what is missing; return the names of what was made.
+
+    The directory is its owner's alone. The files are readable, since the users inside the
+    containers are others; nobody else reaches them here.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    made = []
+
+    def secret(name: str, build: Callable[[], str]) -> str:
+        path = directory / name
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(build())
+            path.chmod(0o444)
+            made.append(name)
+        return path.read_text(encoding="utf-8").strip()
+
+    for name in ("airflow_secret_key", "airflow_jwt_secret", "postgres_password"):
+        secret(name, _random)
+    for name in ("mq_admin_password", "s3_password"):
+        secret(name, _random)
+    secret("s3_user", lambda: "mqdlq")
+    secret("airflow_fernet_key", lambda: base64.urlsafe_b64encode(os.urandom(32)).decode())
+    secret("airflow_passwords", lambda: json.dumps({"admin": _random()}))
+    for role, url in (("airflow", "airflow_database_url"), ("mqdlq", "ledger_url")):
+        of_the_role = "airflow_database_password" if role == "airflow" else "ledger_password"
+        password = secret(of_the_role, _random)
+        secret(url, lambda: f"postgresql+psycopg://{role}:{password}@postgres:5432/{role}")  # noqa: B023
+    app = secret("mq_app_password", _random)
+    secret("connections-mq.json", lambda: _connections(_real(app)))
+    secret("connections-embedded.json", lambda: _connections(_EMBEDDED))
+    return made
+
+
+def _random() -> str:
+    return secrets.token_urlsafe(24)
+
+
+_EMBEDDED = {"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}}
+_SPARK = {
+    "conn_type": "spark",
+    "host": "spark://spark-master",
+    "port": 7077,
+    "extra": {"deploy-mode": "client"},
+}
+
+
+def _real(password: str) -> dict[str, object]:
+    return {
+        "conn_type": "ibmmq",
+        "host": "mq",
+        "port": 1414,
+        "login": "app",
+        "password": password,
+        "extra": {"queue_manager": "QM1", "channel": "DEV.APP.SVRCONN"},
+    }
+
+
+def _connections(queue_manager: dict[str, object]) -> str:
+    return json.dumps({"mq_demo": queue_manager, "spark_default": _SPARK}, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for name in make(Path(sys.argv[1])):
+        print(f"made {Path(sys.argv[1]) / name}")  # noqa: T201

@@ -1,0 +1,331 @@
+"""docker-compose.yaml, .env.example, the Dockerfile and what they name: they fit each other.
+
+No container runs here. What can be run without one is: the compose file through Docker Compose's
+own reader, the MQSC files on the embedded queue manager, the database script on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from airflow.configuration import conf, retrieve_configuration_description
+from airflow.sdk import Connection
+
+from mqdlq import home
+from mqdlq.airflow.hook import settings_of
+from mqdlq.mqi.connect import ConnectionSettings
+
+PROJECT = home.PROJECT
+VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)([^}]*)\}")
+COMPOSE_FILE = PROJECT / "docker-compose.yaml"
+TOOLS = PROJECT / ".tools" / "lib"
+
+
+@cache
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def services() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = compose()["services"]
+    return found
+
+
+@cache
+def variables() -> dict[str, str]:
+    lines = (PROJECT / ".env.example").read_text(encoding="utf-8").splitlines()
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {name: value for name, _, value in pairs}
+
+
+def dockerfile() -> str:
+    return (PROJECT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def locked(package: str) -> str:
+    text = (PROJECT / "requirements.lock").read_text(encoding="utf-8")
+    found = re.search(rf"(?m)^{package}==(\S+)", text)
+    assert found
+    return found[1]
+
+
+def targets(service: dict[str, Any]) -> set[str]:
+    """Return where a service's secrets are mounted."""
+    given = service.get("secrets", ())
+    return {one if isinstance(one, str) else str(one["target"]) for one in given}
+
+
+# The compose file by itself
+
+
+@pytest.mark.parametrize("profiles", ["mq", "embedded", "mq,s3", "mq,test"])
+def test_it_is_valid_by_the_compose_specification(profiles: str, tmp_path: Path) -> None:
+    """Docker Compose checks a file against the specification's JSON schema before all else."""
+    program = next(TOOLS.glob("python3*/site-packages/compose/docker-compose"), None)
+    if program is None:
+        pytest.skip("Docker Compose is not installed: make check-deploy")
+    settings = tmp_path / "env"
+    text = (PROJECT / ".env.example").read_text(encoding="utf-8")
+    settings.write_text(text + f"\nCOMPOSE_PROFILES={profiles}\n", encoding="utf-8")
+
+    done = subprocess.run(
+        [program, "--env-file", settings, "--file", COMPOSE_FILE, "config", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name not in variables()},
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    wanted = {
+        name
+        for name, service in services().items()
+        if not service.get("profiles") or set(service["profiles"]) & set(profiles.split(","))
+    }
+    assert set(json.loads(done.stdout)["services"]) == wanted
+
+
+def test_every_variable_is_in_the_example_and_every_one_of_the_example_is_used() -> None:
+    used = VARIABLE.findall(COMPOSE_FILE.read_text(encoding="utf-8"))
+
+    assert {name for name, _ in used} == set(variables()) - {"COMPOSE_PROFILES"}
+    # One place says what a variable is by default, and that is the example.
+    assert {rest for _, rest in used} == {""}
+
+
+def test_everything_is_published_on_loopback_alone() -> None:
+    ports = [port for service in services().values() for port in service.get("ports", ())]
+
+    assert len(ports) == 6
+    assert [port for port in ports if not re.fullmatch(r"127\.0\.0\.1:\$\{\w+\}:\d+", port)] == []
+
+
+def test_images_are_pinned_by_version() -> None:
+    images = {name: value for name, value in variables().items() if name.endswith("_IMAGE")}
+
+    assert len(images) == 5
+    assert all(re.search(r":\D*\d+\.\d|:RELEASE\.\d", image) for image in images.values())
+
+
+def test_every_service_has_limits_and_says_when_it_is_ready() -> None:
+    one_shot = {"airflow-init", "mq-embedded", "tests"}
+
+    assert [n for n, s in services().items() if not s["deploy"]["resources"]["limits"]] == []
+    assert {n for n, s in services().items() if "healthcheck" not in s} == one_shot
+    assert {n for n, s in services().items() if s["restart"] == "no"} == one_shot
+
+
+def test_what_is_ours_runs_without_privileges_on_a_read_only_image() -> None:
+    ours = {name: s for name, s in services().items() if s["image"] == "${MQDLQ_IMAGE}"}
+
+    assert len(ours) == 10
+    for name, service in ours.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
+# The compose file and what it names
+
+
+def test_every_secret_is_a_file_that_is_made() -> None:
+    """No variable holds one, and each container is given those it reads and no others."""
+    made = {str(secret["file"]).rpartition("/")[2] for secret in compose()["secrets"].values()}
+    module = _make_secrets()
+
+    assert made - {"${MQDLQ_CONNECTIONS}"} == set(compose()["secrets"]) - {"connections"}
+    for name, service in services().items():
+        text = json.dumps({k: service.get(k) for k in ("environment", "command")})
+        read = set(re.findall(r"/run/secrets/([\w.]+)", text))
+        assert read <= targets(service), name
+    assert not re.search(r"(?i)(password|secret|token)\s*[:=]\s*[A-Za-z0-9]{8,}$", _texts())
+    assert module.make.__doc__
+
+
+def _texts() -> str:
+    return COMPOSE_FILE.read_text(encoding="utf-8") + dockerfile()
+
+
+def _make_secrets() -> Any:
+    spec = importlib.util.spec_from_file_location(
+        "make_secrets", PROJECT / "deploy/make-secrets.py"
+    )
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "secrets"
+    made = _make_secrets().make(directory)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+
+    wanted = set(compose()["secrets"]) - {"connections"}
+    assert set(made) == wanted | {"connections-mq.json", "connections-embedded.json"}
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert len(before["airflow_fernet_key"]) == 44
+    assert before["ledger_password"] in before["ledger_url"]
+    assert _make_secrets().make(directory) == []
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_the_connections_made_are_those_of_the_compose_file(tmp_path: Path) -> None:
+    _make_secrets().make(tmp_path)
+    found = {}
+    for profile in ("mq", "embedded"):
+        text = (tmp_path / f"connections-{profile}.json").read_text(encoding="utf-8")
+        found[profile] = json.loads(text)
+
+    password = (tmp_path / "mq_app_password").read_text(encoding="utf-8")
+    assert _settings(found["mq"]["mq_demo"]) == ConnectionSettings(
+        "QM1", host="mq", channel="DEV.APP.SVRCONN", user="app", password=password
+    )
+    assert _settings(found["embedded"]["mq_demo"]) == ConnectionSettings(
+        "QM1", transport="embedded"
+    )
+    spark = found["mq"]["spark_default"]
+    assert f"{spark['host']}:{spark['port']}" in services()["spark-worker-1"]["command"]
+    assert services()["spark-master"]["hostname"] == "spark-master"
+
+
+def _settings(keys: dict[str, Any]) -> ConnectionSettings:
+    extra = json.dumps(keys["extra"])
+    return settings_of(Connection(conn_id="mq_demo", **{**keys, "extra": extra}))
+
+
+def test_every_file_that_is_mounted_is_there() -> None:
+    mounted = [
+        volume.partition(":")[0]
+        for service in services().values()
+        for volume in service.get("volumes", ())
+        if volume.startswith(".")
+    ]
+
+    assert [path for path in mounted if not (PROJECT / path).exists()] == []
+
+
+def test_every_setting_of_airflow_is_one_it_has() -> None:
+    described = retrieve_configuration_description()
+    names = set(services()["airflow-scheduler"]["environment"])
+    names |= set(re.findall(r"\bAIRFLOW__\w+", dockerfile()))
+    unknown = []
+    for name in {name for name in names if name.startswith("AIRFLOW__")}:
+        _, section, option = name.lower().split("__")
+        is_command = option.endswith("_cmd")
+        option = option.removesuffix("_cmd")
+        known = option in described.get(section, {}).get("options", {})
+        # Only what Airflow takes for sensitive may come from a command.
+        if not known or (is_command and (section, option) not in conf.sensitive_config_values):
+            unknown.append(name)
+
+    assert unknown == []
+
+
+def test_every_setting_of_ours_is_one_the_program_reads() -> None:
+    environment = set(services()["airflow-scheduler"]["environment"])
+    environment |= set(re.findall(r"\b(MQDLQ_\w+)=", dockerfile()))
+    source = (PROJECT / "plugins" / "mqdlq" / "home.py").read_text(encoding="utf-8")
+
+    read = set(re.findall(r"\"(MQDLQ_\w+)\"", source))
+    assert {name for name in environment if name.startswith("MQDLQ_")} <= read
+
+
+# The Dockerfile
+
+
+def test_the_dockerfile_pins_what_the_project_pins() -> None:
+    arguments = dict(re.findall(r"(?m)^ARG (\w+)=(\S+)$", dockerfile()))
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+
+    for name in ("AIRFLOW_IMAGE", "MQ_CLIENT_VERSION", "MQ_CLIENT_SHA256"):
+        assert arguments[name] == variables()[name], name
+        assert name in services()["airflow-init"]["build"]["args"]
+    assert arguments["AIRFLOW_IMAGE"] == (
+        f"apache/airflow:slim-{locked('apache-airflow')}-python3.11"
+    )
+    assert f"UV_VERSION := {arguments['UV_VERSION']}\n" in makefile
+    assert re.fullmatch(r"[0-9a-f]{64}", arguments["MQ_CLIENT_SHA256"])
+    project = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+    version = variables()["MQDLQ_IMAGE"].partition(":")[2]
+    assert f'version = "{version}"' in project
+
+
+def test_the_image_has_what_the_services_use() -> None:
+    text = dockerfile()
+    volumes = {
+        volume.split(":")[1]
+        for name, service in services().items()
+        if service["image"] == "${MQDLQ_IMAGE}" and name != "tests"
+        for volume in service.get("volumes", ())
+    }
+
+    assert volumes == {"/opt/airflow", "/var/lib/mqdlq", "/opt/mqdlq/dags", "/opt/mqdlq/include"}
+    for path in volumes:
+        assert path in text, path
+    spark_class = services()["spark-master"]["entrypoint"][-1]
+    site = spark_class.partition("/lib/python3.11/site-packages/")[2]
+    assert (Path(importlib.util.find_spec("pyspark").origin).parents[1] / site).exists()  # type: ignore[union-attr,arg-type]
+    assert "MQDLQ_HOME=/var/lib/mqdlq" in text
+    assert variables()["MQDLQ_LAKE"].startswith("/var/lib/mqdlq/")
+
+
+def test_the_image_ends_with_a_user_who_is_not_root() -> None:
+    assert re.findall(r"(?m)^USER (\d+)$", dockerfile())[-1] == "50000"
+
+
+def test_nothing_but_the_program_goes_into_the_image() -> None:
+    lines = (PROJECT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+
+    let_in = {line[1:] for line in lines if line.startswith("!")}
+    copied = re.findall(r"(?m)^COPY (?!--from)(.+) \S+$", dockerfile())
+    assert lines[1] == "*"
+    assert let_in == {name for names in copied for name in names.split()}
+
+
+# Without a Docker engine
+
+
+@pytest.mark.parametrize("verb", ["up", "down", "test"])
+def test_where_no_engine_is_one_sentence_says_so(verb: str, tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    docker.chmod(0o755)
+
+    done = subprocess.run(
+        ["/bin/bash", PROJECT / "deploy" / "compose.sh", verb],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "No Docker engine answers here, and docker-compose.yaml needs one (with Compose 2.24 or"
+        " newer); `make run` handles the demo's dead letters without.\n"
+    )
+
+
+def test_the_script_runs_before_anything_is_installed(tmp_path: Path) -> None:
+    """The standard library is enough to make the secrets."""
+    script = PROJECT / "deploy" / "make-secrets.py"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", script, tmp_path], capture_output=True, text=True, check=True
+    )
+
+    assert f"made {tmp_path}/ledger_url\n" in done.stdout
+    assert (tmp_path / "ledger_url").read_text(encoding="utf-8") not in done.stdout

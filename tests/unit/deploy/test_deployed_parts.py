@@ -1,0 +1,116 @@
+"""What the containers are told to run, run here: MQSC files, the database script, the demo."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
+
+from mqdlq import demo, home
+from mqdlq.ledger import open_ledger
+from mqdlq.mqi import embedded
+from postgresql import running
+from world import World
+
+RULES = (home.PROJECT / "include" / "rules" / "demo.rules").read_text(encoding="utf-8")
+
+
+def mounted_mqsc() -> list[str]:
+    """Return the MQSC files in the order in which the queue manager's container runs them."""
+    compose = yaml.safe_load((home.PROJECT / "docker-compose.yaml").read_text(encoding="utf-8"))
+    mounts = [volume.split(":") for volume in compose["services"]["mq"]["volumes"]]
+    files = sorted((target, source) for source, target, *_ in mounts if source.startswith("."))
+    return [(home.PROJECT / source).read_text(encoding="utf-8") for _, source in files]
+
+
+def test_the_demo_runs_as_the_user_of_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Filled and handled by `app`, with the authorities the mounted files give it.
+
+    The files are run twice, as they are whenever the queue manager starts.
+    """
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path, definitions="")
+    for commands in mounted_mqsc() * 2:
+        world.mqsc(commands)
+    world.settings = replace(world.settings, user="app")
+
+    with world.ledger:
+        with world.connect() as queue_manager:
+            demo.fill(queue_manager, world.clock)
+        outcomes = list(world.handle(RULES).values())
+
+    assert {outcome: outcomes.count(outcome) for outcome in set(outcomes)} == {
+        "delivered": 25,
+        "forwarded": 24,
+        "discarded": 12,
+        "left_by_rule": 3,
+        "left_no_rule": 2,
+        "unprocessable": 5,
+    }
+
+
+def test_the_demo_fills_the_queue_manager_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded.create("QM7")
+    embedded.run_mqsc("QM7", mounted_mqsc()[0])
+    settings = tmp_path / "settings.json"
+    settings.write_text('{"queue_manager": "QM7", "transport": "embedded"}', encoding="utf-8")
+
+    demo.main(client=None, settings=str(settings))
+
+    assert "71 messages wait on the dead-letter queue of QM7" in capsys.readouterr().out
+    assert embedded.names() == ["QM7"]
+
+
+def test_each_database_is_its_roles_alone() -> None:
+    """The script that PostgreSQL's container runs once, run once on a server of the tests' own."""
+    server = running()
+    url = make_url(server.new_ledger_url())
+    script = home.PROJECT / "deploy" / "postgres" / "create-databases.sh"
+    # The tests' server trusts everybody; this reads the passwords all the same.
+    secret = Path(str(url.query["host"])) / "secret"
+    secret.write_text("it's a \\secret", encoding="utf-8")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PGHOST": str(url.query["host"]),
+        "PGDATABASE": "postgres",
+        "POSTGRES_USER": "mqdlq_admin",
+        "AIRFLOW_DATABASE_PASSWORD_FILE": str(secret),
+        "LEDGER_PASSWORD_FILE": str(secret),
+    }
+    admin = create_engine(url)
+    with admin.begin() as connection:
+        connection.execute(text("CREATE ROLE mqdlq_admin SUPERUSER LOGIN"))
+        # The tests' own superuser has the name the ledger's role is to have.
+        connection.execute(text("CREATE ROLE before SUPERUSER LOGIN"))
+    admin.dispose()
+    before = create_engine(url.set(username="before", query={"host": url.query["host"]}))
+    with before.begin() as connection:
+        connection.execute(text("ALTER ROLE mqdlq RENAME TO taken"))
+    try:
+        subprocess.run(["/bin/bash", script], check=True, env=environment)
+
+        place = {"host": url.query["host"]}
+        ledger_url = url.set(username="mqdlq", database="mqdlq", query=place)
+        with open_ledger(ledger_url.render_as_string(hide_password=False)) as ledger:
+            assert ledger.run("r1") is None
+        for role, database in (("airflow", "mqdlq"), ("mqdlq", "airflow")):
+            other = create_engine(url.set(username=role, database=database, query=place))
+            with pytest.raises(OperationalError, match="permission denied for database"):
+                other.connect()
+    finally:
+        with before.begin() as connection:
+            connection.execute(text("ALTER ROLE mqdlq RENAME TO ledger_role"))
+            connection.execute(text("ALTER ROLE taken RENAME TO mqdlq"))
+        before.dispose()
