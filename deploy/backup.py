@@ -1,0 +1,138 @@
+"""Ledger and lake in, one directory with a copy of both out; and back.
+
+    python deploy/backup.py backup /backups/2026-11-21
+    python deploy/backup.py restore /backups/2026-11-21
+
+The ledger is copied first. It only names what is in the lake already, so a copy of the lake taken
+later holds everything it names; the other way round it would not. Handlers may run meanwhile. A
+restore goes into an empty ledger and an empty lake, at the place where they were: stop Airflow
+first. Needs pg_dump and pg_restore of the server's version where the ledger is on PostgreSQL, and a
+lake that is a directory; a lake in an object store is copied with the store's own means.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tarfile
+from pathlib import Path
+
+import typer
+from sqlalchemy import create_engine, inspect
+from sqlalchemy.engine import URL, make_url
+
+from mqdlq import home
+from mqdlq.errors import MqDlqError
+
+LEDGER, LAKE = "ledger", "lake.tar"
+app = typer.Typer(help=__doc__, pretty_exceptions_enable=False)
+
+
+class BackupError(MqDlqError):
+    """A copy cannot be made, or may not be put in the place of what is there."""
+
+
+def backup(directory: Path) -> None:
+    """Copy ledger and lake into a new directory; half a copy never bears the name."""
+    if directory.exists():
+        raise BackupError(f"{directory} is there already; name a new directory")
+    lake = _lake()
+    os.umask(0o077)  # the archive holds customers' messages
+    building = directory.with_name(f"{directory.name}.part")
+    shutil.rmtree(building, ignore_errors=True)
+    home.make_private_directory(building)
+    url = make_url(home.ledger_url())
+    if url.drivername.startswith("sqlite"):
+        with (
+            sqlite3.connect(str(url.database)) as source,
+            sqlite3.connect(building / LEDGER) as copy,
+        ):
+            source.backup(copy)
+    else:
+        _run(url, "pg_dump", "--format=custom", "--no-owner", f"--file={building / LEDGER}")
+    with tarfile.open(building / LAKE, "w") as archive:
+        archive.add(lake, arcname=".")
+    building.rename(directory)
+
+
+def restore(directory: Path) -> None:
+    """Put a copy in the place of an empty ledger and an empty lake."""
+    lake = _lake()
+    if lake.exists() and any(lake.iterdir()):
+        raise BackupError(f"the lake {lake} is not empty; move it away first")
+    url = make_url(home.ledger_url())
+    if _has_tables(url):
+        raise BackupError(f"the ledger {url} is not empty; name or make an empty database")
+    if url.drivername.startswith("sqlite"):
+        with sqlite3.connect(directory / LEDGER) as copy, sqlite3.connect(str(url.database)) as new:
+            copy.backup(new)
+        Path(str(url.database)).chmod(0o600)
+    else:
+        options = ("--single-transaction", "--exit-on-error", "--no-owner")
+        _run(url, "pg_restore", *options, f"--dbname={url.database}", str(directory / LEDGER))
+    home.make_private_directory(lake)
+    with tarfile.open(directory / LAKE) as archive:
+        archive.extractall(lake, filter="data")
+
+
+def _lake() -> Path:
+    location = home.lake().removeprefix("file://")
+    if "://" in location:
+        raise BackupError(f"the lake {location} is in an object store: copy it with its own means")
+    return Path(location)
+
+
+def _has_tables(url: URL) -> bool:
+    if url.drivername.startswith("sqlite") and not Path(str(url.database)).exists():
+        return False
+    engine = create_engine(url)
+    try:
+        return bool(inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def _run(url: URL, program: str, *arguments: str) -> None:
+    """Run a program of PostgreSQL's; the password goes by its environment, not its arguments."""
+    given = {
+        "PGHOST": url.host or url.query.get("host"),
+        "PGPORT": url.port,
+        "PGUSER": url.username,
+        "PGPASSWORD": url.password,
+        "PGDATABASE": url.database,
+        "PGOPTIONS": url.query.get("options"),
+    }
+    environment = {name: str(value) for name, value in given.items() if value}
+    done = subprocess.run(  # noqa: S603 (arguments of our own)
+        [program, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BackupError(f"{program} failed: {done.stderr.strip()}")
+
+
+@app.command(name="backup")
+def backup_command(directory: Path) -> None:
+    """Copy ledger and lake into a new DIRECTORY."""
+    backup(directory)
+    typer.echo(f"ledger and lake are copied to {directory}")
+
+
+@app.command(name="restore")
+def restore_command(directory: Path) -> None:
+    """Put the copy in DIRECTORY in the place of an empty ledger and lake."""
+    restore(directory)
+    typer.echo(f"ledger and lake are those of {directory} again")
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except (BackupError, OSError) as error:
+        typer.echo(f"deploy/backup.py: {error}", err=True)
+        raise SystemExit(1) from None

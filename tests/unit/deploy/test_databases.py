@@ -1,0 +1,140 @@
+"""A ledger that many processes make at once, and one that is lost and brought back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+
+from mqdlq import home
+from mqdlq.archive import read_back
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.schema import MIGRATIONS
+from postgresql import DEBIAN, ledger_url_fixture
+from world import World
+
+__all__ = ["ledger_url_fixture"]
+
+PROCESSES = 5
+RULES = """
+DESTQ(PAYMENTS) ACTION(RETRY) RETRY(2)
+DESTQ(ORDERS) ACTION(DISCARD)
+"""
+
+
+def _environment(ledger_url: str, tmp_path: Path) -> dict[str, str]:
+    """Return what a container gives: the ledger's URL in a file."""
+    file = tmp_path / "ledger_url"
+    file.write_text(ledger_url + "\n", encoding="utf-8")
+    paths = [os.environ["PATH"], *(str(path) for path in DEBIAN.glob("*/bin"))]
+    return {
+        **{name: value for name, value in os.environ.items() if name != "MQDLQ_LEDGER_URL"},
+        "MQDLQ_LEDGER_URL_FILE": str(file),
+        "MQDLQ_HOME": str(tmp_path),
+        "PATH": os.pathsep.join(paths),
+    }
+
+
+def test_migrations_run_once_however_many_processes_start_at_once(
+    ledger_url: str, tmp_path: Path
+) -> None:
+    environment = _environment(ledger_url, tmp_path)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "mqdlq.ledger"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(PROCESSES)
+    ]
+    told = [process.communicate(timeout=120)[0] for process in started]
+
+    names = sorted(step.__name__ for step in MIGRATIONS)
+    assert [process.returncode for process in started] == [0] * PROCESSES, told
+    assert {line.rpartition(": ")[2] for line in told} == {", ".join(names) + "\n"}
+    with open_ledger(ledger_url) as ledger, ledger.engine.connect() as connection:
+        assert sorted(connection.scalars(text("SELECT name FROM migrations"))) == names
+
+
+def _backup(verb: str, directory: Path, environment: dict[str, str]) -> Any:
+    script = home.PROJECT / "deploy" / "backup.py"
+    return subprocess.run(
+        [sys.executable, script, verb, directory],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _make_database(ledger_url: str) -> str:
+    """Make a database of that ledger's own: the tests' other ledgers are schemas of one."""
+    if ledger_url.startswith("sqlite"):
+        for file in Path(ledger_url.removeprefix("sqlite:///")).parent.glob("ledger.db*"):
+            file.unlink()
+        return ledger_url
+    url = make_url(ledger_url)
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE IF EXISTS backed_up"))
+        connection.execute(text("CREATE DATABASE backed_up"))
+    engine.dispose()
+    own = url.set(database="backed_up", query={"host": url.query["host"]})
+    return own.render_as_string(hide_password=False)
+
+
+def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
+    ledger_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outcomes, snapshots and archive copies are as they were; what happened since is not known.
+
+    The messages handled after the backup are gone from the queue: the next run meets what is there.
+    """
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    own_url = _make_database(ledger_url)
+    world = World(tmp_path, ledger_url=own_url)
+    environment = _environment(own_url, tmp_path)
+    copy = tmp_path / "backups" / "monday"
+    with world.ledger:
+        for dest_q in ("PAYMENTS", "ORDERS", "ELSEWHERE"):
+            world.dead_letter(dest_q=dest_q)
+        before = world.handle(RULES)
+        first = world.ledger.run("run-1")
+        copies = sorted(Path(world.lake_root).rglob("archive/**/*.parquet"))
+        archived = [read_back(str(path)) for path in copies]
+        assert (done := _backup("backup", copy, environment)).returncode == 0, done.stderr
+        again = _backup("backup", copy, environment)
+        assert again.stderr == (
+            f"deploy/backup.py: {copy} is there already; name a new directory\n"
+        )
+        full = _backup("restore", copy, environment)
+        assert full.stderr == (
+            f"deploy/backup.py: the lake {world.lake_root} is not empty; move it away first\n"
+        )
+        world.dead_letter(dest_q="PAYMENTS")
+        world.handle(RULES)  # after the backup: nobody will remember
+    shutil.rmtree(world.lake_root)
+    _make_database(ledger_url)
+
+    assert (done := _backup("restore", copy, environment)).returncode == 0, done.stderr
+
+    with open_ledger(own_url) as world.ledger:
+        assert world.ledger.run("run-1") == first
+        assert world.outcomes(first) == before
+        assert set(before.values()) == {"delivered", "discarded", "left_no_rule"}
+        assert world.ledger.run("run-2") is None
+        world.dead_letter(dest_q="PAYMENTS")
+        assert set(world.handle(RULES).values()) == {"delivered", "left_no_rule"}
+    assert [read_back(str(path)) for path in copies] == archived
+    assert len(archived) == 1
+    mode = (copy / "ledger").stat().st_mode & 0o077
+    assert (mode, copy.parent.stat().st_mode & 0o077) == (0, 0)
