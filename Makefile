@@ -11,7 +11,7 @@ READY := .venv/.set-up
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-e2e soak bench check lock clean java
-.PHONY: compose-up compose-down compose-test check-deploy
+.PHONY: compose-up compose-down compose-test check-deploy supply-chain
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ compose-test:  ## the contract tests and the demo against the queue manager in i
 check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadolint and Docker Compose
 	.tools/bin/hadolint Dockerfile
 	$(BIN)/pytest --quiet tests/unit/deploy
+
+supply-chain: .tools/.set-up $(READY)  ## licences of all that is installed (var/licences.md), vulnerabilities
+	@$(BIN)/python deploy/supply_chain.py
 
 .tools/.set-up: deploy/tools.lock $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .tools

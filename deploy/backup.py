@@ -105,7 +105,7 @@ def _run(url: URL, program: str, *arguments: str) -> None:
         "PGOPTIONS": url.query.get("options"),
     }
     environment = {name: str(value) for name, value in given.items() if value}
-    done = subprocess.run(  # noqa: S603 (arguments of our own)
+    done = subprocess.run(
         [program, *arguments],
         env={**os.environ, **environment},
         capture_output=True,

@@ -83,4 +83,4 @@ def _connections(queue_manager: dict[str, object]) -> str:
 
 if __name__ == "__main__":
     for name in make(Path(sys.argv[1])):
-        print(f"made {Path(sys.argv[1]) / name}")  # noqa: T201
+        print(f"made {Path(sys.argv[1]) / name}")

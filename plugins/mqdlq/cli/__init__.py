@@ -9,6 +9,7 @@ from mqdlq.cli.decode import decode
 from mqdlq.cli.explain import explain
 from mqdlq.cli.report import report
 from mqdlq.cli.run import run
+from mqdlq.cli.shadow import shadow
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,6 +20,7 @@ app.command(no_args_is_help=True)(run)
 app.command(no_args_is_help=True)(explain)
 app.command(no_args_is_help=True)(decode)
 app.command()(report)
+app.command(no_args_is_help=True)(shadow)
 app.add_typer(rules.app, name="rules")
 app.add_typer(qm.app, name="qm")
 app.add_typer(snapshots.app, name="snapshots")

@@ -1,0 +1,139 @@
+"""`mqdlq shadow`: two snapshots of a queue in; whether our rules said what was done to it, out."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from mqdlq import home, lake
+from mqdlq.cli.files import Format
+from mqdlq.cli.shadowing import IDENTITY, Shadow, Verdict, Whereabouts, columns_needed, compare
+from mqdlq.errors import LakeError
+from mqdlq.rules import parse
+
+USAGE = 2
+
+
+def shadow(
+    before: Annotated[
+        str,
+        typer.Argument(metavar="BEFORE", help="The snapshot of a dry run, by id or directory."),
+    ],
+    after: Annotated[
+        str, typer.Argument(metavar="AFTER", help="A later snapshot of the same queue.")
+    ],
+    arrivals: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arrivals",
+            metavar="ID|DIR",
+            help="A later snapshot of a queue that messages were sent to; repeatable.",
+        ),
+    ] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+) -> None:
+    """Compare what our rules said of a queue's messages with what another handler then did.
+
+    A message that is still on the queue, or on a queue of --arrivals, shows what was done to it;
+    one that is on neither stays open. BEFORE holds the rules as they were then. Take the snapshots
+    by dry runs: of the dead-letter queue before and after the other handler was at work, and
+    of the queues it puts to (`--conf '{"dry_run": true, "input_q": "PAYMENTS.IN"}'`).
+
+    Ends with 0 if nothing differs, with 1 if something does, with 2 if a snapshot cannot be read
+    or they do not belong together.
+
+    Example: mqdlq shadow 20261121T120000Z-1a2b3c4d 20261121T130000Z-5e6f7a8b
+    """
+    try:
+        places = [_place(name) for name in (before, after, *(arrivals or ()))]
+        manifests = [lake.read_manifest(place) for place in places]
+        _check(manifests)
+        found = _compare(places, manifests)
+    except LakeError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(USAGE) from None
+    if output is Format.JSON:
+        typer.echo(json.dumps(_as_json(found), indent=2))
+    else:
+        typer.echo("\n".join(_as_text(found, manifests)))
+    raise typer.Exit(int(found.messages(Verdict.DIFFERS) > 0))
+
+
+def _place(name: str) -> str:
+    directory = name.rstrip("/")
+    return directory if "/" in directory else lake.find_snapshot(home.lake(), directory)
+
+
+def _check(manifests: list[lake.SnapshotManifest]) -> None:
+    first, second, *arrivals = manifests
+    if (first.queue_manager, first.queue) != (second.queue_manager, second.queue):
+        raise LakeError(
+            f"{first.snapshot_id} is of {first.queue} @ {first.queue_manager}, {second.snapshot_id}"
+            f" of {second.queue} @ {second.queue_manager}; BEFORE and AFTER must be of one queue"
+        )
+    for later in (second, *arrivals):
+        if later.taken_at <= first.taken_at:
+            raise LakeError(
+                f"{later.snapshot_id} was taken before {first.snapshot_id}, or with it; what"
+                " was done in between is seen only later"
+            )
+
+
+def _compare(places: list[str], manifests: list[lake.SnapshotManifest]) -> Shadow:
+    first, second, *arrivals = manifests
+    table = parse(first.rules_text)
+    now = Whereabouts(
+        lake.snapshot_rows(places[1], ["message_key"]),
+        {
+            manifest.queue: lake.snapshot_rows(place, IDENTITY)
+            for place, manifest in zip(places[2:], arrivals, strict=True)
+        },
+        second.taken_at,
+    )
+    rows = lake.snapshot_rows(places[0], columns_needed(table))
+    return compare(table, rows, now, nul_as_blank=first.nul_as_blank)
+
+
+def _as_json(found: Shadow) -> dict[str, Any]:
+    return {
+        **{str(verdict): found.messages(verdict) for verdict in Verdict},
+        "arrived_since": found.arrived,
+        "findings": [
+            {
+                "verdict": str(finding.verdict),
+                "said": finding.said,
+                "happened": finding.happened,
+                "messages": finding.messages,
+                "samples": finding.samples,
+            }
+            for finding in found.findings
+        ],
+    }
+
+
+def _as_text(found: Shadow, manifests: list[lake.SnapshotManifest]) -> list[str]:
+    first, second, *arrivals = manifests
+    browsed = ", ".join(manifest.queue for manifest in arrivals) or "no queue"
+    lines = [
+        (
+            f"{first.queue} @ {first.queue_manager}, {first.taken_at:%Y-%m-%d %H:%M:%S} to"
+            f" {second.taken_at:%H:%M:%S} UTC; arrivals on {browsed}"
+        ),
+        (
+            f"{found.messages(Verdict.AGREES)} messages agree, {found.messages(Verdict.DIFFERS)}"
+            f" differ, {found.messages(Verdict.OPEN)} are open; {found.arrived} arrived since"
+        ),
+        "",
+    ]
+    for finding in found.findings:
+        numbers = ", ".join(str(number) for number in finding.samples)
+        more = ", …" if finding.messages > len(finding.samples) else ""
+        lines += [
+            f"{finding.verdict:8}{finding.messages:6}  said  {finding.said}",
+            f"{'':14}  seen  {finding.happened}",
+        ]
+        if finding.verdict is not Verdict.AGREES:
+            lines.append(f"{'':14}        messages {numbers}{more}")
+    return lines

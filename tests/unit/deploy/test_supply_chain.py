@@ -1,0 +1,69 @@
+"""The report on what is installed: licences nobody has looked at, and known vulnerabilities."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from mqdlq import home
+
+
+@pytest.fixture(name="report")
+def _report() -> Any:
+    place = home.PROJECT / "deploy" / "supply_chain.py"
+    spec = importlib.util.spec_from_file_location("supply_chain", place)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def package(name: str, licence: str) -> dict[str, str]:
+    return {"Name": name, "Version": "1.0", "License": licence}
+
+
+def test_a_licence_nobody_has_looked_at_is_told(report: Any) -> None:
+    taken = [package("b", "MIT License"), package("mqdlq", "UNKNOWN"), package("a", "Apache-2.0")]
+    strange = [package("c", "AGPL-3.0"), package("d", "UNKNOWN"), package("e", "GPL-2.0")]
+
+    assert report.not_taken(taken + strange) == strange
+    assert report.as_page(taken) == (
+        "| package | version | licence |\n|---|---|---|\n"
+        "| a | 1.0 | Apache-2.0 |\n| b | 1.0 | MIT License |\n| mqdlq | 1.0 | this project |\n"
+    )
+
+
+def test_what_could_not_be_asked_is_not_called_safe(report: Any) -> None:
+    skipped = {"dependencies": [{"name": "a", "skip_reason": "not found"}]}
+
+    assert report.audited("no route to host") == (
+        [],
+        "known vulnerabilities: not looked for, since pip-audit failed: no route to host",
+    )
+    assert report.audited(skipped) == (
+        [],
+        (
+            "known vulnerabilities: not looked for, since the database of PyPI's advisories cannot"
+            " be reached from here (none of 1 packages was found in it)"
+        ),
+    )
+
+
+def test_a_vulnerability_is_told_with_what_mends_it(report: Any) -> None:
+    vulns = [{"id": "CVE-1", "fix_versions": ["1.1"]}, {"id": "CVE-2", "fix_versions": []}]
+    found = {
+        "dependencies": [
+            {"name": "a", "version": "1.0", "vulns": vulns},
+            {"name": "b", "version": "2.0", "vulns": []},
+            {"name": "c", "skip_reason": "not found"},
+        ]
+    }
+    faults = ["a 1.0: CVE-1, fixed in 1.1", "a 1.0: CVE-2, fixed in no version"]
+
+    assert report.audited(found) == (
+        faults,
+        "\n".join(["known vulnerabilities: 2 in 2 of 3 packages", *faults]),
+    )
