@@ -53,6 +53,17 @@ def test_the_environment_comes_before_the_connection(
         assert ledger.engine.url.database == str(tmp_path / "other.db")
 
 
+def test_so_does_the_file_that_holds_the_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MQDLQ_LEDGER", json.dumps({"conn_type": "postgres"}))
+    (tmp_path / "url").write_text(f"sqlite:///{tmp_path}/other.db\n")
+    monkeypatch.setenv("MQDLQ_LEDGER_URL_FILE", str(tmp_path / "url"))
+
+    with open_ledger() as ledger:
+        assert ledger.engine.url.database == str(tmp_path / "other.db")
+
+
 def test_all_of_a_connection_is_in_the_url() -> None:
     given = Connection(
         conn_id="mqdlq_ledger",

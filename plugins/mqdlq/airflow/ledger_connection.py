@@ -18,11 +18,11 @@ _TYPES = ("postgres", "postgresql")
 def open_ledger() -> ledger.Ledger:
     """Open the ledger every task of a DAG run shares, bringing its schema up to date.
 
-    MQDLQ_LEDGER_URL names the database, else the connection `mqdlq_ledger` of type `postgres` does;
-    without either it is the SQLite file in MQDLQ_HOME. Raises ConnectionSettingsError for a
+    MQDLQ_LEDGER_URL or MQDLQ_LEDGER_URL_FILE names the database, else the connection
+    `mqdlq_ledger` of type `postgres` does; without any of them it is the SQLite file in MQDLQ_HOME. Raises ConnectionSettingsError for a
     connection of another type.
     """
-    if os.environ.get("MQDLQ_LEDGER_URL"):
+    if any(os.environ.get(name) for name in ("MQDLQ_LEDGER_URL", "MQDLQ_LEDGER_URL_FILE")):
         return ledger.open_ledger()
     try:
         connection = BaseHook.get_connection(CONNECTION)
