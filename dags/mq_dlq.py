@@ -62,6 +62,7 @@ for handler in load_handlers()[0]:
                 "{{ ti.xcom_pull(task_ids='snapshot')['snapshot'] }}",
                 "--plan",
                 "{{ ti.xcom_pull(task_ids='snapshot')['plan'] }}",
+                *(["--explain"] if handler.explain else []),
             ],
             conf=SUBMIT_CONF,
             env_vars=submit_environment(),

@@ -1,165 +1,85 @@
-"""Transforms of the evaluation: a snapshot's headers in; plan rows, their counts and hash out.
+"""Transforms of the evaluation: decided messages in; plan rows, their counts and hash out.
 
-What a message's steps are is asked of the core's own matcher, once per distinct combination of
-the values the rules look at. All that is done per message are joins and expressions of Spark's.
+All that is done per message are joins and expressions of Spark's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
-from mqdlq.errors import LakeError
+from decisions import DEAD, Decided
 from mqdlq.lake import StepCount
-from mqdlq.model import Disposition, MessageClass
-from mqdlq.plan import (
-    MESSAGES_TO_A_BUCKET,
-    ROW_FIELDS,
-    STEP_FIELDS,
-    TARGET_COLUMNS,
-    StepTemplate,
-    steps_for,
-)
-from mqdlq.rules import RulesTable, with_nuls_as_blanks
+from mqdlq.lake.schema import STEP
+from mqdlq.model import Disposition
+from mqdlq.plan import MESSAGES_TO_A_BUCKET, STEP_FIELDS, TARGET_COLUMNS, resolve, steps_of
+from mqdlq.rules import RulesTable
+from treatments import OPEN, in_order, open_targets, targets_needed
+from value_masks import BITS
 
-Transform = Callable[[DataFrame], DataFrame]
-
-MAX_COMBINATIONS: Final = 1_000_000
-"""How many combinations the driver takes in; beyond, it gives up with a clear error."""
-
-_TARGET: Final = pa.struct([("literal", pa.string()), ("column", pa.string())])
-_TEMPLATE: Final = pa.struct(
-    [
-        ("rule", pa.int32()),
-        ("rule_line", pa.int32()),
-        ("action", pa.string()),
-        ("target_q", _TARGET),
-        ("target_q_mgr", _TARGET),
-        ("header", pa.bool_()),
-        ("put_authority", pa.string()),
-        ("tries", pa.int32()),
-    ]
-)
-_CHAINS: Final = pa.schema([("chain", pa.int32()), ("templates", pa.list_(_TEMPLATE))])
+_ROW = ("browse_seq", "message_key", "queue_manager", "queue")
 
 
 def columns_needed(table: RulesTable) -> list[str]:
     """Name the columns of `headers` an evaluation reads, each once."""
-    return sorted({"browse_seq", "message_key", "class", *table.columns, *TARGET_COLUMNS})
+    read = {"browse_seq", "message_key", "class", *table.columns, *targets_needed(table)}
+    return sorted(read)
 
 
-@dataclass(frozen=True)
-class Decisions:
-    """What the matcher says of every distinct combination of the values the rules look at.
+def planned(spark: SparkSession, decided: Decided, table: RulesTable) -> DataFrame:
+    """Return the rows of a plan with `digest`, that of what is done with the message, in no order.
 
-    `combinations` has the values under `key`, and in `chain` the row of `chains` that holds their
-    steps: many combinations are treated alike.
+    Steps whose targets only the message's own row knows are completed from it.
     """
-
-    key: tuple[str, ...]
-    combinations: pa.Table
-    chains: pa.Table
-
-
-def decide(
-    headers: DataFrame,
-    table: RulesTable,
-    *,
-    nul_as_blank: bool = False,
-    at_most: int = MAX_COMBINATIONS,
-) -> Decisions:
-    """Bring the distinct combinations to the driver and ask the matcher about each.
-
-    `nul_as_blank` says that NULs are compared as blanks, which IBM's handler does not.
-    Raises `LakeError` when there are more of them than the driver can take in.
-    """
-    key = ("class", *table.columns)
-    seen = headers.select(*key).distinct().limit(at_most + 1).toArrow()
-    if seen.num_rows > at_most:
-        raise LakeError(
-            f"the messages differ in more than {at_most} ways in the columns the rules "
-            f"look at ({', '.join(table.columns)})"
-        )
-    numbers: dict[tuple[StepTemplate, ...], int] = {}
-    of_each = [
-        numbers.setdefault(
-            _templates(with_nuls_as_blanks(row) if nul_as_blank else row, table), len(numbers)
-        )
-        for row in _without_nulls(seen)
-    ]
-    chains = [
-        {"chain": number, "templates": [asdict(template) for template in templates]}
-        for templates, number in numbers.items()
-    ]
-    return Decisions(
-        key,
-        seen.append_column("chain", pa.array(of_each, pa.int32())),
-        pa.Table.from_pylist(chains, schema=_CHAINS),
+    messages = decided.messages
+    if decided.treatments is None:
+        rows, is_open = _of_bits(spark, messages, table), True
+    else:
+        known = spark.createDataFrame(decided.treatments.to_arrow())
+        if decided.has_nearest:
+            known = known.drop("nearest_rule")
+        rows = messages.join(F.broadcast(known), "treatment")
+        is_open = decided.treatments.is_open
+    steps, digest = F.col("steps"), F.col("digest")
+    if is_open:
+        columns = [name for name in TARGET_COLUMNS if name in targets_needed(table)]
+        filled = F.zip_with("steps", "open", lambda step, name: _filled(step, name, columns))
+        steps = F.when(F.col("open").isNull(), steps).otherwise(filled)
+        rows = rows.withColumn("steps", steps)
+        digest = F.when(F.col("open").isNull(), digest).otherwise(_treatment_digest())
+    return rows.select(
+        *_ROW,
+        "disposition",
+        "steps",
+        "winning_rule",
+        "nearest_rule",
+        digest.alias("digest"),
     )
 
 
-def with_templates(spark: SparkSession, decisions: Decisions) -> Transform:
-    """Add `templates`, the steps of each message with their targets still to be resolved."""
-    # Prefixed, since joined by expressions: nulls must meet nulls.
-    decided = {name: f"decided_{name}" for name in decisions.key}
-
-    def transform(headers: DataFrame) -> DataFrame:
-        combinations = spark.createDataFrame(
-            decisions.combinations.rename_columns([*decided.values(), "chain"])
-        )
-        chains = spark.createDataFrame(decisions.chains)
-        same = [F.col(name).eqNullSafe(F.col(other)) for name, other in decided.items()]
-        return (
-            headers.join(combinations, same)
-            .join(F.broadcast(chains), "chain")
-            .drop("chain", *decided.values())
-        )
-
-    return transform
-
-
-def planned(queue_manager: str, queue: str) -> Transform:
-    """Turn messages with their templates into the rows of the plan, targets resolved."""
-    disposition = (
-        F.when(F.col("class") != MessageClass.DEAD_LETTER.value, Disposition.UNPROCESSABLE.value)
-        .when(F.size("templates") > 0, Disposition.PLANNED.value)
-        .otherwise(Disposition.NO_RULE.value)
-    )
-
-    def transform(messages: DataFrame) -> DataFrame:
-        return messages.select(
-            "browse_seq",
-            "message_key",
-            F.lit(queue_manager).alias("queue_manager"),
-            F.lit(queue).alias("queue"),
-            disposition.alias("disposition"),
-            F.transform("templates", _step).alias("steps"),
-        )
-
-    return transform
-
-
-def plan_hash(plan: DataFrame) -> str:
-    """Return what `mqdlq.plan.plan_hash` returns of the same rows.
+def plan_hash(rows: DataFrame) -> tuple[str, int]:
+    """Return what `mqdlq.plan.plan_hash` returns of the same rows, and their number.
 
     The driver gets one digest per 4096 messages.
     """
-    in_order = F.array_sort(F.collect_list(F.struct("browse_seq", _row_digest().alias("digest"))))
+    names = F.concat(_measured("queue_manager"), _measured("queue"))
+    start = F.concat("browse_seq", F.lit(":"), F.length("message_key").cast("string"), F.lit(":"))
+    content = F.concat(start.cast("binary"), "message_key", names.cast("binary"), F.unhex("digest"))
+    in_order_of_browsing = F.expr("listagg(content) WITHIN GROUP (ORDER BY browse_seq, content)")
     buckets = (
-        plan.groupBy(F.floor(F.col("browse_seq") / MESSAGES_TO_A_BUCKET).alias("bucket"))
-        .agg(F.sha2(F.array_join(in_order["digest"], ""), 256).alias("digest"))
+        rows.select("browse_seq", content.alias("content"))
+        .groupBy(F.floor(F.col("browse_seq") / MESSAGES_TO_A_BUCKET).alias("bucket"))
+        .agg(F.sha2(in_order_of_browsing, 256).alias("digest"), F.count(F.lit(1)).alias("rows"))
         .collect()
     )
     whole = sha256()
-    for _, digest in sorted(buckets):
-        whole.update(digest.encode())
-    return whole.hexdigest()
+    for row in sorted(buckets):
+        whole.update(row["digest"].encode())
+    return whole.hexdigest(), sum(row["rows"] for row in buckets)
 
 
 def plan_counts(plan: DataFrame) -> tuple[dict[str, int], tuple[StepCount, ...]]:
@@ -173,55 +93,80 @@ def plan_counts(plan: DataFrame) -> tuple[dict[str, int], tuple[StepCount, ...]]
         dispositions[row["disposition"]] += row["count"]
         if row["disposition"] == Disposition.PLANNED.value:
             counts.append(StepCount(*row[1:]))
-    return dispositions, tuple(
-        sorted(counts, key=lambda count: (count.rule, count.target_q, count.target_q_mgr))
+    return dispositions, in_order(counts)
+
+
+def _of_bits(spark: SparkSession, messages: DataFrame, table: RulesTable) -> DataFrame:
+    """Take each message's steps out of those of all rules, by the bits of the rules it meets."""
+    templates = [step for rule in table.rules for step in steps_of([rule])]
+    blank = dict.fromkeys(TARGET_COLUMNS, "")
+    steps = [
+        {name: getattr(step, name) for name in STEP_FIELDS}
+        for step in (resolve(template, blank) for template in templates)
+    ]
+    every = [
+        {"step": step, "open": name}
+        for step, name in zip(steps, open_targets(templates, {}), strict=True)
+    ]
+    both = pa.struct([("step", STEP), ("open", OPEN)])
+    known = spark.createDataFrame(
+        pa.Table.from_pylist([{"every": every}], schema=pa.schema([("every", pa.list_(both))]))
+    )
+    words = F.array(*(name for name in messages.columns if name.startswith("word_")))
+
+    def meets(one: Column) -> Column:
+        place = one["step"]["rule"] - 1
+        word = F.get(words, F.floor(place / BITS).cast("int"))
+        return F.getbit(word, place % BITS) == 1
+
+    met = messages.join(F.broadcast(known)).withColumn("met", F.filter("every", meets))
+    planned_or_not = F.when(F.size("met") > 0, Disposition.PLANNED.value).otherwise(
+        Disposition.NO_RULE.value
+    )
+    nearest = "nearest_rule" in messages.columns
+    winning = F.get("met", F.lit(0))["step"]["rule"] if nearest else F.lit(None).cast("int")
+    return met.select(
+        *(name for name in messages.columns if not name.startswith("word_")),
+        F.when(~F.col(DEAD), Disposition.UNPROCESSABLE.value)
+        .otherwise(planned_or_not)
+        .alias("disposition"),
+        F.col("met.step").alias("steps"),
+        F.col("met.open").alias("open"),
+        F.lit(None).cast("string").alias("digest"),
+        winning.alias("winning_rule"),
+        *([] if nearest else [F.lit(None).cast("int").alias("nearest_rule")]),
     )
 
 
-def _without_nulls(seen: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield the combinations as the matcher takes them: an absent value is blank or 0."""
-    blanks = {field.name: "" if pa.types.is_string(field.type) else 0 for field in seen.schema}
-    for row in seen.to_pylist():
-        yield {name: blanks[name] if value is None else value for name, value in row.items()}
-
-
-def _templates(row: Mapping[str, Any], table: RulesTable) -> tuple[StepTemplate, ...]:
-    return steps_for(table, row) if row["class"] == MessageClass.DEAD_LETTER.value else ()
-
-
-def _step(template: Column) -> Column:
-    """Resolve one template, as `mqdlq.plan.resolve` does."""
+def _filled(step: Column, name: Column, columns: Sequence[str]) -> Column:
+    """Complete one step from the message's row, as `mqdlq.plan.resolve` does."""
     return F.struct(
         *(
             (
-                _name(template[name]) if name in {"target_q", "target_q_mgr"} else template[name]
-            ).alias(name)
-            for name in STEP_FIELDS
+                _name(step[field], name[field], columns) if field in OPEN.names else step[field]
+            ).alias(field)
+            for field in STEP_FIELDS
         )
     )
 
 
-def _name(target: Column) -> Column:
+def _name(known: Column, column: Column, columns: Sequence[str]) -> Column:
     """Take the name from the message's column where the target names one; MQ ends it at a NUL."""
-    written = F.coalesce(target["literal"], F.lit(""))
-    for column in TARGET_COLUMNS:
-        held = F.rtrim(F.substring_index(F.coalesce(F.col(column), F.lit("")), "\0", 1))
-        written = F.when(target["column"] == column, held).otherwise(written)
-    return written
+    for name in columns:
+        held = F.rtrim(F.substring_index(F.col(name), "\0", 1))
+        known = F.when(column == name, held).otherwise(known)
+    return known
 
 
-def _row_digest() -> Column:
-    """Digest a row's text, which is that of `mqdlq.plan.row_text`."""
-    row = [
-        _measured(F.lower(F.hex(name)) if name == "message_key" else F.col(name))
-        for name in ROW_FIELDS
-    ]
+def _treatment_digest() -> Column:
+    """Digest what is done with a message, as `mqdlq.plan.treatment_digest` does."""
     steps = F.transform(
         "steps", lambda step: F.concat(*(_measured(step[name]) for name in STEP_FIELDS))
     )
-    return F.sha2(F.concat(*row, _measured(F.size("steps")), F.array_join(steps, "")), 256)
+    start = F.concat(_measured("disposition"), _measured(F.size("steps")))
+    return F.sha2(F.concat(start, F.array_join(steps, "")), 256)
 
 
-def _measured(value: Column) -> Column:
-    text = value.cast("string")
+def _measured(value: Column | str) -> Column:
+    text = (F.col(value) if isinstance(value, str) else value).cast("string")
     return F.concat(F.length(text).cast("string"), F.lit(":"), text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +29,9 @@ def family_of(name: str) -> str:
 
 def _read_names() -> dict[str, dict[str, int]]:
     families: dict[str, dict[str, int]] = {family: {} for family in FAMILIES}
-    for line in NAMES_FILE.read_text(encoding="ascii").splitlines():
+    # Not as a file: Spark's workers have this package in an archive.
+    names = files("mqdlq").joinpath(NAMES_FILE.name).read_text(encoding="ascii")
+    for line in names.splitlines():
         name, _, value = line.partition(" ")
         families[family_of(name)][name] = int(value)
     return families

@@ -103,7 +103,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMessage:
-    """A row of a plan: which message, and what to do with it in which order."""
+    """A row of a plan: which message, and what to do with it in which order.
+
+    Where the handler asks for explanations, `winning_rule` is the ordinal of the first matching
+    rule, and `nearest_rule` that of the first rule with the fewest failing patterns where none
+    matches.
+    """
 
     browse_seq: int
     message_key: bytes
@@ -111,3 +116,5 @@ class PlannedMessage:
     queue: str
     disposition: Disposition
     steps: tuple[Step, ...]
+    winning_rule: int | None = None
+    nearest_rule: int | None = None

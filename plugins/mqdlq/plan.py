@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby
 from typing import Final
@@ -24,7 +25,6 @@ TARGET_COLUMNS: Final = (
 
 MESSAGES_TO_A_BUCKET: Final = 4096
 STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
-ROW_FIELDS: Final = tuple(field.name for field in fields(PlannedMessage) if field.name != "steps")
 
 _CANNOT_FAIL: Final = frozenset({Action.IGNORE, Action.DISCARD})
 
@@ -54,15 +54,27 @@ class StepTemplate:
 def steps_for(table: RulesTable, values: Mapping[str, str | int]) -> tuple[StepTemplate, ...]:
     """Return a message's steps: every matching rule in table order, as far as it can get.
 
-    `values` are the row's columns named by `table.columns`. What follows an IGNORE or a DISCARD
-    is never reached.
+    `values` are the row's columns named by `table.columns`.
+    """
+    return steps_of(matching_rules(table, values))
+
+
+def steps_of(matching: Iterable[Rule]) -> tuple[StepTemplate, ...]:
+    """Return the steps of a message that meets these rules, given in the order of their table.
+
+    What follows an IGNORE or a DISCARD is never reached.
     """
     steps = []
-    for rule in matching_rules(table, values):
+    for rule in matching:
         steps.append(_template(rule))
-        if rule.action in _CANNOT_FAIL:
+        if cannot_fail(rule):
             break
     return tuple(steps)
+
+
+def cannot_fail(rule: Rule) -> bool:
+    """Say whether no rule after this one is ever tried."""
+    return rule.action in _CANNOT_FAIL
 
 
 def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:
@@ -82,33 +94,36 @@ def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:
 def plan_hash(rows: Iterable[PlannedMessage]) -> str:
     """Return the SHA-256 (hex) over a plan's content; `rows` come in browse order.
 
-    It is taken in two levels, so that Spark computes it without collecting rows: the digests of
-    4096 consecutive browse numbers make a bucket's digest, those of the buckets make the hash.
+    It is taken in levels, so that Spark computes it without collecting rows: what is done is
+    digested once for all messages that are treated alike, the rows of 4096 consecutive browse
+    numbers make a bucket's digest, those of the buckets make the hash. What explains a row (see
+    `PlannedMessage`) is no part of it.
     """
     plan = sha256()
     for _, bucket in groupby(rows, key=lambda row: row.browse_seq // MESSAGES_TO_A_BUCKET):
-        digests = sorted(
-            (row.browse_seq, sha256(row_text(row).encode()).hexdigest()) for row in bucket
-        )
-        plan.update(sha256("".join(digest for _, digest in digests).encode()).hexdigest().encode())
+        content = sorted((row.browse_seq, row_content(row)) for row in bucket)
+        plan.update(sha256(b"".join(row for _, row in content)).hexdigest().encode())
     return plan.hexdigest()
 
 
-def row_text(row: PlannedMessage) -> str:
-    """Return a row as text that no other row has: each value behind its length in characters."""
-    parts = [_measured(getattr(row, name)) for name in ROW_FIELDS]
-    parts.append(_measured(len(row.steps)))
-    parts += [_measured(getattr(step, name)) for step in row.steps for name in STEP_FIELDS]
-    return "".join(parts)
+def row_content(row: PlannedMessage) -> bytes:
+    """Return a row as bytes that no other row has: each value behind its length."""
+    names = f"{_measured(row.queue_manager)}{_measured(row.queue)}"
+    start = f"{row.browse_seq}:{len(row.message_key)}:".encode()
+    treatment = bytes.fromhex(treatment_digest(row.disposition, row.steps))
+    return start + row.message_key + names.encode() + treatment
 
 
-def _measured(value: str | bytes | int) -> str:
-    if isinstance(value, bytes):
-        text = value.hex()
-    elif isinstance(value, bool):
-        text = str(value).lower()
-    else:
-        text = str(value)
+@lru_cache(maxsize=4096)
+def treatment_digest(disposition: str, steps: tuple[Step, ...]) -> str:
+    """Return the SHA-256 (hex) over what is done with a message."""
+    parts = [_measured(disposition), _measured(len(steps))]
+    parts += [_measured(getattr(step, name)) for step in steps for name in STEP_FIELDS]
+    return sha256("".join(parts).encode()).hexdigest()
+
+
+def _measured(value: str | int) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"{len(text)}:{text}"
 
 

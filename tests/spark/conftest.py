@@ -17,7 +17,7 @@ def spark() -> Iterator[object]:
     os.environ.update(submit_environment())
     # py4j takes its leave when the interpreter ends, and nobody listens any more.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession  # noqa: PLC0415 (its warnings obey the environment)
 
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in SUBMIT_CONF.items():

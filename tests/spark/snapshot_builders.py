@@ -7,6 +7,10 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mqdlq import lake
 from mqdlq.headers import (
     DeadLetterHeader,
     MessageDescriptor,
@@ -14,8 +18,11 @@ from mqdlq.headers import (
     encode_md,
     header_row,
 )
-from mqdlq.lake import SnapshotWriter
-from mqdlq.rules import parse
+from mqdlq.lake import SnapshotManifest, SnapshotWriter
+from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.snapshots import MANIFEST
+from mqdlq.lake.storage import make_directory, write_text
+from mqdlq.rules import RulesTable, parse, print_table
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 _MD_FIELDS = {field.name for field in fields(MessageDescriptor)}
@@ -65,3 +72,39 @@ def take_snapshot(
             nul_as_blank=nul_as_blank,
         )
     return writer.directory
+
+
+def write_rows(
+    root: str,
+    rows: list[dict[str, Any]],
+    table: RulesTable,
+    *,
+    snapshot_id: str = "s1",
+    nul_as_blank: bool = False,
+    rows_to_a_group: int = 256,
+    taken_at: datetime = NOON,
+) -> str:
+    """Publish a snapshot of rows that need not be whole; return its directory."""
+    directory = lake.snapshot_directory(root, "QM1", "DLQ", snapshot_id)
+    make_directory(f"{directory}/headers")
+    nullable = pa.schema([field.with_nullable(True) for field in HEADERS])
+    pq.write_table(
+        pa.Table.from_pylist(rows, schema=nullable),
+        f"{directory}/headers/part-00000.parquet",
+        row_group_size=rows_to_a_group,
+    )
+    manifest = SnapshotManifest(
+        snapshot_id=snapshot_id,
+        queue_manager="QM1",
+        queue="DLQ",
+        taken_at=taken_at,
+        taken_by="test",
+        messages=len(rows),
+        bytes=0,
+        digest="",
+        rules_digest=table.digest,
+        rules_text=print_table(table),
+        nul_as_blank=nul_as_blank,
+    )
+    write_text(f"{directory}/{MANIFEST}", manifest.to_json())
+    return directory

@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from planning import plan_of_rows
 from snapshot_builders import dead_letter, no_dead_letter, take_snapshot
+from test_strategies import STRATEGIES, WHOLE
 
 from evaluate_rules import evaluate, main
 from mqdlq import lake
@@ -25,8 +27,8 @@ from mqdlq.lake.schema import HEADERS
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
-from plan_transforms import decide, planned, with_templates
 from plan_transforms import plan_hash as hash_by_spark
+from strategies import Bounds
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -42,7 +44,7 @@ ODD = ["", "a'b\"c", "x\x1fy\x1ez", "A\0B", "\0", "é€😀", " lead", "tab\t\n
 def plan_of(root: Path, rows: Iterable[dict[str, Any]], rules: str = RULES) -> str:
     """Evaluate a snapshot of these rows; return the plan's directory."""
     plan = lake.plan_directory(str(root), "s1-abc")
-    evaluate(take_snapshot(str(root), rows, rules), plan)
+    evaluate(take_snapshot(str(root), rows, rules), plan=plan)
     return plan
 
 
@@ -137,22 +139,19 @@ def test_spark_and_python_agree_on_odd_values_and_on_the_hash(tmp_path: Path) ->
     assert {message.disposition for message in expected} == set(Disposition)
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 7])
-def test_the_hash_does_not_depend_on_partitions_or_order(
-    spark: Any, partitions: int, tmp_path: Path
+@pytest.mark.parametrize("partitions", [1, 2, 7, 200] if WHOLE else [1, 200])
+@pytest.mark.parametrize("bounds", STRATEGIES.values(), ids=STRATEGIES)
+def test_the_hash_does_not_depend_on_partitions_or_order_or_strategy(
+    spark: Any, partitions: int, bounds: Bounds
 ) -> None:
-
     rows = odd_rows()
-    table = parse(RULES)
-    headers = spark.read.parquet(f"{take_snapshot(str(tmp_path), rows, RULES)}/headers")
+    headers = spark.createDataFrame(pa.Table.from_pylist(rows, schema=HEADERS))
     shuffled = headers.orderBy("message_key").repartition(partitions)
 
-    plan = shuffled.transform(with_templates(spark, decide(shuffled, table))).transform(
-        planned("QM1", "DLQ")
-    )
+    plan = plan_of_rows(spark, shuffled, rows, parse(RULES), bounds)
 
     assert shuffled.rdd.getNumPartitions() == partitions
-    assert hash_by_spark(plan) == plan_hash(by_python(rows, RULES))
+    assert hash_by_spark(plan) == (plan_hash(by_python(rows, RULES)), len(rows))
 
 
 def test_nulls_where_values_are_expected_are_blanks(spark: Any) -> None:
@@ -161,11 +160,7 @@ def test_nulls_where_values_are_expected_are_blanks(spark: Any) -> None:
     headers = spark.createDataFrame(pa.Table.from_pylist([row], schema=HEADERS))
     table = parse("DESTQ(' ') REASON(0) ACTION(FWD) FWDQ(&REPLYQ)\n")
 
-    (planned_row,) = (
-        headers.transform(with_templates(spark, decide(headers, table)))
-        .transform(planned("QM1", "DLQ"))
-        .collect()
-    )
+    (planned_row,) = plan_of_rows(spark, headers, [row], table).collect()
 
     assert [step.target_q for step in planned_row.steps] == [""]
 
@@ -173,14 +168,13 @@ def test_nulls_where_values_are_expected_are_blanks(spark: Any) -> None:
 def test_no_python_runs_per_message(spark: Any) -> None:
     """All there is in the physical plan are Spark's own scans, joins and expressions."""
     headers = spark.createDataFrame(pa.Table.from_pylist(odd_rows(), schema=HEADERS))
-    plan = headers.transform(with_templates(spark, decide(headers, parse(RULES)))).transform(
-        planned("QM1", "DLQ")
-    )
+    for bounds in (Bounds(), Bounds(sample=8, combinations=30), Bounds(sample=8, treatments=1)):
+        plan = plan_of_rows(spark, headers, odd_rows(), parse(RULES), bounds)
 
-    physical = plan._jdf.queryExecution().executedPlan().toString()
+        physical = plan._jdf.queryExecution().executedPlan().toString()
 
-    assert "Join" in physical
-    assert not [word for word in ("Python", "Arrow", "Pandas") if word in physical]
+        assert "Join" in physical
+        assert not [word for word in ("Python", "Arrow", "Pandas") if word in physical]
 
 
 def test_rules_that_look_at_nothing_take_every_dead_letter(tmp_path: Path) -> None:
@@ -200,7 +194,7 @@ def test_a_queue_name_may_hold_what_paths_cannot(tmp_path: Path) -> None:
     snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES, queue="A/B%C")
     plan = lake.plan_directory(str(tmp_path), "p")
 
-    evaluate(snapshot, plan)
+    evaluate(snapshot, plan=plan)
 
     assert [message.queue for message in lake.planned_messages(plan)] == ["A/B%C"]
 
@@ -218,7 +212,7 @@ def test_a_finished_plan_that_says_the_same_is_left_as_it_is(tmp_path: Path) -> 
     plan = Path(plan_of(tmp_path, odd_rows()))
     before = {path: path.stat().st_mtime_ns for path in plan.iterdir()}
 
-    again = evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), str(plan))
+    again = evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan=str(plan))
 
     assert {path: path.stat().st_mtime_ns for path in plan.iterdir()} == before
     assert again == lake.read_plan(str(plan))
@@ -230,7 +224,7 @@ def test_a_finished_plan_that_says_something_else_is_an_error(tmp_path: Path) ->
     lake.publish_plan(plan, replace(description, plan_hash="0" * 64))
 
     with pytest.raises(LakeError) as caught:
-        evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan)
+        evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan=plan)
 
     assert str(caught.value) == (
         f"{plan} is a finished plan with hash {'0' * 64}, this evaluation has "
@@ -242,7 +236,7 @@ def test_what_a_broken_evaluation_left_does_not_get_into_the_plan(tmp_path: Path
     plan = plan_of(tmp_path, [dead_letter(0)])
     (Path(plan) / "_PLAN.json").unlink()
 
-    evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan)
+    evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan=plan)
 
     assert len(list(lake.planned_messages(plan))) == 1
 
@@ -269,7 +263,7 @@ def test_a_snapshot_that_is_not_what_it_says_is_refused(
     edit_manifest(snapshot, **values)
 
     with pytest.raises(LakeError) as caught:
-        evaluate(snapshot, str(tmp_path / "plan"))
+        evaluate(snapshot, plan=str(tmp_path / "plan"))
 
     assert str(caught.value) == text.format(snapshot=snapshot, digest=parse(RULES).digest)
     assert lake.find_plan(str(tmp_path / "plan")) is None
@@ -281,21 +275,9 @@ def test_headers_without_a_column_the_rules_look_at_are_refused(tmp_path: Path) 
     pq.write_table(pq.read_table(part).drop_columns(["dlh_reason", "reply_to_q"]), part)
 
     with pytest.raises(LakeError) as caught:
-        evaluate(snapshot, str(tmp_path / "plan"))
+        evaluate(snapshot, plan=str(tmp_path / "plan"))
 
     assert str(caught.value) == f"{snapshot}: its headers lack the columns dlh_reason, reply_to_q"
-
-
-def test_more_combinations_than_the_driver_takes_are_refused(spark: Any) -> None:
-    rows = [dead_letter(number, dlh_reason=number) for number in range(3)]
-    headers = spark.createDataFrame(pa.Table.from_pylist(rows, schema=HEADERS))
-
-    with pytest.raises(LakeError) as caught:
-        decide(headers, parse("REASON(5) ACTION(RETRY)\n"), at_most=2)
-
-    assert str(caught.value) == (
-        "the messages differ in more than 2 ways in the columns the rules look at (dlh_reason)"
-    )
 
 
 def test_bad_input_is_one_line_and_a_failure(
@@ -337,7 +319,7 @@ def test_spark_submit_runs_it(tmp_path: Path) -> None:
     hashed = plan_hash(by_python(odd_rows(), RULES))
     assert lake.read_plan(plan).plan_hash == hashed
     said = ended.stdout.splitlines()
-    assert [said[0], said[2]] == [
+    assert [said[0], said[3]] == [
         "evaluate_rules: snapshot s1: 112 messages, 4 rules",
         f"evaluate_rules: plan s1-abc: 107 planned, 3 no_rule, 2 unprocessable, hash {hashed}",
     ]
@@ -356,15 +338,19 @@ def test_spark_submit_fails_with_one_line(tmp_path: Path) -> None:
     assert "Exception" not in ended.stderr
 
 
-def test_many_messages_that_are_alike_are_decided_once(spark: Any) -> None:
+def test_many_messages_that_are_alike_are_decided_once(tmp_path: Path, capsys: Any) -> None:
     rows = [dead_letter(number, dlh_reason=number % 2, dlh_dest_q_name="Q") for number in range(9)]
-    headers = spark.createDataFrame(
-        pa.Table.from_pylist([*rows, no_dead_letter(9)], schema=HEADERS)
+
+    plan_of(
+        tmp_path,
+        [*rows, no_dead_letter(9)],
+        "REASON(1) ACTION(IGNORE)\nDESTQ(P*) ACTION(DISCARD)\n",
     )
 
-    decisions = decide(headers, parse("REASON(1) ACTION(RETRY)\nDESTQ(P*) ACTION(DISCARD)\n"))
-
-    assert (decisions.combinations.num_rows, decisions.chains.num_rows) == (3, 2)
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "evaluate_rules: strategy combinations: 3 combinations in 10 of 10 messages; 3 decided in"
+        " the driver"
+    )
 
 
 @pytest.mark.parametrize(("nul_as_blank", "planned"), [(False, 0), (True, 1)])
@@ -376,6 +362,6 @@ def test_a_nul_is_a_blank_only_where_the_snapshot_says_so(
         str(tmp_path), rows, "DESTQ(MY.QUEUE) ACTION(RETRY)\n", nul_as_blank=nul_as_blank
     )
 
-    plan = evaluate(snapshot, lake.plan_directory(str(tmp_path), "s1-abc"))
+    plan = evaluate(snapshot, plan=lake.plan_directory(str(tmp_path), "s1-abc"))
 
     assert plan.dispositions["planned"] == planned

@@ -40,7 +40,8 @@ class Handler(Operation):
     `nul_as_blank` whether NULs in a message's text fields are compared as blanks, `lint` how
     seriously a finding of that code is taken. `hold_while_blocked` keeps a message's attempts
     while its destination is full or inhibited, `deliver_truncated` delivers what may have been
-    cut to fit the queue. `messages_in_a_unit` bounds a unit of work per destination,
+    cut to fit the queue. `explain` has a plan name for each message the rule that won, or the
+    nearest one where none matches. `messages_in_a_unit` bounds a unit of work per destination,
     `max_plan_age` is how old a snapshot may be when its plan is accepted, and `max_run_time` when
     retrying ends.
     """
@@ -55,6 +56,7 @@ class Handler(Operation):
     nul_as_blank: bool = False
     hold_while_blocked: bool = False
     deliver_truncated: bool = False
+    explain: bool = False
     messages_in_a_unit: Annotated[int, Field(ge=1, le=10_000)] = 128
     max_plan_age: timedelta = timedelta(days=1)
     max_run_time: timedelta = timedelta(hours=1)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from mqdlq.lake.descriptions import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.locations import plan_directory, plan_id, snapshot_directory
-from mqdlq.lake.plans import find_plan, planned_messages, publish_plan, read_plan, start_plan
+from mqdlq.lake.plans import (
+    count_planned,
+    find_plan,
+    planned_messages,
+    publish_plan,
+    read_plan,
+    start_plan,
+    unfinished_messages,
+)
 from mqdlq.lake.snapshots import SnapshotWriter, find_snapshot, read_manifest, snapshot_rows
-from mqdlq.lake.storage import uri
+from mqdlq.lake.storage import read_text, uri
 
 __all__ = [
     "PlanDescription",
     "SnapshotManifest",
     "SnapshotWriter",
     "StepCount",
+    "count_planned",
     "find_plan",
     "find_snapshot",
     "plan_directory",
@@ -21,8 +30,10 @@ __all__ = [
     "publish_plan",
     "read_manifest",
     "read_plan",
+    "read_text",
     "snapshot_directory",
     "snapshot_rows",
     "start_plan",
+    "unfinished_messages",
     "uri",
 ]

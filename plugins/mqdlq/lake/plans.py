@@ -53,6 +53,11 @@ def planned_messages(directory: str) -> Iterator[PlannedMessage]:
     Every file of a plan is sorted by itself; they are merged here.
     """
     read_plan(directory)
+    yield from unfinished_messages(directory)
+
+
+def unfinished_messages(directory: str) -> Iterator[PlannedMessage]:
+    """Yield what `planned_messages` does, of a plan that need not be finished."""
     with ExitStack() as opened:
         parts = []
         for name in storage.file_names(directory, ".parquet"):
@@ -61,6 +66,16 @@ def planned_messages(directory: str) -> Iterator[PlannedMessage]:
             parts.append(_rows(pq.ParquetFile(file)))
         for row in heapq.merge(*parts, key=lambda row: int(row["browse_seq"])):
             yield _planned_message(row)
+
+
+def count_planned(directory: str) -> int:
+    """Count the rows of a plan that need not be finished, by what its files say of themselves."""
+    rows = 0
+    for name in storage.file_names(directory, ".parquet"):
+        files, path = storage.filesystem(f"{directory}/{name}")
+        with files.open(path, "rb") as file:
+            rows += pq.read_metadata(file).num_rows
+    return rows
 
 
 def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:

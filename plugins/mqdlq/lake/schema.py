@@ -51,6 +51,11 @@ PLAN: Final = pa.schema(
         pa.field("queue", pa.string(), nullable=False),
         pa.field("disposition", pa.string(), nullable=False),
         pa.field("steps", pa.list_(STEP), nullable=False),
+        pa.field("winning_rule", pa.int32()),
+        pa.field("nearest_rule", pa.int32()),
     ]
 )
-"""A row per message of a plan; steps are in the order in which they are tried."""
+"""A row per message of a plan; steps are in the order in which they are tried.
+
+The two rules are those of `PlannedMessage`, null where no explanation was asked for.
+"""

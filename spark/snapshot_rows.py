@@ -1,0 +1,156 @@
+"""Reading snapshots: directories in, the rows of their headers as one DataFrame out.
+
+Only the columns asked for are read; what was captured of the messages' bodies never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
+
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.lake import SnapshotManifest
+from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.storage import file_names, filesystem
+
+_SPARK_TYPES: Final = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.bool_(): "boolean",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A finished snapshot: where it stands, and what it says of itself."""
+
+    directory: str
+    manifest: SnapshotManifest
+
+    @classmethod
+    def at(cls, directory: str) -> Snapshot:
+        """Read the manifest; raises `LakeError` where there is none."""
+        place = directory.rstrip("/")
+        return cls(place, lake.read_manifest(place))
+
+    @property
+    def headers(self) -> str:
+        """The directory of its rows."""
+        return f"{self.directory}/headers"
+
+
+def read_headers(
+    spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
+) -> DataFrame:
+    """Return these columns of the snapshots' rows, with `queue_manager` and `queue`.
+
+    A message that is in several snapshots of a queue is given as the newest has it. Raises
+    `LakeError` where a snapshot lacks a column.
+    """
+    for snapshot in snapshots:
+        _must_have(snapshot, columns)
+    schema = ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
+    places = [lake.uri(snapshot.headers) for snapshot in snapshots]
+    rows = spark.read.schema(schema).parquet(*places)
+    if len(snapshots) == 1:
+        manifest = snapshots[0].manifest
+        return rows.select(
+            *columns,
+            F.lit(manifest.queue_manager).alias("queue_manager"),
+            F.lit(manifest.queue).alias("queue"),
+        )
+    return _newest(_with_their_snapshots(spark, rows, snapshots), "message_key").select(
+        *columns, "queue_manager", "queue"
+    )
+
+
+def sample_headers(
+    snapshots: Sequence[Snapshot], columns: Sequence[str], at_most: int
+) -> tuple[pa.Table, bool]:
+    """Return some rows from all over the snapshots, and whether they are all there are.
+
+    Row groups are read whole, so that there may be a few rows more.
+    """
+    chosen = list(snapshots[:: max(1, len(snapshots) // 16)])
+    groups = [
+        (snapshot, name, group, rows)
+        for snapshot in chosen
+        for name in _spread(file_names(snapshot.headers, ".parquet"), 16)
+        for group, rows in enumerate(_rows_of_groups(snapshot, name))
+        if rows
+    ]
+    rows = sum(group[3] for group in groups)
+    step = max(1, -(-rows // at_most))
+    parts = []
+    for snapshot, name, group, _ in groups[::step]:
+        files, path = filesystem(f"{snapshot.headers}/{name}")
+        with files.open(path, "rb") as file:
+            parts.append(pq.ParquetFile(file).read_row_group(group, columns=list(columns)))
+    empty = pa.schema([HEADERS.field(name) for name in columns]).empty_table()
+    found = pa.concat_tables([empty, *parts], promote_options="permissive") if parts else empty
+    is_all = len(snapshots) == 1 and found.num_rows == snapshots[0].manifest.messages
+    return found.select(list(columns)), is_all
+
+
+def _spread(things: list[str], at_most: int) -> list[str]:
+    return things[:: max(1, -(-len(things) // at_most))]
+
+
+def _rows_of_groups(snapshot: Snapshot, name: str) -> list[int]:
+    metadata = _metadata(snapshot, name)
+    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
+
+def _metadata(snapshot: Snapshot, name: str) -> Any:
+    files, path = filesystem(f"{snapshot.headers}/{name}")
+    with files.open(path, "rb") as file:
+        return pq.read_metadata(file)
+
+
+def _must_have(snapshot: Snapshot, columns: Sequence[str]) -> None:
+    for name in file_names(snapshot.headers, ".parquet")[:1]:
+        held = _metadata(snapshot, name).schema.to_arrow_schema().names
+        missing = sorted(set(columns) - set(held))
+        if missing:
+            raise LakeError(
+                f"{snapshot.directory}: its headers lack the columns {', '.join(missing)}"
+            )
+
+
+def _with_their_snapshots(
+    spark: SparkSession, rows: DataFrame, snapshots: Sequence[Snapshot]
+) -> DataFrame:
+    """Add `snapshot`, its number in the order of taking, and the names of its queue."""
+    oldest_first = sorted(snapshots, key=lambda snapshot: snapshot.manifest.taken_at)
+    taken = [
+        {
+            "place": _last_segment(snapshot.directory),
+            "snapshot": number,
+            "queue_manager": snapshot.manifest.queue_manager,
+            "queue": snapshot.manifest.queue,
+        }
+        for number, snapshot in enumerate(oldest_first)
+    ]
+    known = spark.createDataFrame(pa.Table.from_pylist(taken))
+    path = F.col("_metadata.file_path")
+    place = F.regexp_extract(path, r"([^/]+)/headers/[^/]+\z", 1)
+    return rows.withColumn("place", place).join(F.broadcast(known), "place")
+
+
+def _last_segment(directory: str) -> str:
+    return directory.rsplit("/", 1)[-1]
+
+
+def _newest(rows: DataFrame, key: str) -> DataFrame:
+    same = Window.partitionBy("queue_manager", "queue", key)
+    return rows.withColumn("newest", F.max("snapshot").over(same)).where("snapshot = newest")

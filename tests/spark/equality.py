@@ -1,0 +1,105 @@
+"""The proof that Spark finds what the core's matcher finds: random tables, random messages.
+
+Both are made to be hard: values are the rules' own words cut and joined, with blanks, nulls, NULs,
+wildcards, quotes and letters beyond ASCII; some columns hardly ever repeat.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from mqdlq.model import Disposition, PlannedMessage
+from mqdlq.plan import resolve, steps_of
+from mqdlq.rules import RulesTable, explain, parse, print_table, with_nuls_as_blanks
+from mqdlq.rules.keywords import KEYWORDS, Kind
+
+PATTERNS = [keyword for keyword in KEYWORDS.values() if keyword.is_pattern]
+WORDS = ["A", "AB", "ABC", "a", "%", "_", "\\", ".", "$^", "(|", "[x]", "'", '"', "é", "😀", " "]
+ODD = [*WORDS, "", "   ", "A\0", "\0", "\t", "\n", "x" * 12, " A", "A B"]
+CUTS = ["*", "?", "**", "*?"]
+NUMBERS = [0, 1, 2053, 2085, 999_999_999]
+VARYING = ("put_appl_name", "reply_to_q", "feedback", "user_identifier")
+
+
+def random_table(seed: int, rules: int) -> RulesTable:
+    """Return a table with patterns of every keyword and shape, and every action."""
+    chance = random.Random(seed)
+    entries = [" +\n ".join(_entry(chance)) for _ in range(rules)]
+    return parse(print_table(parse("".join(f"{entry}\n" for entry in entries))))
+
+
+def random_rows(seed: int, number: int, start: int = 0) -> list[dict[str, Any]]:
+    """Return rows as a snapshot may hold them; every 16th is no dead letter."""
+    chance = random.Random(seed)
+    rows = []
+    for browse_seq in range(start, start + number):
+        row: dict[str, Any] = {
+            "browse_seq": browse_seq * 3,
+            "message_key": browse_seq.to_bytes(32, "big"),
+            "class": "dead_letter" if chance.random() > 1 / 16 else "no_dlh",
+        }
+        for keyword in PATTERNS:
+            row[keyword.column] = _value(chance, keyword.kind, keyword.length)
+            if keyword.column in VARYING and chance.random() < 0.7:
+                row[keyword.column] = (
+                    browse_seq if keyword.kind is not Kind.TEXT else f"A{browse_seq}"
+                )
+        rows.append(row)
+    return rows
+
+
+def expected(
+    rows: list[dict[str, Any]], table: RulesTable, *, nul_as_blank: bool = False
+) -> Iterator[PlannedMessage]:
+    """Yield what the core makes of each message, explained."""
+    for row in rows:
+        valid = row["class"] == "dead_letter"
+        found = explain(table, with_nuls_as_blanks(row) if nul_as_blank else row)
+        templates = steps_of(found.chain) if valid else ()
+        planned = Disposition.PLANNED if templates else Disposition.NO_RULE
+        nearest = found.nearest.rule.ordinal if valid and found.nearest else None
+        yield PlannedMessage(
+            row["browse_seq"],
+            row["message_key"],
+            "QM1",
+            "DLQ",
+            planned if valid else Disposition.UNPROCESSABLE,
+            tuple(resolve(template, row) for template in templates),
+            templates[0].rule if templates else None,
+            nearest,
+        )
+
+
+def _entry(chance: random.Random) -> list[str]:
+    chosen = chance.sample(PATTERNS, chance.choice([0, 1, 1, 2, 2, 3]))
+    parts = [f"{keyword.name}({_pattern(chance, keyword.kind)})" for keyword in chosen]
+    action = chance.choice(["RETRY", "RETRY", "FWD", "FWD", "FWD", "IGNORE", "DISCARD"])
+    if action in {"IGNORE", "DISCARD"} and not chosen:
+        action = "RETRY"
+    parts.append(f"ACTION({action})")
+    if action == "RETRY":
+        parts.append(f"RETRY({chance.choice([1, 2, 5])})")
+    if action == "FWD":
+        parts.append(f"FWDQ({chance.choice(['PARKED', '&REPLYQ', '&DESTQ', 'B.Q'])})")
+        parts += chance.choice([[], ["FWDQM(&DESTQM)"], ["FWDQM(QM9)"], ["FWDQM(&REPLYQM)"]])
+        parts += chance.choice([[], ["HEADER(NO)"], ["PUTAUT(CTX)"]])
+    return parts
+
+
+def _pattern(chance: random.Random, kind: Kind) -> str:
+    if kind is not Kind.TEXT:
+        return str(chance.choice(NUMBERS))
+    words = [chance.choice([*WORDS, *CUTS, *CUTS]) for _ in range(chance.choice([1, 2, 2, 3]))]
+    text = "".join(words)[:8].replace("'", "''" if len("".join(words)) < 8 else "A")
+    return f"'{text or 'A'}'"
+
+
+def _value(chance: random.Random, kind: Kind, length: int) -> Any:
+    if chance.random() < 0.05:
+        return None
+    if kind is not Kind.TEXT:
+        return chance.choice(NUMBERS)
+    words = [chance.choice(ODD) for _ in range(chance.choice([0, 1, 1, 2, 3]))]
+    return "".join(words)[:length].rstrip(" ")
