@@ -19,8 +19,8 @@ def open_ledger() -> ledger.Ledger:
     """Open the ledger every task of a DAG run shares, bringing its schema up to date.
 
     MQDLQ_LEDGER_URL or MQDLQ_LEDGER_URL_FILE names the database, else the connection
-    `mqdlq_ledger` of type `postgres` does; without any of them it is the SQLite file in MQDLQ_HOME. Raises ConnectionSettingsError for a
-    connection of another type.
+    `mqdlq_ledger` of type `postgres` does; without any of them it is the SQLite file in MQDLQ_HOME.
+    Raises ConnectionSettingsError for a connection of another type.
     """
     if any(os.environ.get(name) for name in ("MQDLQ_LEDGER_URL", "MQDLQ_LEDGER_URL_FILE")):
         return ledger.open_ledger()
