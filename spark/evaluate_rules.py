@@ -116,7 +116,7 @@ class Evaluation:
     @property
     def messages(self) -> int:
         """How many rows the snapshots hold, by their manifests."""
-        return sum(snapshot.manifest.messages for snapshot in self.snapshots)
+        return sum(snapshot.manifest.counts.full for snapshot in self.snapshots)
 
     @property
     def named(self) -> str:

@@ -98,7 +98,7 @@ def sample_headers(
             parts.append(pq.ParquetFile(file).read_row_group(group, columns=list(columns)))
     empty = pa.schema([HEADERS.field(name) for name in columns]).empty_table()
     found = pa.concat_tables([empty, *parts], promote_options="permissive") if parts else empty
-    is_all = len(snapshots) == 1 and found.num_rows == snapshots[0].manifest.messages
+    is_all = len(snapshots) == 1 and found.num_rows == snapshots[0].manifest.counts.full
     return found.select(list(columns)), is_all
 
 

@@ -24,7 +24,7 @@ from mqdlq.handlers import Handler
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.lake import PlanDescription
 from mqdlq.lake.schema import PLAN
-from mqdlq.ledger import Ledger, Run, open_ledger
+from mqdlq.ledger import Ledger, Run, open_ledger, parking
 from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
@@ -195,11 +195,16 @@ class World:
 
     def outcomes(self, run: Run) -> dict[int, str]:
         booked = self.ledger.outcomes(run.run_id)
-        return {
+        found = {
             message.browse_seq: str(booked[message.message_id].outcome)
             for message in self.ledger.run_messages(run.run_id)
             if message.message_id in booked
         }
+        snapshot = self.ledger.snapshot(run.run_id)
+        if snapshot is not None and parking.outcomes_of_parked(self.ledger, run.run_id):
+            for batch in lake.parked_rows(snapshot.location, ["browse_seq", "outcome"]):
+                found = {row["browse_seq"]: row["outcome"] for row in batch.to_pylist()} | found
+        return found
 
     def passes(self, execution: Execution, count: int) -> list[PassResult]:
         """Make so many passes, each as soon as it may be."""

@@ -29,6 +29,12 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "description": "Act on these messages only, one message_key a line (64 hex digits, in the"
         " report's JSON); none means all.",
     },
+    "full_snapshot": {
+        "default": False,
+        "type": "boolean",
+        "title": "Full snapshot",
+        "description": "Read every message in full, those too that earlier runs have settled.",
+    },
     "rules": {
         "default": None,
         "type": ["null", "string"],

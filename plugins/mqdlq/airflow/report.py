@@ -10,7 +10,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from mqdlq import home
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.ledger_connection import open_ledger
-from mqdlq.airflow.stage import Stage, utc_now
+from mqdlq.airflow.stage import Stage, progress, utc_now
+from mqdlq.errors import MqDlqError
+from mqdlq.handlers import load_handler
+from mqdlq.ledger import Ledger
+
+log = logging.getLogger(__name__)
 
 report_text = logging.getLogger("mqdlq.report")
 """The report as text, then the path of its page; `mqdlq run` ends with them."""
@@ -19,7 +24,8 @@ report_text = logging.getLogger("mqdlq.report")
 class Report(Stage):
     """Write the report of a run, and fail if the run did: it is the run's last task.
 
-    Reads ledger and lake and touches no MQ. Needs trigger rule `all_done`, so that a run that
+    Reads ledger and lake and touches no MQ; at last it removes snapshots that the handler does not
+    keep (`keep_snapshots`, `keep_snapshots_for`). Needs trigger rule `all_done`, so that a run that
     failed is reported too; a run that sense found to be without work skips it.
 
     Run twice, it writes the report again over the first one.
@@ -45,6 +51,7 @@ class Report(Stage):
                 clock=utc_now,
                 error="" if ledger.run(run_id) else ledger.refusal(run_id),
             )
+            self._prune(ledger, run_id)
         report_text.info("%s", files.text)
         report_text.info("HTML report: %s", files.html_path)
         if files.failed:
@@ -52,3 +59,25 @@ class Report(Stage):
         places = {"html": str(files.html_path), "json": str(files.json_path)}
         tell(context, self.handler, "report", run_id=run_id, **places)
         return places
+
+    def _prune(self, ledger: Ledger, run_id: str) -> None:
+        """Remove snapshots of the run's queue that are beyond what the handler keeps."""
+        from mqdlq.snapshot import prune_snapshots  # noqa: PLC0415 (Arrow: not at parse time)
+
+        try:
+            handler, run = load_handler(self.handler), ledger.run(run_id)
+            if run is None or not (handler.keep_snapshots or handler.keep_snapshots_for):
+                return
+            pruned = prune_snapshots(
+                home.lake(),
+                ledger=ledger,
+                now=utc_now(),
+                keep=handler.keep_snapshots,
+                keep_for=handler.keep_snapshots_for,
+                queue=(run.queue_manager, run.queue),
+            )
+        except (MqDlqError, OSError) as error:
+            log.warning("snapshots could not be pruned: %s", error)  # no reason to fail the run
+            return
+        if pruned.removed:
+            progress.info("%d snapshots pruned", len(pruned.removed))

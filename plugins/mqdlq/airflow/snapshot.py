@@ -7,6 +7,7 @@ from airflow.sdk import Context
 from mqdlq import home
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.stage import Stage, progress, utc_now
+from mqdlq.handlers import load_handler
 
 
 class Snapshot(Stage):
@@ -19,8 +20,12 @@ class Snapshot(Stage):
 
     def execute(self, context: Context) -> dict[str, str]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
-        from mqdlq import lake, snapshot  # noqa: PLC0415 (Arrow: not at parse time)
+        # Arrow: not at parse time.
+        from mqdlq import lake, snapshot  # noqa: PLC0415
+        from mqdlq.airflow.payload_key import payload_key  # noqa: PLC0415
 
+        handler = load_handler(self.handler)
+        key = payload_key(handler.payload_key) if handler.payload_key else None
         with self.work(context) as work:
             manifest = snapshot.take_snapshot(
                 work.run,
@@ -29,6 +34,9 @@ class Snapshot(Stage):
                 lake_root=home.lake(),
                 clock=utc_now,
                 progress=progress.info,
+                options=snapshot.SnapshotOptions.of(
+                    handler, rescan=context["params"].get("full_snapshot", False), key=key
+                ),
             )
         plan_id = lake.plan_id(manifest.snapshot_id, manifest.rules_digest)
         tell(

@@ -1,17 +1,231 @@
-"""`mqdlq snapshots`: what the lake holds of queues; no queue is touched."""
+"""`mqdlq snapshots`: what the lake holds of queues, listed, shown, pruned; no queue is touched."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from mqdlq import home, lake
+from mqdlq.cli.causes import causes_table
+from mqdlq.cli.files import Format
 from mqdlq.cli.snapshots_import import import_snapshot
+from mqdlq.errors import MqDlqError
+from mqdlq.lake import Found, storage
+from mqdlq.ledger import open_ledger
+from mqdlq.report.words import moment, place, visible
+from mqdlq.snapshot import prune_snapshots, why_kept
+from mqdlq.snapshot.causes import Cause, causes_of
 
+USAGE: Final = 2
 app = typer.Typer(
     no_args_is_help=True, help="Snapshots: what was on a queue, as Parquet in the lake."
 )
 app.command("import", no_args_is_help=True)(import_snapshot)
+Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
 
 
-@app.callback()
-def snapshots() -> None:
-    """Keep the verb before its arguments, though there is but one."""
+@app.command("list")
+def list_snapshots(output: Output = Format.TEXT) -> None:
+    """List the finished snapshots by queue, the newest first, and what keeps each from pruning.
+
+    Example: mqdlq snapshots list --format json
+    """
+    try:
+        found = lake.finished_snapshots(home.lake())
+        with open_ledger() as ledger:
+            kept = why_kept(found, ledger)
+    except MqDlqError as error:
+        raise _failure(error) from None
+    if output is Format.JSON:
+        listed = [_as_json(one, kept) for one in found]
+        typer.echo(json.dumps({"snapshots": listed}, indent=2))
+    elif not found:
+        typer.echo(f"no snapshots in {home.lake()}")
+    else:
+        Console().print(_table(found, kept))
+
+
+@app.command()
+def show(
+    snapshot: Annotated[
+        str, typer.Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
+    ],
+    output: Output = Format.TEXT,
+) -> None:
+    """Show what a snapshot holds: its manifest, and its messages by class, reason, destination.
+
+    Example: mqdlq snapshots show 20261121T120000Z-1a2b3c4d
+    """
+    try:
+        directory = snapshot.rstrip("/")
+        if "/" not in directory:
+            directory = lake.find_snapshot(home.lake(), directory)
+        found = Found(lake.read_manifest(directory), directory)
+        causes = causes_of(lake.snapshot_rows(directory, Cause.COLUMNS))
+        parked = _parked(directory)
+    except MqDlqError as error:
+        raise _failure(error) from None
+    if output is Format.JSON:
+        shown = _as_json(found, {}) | {
+            "causes": [cause.as_json() for cause in causes],
+            "parked_outcomes": dict(parked),
+        }
+        typer.echo(json.dumps(shown, indent=2))
+        return
+    console = Console()
+    console.print(_facts(found, parked))
+    if causes:
+        console.print()
+        console.print(causes_table(causes))
+
+
+@app.command()
+def prune(
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="How many snapshots of each queue are kept.")
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0, help="For how many days snapshots are kept.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+    ] = False,
+    output: Output = Format.TEXT,
+) -> None:
+    """Remove the snapshots beyond the newest of each queue, or older than so many days.
+
+    With both limits, what exceeds either goes. The newest of a queue always stays, and so does
+    what compact rows of another one refer to, or what an unfinished run uses.
+
+    Example: mqdlq snapshots prune --keep 20 --keep-days 30
+    """
+    if keep is None and keep_days is None:
+        typer.echo("mqdlq: say how many to keep: --keep N, --keep-days D, or both", err=True)
+        raise typer.Exit(USAGE)
+    try:
+        with open_ledger() as ledger:
+            pruned = prune_snapshots(
+                home.lake(),
+                ledger=ledger,
+                now=datetime.now(UTC),  # noqa: TID251 (an entry point)
+                keep=keep,
+                keep_for=None if keep_days is None else timedelta(days=keep_days),
+                only_say=dry_run,
+            )
+    except MqDlqError as error:
+        raise _failure(error) from None
+    if output is Format.JSON:
+        removed = [one.manifest.snapshot_id for one in pruned.removed]
+        kept = [{"snapshot_id": o.manifest.snapshot_id, "why": why} for o, why in pruned.kept]
+        typer.echo(json.dumps({"removed": removed, "kept": kept, "dry_run": dry_run}, indent=2))
+        return
+    word = "would be removed" if dry_run else "removed"
+    for one in pruned.removed:
+        typer.echo(f"{word}: {one.manifest.snapshot_id} of {place(one.queue[1], one.queue[0])}")
+    for one, why in pruned.kept:
+        typer.echo(f"kept: {one.manifest.snapshot_id}: {why}")
+    if not pruned.removed:
+        typer.echo(f"nothing {word}")
+
+
+def _failure(error: MqDlqError) -> typer.Exit:
+    typer.echo(f"mqdlq: {error}", err=True)
+    return typer.Exit(1)
+
+
+def _parked(directory: str) -> Counter[str]:
+    """Count the compact rows by the outcome their messages had."""
+    counted: Counter[str] = Counter()
+    for batch in lake.parked_rows(directory, ["outcome"]):
+        counted.update(batch.column("outcome").to_pylist())
+    return counted
+
+
+def _as_json(found: Found, kept: Mapping[str, str]) -> dict[str, Any]:
+    manifest = found.manifest
+    return {
+        "snapshot_id": manifest.snapshot_id,
+        "queue_manager": manifest.queue_manager,
+        "queue": manifest.queue,
+        "taken_at": manifest.taken_at.isoformat(),
+        "taken_by": manifest.taken_by,
+        "messages": manifest.messages,
+        "full": manifest.counts.full,
+        "parked": manifest.counts.parked,
+        "refers_to": list(manifest.refers_to),
+        "bytes": manifest.bytes,
+        "stored_bytes": storage.size(found.directory),
+        "payload": manifest.payload,
+        "payload_key_id": manifest.payload_key_id or None,
+        "rules_digest": manifest.rules_digest,
+        "schema_version": manifest.schema_version,
+        "directory": found.directory,
+        "kept_because": kept.get(manifest.snapshot_id),
+    }
+
+
+def _table(found: Sequence[Found], kept: Mapping[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("Snapshot", no_wrap=True)
+    table.add_column("Queue", overflow="fold")
+    table.add_column("Messages", justify="right")
+    table.add_column("Parked", justify="right")
+    table.add_column("Stored", justify="right", no_wrap=True)
+    table.add_column("Payload", no_wrap=True)
+    table.add_column("Stays, because", overflow="fold")
+    for one in found:
+        manifest = one.manifest
+        table.add_row(
+            manifest.snapshot_id,
+            visible(f"{manifest.queue} @ {manifest.queue_manager}"),
+            f"{manifest.messages:,}",
+            f"{manifest.parked:,}",
+            _bytes(storage.size(one.directory)),
+            _payload(one),
+            visible(kept[manifest.snapshot_id]) if manifest.snapshot_id in kept else "",
+        )
+    return table
+
+
+def _facts(found: Found, parked: Mapping[str, int]) -> Table:
+    manifest = found.manifest
+    facts = Table.grid(padding=(0, 3))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    counts = f"{manifest.messages:,}, {manifest.bytes:,} bytes"
+    known = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(parked.items()))
+    rows = {
+        "Snapshot": manifest.snapshot_id,
+        "Queue": visible(f"{manifest.queue} @ {manifest.queue_manager}"),
+        "Taken": f"{moment(manifest.taken_at)} by {visible(manifest.taken_by)}",
+        "Messages": counts,
+        "Parked": f"{manifest.parked:,}: {known}" if parked else "",
+        "Refers to": ", ".join(manifest.refers_to),
+        "Payload": _payload(found),
+        "Stored": f"{_bytes(storage.size(found.directory))} in {visible(found.directory)}",
+        "Rules": manifest.rules_digest[:12],
+        "Schema": f"version {manifest.schema_version}",
+    }
+    for name, value in rows.items():
+        if value:
+            facts.add_row(name, Text(value))
+    return facts
+
+
+def _payload(found: Found) -> str:
+    key = found.manifest.payload_key_id
+    return f"{found.manifest.payload}, key {visible(key)}" if key else found.manifest.payload
+
+
+def _bytes(number: int) -> str:
+    if number < 1 << 20:
+        return f"{number / 1024:.1f} KiB"
+    return f"{number / (1 << 20):,.1f} MiB"

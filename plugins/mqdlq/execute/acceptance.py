@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from mqdlq.errors import ExecutionError
+from mqdlq.execute.parked import parked_places
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan
 from mqdlq.ledger import Ledger, Run
 from mqdlq.plan import plan_hash
@@ -52,7 +53,9 @@ def accept_plan(
             (row.browse_seq, row.message_key, row.disposition)
             for row in planned_messages(directory)
         )
-        ledger.record_plan(run, {**values, "accepted_at": clock()}, rows)
+        keys = {row.message_key for row in planned_messages(directory)}
+        parked = parked_places(snapshot.location, keys)
+        ledger.record_plan(run, {**values, "accepted_at": clock()}, rows, parked)
     elif recorded.plan_hash != found:
         raise ExecutionError(
             f"run {run.run_id} has already accepted another plan, {recorded.plan_id}"

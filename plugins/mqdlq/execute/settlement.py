@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Row
+
 from mqdlq.constants import reason_text
 from mqdlq.errors import ConservationError, ExecutionError
 from mqdlq.execute.destinations import Destination, Destinations
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.ownership import give_up_all
+from mqdlq.execute.parked import ParkedList, list_vanished, to_be_parked
 from mqdlq.execute.work import WorkItem, WorkList, load_work
-from mqdlq.lake import snapshot_rows
-from mqdlq.ledger import Attempt, OutcomeFact, Sighting
+from mqdlq.lake import read_manifest, snapshot_rows
+from mqdlq.ledger import Attempt, OutcomeFact, Sighting, parking
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -26,18 +29,25 @@ SECOND_LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Findings:
-    """What is known of a run's messages beside the work list, by message id or browse_seq.
+class _Others:
+    """What others may have done to a message that is not to be seen, by message id.
 
-    `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that
-    had the queue open for input around the last browse.
+    `departed` and `being_moved` name the other run. `readers` counts the handles that had the
+    queue open for input around the last browse.
     """
+
+    departed: Mapping[int, str]
+    being_moved: Mapping[int, str]
+    readers: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What is known of a run's messages beside the work list, by message id or browse_seq."""
 
     attempts: Mapping[int, Attempt]
     rows: Mapping[int, dict[str, Any]]
-    departed_elsewhere: Mapping[int, str]
-    being_moved: Mapping[int, str]
-    readers: int
+    others: _Others
     blocked: Mapping[Destination | None, int]
     dry_run: bool
     at: datetime
@@ -60,28 +70,31 @@ def settle(execution: Execution) -> Counter[Outcome]:
             f"run {run.run_id} has units of work that are not settled: make a pass first"
         )
     work = load_work(run, ledger, execution.lake_root)
-    sighting, readers = _last_browse(execution, work)
-    if any(item.outcome is None and not item.met for item in work.items):
-        # Somebody may have had it in a unit of work that is backed out by now.
-        execution.sleep(SECOND_LOOK_S)
-        sighting, readers = _last_browse(execution, work)
+    parked = ParkedList(snapshot.location)
+    sighting, readers = _last_look(execution, work, parked, snapshot)
+    others = _Others(
+        ledger.departed_elsewhere(run.run_id),
+        {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)},
+        readers,
+    )
     columns = ["browse_seq", "expires_at", "problem"]
     findings = _Findings(
         {attempt.message_id: attempt for attempt in ledger.attempts(run.run_id)},
         {row["browse_seq"]: row for row in snapshot_rows(snapshot.location, columns)},
-        ledger.departed_elsewhere(run.run_id),
-        {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)},
-        readers,
+        others,
         _blocked(execution, work) if run.hold_while_blocked else {},
         run.dry_run,
         execution.clock(),
     )
     facts = [_outcome(item, findings) for item in work.items if item.outcome is None]
     ledger.add_outcomes([(run.run_id, fact) for fact in facts])
+    _book_parked(execution, work, parked, snapshot.snapshot_id, others)
     if ledger.sighting(run.run_id) is None:
         ledger.record_sighting(run.run_id, sighting)
     give_up_all(execution)
     counted = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    for settled, number in parking.outcomes_of_parked(ledger, run.run_id).items():
+        counted[settled.outcome] += number
     if counted.total() != snapshot.messages:
         raise ConservationError(
             f"the snapshot holds {snapshot.messages} messages, {counted.total()} have an outcome:"
@@ -95,9 +108,61 @@ def settle(execution: Execution) -> Counter[Outcome]:
     return counted
 
 
-def _last_browse(execution: Execution, work: WorkList) -> tuple[Sighting, int]:
+def _last_look(
+    execution: Execution, work: WorkList, parked: ParkedList, snapshot: Row[Any]
+) -> tuple[Sighting, int]:
+    """Find out which of the run's messages are on the queue now; count who reads from it.
+
+    Where there was nothing to be done, the snapshot itself was the last browse.
+    """
+    run, ledger = execution.run, execution.ledger
+    earlier = ledger.sighting(run.run_id)
+    no_full_rows = read_manifest(snapshot.location).counts.full == 0
+    if no_full_rows and ledger.plan(run.run_id) is None and earlier is None:
+        parked.meet_all()
+        return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at), 0
+    sighting, readers = _last_browse(execution, work, parked)
+    is_complete = parked.is_complete or earlier is not None
+    if any(item.outcome is None and not item.met for item in work.items) or not is_complete:
+        # Somebody may have had it in a unit of work that is backed out by now.
+        execution.sleep(SECOND_LOOK_S)
+        sighting, readers = _last_browse(execution, work, parked)
+    return sighting, readers
+
+
+def _book_parked(
+    execution: Execution,
+    work: WorkList,
+    parked: ParkedList,
+    snapshot_id: str,
+    others: _Others,
+) -> None:
+    """Book the outcomes of parked messages by number, and park what is left for good.
+
+    Those that were not met are listed among the run's own, with outcomes of their own.
+    """
+    run, ledger, now = execution.run, execution.ledger, execution.clock()
+    if not parking.outcomes_of_parked(ledger, run.run_id):
+        missing = parked.missing(run, ledger)
+        listed = {item.message.message_id for item in work.items}
+        list_vanished(missing, listed, run, ledger)
+        booked = ledger.outcomes(run.run_id)
+        facts = []
+        for one, _ in missing:
+            if one.message_id not in booked:
+                found = _vanished(one.message_id, one.expires_at, others, now)
+                facts.append(OutcomeFact(one.message_id, *found, 0, "", "", "", now))
+        ledger.add_outcomes([(run.run_id, fact) for fact in facts])
+        counts = parked.settled() - Counter(settled for _, settled in missing)
+        parking.book_parked(ledger, run.run_id, counts, now)
+    left = to_be_parked(work.items, ledger.outcomes(run.run_id), run)
+    parking.park(ledger, run.run_id, snapshot_id, left)
+
+
+def _last_browse(execution: Execution, work: WorkList, parked: ParkedList) -> tuple[Sighting, int]:
     """Browse the queue, marking the run's messages that are met; count who reads from it."""
     run = execution.run
+    parked.begin()
     departed = {item.message.message_key for item in work.items if item.outcome in DEPARTED}
     met: Counter[str] = Counter()
     with connect(execution.settings) as queue_manager:
@@ -106,7 +171,7 @@ def _last_browse(execution: Execution, work: WorkList) -> tuple[Sighting, int]:
         queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
         try:
             for sighted in work.browse(BrowseCursor(queue_manager, queue, run.queue)):
-                if sighted.item is not None:
+                if sighted.item is not None or parked.meet(sighted.key):
                     met["seen"] += 1
                 elif sighted.key in departed:
                     met["returned"] += 1
@@ -139,7 +204,9 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
     if item.in_doubt and not item.met:
         outcome, why = Outcome.UNKNOWN, "its unit of work was interrupted and is not resolved"
     elif not item.met:
-        outcome, why = _vanished(item, findings)
+        expires_at = findings.rows[item.message.browse_seq]["expires_at"]
+        message_id = item.message.message_id
+        outcome, why = _vanished(message_id, expires_at, findings.others, findings.at)
     elif item.message.disposition is Disposition.UNPROCESSABLE:
         outcome, why = Outcome.UNPROCESSABLE, findings.rows[item.message.browse_seq]["problem"]
     elif item.message.disposition is Disposition.NO_RULE:
@@ -161,23 +228,23 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
     )
 
 
-def _vanished(item: WorkItem, findings: _Findings) -> tuple[Outcome, str]:
+def _vanished(
+    message_id: int, expires_at: datetime | None, others: _Others, now: datetime
+) -> tuple[Outcome, str]:
     """Explain a message that is not visible on the queue, and not by this run's doing.
 
     A message got within a unit of work is invisible until that ends, and the MQI does not tell it
     from one that is gone. While nobody has the queue open for input, there is hardly such a unit.
     """
-    message_id = item.message.message_id
-    if message_id in findings.departed_elsewhere:
-        other = findings.departed_elsewhere[message_id]
+    if message_id in others.departed:
+        other = others.departed[message_id]
         return Outcome.OWNED_BY_RUN, f"run {other} dealt with it in the meantime"
-    if message_id in findings.being_moved:
-        return Outcome.OWNED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
-    expires_at = findings.rows[item.message.browse_seq]["expires_at"]
-    if expires_at is not None and expires_at <= findings.at:
+    if message_id in others.being_moved:
+        return Outcome.OWNED_BY_RUN, f"run {others.being_moved[message_id]} is about to move it"
+    if expires_at is not None and expires_at <= now:
         return Outcome.EXPIRED, f"its Expiry ended at {expires_at:%Y-%m-%d %H:%M:%S} UTC"
-    if findings.readers:
-        handles = "one handle has" if findings.readers == 1 else f"{findings.readers} handles have"
+    if others.readers:
+        handles = "one handle has" if others.readers == 1 else f"{others.readers} handles have"
         return Outcome.UNKNOWN, (
             f"it is not to be seen on the queue, and {handles} that open for input: whoever that is"
             " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"

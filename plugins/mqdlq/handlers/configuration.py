@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import (
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -43,7 +44,10 @@ class Handler(Operation):
     cut to fit the queue. `explain` has a plan name for each message the rule that won, or the
     nearest one where none matches. `messages_in_a_unit` bounds a unit of work per destination,
     `max_plan_age` is how old a snapshot may be when its plan is accepted, and `max_run_time` when
-    retrying ends.
+    retrying ends. `payload` is what snapshots keep of the bodies ("none", "full", or "head: N" for
+    the first N bytes), `payload_key` the Airflow connection with the key that encrypts it.
+    `full_snapshot_every` is how often messages that are settled are read in full all the same,
+    `keep_snapshots` and `keep_snapshots_for` how many snapshots are kept, and how long.
     """
 
     name: str
@@ -60,7 +64,26 @@ class Handler(Operation):
     messages_in_a_unit: Annotated[int, Field(ge=1, le=10_000)] = 128
     max_plan_age: timedelta = timedelta(days=1)
     max_run_time: timedelta = timedelta(hours=1)
+    payload: Annotated[str, Field(pattern=r"^(none|full|head: [1-9][0-9]{0,8})$")] = "none"
+    payload_key: str | None = None
+    full_snapshot_every: timedelta = timedelta(days=1)
+    keep_snapshots: Annotated[int, Field(ge=1)] | None = None
+    keep_snapshots_for: timedelta | None = None
     lint: Mapping[str, Level] = {}
+
+    @field_validator("payload", mode="before")
+    @classmethod
+    def _head_is_a_mapping(cls, value: Any) -> Any:
+        """Take `payload: {head: 64}` for the text it stands for."""
+        if isinstance(value, Mapping) and list(value) == ["head"]:
+            return f"head: {value['head']}"
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_use_for_its_key(self) -> Self:
+        if self.payload_key is not None and self.payload == "none":
+            raise ValueError("'payload_key' encrypts what 'payload' captures, which is none")
+        return self
 
     @model_validator(mode="after")
     def _has_one_table(self) -> Self:

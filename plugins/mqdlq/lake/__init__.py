@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqdlq.lake.descriptions import PlanDescription, SnapshotManifest, StepCount
+from mqdlq.lake.descriptions import PlanDescription, SnapshotCounts, SnapshotManifest, StepCount
 from mqdlq.lake.locations import plan_directory, plan_id, snapshot_directory
 from mqdlq.lake.plans import (
     count_planned,
@@ -13,17 +13,30 @@ from mqdlq.lake.plans import (
     start_plan,
     unfinished_messages,
 )
-from mqdlq.lake.snapshots import SnapshotWriter, find_snapshot, read_manifest, snapshot_rows
+from mqdlq.lake.retention import Found, finished_snapshots, remove_snapshot
+from mqdlq.lake.snapshots import (
+    SnapshotWriter,
+    find_snapshot,
+    parked_rows,
+    payload_rows,
+    read_manifest,
+    snapshot_rows,
+)
 from mqdlq.lake.storage import read_text, uri
 
 __all__ = [
+    "Found",
     "PlanDescription",
+    "SnapshotCounts",
     "SnapshotManifest",
     "SnapshotWriter",
     "StepCount",
     "count_planned",
     "find_plan",
     "find_snapshot",
+    "finished_snapshots",
+    "parked_rows",
+    "payload_rows",
     "plan_directory",
     "plan_id",
     "planned_messages",
@@ -31,6 +44,7 @@ __all__ = [
     "read_manifest",
     "read_plan",
     "read_text",
+    "remove_snapshot",
     "snapshot_directory",
     "snapshot_rows",
     "start_plan",

@@ -10,21 +10,33 @@ from typing import Any, Final
 
 from mqdlq.errors import LakeError
 
-SCHEMA_VERSION: Final = 1
-"""The version of the columns and of these records that this code writes."""
-_ADDED: Final = {"nul_as_blank", "imported_from"}
-"""What descriptions of this version lacked at first; absent, it is off."""
+SNAPSHOT_VERSION: Final = 2
+"""The version of a snapshot's columns and manifest that this code writes; it reads all earlier."""
+PLAN_VERSION: Final = 1
+"""The same for plans."""
+_ADDED: Final = {"nul_as_blank", "parked", "refers_to", "payload_key_id", "imported_from"}
+"""What manifests lacked in earlier versions; absent, it is off or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotCounts:
+    """How many messages a snapshot has: `full` rows are new or due, `parked` ones are settled."""
+
+    full: int
+    parked: int
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotManifest:
     """A snapshot's manifest.
 
-    `messages` and `bytes` count messages and their bodies' bytes; `digest` is the SHA-256 over
-    their keys in browse order; `rules_text` is the table as it was frozen for the run, and
-    `nul_as_blank` whether its patterns take NULs for blanks; `payload` says what was captured of
-    the bodies ("none"). `imported_from` says of which files it was made, where no queue was
-    browsed.
+    `messages` and `bytes` count messages and their bodies' bytes, parked ones included; `digest`
+    is the SHA-256 over their keys in browse order; `rules_text` is the table as it was frozen for
+    the run, and `nul_as_blank` whether its patterns take NULs for blanks. `parked` of the messages
+    have compact rows, whose full rows are in the snapshots `refers_to`. `payload` says what was
+    captured of the bodies ("none", "head: N", "full"), `payload_key_id` by which key it is
+    encrypted, "" if it is not. `imported_from` says of which files it was made, where no queue
+    was browsed.
     """
 
     snapshot_id: str
@@ -39,8 +51,19 @@ class SnapshotManifest:
     rules_text: str
     payload: str = "none"
     nul_as_blank: bool = False
+    parked: int = 0
+    refers_to: tuple[str, ...] = ()
+    payload_key_id: str = ""
     imported_from: tuple[str, ...] = ()
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = SNAPSHOT_VERSION
+
+    @property
+    def counts(self) -> SnapshotCounts:
+        """How many messages have full rows, and how many compact ones.
+
+        Without a full row there is nothing to evaluate or to execute.
+        """
+        return SnapshotCounts(self.messages - self.parked, self.parked)
 
     def to_json(self) -> str:
         """Return the manifest as a JSON document."""
@@ -49,12 +72,13 @@ class SnapshotManifest:
     @classmethod
     def from_json(cls, text: str, place: str) -> SnapshotManifest:
         """Read a manifest; raise `LakeError`, naming `place`, where it is not one."""
-        values = _load(cls, text, place)
+        values = _load(cls, text, place, SNAPSHOT_VERSION)
         try:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
             raise LakeError(f"{place}: taken_at is no ISO 8601 time") from None
         values["imported_from"] = tuple(values.get("imported_from", ()))
+        values["refers_to"] = tuple(values.get("refers_to", ()))
         return cls(**values)
 
 
@@ -85,7 +109,7 @@ class PlanDescription:
     messages: int
     dispositions: Mapping[str, int]
     counts: tuple[StepCount, ...] = field(default=())
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = PLAN_VERSION
 
     def to_json(self) -> str:
         """Return the description as a JSON document."""
@@ -94,7 +118,7 @@ class PlanDescription:
     @classmethod
     def from_json(cls, text: str, place: str) -> PlanDescription:
         """Read a description; raise `LakeError`, naming `place`, where it is not one."""
-        values = _load(cls, text, place)
+        values = _load(cls, text, place, PLAN_VERSION)
         try:
             values["snapshot_ids"] = tuple(values["snapshot_ids"])
             values["counts"] = tuple(StepCount(**count) for count in values["counts"])
@@ -107,14 +131,17 @@ def _dump(values: Mapping[str, Any]) -> str:
     return json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _load(cls: type[SnapshotManifest | PlanDescription], text: str, place: str) -> dict[str, Any]:
+def _load(
+    cls: type[SnapshotManifest | PlanDescription], text: str, place: str, newest: int
+) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except ValueError as error:
         raise LakeError(f"{place} is not JSON: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if version != SCHEMA_VERSION:
-        raise LakeError(f"{place}: expected schema_version {SCHEMA_VERSION}, found {version!r}")
+    if version not in range(1, newest + 1):
+        known = "1" if newest == 1 else f"1 to {newest}"
+        raise LakeError(f"{place}: expected schema_version {known}, found {version!r}")
     expected = {entry.name for entry in fields(cls)}
     missing = sorted(expected - set(values) - _ADDED)
     unknown = sorted(set(values) - expected)

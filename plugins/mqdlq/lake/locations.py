@@ -31,6 +31,16 @@ def snapshot_pattern(snapshot_id: str) -> str:
     return _join("", "snapshots", "queue_manager=*", "queue=*", _id("snapshot", snapshot_id))
 
 
+def any_snapshot_pattern() -> str:
+    """Return the glob pattern, below the root, of all snapshots."""
+    return _join("", "snapshots", "queue_manager=*", "queue=*", "*")
+
+
+def plans_pattern(snapshot_id: str) -> str:
+    """Return the glob pattern, below the root, of the plans made of a snapshot."""
+    return _join("", "plans", f"{_id('snapshot', snapshot_id)}-*")
+
+
 def plan_directory(root: str, plan_id: str) -> str:
     """Return where a plan stands; raise `LakeError` for an unfit id."""
     return _join(root, "plans", _id("plan", plan_id))

@@ -27,9 +27,39 @@ HEADERS: Final = pa.schema(
         pa.field("expires_at", _UTC),
         pa.field("put_at", _UTC),
         pa.field("dead_lettered_at", _UTC),
+        pa.field("expires_before_next_pass", pa.bool_()),
+        pa.field("came_from_backout", pa.bool_()),
+        pa.field("dest_backout_threshold", pa.int32()),
+        pa.field("dest_backout_requeue_q", pa.string()),
     ]
 )
 """A row per message of a snapshot, in browse order; `dlh_` columns are null without an MQDLH."""
+
+PARKED: Final = pa.schema(
+    [
+        pa.field("browse_seq", pa.int64(), nullable=False),
+        pa.field("message_key", pa.binary(), nullable=False),
+        pa.field("occurrence", pa.int32(), nullable=False),
+        pa.field("snapshot_id", pa.string(), nullable=False),
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("rule", pa.int32(), nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("target_q", pa.string(), nullable=False),
+        pa.field("target_q_mgr", pa.string(), nullable=False),
+        pa.field("expires_at", _UTC),
+    ]
+)
+"""A compact row per parked message, in browse order; its full row is in `snapshot_id`."""
+
+PAYLOAD: Final = pa.schema(
+    [
+        pa.field("browse_seq", pa.int64(), nullable=False),
+        pa.field("message_key", pa.binary(), nullable=False),
+        pa.field("payload_length", pa.int64(), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+    ]
+)
+"""What was captured of the bodies, behind the MQDLH; only where the handler captures any."""
 
 STEP: Final = pa.struct(
     [

@@ -16,26 +16,26 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.descriptions import SnapshotManifest
 from mqdlq.lake.locations import snapshot_directory, snapshot_pattern
-from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.parts import Part
+from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
 
 MANIFEST: Final = "_MANIFEST.json"
-_CONTENTS: Final = ("headers", "payload", "_", ".")
-_ROWS_TO_A_GROUP: Final = 8192
+_CONTENTS: Final = ("headers", "parked", "payload", "_", ".")
 
 
 class SnapshotWriter:
     """Write one snapshot; used in a `with` block, it exists only after `publish`.
 
-    What an unfinished writing left under the same id is removed; a finished snapshot of that id
-    is a `LakeError`.
+    Messages are added in browse order. What an unfinished writing left under the same id is
+    removed; a finished snapshot of that id is a `LakeError`.
     """
 
     def __init__(self, root: str, queue_manager: str, queue: str, snapshot_id: str) -> None:
         self.directory = snapshot_directory(root, queue_manager, queue, snapshot_id)
-        self._queue_manager, self._queue, self._snapshot_id = queue_manager, queue, snapshot_id
-        self._rows: list[Mapping[str, Any]] = []
-        self._messages = 0
-        self._bytes = 0
+        self.snapshot_id = snapshot_id
+        self._queue_manager, self._queue = queue_manager, queue
+        self._messages = self._bytes = self._parked_messages = 0
+        self._refers_to: set[str] = set()
         self._keys = sha256()
         self._open = ExitStack()
 
@@ -43,11 +43,10 @@ class SnapshotWriter:
         if storage.exists(f"{self.directory}/{MANIFEST}"):
             raise LakeError(f"{self.directory} is a finished snapshot; a new one needs a new id")
         storage.make_empty_directory(self.directory, _CONTENTS)
-        storage.make_empty_directory(f"{self.directory}/headers", ())
-        file = self._open.enter_context(
-            storage.new_file(f"{self.directory}/headers/part-00000.parquet")
-        )
-        self._parquet = self._open.enter_context(pq.ParquetWriter(file, HEADERS))
+        self._headers = Part(f"{self.directory}/headers", HEADERS, self._open)
+        self._parked = Part(f"{self.directory}/parked", PARKED, self._open)
+        self._payload = Part(f"{self.directory}/payload", PAYLOAD, self._open)
+        self._headers.begin()  # also where there is nothing to write: readers look for it
         return self
 
     def __exit__(
@@ -58,14 +57,33 @@ class SnapshotWriter:
     ) -> None:
         self._open.__exit__(kind, error, traceback)
 
-    def write(self, row: Mapping[str, Any]) -> None:
-        """Add a message, a row as `mqdlq.headers.header_row` makes it, in browse order."""
-        self._rows.append(row)
+    def count(self, message_key: bytes, length: int) -> None:
+        """Count a message, whose row may come later; in browse order."""
         self._messages += 1
-        self._bytes += row["total_length"]
-        self._keys.update(row["message_key"])
-        if len(self._rows) == _ROWS_TO_A_GROUP:
-            self._flush()
+        self._bytes += length
+        self._keys.update(message_key)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Count and add a message: a row of `mqdlq.headers.header_row`, and its marks if any."""
+        self.count(row["message_key"], row["total_length"])
+        self._headers.add(row)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add messages that were counted, as columns in the schema `HEADERS`."""
+        self._headers.add_batch(batch)
+
+    def write_parked(self, row: Mapping[str, Any]) -> None:
+        """Add a parked message that was counted, a row of the schema `PARKED`."""
+        self._parked.add(row)
+        self._parked_messages += 1
+        self._refers_to.add(row["snapshot_id"])
+
+    def write_payload(
+        self, browse_seq: int, message_key: bytes, length: int, payload: bytes
+    ) -> None:
+        """Add what was captured of the body of a message; `length` is what there was of it."""
+        row = {"browse_seq": browse_seq, "message_key": message_key}
+        self._payload.add({**row, "payload_length": length, "payload": payload}, len(payload))
 
     def publish(
         self,
@@ -75,13 +93,16 @@ class SnapshotWriter:
         rules_digest: str,
         rules_text: str,
         nul_as_blank: bool = False,
+        payload: str = "none",
+        payload_key_id: str = "",
         imported_from: tuple[str, ...] = (),
     ) -> SnapshotManifest:
         """Close the data and write the manifest: from now on the snapshot exists."""
-        self._flush()
+        for part in (self._headers, self._parked, self._payload):
+            part.flush()
         self._open.close()
         manifest = SnapshotManifest(
-            snapshot_id=self._snapshot_id,
+            snapshot_id=self.snapshot_id,
             queue_manager=self._queue_manager,
             queue=self._queue,
             taken_at=taken_at,
@@ -92,14 +113,14 @@ class SnapshotWriter:
             rules_digest=rules_digest,
             rules_text=rules_text,
             nul_as_blank=nul_as_blank,
+            parked=self._parked_messages,
+            refers_to=tuple(sorted(self._refers_to)),
+            payload=payload,
+            payload_key_id=payload_key_id,
             imported_from=imported_from,
         )
         storage.write_text(f"{self.directory}/{MANIFEST}", manifest.to_json())
         return manifest
-
-    def _flush(self) -> None:
-        self._parquet.write_table(pa.Table.from_pylist(self._rows, schema=HEADERS))
-        self._rows.clear()
 
 
 def find_snapshot(root: str, snapshot_id: str) -> str:
@@ -123,11 +144,35 @@ def read_manifest(directory: str) -> SnapshotManifest:
 
 
 def snapshot_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a finished snapshot in browse order, all columns or those named."""
+    """Yield the full rows of a finished snapshot in browse order, all columns or those named.
+
+    Columns that snapshots of an earlier schema version lack are left out of their rows.
+    """
     read_manifest(directory)
-    headers = f"{directory}/headers"
-    for name in storage.file_names(headers, ".parquet"):
-        files, path = storage.filesystem(f"{headers}/{name}")
-        with files.open(path, "rb") as file:
-            for batch in pq.ParquetFile(file).iter_batches(columns=columns and list(columns)):
-                yield from batch.to_pylist()
+    for batch in _batches(f"{directory}/headers", columns):
+        yield from batch.to_pylist()
+
+
+def parked_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the compact rows of a finished snapshot in browse order, as batches of columns."""
+    if read_manifest(directory).parked:
+        yield from _batches(f"{directory}/parked", columns)
+
+
+def payload_rows(directory: str) -> Iterator[dict[str, Any]]:
+    """Yield what a finished snapshot captured of the bodies, encrypted where the manifest says."""
+    if read_manifest(directory).payload != "none" and storage.exists(f"{directory}/payload"):
+        for batch in _batches(f"{directory}/payload", None, rows=16):
+            yield from batch.to_pylist()
+
+
+def _batches(
+    directory: str, columns: Sequence[str] | None, rows: int = 8192
+) -> Iterator[pa.RecordBatch]:
+    for name in storage.file_names(directory, ".parquet"):
+        files, path = storage.filesystem(f"{directory}/{name}")
+        with files.open(path, "rb") as opened:
+            file = pq.ParquetFile(opened)
+            held = set(file.schema_arrow.names)
+            wanted = columns and [column for column in columns if column in held]
+            yield from file.iter_batches(batch_size=rows, columns=wanted)

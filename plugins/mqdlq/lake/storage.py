@@ -30,12 +30,15 @@ def filesystem(location: str) -> tuple[Any, str]:
 def uri(location: str) -> str:
     """Return a location as Spark reads it on any cluster: with its scheme, file: if it has none."""
     files, path = filesystem(location)
-    return f"file://{path}" if isinstance(files, LocalFileSystem) else location
+    if isinstance(files, LocalFileSystem):
+        return f"file://{path}"
+    # Hadoop's file system for S3 goes by another name than everybody else's.
+    return f"s3a://{path}" if location.startswith("s3://") else location
 
 
 def exists(location: str) -> bool:
     """Say whether there is a file or a directory."""
-    files, path = filesystem(location)
+    files, path = _fresh(location)
     return bool(files.exists(path))
 
 
@@ -54,7 +57,7 @@ def make_empty_directory(location: str, leftovers: tuple[str, ...]) -> None:
     `leftovers` are the beginnings of names that may be removed; anything else there means that
     the directory is not ours, a `LakeError`.
     """
-    files, path = filesystem(location)
+    files, path = _fresh(location)
     if files.exists(path):
         for name in _names(files, path):
             if not name.startswith(leftovers):
@@ -74,6 +77,21 @@ def make_directory(location: str) -> None:
             directory.mkdir(_PRIVATE_DIRECTORY, exist_ok=True)
 
 
+def remove_directory(location: str, first: str) -> None:
+    """Remove a directory with all that is in it, a file called `first` before anything else."""
+    files, path = _fresh(location)
+    if files.exists(f"{path}/{first}"):
+        files.rm(f"{path}/{first}")
+    if files.exists(path):
+        files.rm(path, recursive=True)
+
+
+def size(location: str) -> int:
+    """Return how many bytes the files of a directory hold."""
+    files, path = _fresh(location)
+    return int(sum(entry["size"] or 0 for entry in files.find(path, detail=True).values()))
+
+
 def settle(directory: str) -> None:
     """Make what another program wrote into a local directory durable, and the owner's alone."""
     files, path = filesystem(directory)
@@ -86,17 +104,24 @@ def settle(directory: str) -> None:
 
 def file_names(directory: str, suffix: str) -> list[str]:
     """List the files of a directory whose names end so, sorted."""
-    files, path = filesystem(directory)
+    files, path = _fresh(directory)
     names = _names(files, path)
     return sorted(name for name in names if name.endswith(suffix) and name[0] not in "._")
 
 
 def matching(root: str, pattern: str) -> list[str]:
     """List what stands below a directory and matches a glob pattern that begins with a /."""
-    files, path = filesystem(root)
+    files, path = _fresh(root)
     top = path.rstrip("/")
     found = (str(entry)[len(top) :] for entry in files.glob(f"{top}{pattern}"))
     return sorted(f"{root.rstrip('/')}{entry}" for entry in found)
+
+
+def _fresh(location: str) -> tuple[Any, str]:
+    """Return a location's file system without what it remembers: other processes write, too."""
+    files, path = filesystem(location)
+    files.invalidate_cache()
+    return files, path
 
 
 def _names(files: Any, path: str) -> list[str]:
@@ -108,12 +133,18 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
     """Write a file that appears whole under its name when the block ends, or not at all.
 
     On a local file system it is written beside, synced and renamed. Object stores show an object
-    only when it is complete.
+    only when its upload is completed, which is not done where the block fails.
     """
     files, path = filesystem(location)
     if not isinstance(files, LocalFileSystem):
-        with files.open(path, "wb") as remote:
+        remote = files.open(path, "wb", autocommit=False)
+        try:
             yield remote
+            remote.close()
+        except BaseException:
+            remote.discard()
+            raise
+        remote.commit()
         return
     final = Path(path)
     handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")

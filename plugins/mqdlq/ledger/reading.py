@@ -45,6 +45,13 @@ class LedgerReader:
         """Return (run_id, snapshot_id, location, messages, taken_at) of a run's snapshot."""
         return self._one(schema.snapshots, run_id)
 
+    def runs_not_settled(self) -> dict[str, str]:
+        """Return the snapshots of runs that have not made their last browse: id to run id."""
+        table = schema.snapshots
+        settled = select(schema.sightings.c.run_id)
+        query = select(table.c.snapshot_id, table.c.run_id).where(table.c.run_id.not_in(settled))
+        return {row["snapshot_id"]: row["run_id"] for row in self._rows(query)}
+
     def plan(self, run_id: str) -> Row[Any] | None:
         """Return (run_id, plan_id, plan_hash, location, accepted_at) of a run's plan, or None."""
         return self._one(schema.plans, run_id)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import (
     Boolean,
     Column,
     Connection,
-    DateTime,
-    Dialect,
     Engine,
     ForeignKey,
     Integer,
@@ -19,49 +17,15 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TypeDecorator,
     UniqueConstraint,
     inspect,
     select,
     text,
 )
 
+from mqdlq.ledger.columns import UtcDateTime, Words
 from mqdlq.ledger.database import in_turn
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """An aware time, stored as UTC: SQLite keeps no time zone of its own."""
-
-    impl = DateTime
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Convert to UTC and drop the zone."""
-        del dialect
-        return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Put the zone back."""
-        del dialect
-        return None if value is None else value.replace(tzinfo=UTC)
-
-
-class Words(TypeDecorator[tuple[str, ...]]):
-    """Words without blanks in them, stored one behind the other."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: tuple[str, ...] | None, dialect: Dialect) -> str:
-        """Join them."""
-        del dialect
-        return " ".join(value or ())
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[str, ...]:
-        """Part them."""
-        del dialect
-        return tuple((value or "").split())
-
+from mqdlq.ledger.parking_tables import m0002_park_messages
 
 metadata = MetaData()
 
@@ -242,7 +206,10 @@ def m0001_create_the_ledger(connection: Connection) -> None:
     connection.execute(text(ATTEMPT_STATES))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (m0001_create_the_ledger,)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    m0001_create_the_ledger,
+    m0002_park_messages,
+)
 
 
 def migrate(engine: Engine, now: datetime) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import count, islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from mqdlq.errors import LedgerError
 from mqdlq.ledger import schema
 from mqdlq.ledger.database import connect_to, in_turn
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, Sighting
+from mqdlq.ledger.parking_tables import compact_snapshots
 from mqdlq.ledger.reading import LedgerReader
 from mqdlq.model import DEPARTED, Disposition
 
@@ -55,32 +56,46 @@ class Ledger(LedgerReader):
         self._add(schema.refusals, {"run_id": run_id, "handler": handler, "why": why, "at": at})
 
     def record_snapshot(
-        self, run_id: str, snapshot_id: str, location: str, messages: int, taken_at: datetime
+        self,
+        run_id: str,
+        snapshot_id: str,
+        location: str,
+        messages: int,
+        taken_at: datetime,
+        *,
+        parked: int = 0,
     ) -> None:
-        """Record the snapshot a run works on."""
+        """Record the snapshot a run works on; `parked` of its messages have compact rows."""
         values = {"snapshot_id": snapshot_id, "location": location, "messages": messages}
-        self._add(schema.snapshots, {"run_id": run_id, **values, "taken_at": taken_at})
+        with self.engine.begin() as connection:
+            snapshot = {"run_id": run_id, **values, "taken_at": taken_at}
+            connection.execute(insert(schema.snapshots), snapshot)
+            if parked:
+                compact = {"run_id": run_id, "parked": parked}
+                connection.execute(insert(compact_snapshots), compact)
 
     def record_plan(
         self,
         run: Run,
         plan: dict[str, Any],
         rows: Iterable[tuple[int, bytes, Disposition]],
+        parked: Mapping[bytes, Collection[int]] | None = None,
     ) -> None:
         """Record an accepted plan and its messages, (browse_seq, message_key, disposition) each.
 
-        The k-th of equal keys is occurrence k. A message whose last residence on the queue ended
-        (it was delivered, forwarded, discarded, taken, or expired) is back in a new one.
+        The k-th of equal keys is the k-th occurrence that is none of the `parked` ones. A message
+        whose last residence on the queue ended (it was delivered, forwarded, discarded, taken, or
+        expired) is back in a new one.
         """
-        counts: dict[bytes, int] = defaultdict(int)
+        places_of = {key: _free_of(taken) for key, taken in (parked or {}).items()}
+        counts: dict[bytes, Iterator[int]] = defaultdict(count, places_of)
         with in_turn(self.engine) as connection:
             connection.execute(insert(schema.plans), {"run_id": run.run_id, **plan})
             rest = iter(rows)
             while batch := list(islice(rest, KEYS_AT_ONCE)):
                 places = []
                 for _, key, _ in batch:
-                    places.append((key, counts[key]))
-                    counts[key] += 1
+                    places.append((key, next(counts[key])))
                 ids = _message_ids(connection, run, places)
                 listed = [
                     {
@@ -161,6 +176,10 @@ def _is_booked(engine: Engine, end: dict[str, Any]) -> bool:
     )
     with engine.connect() as connection:
         return connection.execute(query).first() is not None
+
+
+def _free_of(taken: Collection[int]) -> Iterator[int]:
+    return (occurrence for occurrence in count() if occurrence not in taken)
 
 
 def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

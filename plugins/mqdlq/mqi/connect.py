@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -104,6 +106,16 @@ class QueueManager:
                 raise QueueManagerError(
                     "MQCLOSE", "queue", error.comp, reason, reason_text(reason)
                 ) from error
+
+    @contextmanager
+    def browsing(self, queue: str) -> Iterator[Any]:
+        """Open a queue for browsing and nothing else; it is closed when the block ends."""
+        constants = self.client.CMQC
+        opened = self.open(queue, constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING)
+        try:
+            yield opened
+        finally:
+            self.close(opened)
 
     def inquire_queue(self, queue: str, selector: int) -> Any:
         """Return one attribute of a queue, opened for inquiry only."""

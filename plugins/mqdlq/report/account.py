@@ -36,6 +36,8 @@ def account_of(sources: Sources) -> Account | None:
     if sources.snapshot is None:
         return None
     booked = Counter(message.outcome.outcome for message in sources.messages if message.outcome)
+    for settled, number in sources.parked.items():
+        booked[settled.outcome] += number
     outcomes = {outcome: booked[outcome] for outcome in OUTCOMES if booked[outcome]}
     missing = tuple(m.browse_seq for m in sources.messages if m.outcome is None)
     total = sources.snapshot.messages
@@ -47,6 +49,7 @@ def account_of(sources: Sources) -> Account | None:
         outcomes=outcomes,
         last_browse=_last_browse(sources.sighting),
         differences=tuple(differences),
+        parked=sum(sources.parked.values()),
     )
 
 

@@ -30,7 +30,10 @@ def rule_rows(sources: Sources) -> tuple[RuleRow, ...]:
     """Count outcomes by rule, action and target, in the order of the table; no rule comes last."""
     facts = [message.outcome for message in sources.messages if message.outcome]
     counted = Counter((f.rule, f.action, f.target_q, f.target_q_mgr, f.outcome) for f in facts)
-    ordered = sorted(counted.items(), key=lambda item: (item[0][0] or len(facts) + 1, item[0]))
+    for s, number in sources.parked.items():
+        counted[s.rule, s.action, s.target_q, s.target_q_mgr, s.outcome] += number
+    last = 1 + max((key[0] for key in counted), default=0)
+    ordered = sorted(counted.items(), key=lambda item: (item[0][0] or last, item[0]))
     rows = []
     for (rule, action, target_q, target_q_mgr, outcome), messages in ordered:
         written = sources.rules.get(rule, _NO_RULE)

@@ -94,12 +94,14 @@ class Account:
     """The sum that every run has to do: messages of the snapshot against outcomes.
 
     `differences` say in words what does not add up. An account without differences adds up.
+    `parked` of the outcomes are those of messages left as an earlier run had left them.
     """
 
     messages: int
     outcomes: Mapping[Outcome, int]
     last_browse: LastBrowse | None
     differences: tuple[str, ...]
+    parked: int = 0
 
     @property
     def booked(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import find_plan, plan_directory, plan_id, read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Sighting
+from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Settled, Sighting, parking
 from mqdlq.model import MessageClass
 from mqdlq.report.records import PlanFacts, SnapshotFacts
 from mqdlq.rules import check
@@ -59,13 +59,18 @@ class WrittenRule:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything a report is made from; `rules` are by ordinal, `messages` in browse order."""
+    """Everything a report is made from; `rules` are by ordinal, `messages` in browse order.
+
+    `parked` counts the messages that were left as they had been by an earlier run; they are not
+    among the `messages`.
+    """
 
     run: Run | None
     snapshot: SnapshotFacts | None
     plan: PlanFacts | None
     sighting: Sighting | None
     messages: tuple[Message, ...]
+    parked: Mapping[Settled, int]
     attempts: tuple[Attempt, ...]
     rules: Mapping[int, WrittenRule]
     taken_by: str
@@ -76,7 +81,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""
     run = ledger.run(run_id)
     if run is None:
-        return Sources(None, None, None, None, (), (), {}, "", ())
+        return Sources(None, None, None, None, (), {}, (), {}, "", ())
     snapshot = _snapshot(run_id, ledger)
     rows, taken_by, troubles = _rows(snapshot)
     plan = _plan(run, snapshot, ledger, lake_root)
@@ -87,6 +92,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
         plan=plan,
         sighting=ledger.sighting(run_id),
         messages=_messages(run_id, ledger, rows, attempts),
+        parked=parking.outcomes_of_parked(ledger, run_id),
         attempts=attempts,
         rules=written_rules(run.rules_text),
         taken_by=taken_by,
@@ -148,10 +154,9 @@ def _rows(
     except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
         return {}, "", (f"the snapshot cannot be read: {error}",)
     troubles = []
-    if len(rows) != snapshot.messages:
-        troubles.append(
-            f"the snapshot holds {len(rows)} messages, the ledger says {snapshot.messages}"
-        )
+    held = len(rows) + manifest.parked
+    if held != snapshot.messages:
+        troubles.append(f"the snapshot holds {held} messages, the ledger says {snapshot.messages}")
     return rows, manifest.taken_by, tuple(troubles)
 
 

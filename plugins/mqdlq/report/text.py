@@ -119,6 +119,8 @@ def _account(account: Account) -> Iterator[tuple[str, str]]:
     parts.extend([f"{missing:,} {NO_OUTCOME}"] if missing > 0 else [])
     equals = "=" if account.booked <= account.messages else "is not"
     yield "Account", f"{account.messages:,} in the snapshot {equals} {' + '.join(parts)}"
+    if account.parked:
+        yield "", f"{account.parked:,} of them parked: left as an earlier run had left them"
     browse = account.last_browse
     if browse is not None:
         returned = f", {browse.returned:,} returned" if browse.returned else ""

@@ -1,0 +1,85 @@
+"""Which snapshots are kept and which go: lake, ledger and two limits in, what was removed out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mqdlq.lake import Found, finished_snapshots, remove_snapshot
+from mqdlq.ledger import Ledger
+
+NEWEST = "it is the newest of its queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a pruning removed; and what it would have, but for the reason given."""
+
+    removed: tuple[Found, ...]
+    kept: tuple[tuple[Found, str], ...]
+
+
+def prune_snapshots(
+    lake_root: str,
+    *,
+    ledger: Ledger,
+    now: datetime,
+    keep: int | None = None,
+    keep_for: timedelta | None = None,
+    queue: tuple[str, str] | None = None,
+    only_say: bool = False,
+) -> Pruned:
+    """Remove the snapshots of each queue beyond the `keep` newest or older than `keep_for`.
+
+    With both limits a snapshot goes that exceeds either; without any, none does. Never removed are
+    the newest of a queue, those that compact rows of a kept one refer to, and those of a run that
+    has not settled its account. `queue` (queue manager, queue) names the only one to look at;
+    with `only_say` nothing is removed. Raises LakeError for a manifest that is none.
+    """
+    found = finished_snapshots(lake_root)
+    beyond = [one for one in _beyond(found, now, keep, keep_for) if queue in {None, one.queue}]
+    reasons = why_kept(found, ledger, {one.manifest.snapshot_id for one in beyond})
+    removed = [one for one in beyond if one.manifest.snapshot_id not in reasons]
+    if not only_say:
+        for one in removed:
+            remove_snapshot(lake_root, one)
+    kept = [(one, reasons[one.manifest.snapshot_id]) for one in beyond if one not in removed]
+    return Pruned(tuple(removed), tuple(kept))
+
+
+def why_kept(
+    found: Sequence[Found], ledger: Ledger, beyond: frozenset[str] | set[str] = frozenset()
+) -> Mapping[str, str]:
+    """Return by id why snapshots must not be removed.
+
+    What only snapshots refer to that go themselves, those `beyond` the limits, may go with them.
+    """
+    reasons = ledger.runs_not_settled()
+    kept = {key: f"run {run} has not settled its account" for key, run in reasons.items()}
+    seen: set[tuple[str, str]] = set()
+    for one in found:  # the newest of each queue first
+        if one.queue not in seen:
+            seen.add(one.queue)
+            kept.setdefault(one.manifest.snapshot_id, NEWEST)
+    for one in found:
+        identifier = one.manifest.snapshot_id
+        if identifier not in beyond or identifier in kept:
+            for referred in one.manifest.refers_to:
+                kept.setdefault(referred, f"compact rows of {identifier} refer to it")
+    return kept
+
+
+def _beyond(
+    found: Sequence[Found], now: datetime, keep: int | None, keep_for: timedelta | None
+) -> list[Found]:
+    ranks: Counter[tuple[str, str]] = Counter()
+    beyond = []
+    for one in found:
+        ranks[one.queue] += 1
+        too_many = keep is not None and ranks[one.queue] > keep
+        too_old = keep_for is not None and now - one.manifest.taken_at > keep_for
+        if too_many or too_old:
+            beyond.append(one)
+    return beyond

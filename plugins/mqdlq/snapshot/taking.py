@@ -1,0 +1,206 @@
+"""Taking a snapshot: a recorded run in, what is on its queue in the lake out."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import pyarrow.compute as pc
+
+from mqdlq.headers import message_key
+from mqdlq.headers.times import expires_at
+from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
+from mqdlq.ledger import Ledger, Run
+from mqdlq.model import MessageClass
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.snapshot.capture import Capture
+from mqdlq.snapshot.known import Known
+from mqdlq.snapshot.marks import Marks, asking
+from mqdlq.snapshot.options import SnapshotOptions
+from mqdlq.snapshot.rows import RowBuilder, Sighted
+
+PROGRESS_EVERY: Final = 10_000
+_AT_ONCE: Final = 4096
+_BYTES_AT_ONCE: Final = 8 << 20
+_EXPIRY: Final = slice(16, 20)
+
+Clock = Callable[[], datetime]
+Progress = Callable[[str], None]
+
+
+def take_snapshot(
+    run: Run,
+    settings: ConnectionSettings,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    clock: Clock,
+    progress: Progress,
+    options: SnapshotOptions | None = None,
+) -> SnapshotManifest:
+    """Browse the queue once and publish what was on it, with the run's frozen rules.
+
+    The queue is opened for browsing only, so nobody is disturbed and no BackoutCount moves. What
+    the ledger knows as parked gets a compact row, all else a full one; where `counts.full` of the
+    manifest is 0 there is nothing to evaluate or to execute, and settling the run needs no plan.
+    Called again for the same run it returns the snapshot already taken. Raises QueueManagerError
+    and LakeError; what a crash leaves behind has no manifest, so later stages do not see it.
+    """
+    recorded = ledger.snapshot(run.run_id)
+    if recorded is not None:
+        progress(f"this run's snapshot was taken before: {recorded.snapshot_id}")
+        return read_manifest(recorded.location)
+    chosen = options or SnapshotOptions()
+    taken_at = clock()
+    snapshot_id = f"{taken_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    known = Known(run, chosen, ledger, lake_root)
+    if because := known.begin(taken_at):
+        progress(f"every message is read in full: {because}")
+    with (
+        connect(settings) as queue_manager,
+        SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
+    ):
+        capture = Capture(chosen, writer, queue_manager, run.queue)
+        browse = _Browse(
+            run,
+            queue_manager,
+            writer,
+            known=known,
+            capture=capture,
+            clock=clock,
+            progress=progress,
+        )
+        with capture:
+            browse.write()
+        manifest = writer.publish(
+            taken_at=taken_at,
+            taken_by=getpass.getuser(),
+            rules_digest=run.rules_digest,
+            rules_text=run.rules_text,
+            nul_as_blank=run.nul_as_blank,
+            payload=chosen.payload,
+            payload_key_id=chosen.key.key_id if chosen.key and chosen.captured != 0 else "",
+        )
+    if browse.strays:
+        # IBM's handler reports each such message whenever it passes over it.
+        progress(
+            f"AMQ8721: {browse.strays} messages are not prefixed by a valid MQDLH; they are left"
+        )
+    ledger.record_snapshot(
+        run.run_id,
+        snapshot_id,
+        writer.directory,
+        manifest.messages,
+        manifest.taken_at,
+        parked=manifest.parked,
+    )
+    known_of = f", {manifest.parked} of them parked" if manifest.parked else ""
+    progress(
+        f"snapshot {snapshot_id}: {manifest.messages} messages{known_of}, {manifest.bytes} bytes"
+    )
+    return manifest
+
+
+class _Browse:
+    """One browse of a queue into a snapshot."""
+
+    def __init__(
+        self,
+        run: Run,
+        queue_manager: QueueManager,
+        writer: SnapshotWriter,
+        *,
+        known: Known,
+        capture: Capture,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self._run, self._queue_manager, self._writer = run, queue_manager, writer
+        self._known, self._capture, self._clock = known, capture, clock
+        self._progress = progress
+        self.strays = 0
+
+    def write(self) -> None:
+        """Write a row per message; count the strays among the full ones."""
+        inquire, constants = self._queue_manager.inquire, self._queue_manager.client.CMQC
+        run = self._run
+        ask = asking(self._queue_manager)
+        builder = RowBuilder(
+            Marks(run.queue_manager, run.queue, run.retry_interval_s, ask),
+            longest=self._longest(),
+            ccsid=int(inquire(constants.MQIA_CODED_CHAR_SET_ID)),
+        )
+        for batch in self._batches():
+            fresh = list(self._without_parked(batch))
+            if fresh:
+                rows = builder.rows(fresh, self._clock())
+                self._writer.write_batch(rows)
+                offsets = rows.column("payload_offset").to_pylist()
+                for sighted, offset in zip(fresh, offsets, strict=True):
+                    self._capture.keep(sighted, offset)
+                dead = pc.equal(rows.column("class"), MessageClass.DEAD_LETTER.value)
+                self.strays += len(fresh) - pc.sum(dead).as_py()
+
+    def _batches(self) -> Iterator[list[Sighted]]:
+        """Browse the queue, some thousand messages at a time, fewer where much is read of each."""
+        with self._queue_manager.browsing(self._run.queue) as queue:
+            cursor = BrowseCursor(
+                self._queue_manager, queue, self._run.queue, self._capture.browsed_length
+            )
+            batch: list[Sighted] = []
+            held = 0
+            for browse_seq, browsed in enumerate(cursor.messages(), start=1):
+                key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
+                self._writer.count(key, browsed.total_length)
+                batch.append(Sighted(browse_seq, key, browsed))
+                held += len(browsed.prefix)
+                if len(batch) == _AT_ONCE or held >= _BYTES_AT_ONCE:
+                    yield batch
+                    batch, held = [], 0
+                if browse_seq % PROGRESS_EVERY == 0:
+                    self._progress(f"{browse_seq} messages browsed")
+            yield batch
+
+    def _without_parked(self, batch: Sequence[Sighted]) -> Iterator[Sighted]:
+        """Write compact rows of what is parked, yield the rest."""
+        found = self._known.among([sighted.message_key for sighted in batch])
+        now = self._clock()
+        for sighted, parked in zip(batch, found, strict=True):
+            if parked is None:
+                yield sighted
+                continue
+            expiry = int.from_bytes(sighted.browsed.descriptor[_EXPIRY], sys.byteorder, signed=True)
+            self._writer.write_parked(
+                {
+                    "browse_seq": sighted.browse_seq,
+                    "message_key": sighted.message_key,
+                    "occurrence": parked.occurrence,
+                    "snapshot_id": parked.snapshot_id,
+                    "outcome": parked.settled.outcome.value,
+                    "rule": parked.settled.rule,
+                    "action": parked.settled.action,
+                    "target_q": parked.settled.target_q,
+                    "target_q_mgr": parked.settled.target_q_mgr,
+                    "expires_at": expires_at(expiry, now),
+                }
+            )
+
+    def _longest(self) -> int:
+        """Return the length of a message that may have been cut; warn where the queue cuts."""
+        constants = self._queue_manager.client.CMQC
+        longest = int(
+            self._queue_manager.inquire_queue(self._run.queue, constants.MQIA_MAX_MSG_LENGTH)
+        )
+        of_all = int(self._queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH))
+        if longest < of_all:
+            self._progress(
+                f"warning: MAXMSGL of {self._run.queue} is {longest}, that of the queue manager"
+                f" {of_all}: longer messages are cut or refused when they are dead-lettered;"
+                f" ALTER QLOCAL({self._run.queue}) MAXMSGL({of_all}) keeps them whole"
+            )
+        return min(longest, of_all)
