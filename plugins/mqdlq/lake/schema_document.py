@@ -79,10 +79,12 @@ _MANIFEST: Final = {
 _HEAD: Final = f"""\
 # What a snapshot holds
 
-Version {SNAPSHOT_VERSION}. Snapshots of every earlier version are read, too; what they lack is null or off.
+Version {SNAPSHOT_VERSION}. Snapshots of every earlier version are read, too; what they lack is
+null or off.
 This page is written by `python -m mqdlq.lake.schema_document`, and a test holds it to the code.
 
-A snapshot stands in `snapshots/queue_manager=<QM>/queue=<Q>/<snapshot_id>/` below the lake's location.
+A snapshot stands in `snapshots/queue_manager=<QM>/queue=<Q>/<snapshot_id>/` below the lake's
+location.
 Names are percent-encoded where a path needs it.
 `_MANIFEST.json` is written last and atomically: a directory without it is no snapshot.
 
@@ -106,8 +108,8 @@ def document() -> str:
             "",
             "## parked/*.parquet",
             "",
-            "A compact row per message that an earlier run left for good under the same rules. Absent",
-            "where there is none.",
+            "A compact row per message that an earlier run left for good under the same rules.",
+            "Absent where there is none.",
             "",
             *_table(PARKED, _PARKED),
             "",
@@ -121,10 +123,14 @@ def document() -> str:
             "",
             "| field | meaning |",
             "|---|---|",
-            *(f"| `{entry.name}` | {_MANIFEST[entry.name]} |" for entry in fields(SnapshotManifest)),
+            *(f"| `{name}` | {_MANIFEST[name]} |" for name in _manifest_fields()),
             "",
         )
     )
+
+
+def _manifest_fields() -> list[str]:
+    return [entry.name for entry in fields(SnapshotManifest)]
 
 
 def _of(layout: Layout, prefix: str) -> dict[str, str]:

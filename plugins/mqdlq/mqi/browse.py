@@ -95,11 +95,14 @@ class BrowseCursor:
             yield message
             where = constants.MQGMO_BROWSE_NEXT
 
-    def find(self, token: bytes) -> Browsed | None:
-        """Put the cursor on the message with this MsgToken; None if it is not there for us."""
-        return self._next(self.queue_manager.client.CMQC.MQGMO_BROWSE_FIRST, token)
+    def find(self, token: bytes, length: int | None = None) -> Browsed | None:
+        """Put the cursor on the message with this MsgToken; None if it is not there for us.
 
-    def _next(self, where: int, token: bytes = b"") -> Browsed | None:
+        `length` is how much of its body to browse, where that is not as much as of all others.
+        """
+        return self._next(self.queue_manager.client.CMQC.MQGMO_BROWSE_FIRST, token, length)
+
+    def _next(self, where: int, token: bytes = b"", length: int | None = None) -> Browsed | None:
         gmo, descriptor = self._view, self._descriptor
         gmo.Options = self._options | where | self._accept
         descriptor.packed[:] = self._unset
@@ -109,7 +112,7 @@ class BrowseCursor:
         else:
             gmo.MatchOptions = 0
         try:
-            body = self.queue.get(self._length, descriptor, gmo)
+            body = self.queue.get(length or self._length, descriptor, gmo)
             total = len(body)
         except self._failure as cut:
             if cut.reason == MQRC_NO_MSG_AVAILABLE:

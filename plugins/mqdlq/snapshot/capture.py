@@ -16,10 +16,10 @@ from typing import Final, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from mqdlq.errors import LakeError, QueueManagerError
+from mqdlq.errors import LakeError
 from mqdlq.headers import PREFIX_LENGTH
 from mqdlq.lake import SnapshotWriter, payload_rows, read_manifest
-from mqdlq.mqi.browse import GONE, BrowseCursor, Browsed
+from mqdlq.mqi.browse import BrowseCursor, Browsed
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.snapshot.options import PayloadKey, SnapshotOptions
 from mqdlq.snapshot.rows import Sighted
@@ -88,14 +88,8 @@ class Capture:
         if self._second is None:
             queue = self._open.enter_context(self._queue_manager.browsing(self._queue))
             self._second = BrowseCursor(self._queue_manager, queue, self._queue)
-        try:
-            if self._second.find(browsed.token) is None:
-                return b""
-            return self._second.whole_body(browsed.total_length)
-        except QueueManagerError as error:
-            if error.reason not in GONE:
-                raise
-            return b""
+        found = self._second.find(browsed.token, browsed.total_length)
+        return found.prefix if found else b""
 
 
 def payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
