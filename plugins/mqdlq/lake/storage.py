@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -143,6 +143,8 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
             remote.close()
         except BaseException:
             remote.discard()
+            with suppress(AttributeError):
+                remote.closed = True  # or what is left of it would be sent when it is collected
             raise
         remote.commit()
         return
