@@ -26,6 +26,7 @@ from mqdlq.headers import (
     header_row,
 )
 from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.embedded.dumping import dump
 from mqdlq.plan import steps_for
 from mqdlq.rules import explain, parse
 from mqdlq.snapshot import take_snapshot
@@ -237,6 +238,23 @@ def test_keys_of_a_faithful_dump_are_those_of_a_browse(tmp_path: Path) -> None:
     )
 
     assert lake.read_manifest(imported("-", text=dumped(world))).digest == manifest.digest
+
+
+def test_a_dump_of_the_embedded_queue_manager_is_imported_with_the_same_keys(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.dead_letter(b"one", ReplyToQ=b"REPLIES", UserIdentifier=b"\xfc\xff")
+    dumped_lines = "".join(dump("QM1", "DLQ"))
+    browsed = CliRunner().invoke(app, ["qm", "browse", "QM1", "DLQ", "--format", "json"]).stdout
+    text = amqsbcg([(MD, BODY)])
+
+    keys = [
+        [row["message_key"] for row in lake.snapshot_rows(imported("-", text=each))]
+        for each in (dumped_lines, browsed, text)
+    ]
+    assert keys[0] == keys[1] != keys[2]
+    assert len(keys[0]) == 1
 
 
 def test_a_plan_of_it_is_refused_by_a_run_that_browsed_the_queue_itself(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def decode(
         typer.FileBinaryRead,
         typer.Argument(
             metavar="FILE",
-            help="Hexadecimal digits of a message's body, output of amqsbcg, or a file of dmpmqmsg;"
-            " - is standard input.",
+            help="Hexadecimal digits of a message's body, output of amqsbcg, a file of dmpmqmsg, or"
+            " JSON lines of mqdlq qm; - is standard input.",
         ),
     ],
     *,

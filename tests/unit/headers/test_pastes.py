@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mqdlq.errors import PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh
+from mqdlq.headers.fields import as_json, descriptor_fields
 from mqdlq.headers.pastes import PastedMessage, read_pasted
 from pastes import amqsbcg, dmpmqmsg
 
@@ -87,6 +90,37 @@ def test_properties_and_whatever_else_is_printed_are_passed_over() -> None:
     )
 
     assert read_pasted(text)[0].descriptor == MD
+
+
+def test_what_newer_levels_print_after_the_md_is_passed_over() -> None:
+    text = amqsbcg([(MD, LETTER)]).replace(
+        "OriginalLength : '-1'", "OriginalLength : '-1'\n  Reason : 2053\n  Format : 'MQSTR   '"
+    )
+
+    assert read_pasted(text)[0].descriptor == MD
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_json_lines_of_the_embedded_queue_manager_are_read(nested: bool) -> None:
+    fields = as_json(descriptor_fields(MD))
+    row: dict[str, Any] = {"MQMD": fields} if nested else fields
+    lines = [json.dumps({**row, "body": LETTER.hex()})] * 2
+    head = '{"format": "mqdlq queue dump", "version": 1, "queue_manager": "QM1", "queue": "DLQ"}'
+    dump = "\n".join([head, *lines, '{"messages": 2}', ""])
+
+    for text in (dump, "\n".join(lines)):
+        found = read_pasted(text)
+        assert [(m.descriptor, m.body, m.source) for m in found] == [(MD, LETTER, "mqdlq qm")] * 2
+
+
+def test_bytes_of_names_come_through_json_as_they_are() -> None:
+    written = json.dumps({"Format": "", "Encoding": 1, "CodedCharSetId": 0,
+                          "ReplyToQ": "\u00c3\u00a9\u00ff", "body": ""})  # fmt: skip
+
+    (message,) = read_pasted(written)
+
+    assert message.descriptor
+    assert message.descriptor.reply_to_q == "\u00e9\udcff"
 
 
 def test_the_dump_of_a_body_is_enough() -> None:
@@ -173,6 +207,14 @@ FILE = dmpmqmsg([(MD, LETTER)])
          "33: a line begins with *, A, X, S or T in a file of dmpmqmsg, found 'Y'"),
         (FILE.replace("X 444C", "X 444"), "33: the data: 49 hexadecimal digits are no whole bytes"),
         (FILE + "S no marks\n", "41: data after S stands between quotation marks"),
+        ('{"body": ""}\n{"body"', ('2: expected a message such as {"Format": "MQDEAD", …, "body": '
+         '"444C…"}')),
+        ('{"MQMD": 7, "body": ""}',
+         ('1: expected a message such as {"Format": "MQDEAD", …, "body": '
+         '"444C…"}')),
+        ('{"Format": "", "body": ""}', "1: the MQMD of this message lacks Encoding"),
+        ('{"format": "mqdlq queue dump"}\n{"body": "00"}\n',
+         "3: the dump is cut off: of its messages, 1 are there"),
         (FILE + "T é\n",
          "41: text data with other than ASCII characters; unload it in hexadecimal digits"),
     ],

@@ -1,13 +1,13 @@
 """Messages as people paste them: text in; MQMD, body and total length of each message out.
 
-Three kinds are told apart by their look: the output of amqsbcg, a file of dmpmqmsg, and hexadecimal
-digits alone.
+Four kinds are told apart by their look: JSON lines of `mqdlq qm`, the output of amqsbcg, a file of
+dmpmqmsg, and hexadecimal digits alone.
 """
 
 from __future__ import annotations
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.pastes import amqsbcg, digits, dmpmqmsg
+from mqdlq.headers.pastes import amqsbcg, digits, dmpmqmsg, json_lines
 from mqdlq.headers.pastes.pasted import PastedMessage
 
 __all__ = ["PasteError", "PastedMessage", "as_text", "read_pasted"]
@@ -30,7 +30,7 @@ def read_pasted(text: str, name: str = "") -> tuple[PastedMessage, ...]:
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     try:
-        for reader in (amqsbcg, dmpmqmsg):
+        for reader in (json_lines, amqsbcg, dmpmqmsg):
             if reader.is_meant(lines):
                 return tuple(reader.read(lines))
         return (digits.read(lines),)

@@ -29,6 +29,7 @@ _LABEL: Final = re.compile(r"\s*(\w+)\s*:\s?(.*)$")
 _LENGTH: Final = re.compile(r"\s*length\s*-\s*(\d+)(?:\s+of\s+(\d+))?\s+bytes")
 _DUMPED: Final = re.compile(r"\s*([0-9A-Fa-f]{8}):\s*(.*)$")
 _GROUP: Final = re.compile(r"[0-9A-Fa-f*]{1,4}(?=\s|$)")
+_LAST: Final = "OriginalLength"
 _PAIRS: Final = {
     "StrucId": "Version",
     "Report": "MsgType",
@@ -107,6 +108,8 @@ class _Reader:
             self.open_field = name
         elif name != "StrucId":
             self._set(draft, name, written, number)
+        if name == _LAST:
+            self.in_descriptor = False  # newer levels print more after it
 
     def _set(self, draft: Draft, name: str, written: str, number: int) -> None:
         if name == "Version":
