@@ -14,6 +14,8 @@ from mqdlq.headers import ebcdic
 MQCCSI_INHERIT: Final = -2
 SPECIAL_CCSIDS: Final = frozenset({0, -1, MQCCSI_INHERIT, -3})
 """MQCCSI_Q_MGR (or UNDEFINED), EMBEDDED, INHERIT and APPL: they name no code page by themselves."""
+UTF_16: Final = frozenset({1200, 13488, 17584})
+"""CCSIDs of UTF-16: data may be in them, and folders of an MQRFH2, but no header is."""
 _NO_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _ASCII: Final = bytes(range(128)).decode("ascii")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, UTF_16, text_codec
 from mqdlq.headers.dlh import DLH_LENGTH, STRUC_IDS, DeadLetterHeader, decode_dlh
 from mqdlq.headers.layout import ByteOrder
 from mqdlq.headers.representation import header_codec, integer_order
@@ -15,6 +15,7 @@ from mqdlq.headers.times import gmt
 from mqdlq.model import MessageClass
 
 MQFMT_DEAD_LETTER_HEADER: Final = "MQDEAD"
+_UNREMARKABLE: Final = SPECIAL_CCSIDS | UTF_16
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
             f"MQDLH.PutDate {dlh.put_date!r} and PutTime {dlh.put_time!r} are no date and time "
             "(YYYYMMDD, HHMMSSTH)"
         )
-    if dlh.coded_char_set_id not in SPECIAL_CCSIDS and text_codec(dlh.coded_char_set_id) is None:
+    following = dlh.coded_char_set_id
+    if following not in _UNREMARKABLE and text_codec(following) is None:
         yield f"MQDLH.CodedCharSetId {dlh.coded_char_set_id} is not a CCSID known here"
 
 

@@ -14,6 +14,14 @@ from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import TextCodec
 
 _IDENTITY_LENGTH: Final = 8  # StrucId and Version
+LENGTH_AND_FOLLOWING: Final = (
+    ("StrucLength", "long"),
+    ("Encoding", "long"),
+    ("CodedCharSetId", "long"),
+    ("Format", "8 text"),
+    ("Flags", "long"),
+)
+"""What most headers have after their Version: how long they are, and what follows them."""
 
 
 class Kind(StrEnum):

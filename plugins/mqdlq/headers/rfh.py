@@ -12,25 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.ccsid import Family
-from mqdlq.headers.layout import ByteOrder, Layout
+from mqdlq.headers.ccsid import UTF_16, Family
+from mqdlq.headers.layout import LENGTH_AND_FOLLOWING, ByteOrder, Layout
 from mqdlq.headers.representation import codec_of, family_of, order_of
 
-_COMMON: Final = (
-    ("StrucLength", "long"),
-    ("Encoding", "long"),
-    ("CodedCharSetId", "long"),
-    ("Format", "8 text"),
-    ("Flags", "long"),
-)
-MQRFH: Final = Layout("MQRFH", "RFH ", 1, _COMMON)
-MQRFH2: Final = Layout("MQRFH2", "RFH ", 2, (*_COMMON, ("NameValueCCSID", "long")))
+MQRFH: Final = Layout("MQRFH", "RFH ", 1, LENGTH_AND_FOLLOWING)
+MQRFH2: Final = Layout("MQRFH2", "RFH ", 2, (*LENGTH_AND_FOLLOWING, ("NameValueCCSID", "long")))
 """The fixed parts: 32 bytes (MQRFH_STRUC_LENGTH_FIXED) and 36 (…_FIXED_2)."""
 
 NAME_VALUE_LENGTH: Final = 4
 """The length of the number that says how long the folder after it is."""
 _UTF_16: Final = {ByteOrder.BIG: "utf-16-be", ByteOrder.LITTLE: "utf-16-le"}
-_UTF_16_CCSIDS: Final = frozenset({1200, 13488, 17584})
 _UTF_8: Final = 1208
 
 
@@ -182,7 +174,7 @@ def _name_value_data(rest: bytes, order: ByteOrder) -> Iterator[bytes]:
 def _folder(data: bytes, ccsid: int, order: ByteOrder) -> str | bytes:
     if ccsid == _UTF_8:
         return data.decode("utf-8", "surrogateescape")
-    if ccsid not in _UTF_16_CCSIDS:
+    if ccsid not in UTF_16:
         return data
     try:
         text = data.decode(_UTF_16[order])
@@ -197,7 +189,7 @@ def _folder_bytes(folder: str | bytes, ccsid: int, order: ByteOrder, offset: int
     try:
         if ccsid == _UTF_8:
             return folder.encode("utf-8", "surrogateescape")
-        if ccsid in _UTF_16_CCSIDS:
+        if ccsid in UTF_16:
             return folder.encode(_UTF_16[order])
     except UnicodeError:
         pass

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import Family
-from mqdlq.headers.layout import Layout
+from mqdlq.headers.layout import LENGTH_AND_FOLLOWING, Layout
 from mqdlq.headers.md import (
     MQMD_1,
     MessageDescriptor,
@@ -21,21 +21,12 @@ from mqdlq.headers.md import (
 )
 from mqdlq.headers.representation import codec_of, family_of, order_of
 
-_LENGTH_AND_FOLLOWING: Final = (
-    ("StrucLength", "long"),
-    ("Encoding", "long"),
-    ("CodedCharSetId", "long"),
-    ("Format", "8 text"),
-    ("Flags", "long"),
-)
-"""What nearly every header has after its Version (IBM MQ docs, "MQ header structures")."""
-
 MQMDE: Final = Layout(
     "MQMDE",
     "MDE ",
     2,
     (
-        *_LENGTH_AND_FOLLOWING,
+        *LENGTH_AND_FOLLOWING,
         ("GroupId", "24 bytes"),
         ("MsgSeqNumber", "long"),
         ("Offset", "long"),
@@ -48,7 +39,7 @@ MQXQH: Final = Layout(
 )
 """The MQXQH without its last field, MsgDesc, an MQMD of version 1."""
 _CIH_1: Final = (
-    *_LENGTH_AND_FOLLOWING,
+    *LENGTH_AND_FOLLOWING,
     ("ReturnCode", "long"),
     ("CompCode", "long"),
     ("Reason", "long"),
@@ -90,7 +81,7 @@ MQIIH: Final = Layout(
     "IIH ",
     1,
     (
-        *_LENGTH_AND_FOLLOWING,
+        *LENGTH_AND_FOLLOWING,
         ("LTermOverride", "8 text"),
         ("MFSMapName", "8 text"),
         ("ReplyToFormat", "8 text"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mqdlq.errors import MalformedHeaderError
@@ -64,6 +66,12 @@ def test_a_ccsid_that_names_no_code_page_is_read_by_the_struc_id(ccsid: int, fam
         f"MQMD.CodedCharSetId {ccsid} names no code page; the MQDLH was read by its StrucId",
         LETTER,
     )
+
+
+def test_data_in_utf_16_is_nothing_to_remark_on() -> None:
+    letter = replace(LETTER, coded_char_set_id=1200, format="MQSTR")
+
+    assert judged(letter_bytes(letter)).problem == ""
 
 
 def test_several_remarks_stand_side_by_side() -> None:
