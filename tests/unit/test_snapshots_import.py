@@ -25,6 +25,7 @@ from mqdlq.headers import (
     encode_md,
     header_row,
 )
+from mqdlq.lake.schema import HEADERS
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.embedded.dumping import dump
 from mqdlq.plan import steps_for
@@ -69,8 +70,10 @@ def test_the_rows_are_those_of_a_browse(write: Callable[..., str]) -> None:
     directory = imported("-", text=write(MESSAGES))
 
     at = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    unknown = dict.fromkeys(HEADERS.names)  # what only the queue's attributes could tell
     assert list(lake.snapshot_rows(directory)) == [
-        header_row(number, encode_md(md), body, len(body), browsed_at=at)
+        unknown
+        | header_row(number, encode_md(md), body, len(body), browsed_at=at)
         | {"maybe_truncated": None}
         for number, (md, body) in enumerate(MESSAGES, start=1)
     ]
@@ -94,6 +97,18 @@ def test_the_manifest_says_that_it_was_imported_and_from_what(tmp_path: Path) ->
         "2026-11-21T12:00:00+00:00",
         getpass.getuser(),
     )
+
+
+def test_it_is_shown_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(amqsbcg(MESSAGES))
+    directory = imported("a.txt")
+
+    shown = CliRunner().invoke(app, ["snapshots", "show", directory], env={"COLUMNS": "300"})
+    as_json = CliRunner().invoke(app, ["snapshots", "show", directory, "--format", "json"])
+
+    manifest = lake.read_manifest(directory)
+    assert "Imported   amqsbcg in a.txt, SHA-256" in " ".join(shown.stdout.split("  \n"))
+    assert json.loads(as_json.stdout)["imported_from"] == list(manifest.imported_from)
 
 
 def test_nothing_of_a_body_gets_into_the_lake() -> None:
