@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
 from mqdlq.mqi.connect import name_bytes
 from mqdlq.mqi.whole import read_whole
+
+MQRC_RFH_ERROR = MQRC["MQRC_RFH_ERROR"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,18 @@ class UnitOfWork:
         pmo.Context = self._cursor.queue.get_handle()
         pmo.OriginalMsgHandle = self._cursor.handle.msg_handle
         pmo.Action = constants.MQACTP_FORWARD
+        try:
+            self._put(target, delivery, descriptor, pmo)
+        except QueueManagerError as error:
+            if error.reason != MQRC_RFH_ERROR or self._cursor.has_properties():
+                raise
+            # What its Format calls an MQRFH2 is none. A message without properties can do without
+            # the handle, and then nobody looks into it (IBM MQ docs, "MQRFH2 headers that are not
+            # valid").
+            pmo.OriginalMsgHandle, pmo.Action = 0, constants.MQACTP_NEW
+            self._put(target, delivery, descriptor, pmo)
+
+    def _put(self, target: Any, delivery: Delivery, descriptor: Any, pmo: Any) -> None:
         with self._client.calling("MQPUT1", f"queue {delivery.target_q}"):
             self._queue_manager.handle.put1(target, delivery.body, descriptor, pmo)
 
