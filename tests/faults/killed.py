@@ -110,9 +110,10 @@ def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dic
         found = server()
         assert found is not None, "PostgreSQL is not installed"
         url = found.new_ledger_url()
-    definitions = DEFINITIONS + "DEFINE QLOCAL(SMALL) MAXMSGL(20)\n"
+    # What an alias takes is not known before the first put.
+    small = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(20)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)\n"
     audit = Audit(
-        World(directory, definitions=definitions, ledger_url=url),
+        World(directory, definitions=DEFINITIONS + small, ledger_url=url),
         random.Random(seed),  # noqa: S311 (chance, not a secret)
         many,
     )

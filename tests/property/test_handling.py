@@ -35,7 +35,8 @@ DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)
 DEFINE QLOCAL({OPEN})
 DEFINE QLOCAL({ROOM}) MAXDEPTH({ROOM_FOR})
 DEFINE QLOCAL({SHUT})
-DEFINE QLOCAL({SMALL}) MAXMSGL({SMALL_LENGTH})
+DEFINE QLOCAL({SMALL}.BASE) MAXMSGL({SMALL_LENGTH})
+DEFINE QALIAS({SMALL}) TARGET({SMALL}.BASE)
 DEFINE QLOCAL({RIVAL})
 """
 QUEUES = (OPEN, ROOM, SHUT, SMALL, RIVAL)
@@ -291,7 +292,8 @@ class Both:
     ) -> None:
         self.world, self.number = world, world.runs
         for queue in ("DLQ", "MQDLQ.STATE", *QUEUES):
-            world.mqsc(f"CLEAR QLOCAL({queue})")
+            # What an alias takes is not known before the first put: units are taken apart by it.
+            world.mqsc(f"CLEAR QLOCAL({queue}{'.BASE' if queue == SMALL else ''})")
         world.mqsc(f"ALTER QLOCAL({SHUT}) PUT(DISABLED)")
         world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
         embedded.faults.set("")

@@ -22,7 +22,8 @@ def accept_plan(
 ) -> PlanDescription:
     """Check that the plan is the one this run asked for, unaltered, and record it.
 
-    Its rules digest and snapshot must be the run's, and its hash that of its rows, computed anew.
+    Its rules digest and snapshot must be the run's, its hash that of its rows, computed anew, and
+    no other run may have begun to execute it.
     Called again for the same plan it changes nothing. Raises ExecutionError otherwise.
     """
     directory = plan_directory(lake_root, plan_id)
@@ -45,6 +46,10 @@ def accept_plan(
         raise ExecutionError(
             f"plan {plan_id} was altered: its rows hash to {found}, its description says"
             f" {description.plan_hash}"
+        )
+    if others := ledger.other_runs_with_plan(plan_id, run.run_id):
+        raise ExecutionError(
+            f"plan {plan_id} has been begun by run {others[0]}; what that left is for a new run"
         )
     recorded = ledger.plan(run.run_id)
     if recorded is None:

@@ -15,6 +15,7 @@ from mqdlq.execute.destinations import Destination
 from mqdlq.execute.execution import Log
 from mqdlq.execute.outcomes import outcome_of_success
 from mqdlq.execute.work import WorkItem, step_to_try
+from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, Ledger, Run
 from mqdlq.model import Action, AttemptState, Step
 from mqdlq.mqi.browse import Browsed
@@ -37,6 +38,12 @@ class Try:
         if self.step.action is Action.DISCARD:
             return None
         return self.step.target_q, self.step.target_q_mgr
+
+    @property
+    def length(self) -> int:
+        """How many bytes the step puts: with the MQDLH, or without."""
+        keeps_its_header = self.step.action is Action.FWD and self.step.header
+        return self.browsed.total_length - (0 if keeps_its_header else DLH_LENGTH)
 
     @property
     def would_lead_to_a_discard(self) -> bool:

@@ -11,6 +11,7 @@ from mqdlq.mqi.connect import QueueManager
 
 MQRC_NOT_AUTHORIZED = MQRC["MQRC_NOT_AUTHORIZED"]
 MQQT_LOCAL = 1
+MQTC_OFF = 0
 MQQA_PUT_INHIBITED = 1
 
 OF_THE_DESTINATION = frozenset(
@@ -56,6 +57,8 @@ class Destinations:
     limit: int
     _blocked: dict[Destination, int] = field(default_factory=dict)
     _closed_to_us: set[Destination] = field(default_factory=set)
+    _longest: dict[Destination | None, int] = field(default_factory=dict)
+    _without_trigger: set[Destination] = field(default_factory=set)
     _levels: dict[Destination | None, int] = field(default_factory=dict)
 
     def reason_blocked(
@@ -100,8 +103,17 @@ class Destinations:
         elif reason == MQRC_NOT_AUTHORIZED and authority is PutAuthority.DEF:
             self._closed_to_us.add(destination)
 
+    def is_too_long(self, destination: Destination | None, length: int) -> bool:
+        """Whether a message of that many bytes is known to be too long for a destination."""
+        limit = self._longest.get(destination)
+        return limit is not None and length > limit
+
+    def may_trigger(self, destination: Destination | None) -> bool:
+        """Whether a put there may make a trigger message: what is not known to have none may."""
+        return destination is not None and destination not in self._without_trigger
+
     def _inquire(self, name: str, q_mgr_name: str) -> int:
-        """Look whether a local queue is there, open for puts, and has room.
+        """Look whether a local queue is there, open for puts, and has room; note what it takes.
 
         What is not local, or may not be inquired, is left to the first put.
         """
@@ -109,18 +121,25 @@ class Destinations:
             return 0
         constants = self.queue_manager.client.CMQC
         try:
-            kind, inhibited, depth, deepest = self.queue_manager.inquire_attributes(
-                name,
-                constants.MQIA_Q_TYPE,
-                constants.MQIA_INHIBIT_PUT,
-                constants.MQIA_CURRENT_Q_DEPTH,
-                constants.MQIA_MAX_Q_DEPTH,
+            kind, inhibited, depth, deepest, longest, triggers = (
+                self.queue_manager.inquire_attributes(
+                    name,
+                    constants.MQIA_Q_TYPE,
+                    constants.MQIA_INHIBIT_PUT,
+                    constants.MQIA_CURRENT_Q_DEPTH,
+                    constants.MQIA_MAX_Q_DEPTH,
+                    constants.MQIA_MAX_MSG_LENGTH,
+                    constants.MQIA_TRIGGER_CONTROL,
+                )
             )
         except QueueManagerError as error:
             unknown = MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
             return unknown if error.reason == unknown else 0
         if kind != MQQT_LOCAL:
             return 0
+        self._longest[name, q_mgr_name] = longest
+        if triggers == MQTC_OFF:
+            self._without_trigger.add((name, q_mgr_name))
         if inhibited == MQQA_PUT_INHIBITED:
             return MQRC["MQRC_PUT_INHIBITED"]
         return MQRC["MQRC_Q_FULL"] if depth >= deepest else 0

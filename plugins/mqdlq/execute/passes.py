@@ -141,11 +141,25 @@ def _turn(execution: Execution, queue_manager: QueueManager) -> Iterator[Markers
             try:
                 state = held.enter_context(hold(queue_manager, execution.run.state_queue))
             except AnotherExecutorError as error:
+                who = _who_holds_it(execution)
                 if execution.clock() >= deadline:
-                    raise
-                execution.log.info("waiting for another executor: %s", error)
+                    raise AnotherExecutorError(f"{error}; {who}") from error
+                execution.log.info("waiting for another executor: %s; %s", error, who)
                 execution.sleep(10.0)
         yield state
+
+
+def _who_holds_it(execution: Execution) -> str:
+    """Say whose pass it probably is: the state queue's holder has written down that it began."""
+    run = execution.run
+    newest = execution.ledger.newest_pass(run.queue_manager, run.state_queue)
+    if newest is None:
+        return "this ledger knows of no pass there: the holder keeps another ledger"
+    other, began = newest
+    return (
+        f"by this ledger it is run {other.run_id} of handler {other.handler} on queue"
+        f" {other.queue}, whose last pass began at {began:%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
 def _plan_id(execution: Execution) -> str:

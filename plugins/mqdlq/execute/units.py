@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,24 +26,33 @@ from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 
 MQRC_BACKED_OUT = 2003
 MQRC_SYNCPOINT_LIMIT_REACHED = 2024
+MQRC_MSG_TOO_BIG_FOR_Q = 2030
 OF_THE_UNIT = (MQRC_BACKED_OUT, MQRC_SYNCPOINT_LIMIT_REACHED)
 """Reasons for which a unit of work cannot go on, and no message in it is to blame."""
 STOPPING = (*CONNECTION_GONE, 2161, 2162, 2202, 2203, 2549)
 """Reasons of a put that end the execution: no connection, or a queue manager about to stop."""
 NOT_ARCHIVED = "it could not be archived"
+REPORT_OF_MQMD = struct.Struct("=8xi")
+MQRO_COA_WITH_FULL_DATA, MQRO_COD_WITH_FULL_DATA = 0x700, 0x3800
+"""All bits that ask for a report on arrival, or on delivery."""
 BYTES_IN_A_UNIT = 32 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Load:
-    """What an open unit of work holds: its tries, how many to each destination, and their bytes."""
+    """What an open unit of work holds: its tries, how many to each destination, and their bytes.
+
+    `uncommitted` is what they count for where MAXUMSGS is concerned.
+    """
 
     tries: list[Try] = field(default_factory=list)
     destinations: Counter[Destination | None] = field(default_factory=Counter)
     length: int = 0
+    uncommitted: int = 0
 
-    def add(self, tried: Try) -> None:
-        """Take one message more."""
+    def add(self, tried: Try, uncommitted: int) -> None:
+        """Take one message more, which counts for so many where MAXUMSGS is concerned."""
+        self.uncommitted += uncommitted
         self.tries.append(tried)
         self.destinations[tried.destination] += 1
         self.length += tried.browsed.total_length
@@ -112,8 +122,9 @@ class Executor:
     def offer(self, item: WorkItem, browsed: Browsed) -> None:
         """Try the item's next step on the message under the cursor.
 
-        A put that cannot succeed, since its destination is blocked in this pass, is charged
-        without getting the message, or held where the handler says so. A DISCARD is never brought
+        A put that cannot succeed, since its destination is blocked in this pass or takes no message
+        that long, is charged without getting the message, or held where it is blocked and the
+        handler says so. A DISCARD is never brought
         about by an attempt nobody made: before it a real one is made. A message that somebody
         else took is passed by. Raises QueueManagerError where the connection or a commit fails:
         those attempts stay `intended`, and the next execution settles them.
@@ -128,6 +139,8 @@ class Executor:
         reason = self._destinations.reason_blocked(tried.destination, step.put_authority)
         if reason and self._booking.run.hold_while_blocked:
             return
+        if not reason and self._destinations.is_too_long(tried.destination, tried.length):
+            reason = MQRC_MSG_TOO_BIG_FOR_Q
         if reason and not tried.would_lead_to_a_discard:
             self._booking.charge(tried, reason, at_once=False)
             return
@@ -149,7 +162,7 @@ class Executor:
         if failure:
             self._take_apart(tried, failure)
             return
-        self._load.add(tried)
+        self._load.add(tried, self._cost(tried))
         if self._load.count(tried.destination) >= self._destinations.level(tried.destination):
             self.commit()
 
@@ -176,10 +189,22 @@ class Executor:
         return False
 
     def _has_room(self, tried: Try) -> bool:
-        """Whether the open unit can take one message more: a get, a put, and the markers."""
-        uncommitted = 2 * (len(self._load.tries) + 1) + 1 + len(self._settled_markers)
+        """Whether the open unit can take one message more, and its marker besides.
+
+        MAXUMSGS counts gets and puts, trigger and report messages (IBM MQ docs, "MAXUMSGS").
+        """
+        uncommitted = self._load.uncommitted + self._cost(tried) + 1 + len(self._settled_markers)
         length = self._load.length + tried.browsed.total_length
         return uncommitted <= self._uncommitted_limit and length <= BYTES_IN_A_UNIT
+
+    def _cost(self, tried: Try) -> int:
+        """Return how many uncommitted messages a move may make: get, put, reports, trigger."""
+        (report,) = REPORT_OF_MQMD.unpack_from(tried.browsed.descriptor)
+        got = 1 + bool(report & MQRO_COD_WITH_FULL_DATA)
+        if tried.destination is None:
+            return got
+        put = 1 + bool(report & MQRO_COA_WITH_FULL_DATA)
+        return got + put + self._destinations.may_trigger(tried.destination)
 
     def _move(self, unit: UnitOfWork, tried: Try) -> int:
         """Get the message and put it where the step says; return why that failed, or 0.

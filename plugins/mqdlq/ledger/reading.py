@@ -162,6 +162,36 @@ class LedgerReader:
         at: datetime | None = self._rows(query)[0]["at"]
         return at
 
+    def newest_pass(self, queue_manager: str, state_queue: str) -> tuple[Run, datetime] | None:
+        """Return the run behind a state queue that began a pass last, and when; None if none did.
+
+        While the state queue is held, that is the run whose pass it is.
+        """
+        table, runs = schema.passes, schema.runs
+        query = (
+            select(table.c.run_id, table.c.started_at)
+            .join(runs, runs.c.run_id == table.c.run_id)
+            .where(runs.c.queue_manager == queue_manager, runs.c.state_queue == state_queue)
+            .order_by(table.c.seq.desc())
+            .limit(1)
+        )
+        for row in self._rows(query):
+            run = self.run(row["run_id"])
+            return (run, row["started_at"]) if run is not None else None
+        return None
+
+    def other_runs_with_plan(self, plan_id: str, run_id: str) -> list[str]:
+        """Return the other runs that have begun a pass by this very plan, in their order."""
+        table, runs, passes = schema.plans, schema.runs, schema.passes
+        begun = select(passes.c.seq).where(passes.c.run_id == table.c.run_id)
+        query = (
+            select(table.c.run_id)
+            .join(runs, runs.c.run_id == table.c.run_id)
+            .where(table.c.plan_id == plan_id, table.c.run_id != run_id, begun.exists())
+            .order_by(runs.c.started_at)
+        )
+        return [row["run_id"] for row in self._rows(query)]
+
     def attempts(self, run_id: str) -> list[Attempt]:
         """Return a run's attempts in the order made, each in its latest state."""
         states = schema.attempt_states

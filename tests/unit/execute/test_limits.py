@@ -111,3 +111,25 @@ def test_a_plan_that_is_too_old_is_refused(world: World) -> None:
         f"plan {plan_id} is too old: its snapshot was taken 61 s ago, the handler allows 60 s"
         " (max_plan_age); start a new run"
     )
+
+
+def test_a_plan_that_another_run_has_begun_is_refused(world: World) -> None:
+    world.dead_letter()
+    first = world.plan("ACTION(RETRY)")
+    plan, snapshot = world.ledger.plan("run-1"), world.ledger.snapshot("run-1")
+    assert plan is not None
+    assert snapshot is not None
+    second = world.start("ACTION(RETRY)")
+    world.ledger.record_snapshot(
+        second.run_id, snapshot.snapshot_id, snapshot.location, 1, snapshot.taken_at
+    )
+    stages = {"ledger": world.ledger, "lake_root": world.lake_root, "clock": world.clock}
+    make_pass(first)
+
+    with pytest.raises(ExecutionError) as caught:
+        accept_plan(second, plan.plan_id, **stages)
+
+    assert str(caught.value) == (
+        f"plan {plan.plan_id} has been begun by run run-1; what that left is for a new run"
+    )
+    accept_plan(first.run, plan.plan_id, **stages)

@@ -225,7 +225,7 @@ def test_a_second_executor_waits_for_its_turn_and_is_told_who_is_in_the_way(
     assert str(caught.value) == (
         "another executor holds the state queue MQDLQ.STATE of queue manager QM1"
         " (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a dead-letter queue; this one"
-        " touched nothing"
+        " touched nothing; this ledger knows of no pass there: the holder keeps another ledger"
     )
     assert world.clock.now == NOON + timedelta(minutes=5)
     assert world.depths("DLQ", "PAYMENTS") == (1, 0)

@@ -75,7 +75,7 @@ def test_a_commit_that_backs_out_is_made_again_message_by_message(world: World) 
 
 def test_a_failed_mqback_loses_nothing(world: World) -> None:
     """No MQDISC follows it, which would commit the get without the put."""
-    world.mqsc("DEFINE QLOCAL(SMALL) MAXMSGL(2)")
+    world.mqsc("DEFINE QLOCAL(SMALL.BASE) MAXMSGL(2)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)")
     bodies = [b"0", b"1", b"too long", b"3"]
     for body in bodies:
         world.dead_letter(body, dest_q="SMALL")

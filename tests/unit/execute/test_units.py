@@ -11,7 +11,8 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi import embedded
 from world import World
 
-SMALL = "DEFINE QLOCAL(SMALL) MAXMSGL(4)"
+SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
+"""What an alias takes is not known before the first put."""
 
 
 def sizes(world: World, state: AttemptState = AttemptState.CONFIRMED) -> list[int]:
@@ -126,6 +127,35 @@ def test_maxumsgs_bounds_a_unit(world: World) -> None:
 
     assert max(sizes(world)) == 2
     assert world.depths("PAYMENTS") == (9,)
+
+
+def test_triggers_and_reports_count_as_well(world: World) -> None:
+    """Each message is a get, a put, a trigger message and a report on arrival: one to a unit."""
+    world.mqsc("ALTER QMGR MAXUMSGS(9)\nALTER QLOCAL(PAYMENTS) TRIGGER TRIGTYPE(EVERY)")
+    for number in range(9):
+        world.dead_letter(b"%d" % number, Report=256, ReplyToQ=b"ORDERS")
+
+    world.handle("ACTION(RETRY)")
+
+    assert max(sizes(world)) == 1
+    assert world.depths("PAYMENTS") == (9,)
+
+
+def test_a_message_too_long_for_its_queue_is_charged_without_a_get(world: World) -> None:
+    """MAXMSGL counts what is put: without the MQDLH where that goes."""
+    world.mqsc("DEFINE QLOCAL(NARROW) MAXMSGL(4)")
+    world.dead_letter(b"four", dest_q="NARROW")
+    world.dead_letter(b"fiver", dest_q="NARROW")
+    world.dead_letter(b"1234", dest_q="NARROW")
+    rules = "WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(NARROW) HEADER(YES)"
+
+    outcomes = world.handle(rules, hold_while_blocked=True)
+
+    assert outcomes == {1: "delivered", 2: "exhausted", 3: "delivered"}
+    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    assert [(attempt.rule, attempt.mqrc) for attempt in failed] == [(1, 2030), (1, 2030), (2, 2030)]
+    ((left, _),) = world.messages("DLQ")
+    assert left.BackoutCount == 0
 
 
 def test_a_unit_that_is_too_large_after_all_is_nobodys_fault(world: World) -> None:
