@@ -52,6 +52,28 @@ def test_a_quiescing_queue_manager_takes_no_one_in_and_ends_with_the_last(
     assert mq.connect().bodies("A") == [b"persistent"]
 
 
+def test_a_client_is_told_of_its_connection_and_not_of_the_queue_manager(mq: World) -> None:
+    """IBM MQ docs, "2202 (089A) (RC2202)", "2203 (089B) (RC2203)": issued by the channel's MCA."""
+
+    def connect() -> Application:
+        handle = mq.mqi.connect("QM1", "DEV.APP.SVRCONN", "localhost(1414)")
+        mq.applications.append(Application(mq.mqi, "QM1", handle=handle))
+        return mq.applications[-1]
+
+    client = connect()
+    embedded.quiesce("QM1")
+    with client.failing("MQRC_CONNECTION_QUIESCING"):
+        connect()
+    with client.failing("MQRC_CONNECTION_QUIESCING"):
+        client.open("A", "OUTPUT", "FAIL_IF_QUIESCING")
+    client.open("A", "OUTPUT").close()
+    embedded.end("QM1")
+    with client.failing("MQRC_CONNECTION_STOPPING"):
+        client.open("A", "OUTPUT")
+    with client.failing("MQRC_CONNECTION_BROKEN"):
+        client.open("A", "OUTPUT")
+
+
 def test_quiescing_without_applications_is_an_end(mq: World) -> None:
     """IBM MQ docs, "endmqm": with nobody connected there is nothing to wait for."""
     mq.mqsc("DISPLAY QMSTATUS")

@@ -198,7 +198,7 @@ def connect(
     due = faults.due(verb, "")
     try:
         strike(due, "before", None)
-        connection = _connection_to(wanted, user)
+        connection = _connection_to(wanted, user, is_client=is_client)
         strike(due + due_for_all(connection, verb, ""), "after", connection)
     except CallFailedError as failure:
         return UNUSABLE_HANDLE, failure.completion, failure.reason
@@ -221,10 +221,10 @@ def _handle_of_this_thread(name: str) -> int | None:
     return None
 
 
-def _connection_to(name: str, user: str) -> Connection:
+def _connection_to(name: str, user: str, *, is_client: bool) -> Connection:
     if not places.exists(name):
         raise CallFailedError("MQRC_Q_MGR_NAME_ERROR")
-    return Connection(places.directory_of(name), user)
+    return Connection(places.directory_of(name), user, is_client=is_client)
 
 
 def MQCONN(name: str | bytes) -> tuple[int, int, int]:

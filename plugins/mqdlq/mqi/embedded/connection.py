@@ -34,6 +34,8 @@ from mqdlq.mqi.embedded.unit_of_work import UnitOfWork
 
 FIRST_OBJECT_HANDLE = 2
 USER_LENGTH = 12
+QUIESCING_FOR = {"Q_MGR": "MQRC_Q_MGR_QUIESCING", "CONNECTION": "MQRC_CONNECTION_QUIESCING"}
+STOPPING = {"Q_MGR": "MQRC_Q_MGR_STOPPING", "CONNECTION": "MQRC_CONNECTION_STOPPING"}
 
 
 @dataclass(slots=True)
@@ -145,12 +147,21 @@ class ImpatientLock:
 class Connection:
     """The engine's side of one MQHCONN."""
 
-    def __init__(self, directory: Path, user: str = "", *, is_administrative: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        user: str = "",
+        *,
+        is_administrative: bool = False,
+        is_client: bool = False,
+    ) -> None:
         """Connect to the queue manager in a directory; the dead are cleared away first.
 
         Without a user it is the one this process runs as. An administrative connection needs no
-        authority, and is let in by a queue manager that is quiescing.
+        authority, and is let in by a queue manager that is quiescing. A client's, made with an
+        MQCD, is told of the end of its connection, not of that of the queue manager.
         """
+        self._about = "CONNECTION" if is_client else "Q_MGR"
         self.directory = directory
         self.store = Store(directory)
         self.thread: threading.Thread | None = None
@@ -203,12 +214,12 @@ class Connection:
             return catalogue
         self._close()
         is_ended = catalogue.status == ENDED
-        raise CallFailedError("MQRC_Q_MGR_STOPPING" if is_ended else "MQRC_CONNECTION_BROKEN")
+        raise CallFailedError(STOPPING[self._about] if is_ended else "MQRC_CONNECTION_BROKEN")
 
     def check_not_quiescing(self) -> None:
         """Refuse what is to fail while the queue manager is quiescing."""
         if self.store.known.status == QUIESCING:
-            raise CallFailedError("MQRC_Q_MGR_QUIESCING")
+            raise CallFailedError(QUIESCING_FOR[self._about])
 
     def check_authority(self, kind: str, name: str, *needed: str, user: str | None = None) -> None:
         """Refuse what the connection's user, or another one, may not do with an object."""
