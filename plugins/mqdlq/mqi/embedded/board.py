@@ -195,11 +195,9 @@ class Board:
                 self._of[owner][place] = event
                 continue
             del self.held[place]
-            if kind != COMMITTED:
-                self._show(queue, rank, place)
-                if what != LOCKED:
-                    self.depths[queue] += 1 if what == GOT else -1
-            elif what == PUT:
+            if kind != COMMITTED and what != LOCKED:
+                self.depths[queue] += 1 if what == GOT else -1
+            if queue in self.fronts and (kind != COMMITTED or what == PUT):
                 self._show(queue, rank, place)
 
     def _show(self, queue: int, rank: int, place: int) -> None:

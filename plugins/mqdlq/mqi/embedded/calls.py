@@ -84,41 +84,27 @@ def run(
 
     A failure returns what `failed` holds, and the two codes behind it. `subject` is the object
     handle or the packed MQOD the call is about, if it is about one.
+
+    A signal's handler may raise anything anywhere, between what is one step to everyone else. A
+    call that is interrupted while it changes something therefore breaks the connection: what then
+    stands is what would if the process had been killed.
     """
+    connection = None
     try:
         connection = connection_at(hconn)
         with connection.lock:  # one call at a time, where threads share the handle
-            return _run(verb, connection, work, subject, arguments)
+            connection.store.turn.has_been_taken = False
+            catalogue = connection.check_running()
+            if faults or catalogue.has_faults:
+                return _run_with_faults(verb, connection, work, subject, arguments)
+            return work(connection, *arguments)
     except CallFailedError as failure:
         return (*failed, failure.completion, failure.reason)
     except sqlite3.Error:
         log.exception("%s could not use the queue manager's database", verb)
         return (*failed, MQCC_FAILED, MQRC["MQRC_UNEXPECTED_ERROR"])
-
-
-def _run(
-    verb: str,
-    connection: Connection,
-    work: Callable[..., tuple[Any, ...]],
-    subject: int | bytes,
-    arguments: tuple[Any, ...],
-) -> tuple[Any, ...]:
-    """Make the call; one that is interrupted while it changes something breaks the connection.
-
-    A signal's handler may raise anything anywhere, between what is one step to everyone else. What
-    then stands is what would if the process had been killed.
-    """
-    turn = connection.store.turn
-    turn.has_been_taken = False
-    try:
-        catalogue = connection.check_running()
-        if faults or catalogue.has_faults:
-            return _run_with_faults(verb, connection, work, subject, arguments)
-        return work(connection, *arguments)
-    except (CallFailedError, sqlite3.Error):
-        raise
     except BaseException:
-        if turn.has_been_taken:
+        if connection is not None and connection.store.turn.has_been_taken:
             connection.abandon()
         raise
 

@@ -18,7 +18,6 @@ from mqdlq.mqi.embedded.connection import Connection, OpenObject
 from mqdlq.mqi.embedded.failures import CallFailedError
 from mqdlq.mqi.embedded.structures import (
     MQMD,
-    MQPMO,
     blank_padded,
     normalised,
 )
@@ -60,14 +59,19 @@ _ALLOWED_BY = {
 }
 
 
-def fill_in(connection: Connection, opened: OpenObject, md: MQMD, pmo: MQPMO, now: float) -> None:
-    """Give the descriptor of a message being put the context its options ask for."""
-    choice = pmo.options & CHOICES
+def fill_in(  # noqa: PLR0917
+    connection: Connection, opened: OpenObject, md: MQMD, options: int, source: int, now: float
+) -> None:
+    """Give the descriptor of a message being put the context its options ask for.
+
+    `source` is the handle of the queue whose context is passed on.
+    """
+    choice = options & CHOICES
     _check(choice, opened.options)
     if choice == mq.MQPMO_NO_CONTEXT:
         _blank(md)
         return
-    saved = _saved(connection, pmo.context) if choice in _PASSING else ()
+    saved = _saved(connection, source) if choice in _PASSING else ()
     if saved:
         md.user_identifier, md.accounting_token, md.appl_identity_data = saved[:3]
     elif choice in _SETTING:

@@ -43,6 +43,9 @@ NULL_ID = bytes(24)
 BLANK_NAME = object_name("")
 NOBODY = frozenset({BLANK_NAME, bytes(48)})
 IDENTIFIERS = struct.Struct("24s24s")
+PUT_OPTIONS = struct.Struct("4sii4xi")  # of the MQPMO: StrucId, Version, Options, Context
+HANDLES_OF_MQPMO = slice(MQPMO.offset_of("original_msg_handle"), MQPMO.offset_of("pub_level"))
+NO_HANDLES = bytes(20)
 DESTINATIONS_OF_MQPMO = MQPMO.offset_of("known_dest_count")
 MSG_ID_OF_MQMD = MQMD.offset_of("msg_id")
 
@@ -57,33 +60,45 @@ def put(
     opened = connection.object(handle)
     if not opened.options & mq.MQOO_OUTPUT:
         raise CallFailedError("MQRC_NOT_OPEN_FOR_OUTPUT")
-    md, pmo = MQMD.unpack(packed_md), MQPMO.unpack(packed_pmo)
-    _check(md, pmo)
-    if pmo.options & mq.MQPMO_FAIL_IF_QUIESCING:
+    md = MQMD.unpack(packed_md)
+    struc_id, version, options, source = PUT_OPTIONS.unpack_from(packed_pmo)
+    if struc_id != b"PMO " or version not in range(1, 4):
+        raise CallFailedError("MQRC_PMO_ERROR")
+    _check_options(options)
+    _check(md)
+    if options & mq.MQPMO_FAIL_IF_QUIESCING:
         connection.check_not_quiescing()
     way = opened.way(connection.store.known)
     if way.is_put_inhibited:
         raise CallFailedError("MQRC_PUT_INHIBITED")
     now = time.time()
     properties = None
-    if names_handles(pmo):
-        properties = properties_to_put(connection.message_handles, pmo, is_remote=bool(way.remote))
-        _check_header(md, body)
-    _complete(connection, way, md, pmo)
-    context.fill_in(connection, opened, md, pmo, now)
+    if packed_pmo[HANDLES_OF_MQPMO] != NO_HANDLES:
+        properties = _properties(connection, way, md, MQPMO.unpack(packed_pmo), body)
+    _complete(connection, way, md, options)
+    context.fill_in(connection, opened, md, options, source, now)
     sent = put_md = md.pack()
     if way.remote:
         sent, body = transmission.enveloped(connection, way.remote, md, body, now)
     _check_fits(way, md, body)
-    _store(connection, way, md, pmo.options, (sent, properties, body), now)
+    _store(connection, way, md, options, (sent, properties, body), now)
     answer = packed_pmo[:DESTINATIONS_OF_MQPMO] + way.destinations
     return put_md, answer + packed_pmo[len(answer) :], MQCC_OK, 0
 
 
-def _check(md: MQMD, pmo: MQPMO) -> None:
-    if pmo.struc_id != b"PMO " or pmo.version not in range(1, 4):
-        raise CallFailedError("MQRC_PMO_ERROR")
-    _check_options(pmo.options)
+def _properties(
+    connection: Connection, way: Way, md: MQMD, pmo: MQPMO, body: bytes
+) -> bytes | None:
+    if not names_handles(pmo):
+        return None
+    properties = properties_to_put(
+        connection.message_handles, pmo, is_remote=way.remote is not None
+    )
+    _check_header(md, body)
+    return properties
+
+
+def _check(md: MQMD) -> None:
     if md.struc_id != b"MD  " or md.version not in {mq.MQMD_VERSION_1, mq.MQMD_VERSION_2}:
         raise CallFailedError("MQRC_MD_ERROR")
     if md.msg_type < 1:
@@ -117,11 +132,11 @@ def _check_header(md: MQMD, body: bytes) -> None:
         raise CallFailedError("MQRC_RFH_ERROR")
 
 
-def _complete(connection: Connection, way: Way, md: MQMD, pmo: MQPMO) -> None:
+def _complete(connection: Connection, way: Way, md: MQMD, options: int) -> None:
     """Fill in what the queue manager decides; defaults are those of the queue first opened."""
-    if md.msg_id == NULL_ID or pmo.options & mq.MQPMO_NEW_MSG_ID:
+    if md.msg_id == NULL_ID or options & mq.MQPMO_NEW_MSG_ID:
         md.msg_id = connection.new_id()
-    if pmo.options & mq.MQPMO_NEW_CORREL_ID:
+    if options & mq.MQPMO_NEW_CORREL_ID:
         md.correl_id = connection.new_id()
     if md.priority == mq.MQPRI_PRIORITY_AS_Q_DEF:
         md.priority = way.priority
