@@ -207,6 +207,16 @@ def test_a_broken_mqrfh2_is_data(app: Application, broken: bytes) -> None:
         app.open("A", "OUTPUT").put(broken, md, app.pmo(NewMsgHandle=handle.msg_handle))
 
 
+def test_a_handle_without_properties_is_as_none(app: Application) -> None:
+    """IBM MQ docs, "MQRFH2 headers that are not valid": refused from who puts properties only."""
+    handle = app.mqi.MessageHandle(app.handle)
+
+    md = app.md(Format=b"MQHRF2  ")
+    app.open("A", "OUTPUT").put(b"no header", md, app.pmo(NewMsgHandle=handle.msg_handle))
+
+    assert app.bodies("A") == [b"no header"]
+
+
 @pytest.mark.parametrize(
     "folder",
     [

@@ -94,7 +94,8 @@ def _properties(
     properties = properties_to_put(
         connection.message_handles, pmo, is_remote=way.remote is not None
     )
-    _check_header(md, body)
+    if properties is not None:
+        _check_header(md, body)
     return properties
 
 
