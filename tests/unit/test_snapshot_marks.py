@@ -50,7 +50,9 @@ def take(world: World, run: Run, told: list[str] | None = None) -> SnapshotManif
 def rows(world: World, rules: str = IGNORE) -> list[dict[str, Any]]:
     run = world.start(rules)
     take(world, run)
-    return list(lake.snapshot_rows(str(location)))
+    snapshot = world.ledger.snapshot(run.run_id)
+    assert snapshot is not None
+    return list(lake.snapshot_rows(snapshot.location))
 
 
 def marks(world: World, name: str) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,10 +15,10 @@ from mqdlq.errors import ConservationError, ExecutionError
 from mqdlq.execute.destinations import Destination, Destinations
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.ownership import give_up_all
-from mqdlq.execute.parked import ParkedList, list_vanished, to_be_parked
+from mqdlq.execute.parked import ParkedList, Vanished, list_vanished, to_be_parked
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, OutcomeFact, Sighting, parking
+from mqdlq.ledger import Attempt, OutcomeFact, Settled, Sighting, parking
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -29,25 +29,18 @@ SECOND_LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Others:
-    """What others may have done to a message that is not to be seen, by message id.
-
-    `departed` and `being_moved` name the other run. `readers` counts the handles that had the
-    queue open for input around the last browse.
-    """
-
-    departed: Mapping[int, str]
-    being_moved: Mapping[int, str]
-    readers: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Findings:
-    """What is known of a run's messages beside the work list, by message id or browse_seq."""
+    """What is known of a run's messages beside the work list, by message id or browse_seq.
+
+    `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that
+    had the queue open for input around the last browse.
+    """
 
     attempts: Mapping[int, Attempt]
     rows: Mapping[int, dict[str, Any]]
-    others: _Others
+    departed_elsewhere: Mapping[int, str]
+    being_moved: Mapping[int, str]
+    readers: int
     blocked: Mapping[Destination | None, int]
     dry_run: bool
     at: datetime
@@ -72,23 +65,24 @@ def settle(execution: Execution) -> Counter[Outcome]:
     work = load_work(run, ledger, execution.lake_root)
     parked = ParkedList(snapshot.location)
     sighting, readers = _last_look(execution, work, parked, snapshot)
-    others = _Others(
-        ledger.departed_elsewhere(run.run_id),
-        {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)},
-        readers,
-    )
+    missing = _missing(execution, work, parked)
     columns = ["browse_seq", "expires_at", "problem"]
     findings = _Findings(
         {attempt.message_id: attempt for attempt in ledger.attempts(run.run_id)},
         {row["browse_seq"]: row for row in snapshot_rows(snapshot.location, columns)},
-        others,
+        ledger.departed_elsewhere(run.run_id),
+        {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)},
+        readers,
         _blocked(execution, work) if run.hold_while_blocked else {},
         run.dry_run,
         execution.clock(),
     )
     facts = [_outcome(item, findings) for item in work.items if item.outcome is None]
+    facts.extend(_of_missing(missing, ledger.outcomes(run.run_id), findings))
     ledger.add_outcomes([(run.run_id, fact) for fact in facts])
-    _book_parked(execution, work, parked, snapshot.snapshot_id, others)
+    _book_parked(execution, parked, missing)
+    left = to_be_parked(work.items, ledger.outcomes(run.run_id), run)
+    parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
     if ledger.sighting(run.run_id) is None:
         ledger.record_sighting(run.run_id, sighting)
     give_up_all(execution)
@@ -111,7 +105,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
 def _last_look(
     execution: Execution, work: WorkList, parked: ParkedList, snapshot: Row[Any]
 ) -> tuple[Sighting, int]:
-    """Find out which of the run's messages are on the queue now; count who reads from it.
+    """Find out which of the run's messages are on the queue now, and how many read from it.
 
     Where there was nothing to be done, the snapshot itself was the last browse.
     """
@@ -130,33 +124,40 @@ def _last_look(
     return sighting, readers
 
 
-def _book_parked(
-    execution: Execution,
-    work: WorkList,
-    parked: ParkedList,
-    snapshot_id: str,
-    others: _Others,
-) -> None:
-    """Book the outcomes of parked messages by number, and park what is left for good.
+def _missing(
+    execution: Execution, work: WorkList, parked: ParkedList
+) -> list[tuple[Vanished, Settled]]:
+    """List among the run's own the parked messages that were not met, and return them.
 
-    Those that were not met are listed among the run's own, with outcomes of their own.
+    Once the others are booked, nothing is missing any more.
     """
-    run, ledger, now = execution.run, execution.ledger, execution.clock()
+    run, ledger = execution.run, execution.ledger
+    if parking.outcomes_of_parked(ledger, run.run_id):
+        return []
+    missing = parked.missing(run, ledger)
+    list_vanished(missing, {item.message.message_id for item in work.items}, run, ledger)
+    return missing
+
+
+def _of_missing(
+    missing: Sequence[tuple[Vanished, Settled]],
+    booked: Mapping[int, OutcomeFact],
+    findings: _Findings,
+) -> Iterator[OutcomeFact]:
+    for one, _ in missing:
+        if one.message_id not in booked:
+            explained = _vanished(one.message_id, one.expires_at, findings)
+            yield OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
+
+
+def _book_parked(
+    execution: Execution, parked: ParkedList, missing: Sequence[tuple[Vanished, Settled]]
+) -> None:
+    """Book the outcomes of the parked messages that were met, by number."""
+    run, ledger = execution.run, execution.ledger
     if not parking.outcomes_of_parked(ledger, run.run_id):
-        missing = parked.missing(run, ledger)
-        listed = {item.message.message_id for item in work.items}
-        list_vanished(missing, listed, run, ledger)
-        booked = ledger.outcomes(run.run_id)
-        facts = []
-        for one, _ in missing:
-            if one.message_id not in booked:
-                found = _vanished(one.message_id, one.expires_at, others, now)
-                facts.append(OutcomeFact(one.message_id, *found, 0, "", "", "", now))
-        ledger.add_outcomes([(run.run_id, fact) for fact in facts])
         counts = parked.settled() - Counter(settled for _, settled in missing)
-        parking.book_parked(ledger, run.run_id, counts, now)
-    left = to_be_parked(work.items, ledger.outcomes(run.run_id), run)
-    parking.park(ledger, run.run_id, snapshot_id, left)
+        parking.book_parked(ledger, run.run_id, counts, execution.clock())
 
 
 def _last_browse(execution: Execution, work: WorkList, parked: ParkedList) -> tuple[Sighting, int]:
@@ -205,8 +206,7 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
         outcome, why = Outcome.UNKNOWN, "its unit of work was interrupted and is not resolved"
     elif not item.met:
         expires_at = findings.rows[item.message.browse_seq]["expires_at"]
-        message_id = item.message.message_id
-        outcome, why = _vanished(message_id, expires_at, findings.others, findings.at)
+        outcome, why = _vanished(item.message.message_id, expires_at, findings)
     elif item.message.disposition is Disposition.UNPROCESSABLE:
         outcome, why = Outcome.UNPROCESSABLE, findings.rows[item.message.browse_seq]["problem"]
     elif item.message.disposition is Disposition.NO_RULE:
@@ -229,22 +229,22 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
 
 
 def _vanished(
-    message_id: int, expires_at: datetime | None, others: _Others, now: datetime
+    message_id: int, expires_at: datetime | None, findings: _Findings
 ) -> tuple[Outcome, str]:
     """Explain a message that is not visible on the queue, and not by this run's doing.
 
     A message got within a unit of work is invisible until that ends, and the MQI does not tell it
     from one that is gone. While nobody has the queue open for input, there is hardly such a unit.
     """
-    if message_id in others.departed:
-        other = others.departed[message_id]
+    if message_id in findings.departed_elsewhere:
+        other = findings.departed_elsewhere[message_id]
         return Outcome.OWNED_BY_RUN, f"run {other} dealt with it in the meantime"
-    if message_id in others.being_moved:
-        return Outcome.OWNED_BY_RUN, f"run {others.being_moved[message_id]} is about to move it"
-    if expires_at is not None and expires_at <= now:
+    if message_id in findings.being_moved:
+        return Outcome.OWNED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
+    if expires_at is not None and expires_at <= findings.at:
         return Outcome.EXPIRED, f"its Expiry ended at {expires_at:%Y-%m-%d %H:%M:%S} UTC"
-    if others.readers:
-        handles = "one handle has" if others.readers == 1 else f"{others.readers} handles have"
+    if findings.readers:
+        handles = "one handle has" if findings.readers == 1 else f"{findings.readers} handles have"
         return Outcome.UNKNOWN, (
             f"it is not to be seen on the queue, and {handles} that open for input: whoever that is"
             " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"
