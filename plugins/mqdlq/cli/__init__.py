@@ -7,6 +7,7 @@ import typer
 from mqdlq.cli import qm, rules, snapshots
 from mqdlq.cli.decode import decode
 from mqdlq.cli.explain import explain
+from mqdlq.cli.preview import preview
 from mqdlq.cli.report import report
 from mqdlq.cli.run import run
 from mqdlq.cli.shadow import shadow
@@ -17,6 +18,7 @@ app = typer.Typer(
     help="A dead-letter queue handler for IBM MQ, as an Airflow workflow on Spark.",
 )
 app.command(no_args_is_help=True)(run)
+app.command(no_args_is_help=True)(preview)
 app.command(no_args_is_help=True)(explain)
 app.command(no_args_is_help=True)(decode)
 app.command()(report)
