@@ -31,7 +31,7 @@ from mqdlq.airflow.report import Report
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.sense import Sense
 from mqdlq.airflow.snapshot import Snapshot
-from mqdlq.airflow.spark_conf import SUBMIT_CONF, submit_environment
+from mqdlq.airflow.spark_conf import submit_conf, submit_environment, templated_conf
 from mqdlq.handlers import load_handlers
 
 for handler in load_handlers()[0]:
@@ -47,6 +47,7 @@ for handler in load_handlers()[0]:
         catchup=False,
         max_active_runs=handler.runs_at_once,
         params={key: Param(**schema) for key, schema in SCHEMAS.items()},
+        user_defined_macros={"submit_conf": submit_conf},
         default_args={"owner": handler.owner},
         tags=["mq", "dead-letter-queue", *handler.tags],
         description=f"Handles the dead-letter queue behind connection {handler.connection}",
@@ -64,7 +65,7 @@ for handler in load_handlers()[0]:
                 "{{ ti.xcom_pull(task_ids='snapshot')['plan'] }}",
                 *(["--explain"] if handler.explain else []),
             ],
-            conf=SUBMIT_CONF,
+            conf=templated_conf("ti.xcom_pull(task_ids='snapshot')['messages']"),
             env_vars=submit_environment(),
             name=f"mq_dlq_{name}",
             **one_at_a_time,

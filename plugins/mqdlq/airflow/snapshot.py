@@ -18,7 +18,7 @@ class Snapshot(Stage):
     manifest and does not count.
     """
 
-    def execute(self, context: Context) -> dict[str, str]:
+    def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # Arrow: not at parse time.
         from mqdlq import lake, snapshot  # noqa: PLC0415
@@ -52,4 +52,5 @@ class Snapshot(Stage):
             ),
             "plan_id": plan_id,
             "plan": lake.plan_directory(home.lake(), plan_id),
+            "messages": manifest.messages,
         }

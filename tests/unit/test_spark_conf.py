@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Template
+
+from mqdlq.airflow.spark_conf import LARGE_FROM, submit_conf, templated_conf
+
+
+def options(messages: int, archive: Path) -> str:
+    return submit_conf(messages, archive)["spark.driver.extraJavaOptions"]
+
+
+def test_a_small_snapshot_starts_from_the_archive_of_classes(tmp_path: Path) -> None:
+    archive = tmp_path / "classes.jsa"
+    archive.touch()
+
+    assert f"-XX:SharedArchiveFile={archive}" in options(1000, archive)
+    assert "TieredStopAtLevel=1" in options(1000, archive)
+
+
+def test_without_an_archive_it_starts_without(tmp_path: Path) -> None:
+    assert "SharedArchiveFile" not in options(1000, tmp_path / "classes.jsa")
+
+
+def test_a_large_snapshot_gets_the_full_compiler(tmp_path: Path) -> None:
+    large = submit_conf(LARGE_FROM, tmp_path)
+
+    assert large["spark.driver.extraJavaOptions"] == "-XX:+UseParallelGC"
+    assert large["spark.sql.codegen.wholeStage"] == "true"
+
+
+def test_the_dag_chooses_by_the_count_the_snapshot_gave() -> None:
+    templates = templated_conf("count")
+
+    for messages in (5, LARGE_FROM):
+        rendered = {
+            name: Template(text).render(count=messages, submit_conf=submit_conf)
+            for name, text in templates.items()
+        }
+        assert rendered == submit_conf(messages)
