@@ -79,7 +79,7 @@ def evaluate(
     started = time.monotonic()
     place = plan.rstrip("/")
     snapshots = [Snapshot.at(directory) for directory in directories]
-    table = _rules_of_file(rules) if rules else _frozen_rules(snapshots)
+    table = rules_of_file(rules) if rules else _frozen_rules(snapshots)
     finished = lake.find_plan(place)
     spark = SparkSession.builder.appName(f"mqdlq {place.rsplit('/', 1)[-1]}").getOrCreate()
     evaluation = Evaluation(spark, snapshots, table, explain, bounds or Bounds())
@@ -137,7 +137,7 @@ class Evaluation:
             sample,
             self.messages,
             is_all,
-            nul_as_blank=_nul_as_blank(self.snapshots),
+            nul_as_blank=nul_as_blank(self.snapshots),
             explain=self.explain,
             bounds=self.bounds,
         )
@@ -197,7 +197,8 @@ def _frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
     return table
 
 
-def _rules_of_file(place: str) -> RulesTable:
+def rules_of_file(place: str) -> RulesTable:
+    """Return the table in a file; raise `LakeError` where there is none or it is invalid."""
     text = lake.read_text(place)
     if text is None:
         raise LakeError(f"{place}: no such rules table")
@@ -211,7 +212,8 @@ def _parsed(text: str, name: str) -> RulesTable:
         raise LakeError(str(error)) from error
 
 
-def _nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
+def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
+    """Say how the snapshots' rules compare NULs; raise `LakeError` where they differ in that."""
     ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
     if len(ways) > 1:
         raise LakeError(

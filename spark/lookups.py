@@ -26,7 +26,7 @@ def keyed(messages: DataFrame, dead: str, columns: Sequence[str]) -> DataFrame:
         name: F.lit("" if kinds[name] == "string" else 0).cast(kinds[name]) for name in columns
     }
     return messages.select(
-        *(name for name in messages.columns if name not in {"class", *columns}),
+        *(name for name in messages.columns if name not in {dead, *columns}),
         is_dead.alias(dead),
         *(F.coalesce(F.when(is_dead, F.col(name)), blank[name]).alias(name) for name in columns),
     )

@@ -31,7 +31,13 @@ def columns_needed(table: RulesTable) -> list[str]:
 
 
 def planned(spark: SparkSession, decided: Decided, table: RulesTable) -> DataFrame:
-    """Return the rows of a plan with `digest`, that of what is done with the message, in no order.
+    """Return the rows of a plan, in no order, with the `digest` of what is done."""
+    rows = with_steps(spark, decided, table)
+    return rows.select(*_ROW, "disposition", "steps", "winning_rule", "nearest_rule", "digest")
+
+
+def with_steps(spark: SparkSession, decided: Decided, table: RulesTable) -> DataFrame:
+    """Add to decided messages what is done with them.
 
     Steps whose targets only the message's own row knows are completed from it.
     """
@@ -44,21 +50,14 @@ def planned(spark: SparkSession, decided: Decided, table: RulesTable) -> DataFra
             known = known.drop("nearest_rule")
         rows = messages.join(F.broadcast(known), "treatment")
         is_open = decided.treatments.is_open
-    steps, digest = F.col("steps"), F.col("digest")
-    if is_open:
-        columns = [name for name in TARGET_COLUMNS if name in targets_needed(table)]
-        filled = F.zip_with("steps", "open", lambda step, name: _filled(step, name, columns))
-        steps = F.when(F.col("open").isNull(), steps).otherwise(filled)
-        rows = rows.withColumn("steps", steps)
-        digest = F.when(F.col("open").isNull(), digest).otherwise(_treatment_digest())
-    return rows.select(
-        *_ROW,
-        "disposition",
-        "steps",
-        "winning_rule",
-        "nearest_rule",
-        digest.alias("digest"),
-    )
+    if not is_open:
+        return rows
+    columns = [name for name in TARGET_COLUMNS if name in targets_needed(table)]
+    filled = F.zip_with("steps", "open", lambda step, name: _filled(step, name, columns))
+    whole = F.col("open").isNull()
+    completed = rows.withColumn("steps", F.when(whole, F.col("steps")).otherwise(filled))
+    digest = F.when(whole, F.col("digest")).otherwise(_treatment_digest())
+    return completed.withColumn("digest", digest)
 
 
 def plan_hash(rows: DataFrame) -> tuple[str, int]:

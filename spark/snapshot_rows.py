@@ -52,7 +52,7 @@ class Snapshot:
 def read_headers(
     spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
 ) -> DataFrame:
-    """Return these columns of the snapshots' rows, with `queue_manager` and `queue`.
+    """Return these columns of the snapshots' rows, with `queue_manager`, `queue` and `snapshot_id`.
 
     A message that is in several snapshots of a queue is given as the newest has it. Raises
     `LakeError` where a snapshot lacks a column.
@@ -68,9 +68,10 @@ def read_headers(
             *columns,
             F.lit(manifest.queue_manager).alias("queue_manager"),
             F.lit(manifest.queue).alias("queue"),
+            F.lit(manifest.snapshot_id).alias("snapshot_id"),
         )
     return _newest(_with_their_snapshots(spark, rows, snapshots), "message_key").select(
-        *columns, "queue_manager", "queue"
+        *columns, "queue_manager", "queue", "snapshot_id"
     )
 
 
@@ -138,6 +139,7 @@ def _with_their_snapshots(
             "snapshot": number,
             "queue_manager": snapshot.manifest.queue_manager,
             "queue": snapshot.manifest.queue,
+            "snapshot_id": snapshot.manifest.snapshot_id,
         }
         for number, snapshot in enumerate(oldest_first)
     ]

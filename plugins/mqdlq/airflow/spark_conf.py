@@ -98,7 +98,7 @@ def submit(command: Sequence[str], environment: Mapping[str, str] = os.environ) 
     return subprocess.run(  # noqa: S603 (our own command)
         list(command),
         env={**environment, **submit_environment()},
-        stdout=sys.stderr,
+        stdout=2,
         check=False,
     ).returncode
 

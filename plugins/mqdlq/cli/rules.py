@@ -12,6 +12,7 @@ import typer
 from mqdlq.cli.files import name_of, review_table
 from mqdlq.cli.rules_diff import diff
 from mqdlq.cli.rules_format import convert, format_tables
+from mqdlq.cli.rules_suggest import suggest
 from mqdlq.cli.sarif import sarif_log
 from mqdlq.rules import CheckResult, Diagnostic, Severity
 
@@ -66,6 +67,7 @@ def check(
 app.command("format", no_args_is_help=True)(format_tables)
 app.command(no_args_is_help=True)(convert)
 app.command(no_args_is_help=True)(diff)
+app.command()(suggest)
 
 
 def _as_json(path: str, result: CheckResult) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from mqdlq.lake.snapshots import (
     payload_rows,
     read_manifest,
     snapshot_rows,
+    snapshots_since,
 )
-from mqdlq.lake.storage import read_text, uri
+from mqdlq.lake.storage import read_text, uri, write_text
 
 __all__ = [
     "Found",
@@ -47,7 +48,9 @@ __all__ = [
     "remove_snapshot",
     "snapshot_directory",
     "snapshot_rows",
+    "snapshots_since",
     "start_plan",
     "unfinished_messages",
     "uri",
+    "write_text",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["rules", "diff", *arguments])
 
 
-def take_snapshot(*dest_q_names: str) -> str:
+def take_snapshot(*dest_q_names: str, snapshot_id: str = "s1", taken_at: datetime = NOON) -> str:
     """Publish a snapshot of a message to each of the queues, and of one that is no dead letter."""
-    with SnapshotWriter("lake", "QM1", "DLQ", "s1") as writer:
+    with SnapshotWriter("lake", "QM1", "DLQ", snapshot_id) as writer:
         for browse_seq, name in enumerate(dest_q_names, start=1):
             dlh = DeadLetterHeader(reason=2085, dest_q_name=name, put_date="20261121")
             body = encode_dlh(dlh, encoding=546, ccsid=1208)
@@ -52,7 +52,7 @@ def take_snapshot(*dest_q_names: str) -> str:
             )
         stray = encode_md(MessageDescriptor())
         writer.write(header_row(len(dest_q_names) + 1, stray, b"hello", 5, browsed_at=NOON))
-        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="", rules_text="")
+        writer.publish(taken_at=taken_at, taken_by="ann", rules_digest="", rules_text="")
     return writer.directory
 
 
@@ -95,15 +95,17 @@ def test_differences_are_told_and_end_with_1() -> None:
         "    -> ACTION(FWD) FWDQ(&DESTQ)\n"
         "\n"
         "snapshot s1: 5 of 6 messages are treated differently\n"
-        "  2: ACTION(RETRY), then ACTION(IGNORE)\n"
-        "    -> ACTION(RETRY) RETRY(3), then ACTION(FWD) FWDQ(&DESTQ)\n"
-        "    browse_seq 1, 5\n"
         "  2: ACTION(DISCARD)\n"
         "    -> ACTION(FWD) FWDQ(&DESTQ)\n"
         "    browse_seq 2, 3\n"
+        "  2: ACTION(RETRY), then ACTION(IGNORE)\n"
+        "    -> ACTION(RETRY) RETRY(3), then ACTION(FWD) FWDQ(&DESTQ)\n"
+        "    browse_seq 1, 5\n"
         "  1: ACTION(IGNORE)\n"
         "    -> ACTION(FWD) FWDQ(&DESTQ)\n"
         "    browse_seq 4\n"
+        "new.rules: no message met these rules\n"
+        "  line 3: REASON(MQRC_Q_FULL) ACTION(IGNORE)\n"
     )
 
 
@@ -135,27 +137,30 @@ def test_differences_are_told_as_json() -> None:
                 "new": {"line": 4, "rule": "ACTION(FWD) FWDQ(&DESTQ)"},
             },
         ],
-        "snapshots": [
+        "snapshots": ["s1"],
+        "messages": 3,
+        "different": 2,
+        "matrix": [
             {
-                "snapshot_id": "s1",
-                "messages": 3,
-                "different": 2,
-                "matrix": [
-                    {
-                        "old": "ACTION(DISCARD)",
-                        "new": "ACTION(FWD) FWDQ(&DESTQ)",
-                        "messages": 1,
-                        "samples": [1],
-                    },
-                    {
-                        "old": "ACTION(IGNORE)",
-                        "new": "ACTION(FWD) FWDQ(&DESTQ)",
-                        "messages": 1,
-                        "samples": [2],
-                    },
-                ],
-            }
+                "old": "ACTION(DISCARD)",
+                "new": "ACTION(FWD) FWDQ(&DESTQ)",
+                "messages": 1,
+                "samples": [{"snapshot_id": "s1", "browse_seq": 1}],
+            },
+            {
+                "old": "ACTION(IGNORE)",
+                "new": "ACTION(FWD) FWDQ(&DESTQ)",
+                "messages": 1,
+                "samples": [{"snapshot_id": "s1", "browse_seq": 2}],
+            },
         ],
+        "never_matched": {
+            "old": [{"line": 2, "rule": "DESTQ(A*) ACTION(RETRY)"}],
+            "new": [
+                {"line": 2, "rule": "DESTQ(A*) ACTION(RETRY) RETRY(3)"},
+                {"line": 3, "rule": "REASON(MQRC_Q_FULL) ACTION(IGNORE)"},
+            ],
+        },
     }
 
 
@@ -164,9 +169,10 @@ def test_rules_that_do_the_same_to_a_message_do_not_treat_it_differently() -> No
     Path("literal.rules").write_text("ACTION(FWD) FWDQ(B)\n", encoding="utf-8")
     Path("field.rules").write_text("DESTQ(X) ACTION(IGNORE)\nACTION(FWD) FWDQ(&DESTQ)\n")
 
-    found = as_json("literal.rules", "field.rules", "--snapshot", directory)["snapshots"][0]
+    found = as_json("literal.rules", "field.rules", "--snapshot", directory)
 
-    assert (found["different"], found["matrix"][0]["samples"]) == (1, [2])
+    samples = found["matrix"][0]["samples"]
+    assert (found["different"], samples) == (1, [{"snapshot_id": "s1", "browse_seq": 2}])
 
 
 def test_a_snapshot_that_is_not_there_and_a_table_that_is_refused_end_with_2(
@@ -183,3 +189,45 @@ def test_a_snapshot_that_is_not_there_and_a_table_that_is_refused_end_with_2(
     )
     assert no_table.exit_code == 2
     assert no_table.stderr.startswith("bad.rules:1:1: ACTION(FWD) needs FWDQ")
+
+
+def test_all_snapshots_of_a_time_are_asked_and_a_message_counts_once() -> None:
+    take_snapshot("B", "C")
+    take_snapshot("B", "D", snapshot_id="s2", taken_at=NOON + timedelta(hours=1))
+    take_snapshot("B", snapshot_id="old", taken_at=NOON - timedelta(days=999))
+    days = (datetime.now(UTC) - NOON).days + 2  # noqa: TID251 (the command's own clock)
+
+    found = as_json("old.rules", "new.rules", "--since", f"{max(days, 1)}d")
+
+    assert found["snapshots"] == ["s1", "s2"]
+    # Each of the two has the same stray and the same B, which is counted as the newer has it.
+    assert found["messages"] == 4
+    samples = [sample for cell in found["matrix"] for sample in cell["samples"]]
+    assert {"snapshot_id": "s2", "browse_seq": 1} in samples
+    assert {"snapshot_id": "s1", "browse_seq": 1} not in samples
+
+
+def test_the_page_shows_the_matrix() -> None:
+    take_snapshot("B", "C")
+
+    page = run("--format", "html", "old.rules", "new.rules", "--snapshot", "s1").stdout
+
+    assert "2 of 3 messages are treated differently" in page
+    assert "<code>ACTION(FWD) FWDQ(&amp;DESTQ)</code>" in page
+
+
+def test_how_far_back_is_a_number_and_a_unit() -> None:
+    result = run("old.rules", "new.rules", "--since", "month")
+
+    assert result.exit_code == 2
+    words = " ".join(result.stderr.replace("│", " ").split())
+    assert "expected a number and h, d or w, as in 30d; found 'month'" in words
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same() -> None:
+    take_snapshot("AB", "B", "B", "C", "AC")
+    take_snapshot("B", "D", snapshot_id="s2", taken_at=NOON + timedelta(hours=1))
+    arguments = ("old.rules", "new.rules", "--snapshot", "s1", "--snapshot", "s2")
+
+    assert as_json(*arguments, "--spark") == as_json(*arguments, "--no-spark")

@@ -1,0 +1,84 @@
+"""`mqdlq rules suggest`: a draft of rules from what snapshots hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mqdlq.cli import app
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
+from mqdlq.lake import SnapshotWriter
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MQDLQ_LAKE", str(tmp_path / "lake"))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["rules", *arguments])
+
+
+def take_snapshot(*causes: tuple[int, str]) -> None:
+    """Publish a snapshot of a dead letter for each reason and queue, and of one that is none."""
+    with SnapshotWriter("lake", "QM1", "DLQ", "s1") as writer:
+        for number, (reason, name) in enumerate(causes, start=1):
+            dlh = DeadLetterHeader(reason=reason, dest_q_name=name, put_date="20261121")
+            body = encode_dlh(dlh, encoding=546, ccsid=1208)
+            descriptor = MessageDescriptor(
+                format="MQDEAD", coded_char_set_id=1208, msg_id=number.to_bytes(24, "big")
+            )
+            row = header_row(number, encode_md(descriptor), body, len(body), browsed_at=NOON)
+            writer.write(row)
+        stray = encode_md(MessageDescriptor())
+        writer.write(header_row(len(causes) + 1, stray, b"hello", 5, browsed_at=NOON))
+        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="", rules_text="")
+
+
+def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
+    take_snapshot((2085, "ORDERS"), (2053, "PAY.IN"), (2053, "PAY.IN"), (7777, "X"))
+
+    assert run("suggest", "--snapshot", "s1", "--park", "PARKED").stdout == (
+        "* A draft, made of what was found on the queue: read it before it is used.\n"
+        "* 4 dead letters in 1 snapshot.\n"
+        "* 1 message without a valid MQDLH: no rule meets those.\n"
+        "*\n"
+        "* 2 messages: tried again until full queues are emptied.\n"
+        "DESTQ(PAY.IN) REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(5)\n"
+        "*\n"
+        "* 1 message: the queue is missing: define it, or correct the sender.\n"
+        "DESTQ(ORDERS) REASON(MQRC_UNKNOWN_OBJECT_NAME) ACTION(FWD) +\n"
+        "    FWDQ(PARKED)\n"
+        "*\n"
+        "* 1 message: a person should look at these.\n"
+        "DESTQ(X) REASON(7777) ACTION(FWD) FWDQ(PARKED)\n"
+        "*\n"
+        "* Everything else is left where it is.\n"
+        "ACTION(IGNORE)\n"
+    )
+
+
+def test_what_it_drafts_passes_the_check_whatever_the_messages_hold() -> None:
+    odd = ["A*B", "?", "it's", "\0\0", "a\nb", "é", "", " lead", "x" * 48, "&DESTQ", "+", "-"]
+    take_snapshot(*((reason, name) for name in odd for reason in (0, 2053, -5, 2**31 - 1)))
+
+    drafted = run("suggest", "--snapshot", "s1", "--causes", "30")
+
+    assert drafted.exit_code == 0
+    assert "DISCARD" not in drafted.stdout
+    Path("draft.rules").write_bytes(drafted.stdout_bytes)
+    checked = run("check", "draft.rules")
+    assert (checked.exit_code, "error" in checked.stdout) == (0, False), checked.stdout
+
+
+def test_without_snapshots_it_says_how_to_name_them() -> None:
+    result = run("suggest")
+
+    words = " ".join(result.stderr.replace("│", " ").split())
+    assert (result.exit_code, "by --snapshot, or say how far back by --since" in words) == (2, True)
