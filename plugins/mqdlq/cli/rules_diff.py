@@ -111,7 +111,8 @@ def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> li
     places = {_directory(snapshot) for snapshot in named}
     if back:
         now = datetime.now(UTC)  # noqa: TID251 (an entry point)
-        places |= set(lake.snapshots_since(home.lake(), now - back))
+        found = lake.finished_snapshots(home.lake())
+        places |= {one.directory for one in found if one.manifest.taken_at >= now - back}
     if not places:
         raise LakeError(f"{home.lake()} holds no finished snapshot taken in the last {back}")
     return [Stored(place, lake.read_manifest(place)) for place in sorted(places)]

@@ -21,7 +21,6 @@ from mqdlq.lake.snapshots import (
     payload_rows,
     read_manifest,
     snapshot_rows,
-    snapshots_since,
 )
 from mqdlq.lake.storage import read_text, uri, write_text
 
@@ -48,7 +47,6 @@ __all__ = [
     "remove_snapshot",
     "snapshot_directory",
     "snapshot_rows",
-    "snapshots_since",
     "start_plan",
     "unfinished_messages",
     "uri",

@@ -131,15 +131,6 @@ def find_snapshot(root: str, snapshot_id: str) -> str:
     return found[0].removesuffix(f"/{MANIFEST}")
 
 
-def snapshots_since(root: str, earliest: datetime) -> list[str]:
-    """Return where all finished snapshots stand that were taken since then."""
-    places = (
-        place.removesuffix(f"/{MANIFEST}")
-        for place in storage.matching(root, f"/snapshots/queue_manager=*/queue=*/*/{MANIFEST}")
-    )
-    return [place for place in places if read_manifest(place).taken_at >= earliest]
-
-
 def read_manifest(directory: str) -> SnapshotManifest:
     """Return the manifest of a snapshot; raise `LakeError` where it was never finished."""
     place = f"{directory}/{MANIFEST}"

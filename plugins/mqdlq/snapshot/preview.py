@@ -124,7 +124,7 @@ class _Asked:
         self.messages = self._bytes = self._truncated = 0
         self._causes = CauseCount()
         self._steps: dict[tuple[Any, ...], tuple[StepTemplate, ...]] = {}
-        self._planned: Counter[tuple[Any, ...]] = Counter()
+        self._planned: Counter[tuple[int, int, Action, str, str, int]] = Counter()
         self._troubles: Counter[tuple[Any, ...]] = Counter()
         self._samples: dict[tuple[Any, ...], list[int]] = defaultdict(list)
 
@@ -157,7 +157,7 @@ class _Asked:
 
     def preview(self, queue_manager: str, queue: str, at: datetime) -> Preview:
         """Return what was counted."""
-        planned = [Planned(*what, messages=messages) for what, messages in self._planned.items()]
+        planned = [Planned(*what, messages) for what, messages in self._planned.items()]
         planned.sort(key=lambda p: (p.rule, -p.messages, p.target_q, p.target_q_mgr))
         return Preview(
             queue_manager=queue_manager,
