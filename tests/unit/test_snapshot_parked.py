@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mqdlq import lake
+from mqdlq.errors import LakeError
 from mqdlq.execute import accept_plan, make_pass, settle
 from mqdlq.lake import SnapshotManifest
 from mqdlq.ledger import Run, parking
@@ -63,10 +64,14 @@ def handle(world: World, rules: str = RULES, **keys: Any) -> tuple[Run, Counter[
     return run, settle(execution)
 
 
-def counts(world: World, run: Run) -> tuple[int, int]:
+def place(world: World, run: Run) -> str:
     snapshot = world.ledger.snapshot(run.run_id)
     assert snapshot is not None
-    found = lake.read_manifest(snapshot.location).counts
+    return str(snapshot.location)
+
+
+def counts(world: World, run: Run) -> tuple[int, int]:
+    found = lake.read_manifest(place(world, run)).counts
     return found.full, found.parked
 
 
@@ -330,3 +335,39 @@ def test_a_dry_run_parks_nothing_it_would_have_acted_on(world: World) -> None:
 
     assert counts(world, after) == (2, 2)
     assert parking.outcomes_of_parked(world.ledger, run.run_id) == {}
+
+
+def test_a_snapshot_is_read_whole_with_the_rows_others_hold(world: World) -> None:
+    backlog(world)
+    world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
+    world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
+    first, _ = handle(world)
+    world.dead_letter(b"new", dest_q="ORDERS")
+    second, _ = handle(world)
+    places = [world.ledger.snapshot(run.run_id) for run in (first, second)]
+    columns = ["browse_seq", "message_key", "dlh_dest_q_name"]
+
+    complete, compact = (
+        list(lake.whole_rows(place.location, columns)) for place in places if place
+    )
+
+    assert counts(world, second) == (1, 5)
+    assert [row["browse_seq"] for row in compact] == [6, 1, 2, 3, 4, 5]
+    assert compact[1:] == complete
+
+
+def test_a_full_row_that_is_gone_is_told(world: World) -> None:
+    backlog(world)
+    first, _ = handle(world)
+    second, _ = handle(world)
+    here, gone = place(world, second), place(world, first)
+    for file in Path(gone).glob("headers/*.parquet"):
+        file.unlink()
+
+    with pytest.raises(LakeError) as caught:
+        list(lake.whole_rows(here, ["class"]))
+
+    assert str(caught.value) == (
+        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} says it holds; take a full"
+        " snapshot"
+    )

@@ -107,7 +107,7 @@ def causes(stored: Iterable[Stored], at_most: int) -> tuple[list[Cause], int]:
     for snapshot in sorted(stored, key=lambda each: each.manifest.taken_at, reverse=True):
         here = set()
         queue = snapshot.manifest.queue_manager, snapshot.manifest.queue
-        for row in lake.snapshot_rows(snapshot.directory, _COLUMNS):
+        for row in lake.whole_rows(snapshot.directory, _COLUMNS):
             key = *queue, row["message_key"]
             if key in seen:
                 continue

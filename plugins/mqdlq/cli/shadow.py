@@ -85,14 +85,14 @@ def _compare(places: list[str], manifests: list[lake.SnapshotManifest]) -> Shado
     first, second, *arrivals = manifests
     table = parse(first.rules_text)
     now = Whereabouts(
-        lake.snapshot_rows(places[1], ["message_key"]),
+        lake.whole_rows(places[1], ["message_key"]),
         {
-            manifest.queue: lake.snapshot_rows(place, IDENTITY)
+            manifest.queue: lake.whole_rows(place, IDENTITY)
             for place, manifest in zip(places[2:], arrivals, strict=True)
         },
         second.taken_at,
     )
-    rows = lake.snapshot_rows(places[0], columns_needed(table))
+    rows = lake.whole_rows(places[0], columns_needed(table))
     return compare(table, rows, now, nul_as_blank=first.nul_as_blank)
 
 

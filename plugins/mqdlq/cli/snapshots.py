@@ -69,7 +69,7 @@ def show(
         if "/" not in directory:
             directory = lake.find_snapshot(home.lake(), directory)
         found = Found(lake.read_manifest(directory), directory)
-        causes = causes_of(lake.snapshot_rows(directory, Cause.COLUMNS))
+        causes = causes_of(lake.whole_rows(directory, Cause.COLUMNS))
         parked = _parked(directory)
     except MqDlqError as error:
         raise _failure(error) from None

@@ -117,7 +117,7 @@ def _newest(
     seen: set[tuple[str, str, bytes]] = set()
     for snapshot in sorted(stored, key=lambda each: each.manifest.taken_at, reverse=True):
         manifest, here = snapshot.manifest, set()
-        for row in lake.snapshot_rows(snapshot.directory, columns):
+        for row in lake.whole_rows(snapshot.directory, columns):
             key = manifest.queue_manager, manifest.queue, row["message_key"]
             if key not in seen:
                 here.add(key)

@@ -23,6 +23,7 @@ from mqdlq.lake.snapshots import (
     snapshot_rows,
 )
 from mqdlq.lake.storage import read_text, uri, write_text
+from mqdlq.lake.whole import whole_rows
 
 __all__ = [
     "Found",
@@ -50,5 +51,6 @@ __all__ = [
     "start_plan",
     "unfinished_messages",
     "uri",
+    "whole_rows",
     "write_text",
 ]

@@ -1,0 +1,40 @@
+"""A snapshot as if it had no compact rows: its directory in, a full row for each message out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mqdlq.errors import LakeError
+from mqdlq.lake.snapshots import parked_rows, read_manifest, snapshot_rows
+
+_COMPACT = ["browse_seq", "message_key", "snapshot_id"]
+
+
+def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield these columns of every message of a finished snapshot, parked ones included.
+
+    Those with full rows come first, in browse order. A parked message comes as the snapshot has it
+    that holds its full row, but with the `browse_seq` it has in this one. Raises `LakeError` where
+    a full row is not to be found, which pruning never leads to.
+    """
+    yield from snapshot_rows(directory, columns)
+    waiting: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for batch in parked_rows(directory, _COMPACT):
+        for row in batch.to_pylist():
+            waiting[row["snapshot_id"]][row["message_key"]].append(row["browse_seq"])
+    siblings = directory.rstrip("/").rsplit("/", 1)[0]
+    for snapshot_id, places in sorted(waiting.items()):
+        wanted = sorted({"message_key", *columns})
+        for row in snapshot_rows(f"{siblings}/{snapshot_id}", wanted):
+            # Equal messages have equal rows, so any of them will do for any place.
+            if here := places.get(row["message_key"]):
+                row["browse_seq"] = here.pop(0)
+                yield {name: row[name] for name in columns if name in row}
+        missing = sum(map(len, places.values()))
+        if missing:
+            raise LakeError(
+                f"{siblings}/{snapshot_id} lacks {missing} messages that snapshot"
+                f" {read_manifest(directory).snapshot_id} says it holds; take a full snapshot"
+            )
