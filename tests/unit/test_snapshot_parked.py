@@ -368,6 +368,6 @@ def test_a_full_row_that_is_gone_is_told(world: World) -> None:
         list(lake.whole_rows(here, ["class"]))
 
     assert str(caught.value) == (
-        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} says it holds; take a full"
-        " snapshot"
+        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} says it holds; take a"
+        " full snapshot"
     )
