@@ -35,9 +35,8 @@ def test_a_plan_is_made_of_an_imported_snapshot(
     options = ["--queue-manager", "QM1", "--queue", "DLQ", "--rules", str(rules)]
 
     made = CliRunner().invoke(app, ["snapshots", "import", *options, "--format", "json", str(dump)])
-    plan = evaluate(
-        json.loads(made.stdout)["directory"], lake.plan_directory(str(tmp_path), "rehearsal")
-    )
+    directory = json.loads(made.stdout)["directory"]
+    plan = evaluate(directory, plan=lake.plan_directory(str(tmp_path), "rehearsal"))
 
     assert plan.dispositions == {"planned": 2, "no_rule": 1, "unprocessable": 1}
     assert plan.counts == (StepCount(1, 1, "FWD", "PARKED", "", 2),)
