@@ -16,7 +16,7 @@ from kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
 
 from mqdlq.archive import full_digest, read_back
 from mqdlq.execute import Execution, make_pass, settle
-from mqdlq.lake import storage
+from mqdlq.lake import parked_rows, snapshot_rows, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import DEPARTED, AttemptState
 from world import World
@@ -211,9 +211,17 @@ class Round:
             assert set(rest) <= allowed, f"message {number} should be {wanted}, is {outcomes}"
 
     def _number_of(self, run_id: str, seq: int) -> int:
-        ids = [m.message_id for m in self.world.ledger.run_messages(self.run_id)]
-        (message,) = [m for m in self.world.ledger.run_messages(run_id) if m.browse_seq == seq]
-        return ids.index(message.message_id)
+        """Tell which message a run's browse met at that place; it may have parked it."""
+        keys = [m.message_key for m in self.world.ledger.run_messages(self.run_id)]
+        snapshot = self.world.ledger.snapshot(run_id)
+        assert snapshot is not None
+        columns = ["browse_seq", "message_key"]
+        listed = snapshot_rows(snapshot.location, columns)
+        parked = (
+            row for batch in parked_rows(snapshot.location, columns) for row in batch.to_pylist()
+        )
+        (key,) = {row["message_key"] for row in (*listed, *parked) if row["browse_seq"] == seq}
+        return keys.index(key)
 
     def clear(self) -> None:
         """Leave the queues empty for the next round, but not the state queue."""
