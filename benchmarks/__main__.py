@@ -9,11 +9,13 @@ import sys
 import execution
 import queue_manager
 import rules
+import snapshots
 
 BENCHMARKS = {
     "rules": rules.measure,
     "queue_manager": queue_manager.measure,
     "execution": execution.measure,
+    "snapshots": snapshots.measure,
 }
 
 

@@ -71,8 +71,9 @@ class World:
 
     def __post_init__(self) -> None:
         os.environ["MQDLQ_HOME"] = str(self.directory)
-        embedded.create("QM1")
-        embedded.run_mqsc("QM1", self.definitions)
+        if not embedded.exists("QM1"):
+            embedded.create("QM1")
+            embedded.run_mqsc("QM1", self.definitions)
         self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
         self.lake_root = str(self.directory / "lake")
         self.ledger_url = self.ledger_url or f"sqlite:///{self.directory}/ledger.db"

@@ -236,8 +236,8 @@ def _people(troubles: tuple[Trouble, ...]) -> Iterator[RenderableType]:
 
 def _why(one: Trouble) -> str:
     if one.cls is not MessageClass.DEAD_LETTER:
-        problem = f": {visible(one.problem)}" if one.problem else ""
-        return f"{CLASSES[one.cls]}{problem}"
+        words, problem = CLASSES[one.cls], visible(one.problem) if one.problem else ""
+        return problem if problem.startswith(words) else f"{words}: {problem}".rstrip(": ")
     at = place(one.dest_q_name, one.dest_q_mgr_name)
     meaning = cause_of(one.reason).meaning
     return (

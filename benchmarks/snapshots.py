@@ -1,0 +1,212 @@
+"""Snapshots: what a deep queue costs, as processor time beside a plain browse of the same queue.
+
+`throughput` takes a snapshot of 1 KiB messages; its peer is a loop with ibmmq's own classes that
+browses them and keeps nothing. The goal is a ratio of at most 1. `incremental` does all that a run
+does about 100 new messages on a backlog of settled ones (snapshot, what the evaluation reads,
+booking); its floor is to browse that queue once and keep nothing. `memory` is the peak of a process
+that takes a snapshot, over that of one that browses: of a queue, of one four times as deep, and
+of a queue with one message of 100 MiB of which all is captured. MQDLQ_BENCH_MESSAGES says how
+many: 20000, or 100000 for figures to keep; the backlog is twice as many.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+from mqdlq import lake
+from mqdlq.execute import accept_plan, settle
+from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.snapshot import SnapshotOptions, take_snapshot
+from world import DEFINITIONS, World
+
+MESSAGES = int(os.environ.get("MQDLQ_BENCH_MESSAGES", "20000"))
+NEW = 100
+LONG = 100 << 20
+RULES = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(IGNORE)\n"
+DEEP = f"ALTER QMGR MAXMSGL({LONG})\nALTER QLOCAL(DLQ) MAXDEPTH(999999) MAXMSGL({LONG})\n"
+HEADER = encode_dlh(
+    DeadLetterHeader(2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"),
+    encoding=546,
+    ccsid=819,
+)
+
+
+def measure() -> dict[str, Any]:
+    """Return seconds of processor time, ratios and mebibytes."""
+    logging.disable(logging.WARNING)
+    return {
+        "messages": MESSAGES,
+        "throughput": throughput(),
+        "incremental": incremental(),
+        "memory": memory(),
+    }
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    """Make a queue manager with deep queues, in a directory of its own."""
+    home = os.environ.get("MQDLQ_HOME")
+    with tempfile.TemporaryDirectory() as directory:
+        made = World(Path(directory), client="ibmmq", definitions=DEFINITIONS + DEEP)
+        yield made
+        made.ledger.engine.dispose()
+    if home:
+        os.environ["MQDLQ_HOME"] = home
+
+
+def fill(made: World, messages: int, body: bytes = bytes(1024)) -> None:
+    """Put dead letters, many to a unit of work."""
+    with made.connect() as queue_manager:
+        module, constants = queue_manager.client.module, queue_manager.client.CMQC
+        queue = queue_manager.open("DLQ", constants.MQOO_OUTPUT)
+        for number in range(1, messages + 1):
+            md = module.MD(Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819)
+            queue.put(HEADER + body, md, module.PMO(Options=constants.MQPMO_SYNCPOINT))
+            if number % 1000 == 0 or number == messages:
+                queue_manager.handle.commit()
+        queue.close()
+
+
+def throughput() -> dict[str, float]:
+    """Take a snapshot, and browse as anybody would."""
+    with world() as made:
+        fill(made, MESSAGES)
+        plain = cpu(lambda: browse_plainly(made))
+        taken = cpu(lambda: take(made))
+    return {"plain_s": plain, "snapshot_s": taken, "ratio": taken / plain}
+
+
+def incremental() -> dict[str, float]:
+    """Do all about a few new messages on a backlog, and browse once."""
+    with world() as made:
+        fill(made, 2 * MESSAGES)
+        everything = cpu(lambda: whole_run(made))
+        fill(made, NEW)
+        browse, wall = cpu(lambda: browse_only(made)), perf_counter()
+        seconds = cpu(lambda: whole_run(made))
+        wall = perf_counter() - wall
+        without = cpu(lambda: settle(made.execution(take(made))))
+    return {
+        "backlog": 2 * MESSAGES,
+        "new": NEW,
+        "browse_s": browse,
+        "first_run_s": everything,
+        "snapshot_s": parts["snapshot"],
+        "plan_input_s": parts["plan_input"],
+        "booking_s": parts["booking"],
+        "ratio": (parts["snapshot"] + parts["plan_input"] + parts["booking"]) / browse,
+        "with_last_browse_ratio": seconds / browse,
+        "nothing_new_ratio": without / browse,
+        "wall_s": wall,
+    }
+
+
+parts: dict[str, float] = {}
+
+
+def whole_run(made: World) -> None:
+    """Take a snapshot, evaluate it, accept the plan, settle; every message is left by its rule."""
+    started = process_time()
+    run = take(made)
+    parts["snapshot"], started = process_time() - started, process_time()
+    snapshot = made.ledger.snapshot(run.run_id)
+    rows = sum(1 for _ in lake.snapshot_rows(snapshot.location))
+    parts["plan_input"], started = process_time() - started, process_time()
+    plan = made.evaluate(run)
+    evaluated = process_time() - started
+    started = process_time()
+    accept_plan(run, plan, ledger=made.ledger, lake_root=made.lake_root, clock=made.clock)
+    settle(made.execution(run))
+    parts["booking"] = process_time() - started - cpu(lambda: browse_only(made))
+    parts["evaluated"], parts["rows"] = evaluated, rows
+
+
+def take(made: World, payload: str = "none") -> Any:
+    """Start a run a second later, take its snapshot, return the run."""
+    made.clock.sleep(1)
+    run = made.start(RULES)
+    take_snapshot(
+        run,
+        made.settings,
+        ledger=made.ledger,
+        lake_root=made.lake_root,
+        clock=made.clock,
+        progress=lambda _: None,
+        options=SnapshotOptions(payload=payload),
+    )
+    return run
+
+
+def browse_plainly(made: World) -> None:
+    """Browse with the client's own classes and keep nothing."""
+    import ibmmq
+
+    with made.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
+        for _ in range(MESSAGES):
+            gmo = ibmmq.GMO(Options=ibmmq.CMQC.MQGMO_BROWSE_NEXT)
+            queue.get(None, ibmmq.MD(), gmo)
+
+
+def browse_only(made: World) -> None:
+    """Browse as a snapshot does and keep nothing."""
+    with made.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
+        for _ in BrowseCursor(queue_manager, queue, "DLQ").messages():
+            pass
+
+
+def cpu(done: Callable[[], object]) -> float:
+    """Return the seconds the processor works for it."""
+    started = process_time()
+    done()
+    return process_time() - started
+
+
+def memory() -> dict[str, dict[str, float]]:
+    """Return peaks in MiB of processes that browse, and of others that take a snapshot."""
+    found = {}
+    for name, messages, longest, payload in (
+        ("messages", MESSAGES, 0, "none"),
+        ("four_times_as_many", 4 * MESSAGES, 0, "none"),
+        ("one_of_100_MiB_captured", 1000, LONG - 1024, "full"),
+        ("one_of_100_MiB", 1000, LONG - 1024, "none"),
+    ):
+        with world() as made:
+            fill(made, messages)
+            if longest:
+                fill(made, 1, bytes(longest))
+            peaks = {way: peak(made, way, payload) for way in ("browse", "snapshot")}
+        found[name] = {**peaks, "more": peaks["snapshot"] - peaks["browse"]}
+    return found
+
+
+def peak(made: World, way: str, payload: str) -> float:
+    """Return the peak of a process of its own, in MiB."""
+    command = [sys.executable, __file__, str(made.directory), way, payload]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    return float(done.stdout)
+
+
+def child(directory: str, way: str, payload: str) -> None:
+    """Browse or take a snapshot on a queue manager that is there; print this process's peak."""
+    made = World(Path(directory), client="ibmmq")
+    if way == "browse":
+        browse_only(made)
+    else:
+        take(made, payload)
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    print(int(line.split()[1]) / 1024)
+
+
+if __name__ == "__main__":
+    child(*sys.argv[1:])
