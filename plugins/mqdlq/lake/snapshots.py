@@ -72,11 +72,11 @@ class SnapshotWriter:
         """Add messages that were counted, as columns in the schema `HEADERS`."""
         self._headers.add_batch(batch)
 
-    def write_parked(self, row: Mapping[str, Any]) -> None:
-        """Add a parked message that was counted, a row of the schema `PARKED`."""
-        self._parked.add(row)
-        self._parked_messages += 1
-        self._refers_to.add(row["snapshot_id"])
+    def write_parked(self, batch: pa.RecordBatch) -> None:
+        """Add parked messages that were counted, as columns in the schema `PARKED`."""
+        self._parked.add_batch(batch)
+        self._parked_messages += len(batch)
+        self._refers_to.update(batch.column("snapshot_id").unique().to_pylist())
 
     def write_payload(
         self, browse_seq: int, message_key: bytes, length: int, payload: bytes

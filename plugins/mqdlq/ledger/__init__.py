@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
-from mqdlq.ledger.parking import Parked, Parking, Settled
+from mqdlq.ledger.parking import Parking, Settled
 from mqdlq.ledger.store import Ledger, open_ledger
 
 __all__ = [
     "Attempt",
     "Ledger",
     "OutcomeFact",
-    "Parked",
     "Parking",
     "Run",
     "RunMessage",

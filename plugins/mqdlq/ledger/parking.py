@@ -6,16 +6,21 @@ Later snapshots record it compactly, and their runs book its outcome by number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from itertools import islice
+from typing import NamedTuple
 
 from sqlalchemy import func, insert, select
 
 from mqdlq.ledger import schema
 from mqdlq.ledger.facts import Run
-from mqdlq.ledger.parking_tables import compact_snapshots, parked, parked_outcomes
+from mqdlq.ledger.parking_tables import (
+    compact_snapshots,
+    parked,
+    parked_outcomes,
+    parkings,
+)
 from mqdlq.ledger.reading import LedgerReader
 from mqdlq.model import DEPARTED, Disposition, Outcome
 
@@ -43,32 +48,39 @@ class Parking:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
-    """A parked message: its place in the ledger, where its full row is, and how it was left."""
+class Lot:
+    """Parked messages that were left alike: where their full rows are, and how they were left."""
 
-    message_id: int
-    occurrence: int
+    parking_id: int
     snapshot_id: str
     settled: Settled
 
 
+class Parked(NamedTuple):
+    """A parked message."""
+
+    message_key: bytes
+    message_id: int
+    occurrence: int
+    parking_id: int
+
+
 def park(ledger: LedgerReader, run_id: str, snapshot_id: str, left: Iterable[Parking]) -> None:
     """Record which messages a run leaves for good; done before, it changes nothing."""
-    rows = (
-        {
-            "run_id": run_id,
-            "message_id": parking.message_id,
-            "snapshot_id": snapshot_id,
-            "needs_carry": parking.needs_carry,
-            **asdict(parking.settled),
-        }
-        for parking in left
-    )
+    lots: dict[tuple[bool, Settled], list[int]] = {}
+    for one in left:
+        lots.setdefault((one.needs_carry, one.settled), []).append(one.message_id)
     with ledger.engine.begin() as connection:
-        known = select(parked.c.run_id).where(parked.c.run_id == run_id).limit(1)
-        if connection.execute(known).first() is None:
-            while batch := list(islice(rows, _AT_ONCE)):
-                connection.execute(insert(parked), batch)
+        known = select(parkings.c.run_id).where(parkings.c.run_id == run_id).limit(1)
+        if connection.execute(known).first() is not None:
+            return
+        for (needs_carry, settled), ids in lots.items():
+            values = {"run_id": run_id, "snapshot_id": snapshot_id, "needs_carry": needs_carry}
+            made = connection.execute(insert(parkings), {**values, **asdict(settled)})
+            lot = made.inserted_primary_key[0] if made.inserted_primary_key else 0
+            for start in range(0, len(ids), _AT_ONCE):
+                rows = [{"parking_id": lot, "message_id": i} for i in ids[start : start + _AT_ONCE]]
+                connection.execute(insert(parked), rows)
 
 
 def last_complete_snapshot(ledger: LedgerReader, run: Run) -> datetime | None:
@@ -89,68 +101,59 @@ def last_complete_snapshot(ledger: LedgerReader, run: Run) -> datetime | None:
     return at
 
 
-def parking_runs(ledger: LedgerReader, run: Run) -> set[str]:
-    """Return the runs whose parked messages are parked for this run, too.
+def lots_for(ledger: LedgerReader, run: Run) -> list[Lot]:
+    """Return what is parked for this run, too, oldest first.
 
-    Those on its queue since the last complete snapshot, by the same rules in the same reading.
+    That is what runs on its queue have parked since the last complete snapshot, by the same rules
+    in the same reading.
     """
     since = last_complete_snapshot(ledger, run)
     if since is None:
-        return set()
+        return []
     table, runs = schema.snapshots, schema.runs
     query = (
-        select(runs.c.run_id)
-        .join(table, runs.c.run_id == table.c.run_id)
+        select(parkings)
+        .join(runs, runs.c.run_id == parkings.c.run_id)
+        .join(table, table.c.run_id == runs.c.run_id)
         .where(
             runs.c.queue_manager == run.queue_manager,
             runs.c.queue == run.queue,
             runs.c.rules_digest == run.rules_digest,
             runs.c.nul_as_blank == run.nul_as_blank,
+            runs.c.run_id != run.run_id,
             table.c.taken_at >= since,
         )
+        .order_by(parkings.c.parking_id)
     )
+    if not run.carry_attempts:
+        query = query.where(~parkings.c.needs_carry)
     with ledger.engine.connect() as connection:
-        return set(connection.scalars(query)) - {run.run_id}
+        return [
+            Lot(
+                row.parking_id,
+                row.snapshot_id,
+                Settled(Outcome(row.outcome), row.rule, row.action, row.target_q, row.target_q_mgr),
+            )
+            for row in connection.execute(query)
+        ]
 
 
-def parked_messages(
-    ledger: LedgerReader, run: Run, runs: Collection[str], keys: Collection[bytes]
-) -> dict[bytes, list[Parked]]:
-    """Return what these runs have parked of the messages with these keys, by occurrence.
-
-    What has departed since is not among them. At most some hundred keys at once.
-    """
+def messages_of(ledger: LedgerReader, lot: Lot) -> Iterator[list[Parked]]:
+    """Yield the messages of a lot that have not departed since, many at a time."""
     table, ended = schema.messages, schema.outcomes
     departed = select(ended.c.message_id).where(
         ended.c.message_id == table.c.message_id,
         ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
     )
     query = (
-        select(table.c.message_key, table.c.occurrence, parked)
-        .join(parked, parked.c.message_id == table.c.message_id)
-        .where(
-            table.c.queue_manager == run.queue_manager,
-            table.c.queue == run.queue,
-            table.c.message_key.in_(keys),
-            ~departed.exists(),
-        )
-        .order_by(table.c.occurrence)
+        select(table.c.message_key, table.c.message_id, table.c.occurrence, parked.c.parking_id)
+        .join(table, table.c.message_id == parked.c.message_id)
+        .where(parked.c.parking_id == lot.parking_id, ~departed.exists())
     )
-    if not run.carry_attempts:
-        query = query.where(~parked.c.needs_carry)
-    newest: dict[bytes, dict[int, Parked]] = {}
     with ledger.engine.connect() as connection:
-        for row in connection.execute(query):
-            if row.run_id in runs:
-                settled = Settled(
-                    Outcome(row.outcome), row.rule, row.action, row.target_q, row.target_q_mgr
-                )
-                found = Parked(row.message_id, row.occurrence, row.snapshot_id, settled)
-                places = newest.setdefault(row.message_key, {})
-                known = places.get(row.message_id)
-                if known is None or known.snapshot_id < found.snapshot_id:
-                    places[row.message_id] = found
-    return {key: list(places.values()) for key, places in newest.items()}
+        rows = connection.execution_options(yield_per=_AT_ONCE).execute(query)
+        for part in rows.partitions():
+            yield [Parked._make(row) for row in part]
 
 
 def message_ids(

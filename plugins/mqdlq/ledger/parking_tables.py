@@ -8,11 +8,11 @@ from mqdlq.ledger.columns import UtcDateTime
 
 _METADATA = MetaData()  # of their own: the first migration creates all tables of the other one
 
-parked = Table(
-    "parked",
+parkings = Table(
+    "parkings",
     _METADATA,
-    Column("run_id", String(250), primary_key=True),
-    Column("message_id", Integer, primary_key=True, index=True),
+    Column("parking_id", Integer, primary_key=True),
+    Column("run_id", String(250), nullable=False, index=True),
     Column("snapshot_id", String(100), nullable=False),
     Column("needs_carry", Boolean, nullable=False),
     Column("outcome", String(20), nullable=False),
@@ -21,7 +21,15 @@ parked = Table(
     Column("target_q", String(48), nullable=False),
     Column("target_q_mgr", String(48), nullable=False),
 )
-"""A message that a run left for good; `needs_carry`: only where attempts carry on."""
+"""Messages that a run left for good in the same way; `needs_carry`: where attempts carry on."""
+
+parked = Table(
+    "parked",
+    _METADATA,
+    Column("parking_id", Integer, primary_key=True),
+    Column("message_id", Integer, primary_key=True),
+)
+"""Which messages those are."""
 
 parked_outcomes = Table(
     "parked_outcomes",

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import find_snapshot
-from mqdlq.ledger import Ledger, Parked, Run, parking
+from mqdlq.ledger import Ledger, Run, parking
+from mqdlq.ledger.parking import Lot
 from mqdlq.snapshot.options import SnapshotOptions
 
-_AT_ONCE = 500  # keys; below every database's limit of bound parameters
+_KEY: Final = 32
+_ENTRY: Final = np.dtype(
+    [("key", f"V{_KEY}"), ("message_id", "i8"), ("occurrence", "i4"), ("lot", "i4")]
+)
 
 
 class Known:
     """The parked messages of a run's queue, as far as they count for this run.
 
-    They are asked for some hundred at a time, so that a deep queue takes no memory; which were met
-    is one bit for each.
+    They are held as 57 bytes each, sorted by key: a million take as much as one long message.
     """
 
     def __init__(self, run: Run, options: SnapshotOptions, ledger: Ledger, lake_root: str) -> None:
         self._run, self._ledger, self._lake_root = run, ledger, lake_root
-        self._runs: set[str] = set()
-        self._standing: dict[str, bool] = {}
-        self._met = bytearray()
         self._options = options
+        self.lots: list[Lot] = []
+        self._sort(np.empty(0, _ENTRY))
 
     def begin(self, now: datetime) -> str:
-        """Find out whether parked messages count; return why they do not if they could, or ""."""
+        """Read what is parked; return why that does not count where it could, or ""."""
         since = parking.last_complete_snapshot(self._ledger, self._run)
         if since is None:
             return ""
@@ -36,40 +42,76 @@ class Known:
             return "it was asked for"
         if now - since >= self._options.full_every:
             return f"the last one was at {since:%Y-%m-%d %H:%M:%S} UTC"
-        self._runs = parking.parking_runs(self._ledger, self._run)
-        return "" if self._runs else "the rules are others than they were"
+        lots = parking.lots_for(self._ledger, self._run)
+        standing = {name: self._stands(name) for name in {lot.snapshot_id for lot in lots}}
+        self.lots = [lot for lot in lots if standing[lot.snapshot_id]]
+        parts = list(self._read())
+        if parts:
+            self._sort(np.concatenate(parts))
+        return "" if lots else "nothing was left under the rules of now"
 
-    def among(self, keys: Collection[bytes]) -> list[Parked | None]:
-        """Return for each key, in browse order, the parked message it is; None if it is none."""
-        if not self._runs:
-            return [None] * len(keys)
-        return list(self._find(list(keys)))
+    def among(self, keys: Sequence[bytes]) -> npt.NDArray[np.int64]:
+        """Return for each key, in browse order, the entry it is a sighting of; -1 if of none.
 
-    def _find(self, keys: list[bytes]) -> Iterator[Parked | None]:
-        for start in range(0, len(keys), _AT_ONCE):
-            batch = keys[start : start + _AT_ONCE]
-            found = parking.parked_messages(self._ledger, self._run, self._runs, set(batch))
-            for key in batch:
-                yield next((p for p in found.get(key, ()) if self._counts(p)), None)
+        Of equal messages as many are sighted as are parked.
+        """
+        found = np.full(len(keys), -1)
+        if not len(self._entries):
+            return found
+        wanted = np.frombuffer(b"".join(keys), ">u8").reshape(len(keys), _KEY // 8)
+        starts = np.searchsorted(self._heads, wanted[:, 0])
+        inside = np.minimum(starts, len(self._heads) - 1)
+        for at in np.flatnonzero(self._heads[inside] == wanted[:, 0]).tolist():
+            found[at] = self._meet(int(starts[at]), wanted[at])
+        return found
 
-    def _counts(self, parked: Parked) -> bool:
-        """Whether it is there to be met, and was not before; it is met by that."""
-        return self._stands(parked.snapshot_id) and self._meet(parked.message_id)
+    def entries(self, places: npt.NDArray[np.int64]) -> tuple[Any, Any]:
+        """Return the occurrences and the lots (by their places in `lots`) of entries."""
+        chosen = self._entries[places]
+        return chosen["occurrence"], chosen["lot"]
 
-    def _meet(self, number: int) -> bool:
-        at, bit = number // 8, 1 << number % 8
-        if at >= len(self._met):
-            self._met.extend(bytes(at + 1 - len(self._met)))
-        was_met = self._met[at] & bit
-        self._met[at] |= bit
-        return not was_met
+    def _meet(self, start: int, key: npt.NDArray[np.uint64]) -> int:
+        """Return the first entry from there on that has the key and was not met, -1 if none."""
+        for place in range(start, len(self._heads)):
+            if self._heads[place] != key[0]:
+                break
+            if not self._met[place] and (self._keys[place] == key).all():
+                self._met[place] = True
+                return place
+        return -1
+
+    def _read(self) -> Iterator[npt.NDArray[Any]]:
+        for number, lot in enumerate(self.lots):
+            for messages in parking.messages_of(self._ledger, lot):
+                part = np.empty(len(messages), _ENTRY)
+                joined = b"".join([message.message_key for message in messages])
+                part["key"] = np.frombuffer(joined, f"V{_KEY}")
+                part["message_id"] = [message.message_id for message in messages]
+                part["occurrence"] = [message.occurrence for message in messages]
+                part["lot"] = number
+                yield part
+
+    def _sort(self, entries: npt.NDArray[Any]) -> None:
+        """Sort by key and occurrence; of a message that was parked twice the later time counts."""
+        order = np.lexsort((entries["lot"], entries["message_id"]))
+        entries = entries[order]
+        last = np.append(entries["message_id"][1:] != entries["message_id"][:-1], True)
+        entries = entries[last[: len(entries)]]
+        heads = _words(entries)[:, 0]
+        self._entries = entries[np.lexsort((entries["occurrence"], heads))]
+        self._keys = _words(self._entries)
+        self._heads = self._keys[:, 0].astype(np.uint64)
+        self._met = np.zeros(len(self._entries), bool)
 
     def _stands(self, snapshot_id: str) -> bool:
-        """Whether the snapshot that holds the full row is still in the lake."""
-        if snapshot_id not in self._standing:
-            try:
-                find_snapshot(self._lake_root, snapshot_id)
-                self._standing[snapshot_id] = True
-            except LakeError:
-                self._standing[snapshot_id] = False
-        return self._standing[snapshot_id]
+        """Whether the snapshot that holds the full rows is still in the lake."""
+        try:
+            find_snapshot(self._lake_root, snapshot_id)
+        except LakeError:
+            return False
+        return True
+
+
+def _words(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the keys of entries as rows of four numbers."""
+    return np.frombuffer(entries["key"].tobytes(), ">u8").reshape(len(entries), _KEY // 8)

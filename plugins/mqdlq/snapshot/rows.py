@@ -9,10 +9,9 @@ goes through `header_row`. That both ways agree is what the tests of this module
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +37,7 @@ Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Sighted:
+class Sighted(NamedTuple):
     """A browsed message with its place in the queue and its key."""
 
     browse_seq: int
@@ -179,12 +177,12 @@ class RowBuilder:
             "total_length": lengths,
             "ams_protected": np.zeros(many, bool),
             "maybe_truncated": lengths >= self._longest,
-            "expires_at": _expiry(head["expiry"], at),
+            "expires_at": expiries(head["expiry"], at),
             "put_at": _times(md[:, 304:320]),
             "dead_lettered_at": _times(dlh[:, 156:172]),
         }
         columns |= self._marks.of_columns(columns, head["expiry"], head["backout_count"])
-        arrays = [_array(columns[field.name], field.type) for field in HEADERS]
+        arrays = [as_array(columns[field.name], field.type) for field in HEADERS]
         return pa.RecordBatch.from_arrays(arrays, schema=HEADERS)
 
 
@@ -214,7 +212,8 @@ def _columns(layout: Layout, fields: Any, matrix: Bytes, prefix: str) -> dict[st
     return found
 
 
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
+def as_array(values: Any, kind: pa.DataType) -> pa.Array:
+    """Return values as an Arrow array of this type."""
     array = values if isinstance(values, pa.Array) else pa.array(values)
     return array if array.type == kind else array.cast(kind)
 
@@ -247,7 +246,8 @@ def _times(characters: Bytes) -> pa.Array:
     return pa.array(micros, mask=~valid).cast(pa.timestamp("us", tz="UTC"))
 
 
-def _expiry(expiry: Any, browsed_at: datetime) -> pa.Array:
+def expiries(expiry: Any, browsed_at: datetime) -> pa.Array:
+    """Return when messages expire whose MQMD.Expiry was left at a browse; null for never."""
     since = browsed_at - _EPOCH
     start = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
     ends = start + expiry.astype(np.int64) * 100_000

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import getpass
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.headers import message_key
-from mqdlq.headers.times import expires_at
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
+from mqdlq.lake.schema import PARKED
 from mqdlq.ledger import Ledger, Run
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowseCursor
@@ -22,7 +23,7 @@ from mqdlq.snapshot.capture import Capture
 from mqdlq.snapshot.known import Known
 from mqdlq.snapshot.marks import Marks, asking
 from mqdlq.snapshot.options import SnapshotOptions
-from mqdlq.snapshot.rows import RowBuilder, Sighted
+from mqdlq.snapshot.rows import RowBuilder, Sighted, as_array, expiries
 
 PROGRESS_EVERY: Final = 10_000
 _AT_ONCE: Final = 4096
@@ -136,7 +137,7 @@ class _Browse:
             ccsid=int(inquire(constants.MQIA_CODED_CHAR_SET_ID)),
         )
         for batch in self._batches():
-            fresh = list(self._without_parked(batch))
+            fresh = self._without_parked(batch)
             if fresh:
                 rows = builder.rows(fresh, self._clock())
                 self._writer.write_batch(rows)
@@ -153,10 +154,10 @@ class _Browse:
                 self._queue_manager, queue, self._run.queue, self._capture.browsed_length
             )
             batch: list[Sighted] = []
-            held = 0
+            held, count = 0, self._writer.count
             for browse_seq, browsed in enumerate(cursor.messages(), start=1):
                 key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
-                self._writer.count(key, browsed.total_length)
+                count(key, browsed.total_length)
                 batch.append(Sighted(browse_seq, key, browsed))
                 held += len(browsed.prefix)
                 if len(batch) == _AT_ONCE or held >= _BYTES_AT_ONCE:
@@ -166,29 +167,37 @@ class _Browse:
                     self._progress(f"{browse_seq} messages browsed")
             yield batch
 
-    def _without_parked(self, batch: Sequence[Sighted]) -> Iterator[Sighted]:
-        """Write compact rows of what is parked, yield the rest."""
-        found = self._known.among([sighted.message_key for sighted in batch])
-        now = self._clock()
-        for sighted, parked in zip(batch, found, strict=True):
-            if parked is None:
-                yield sighted
-                continue
-            expiry = int.from_bytes(sighted.browsed.descriptor[_EXPIRY], sys.byteorder, signed=True)
-            self._writer.write_parked(
-                {
-                    "browse_seq": sighted.browse_seq,
-                    "message_key": sighted.message_key,
-                    "occurrence": parked.occurrence,
-                    "snapshot_id": parked.snapshot_id,
-                    "outcome": parked.settled.outcome.value,
-                    "rule": parked.settled.rule,
-                    "action": parked.settled.action,
-                    "target_q": parked.settled.target_q,
-                    "target_q_mgr": parked.settled.target_q_mgr,
-                    "expires_at": expires_at(expiry, now),
-                }
-            )
+    def _without_parked(self, batch: Sequence[Sighted]) -> Sequence[Sighted]:
+        """Write compact rows of what is parked, return the rest."""
+        entries = self._known.among([sighted.message_key for sighted in batch])
+        places = np.flatnonzero(entries >= 0)
+        if not places.size:
+            return batch
+        occurrences, lots = self._known.entries(entries[places])
+        parked = [batch[place] for place in places.tolist()]
+        self._writer.write_parked(self._compact(parked, occurrences, lots))
+        return [batch[place] for place in np.flatnonzero(entries < 0).tolist()]
+
+    def _compact(self, parked: Sequence[Sighted], occurrences: Any, lots: Any) -> pa.RecordBatch:
+        """Return compact rows; `lots` are places in what is known."""
+        known = self._known.lots
+        chosen = pa.array(lots)
+        settled = [lot.settled for lot in known]
+        names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
+        of_lots: dict[str, list[Any]] = {
+            "snapshot_id": [lot.snapshot_id for lot in known],
+            **{name: [getattr(one, name) for one in settled] for name in names},
+        }
+        joined = b"".join([sighted.browsed.descriptor[_EXPIRY] for sighted in parked])
+        columns: dict[str, Any] = {
+            "browse_seq": [sighted.browse_seq for sighted in parked],
+            "message_key": [sighted.message_key for sighted in parked],
+            "occurrence": occurrences,
+            "expires_at": expiries(np.frombuffer(joined, np.int32), self._clock()),
+            **{name: pa.array(values).take(chosen) for name, values in of_lots.items()},
+        }
+        arrays = [as_array(columns[field.name], field.type) for field in PARKED]
+        return pa.RecordBatch.from_arrays(arrays, schema=PARKED)
 
     def _longest(self) -> int:
         """Return the length of a message that may have been cut; warn where the queue cuts."""
