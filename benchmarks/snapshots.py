@@ -3,10 +3,11 @@
 `throughput` takes a snapshot of 1 KiB messages; its peer is a loop with ibmmq's own classes that
 browses them and keeps nothing. The goal is a ratio of at most 1. `incremental` does all that a run
 does about 100 new messages on a backlog of settled ones (snapshot, what the evaluation reads,
-booking); its floor is to browse that queue once by our own cursor and keep nothing. `memory` is the peak of a process
-that takes a snapshot, over that of one that browses: of a queue, of one four times as deep, and
-of a queue with one message of 100 MiB of which all is captured. MQDLQ_BENCH_MESSAGES says how
-many: 20000, or 100000 for figures to keep; the backlog is twice as many.
+booking); its floor is to browse that queue once by our own cursor and keep nothing. `memory` is
+the peak of a process that takes a snapshot, over that of one that browses: of a queue, of one four
+times as deep, and of a queue with one message of 100 MiB of which all is captured.
+MQDLQ_BENCH_MESSAGES says how many: 20000, or 100000 for figures to keep; the backlog is twice as
+many.
 """
 
 from __future__ import annotations
