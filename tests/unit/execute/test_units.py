@@ -6,9 +6,11 @@ from collections import Counter
 
 import pytest
 
+from mqdlq.errors import ExecutionError
 from mqdlq.execute import make_pass, settle
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi import embedded
+from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 from world import World
 
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
@@ -187,3 +189,29 @@ def test_a_whole_unit_is_taken_up_after_a_lost_answer(world: World) -> None:
     assert settle(execution) == {Outcome.DELIVERED: 7}
     assert world.bodies("PAYMENTS") == [b"%d" % number for number in range(7)]
     assert sizes(world) == [1, 2, 4]
+
+
+def test_a_message_that_is_not_the_one_browsed_is_never_moved(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody moves the cursor between browse and get: what is got is put back."""
+    for body in (b"first", b"second"):
+        world.dead_letter(body)
+    execution = world.plan("ACTION(RETRY)")
+    get = UnitOfWork.get_under_cursor
+
+    def get_the_next(unit: UnitOfWork, _length: int) -> Got:
+        following = iter(unit._cursor.messages())
+        next(following)
+        return get(unit, next(following).total_length)
+
+    monkeypatch.setattr(UnitOfWork, "get_under_cursor", get_the_next)
+
+    with pytest.raises(ExecutionError) as refused:
+        make_pass(execution)
+
+    assert str(refused.value) == (
+        "the message got from DLQ is not the one under the cursor (message 1); nothing is done"
+        " with it"
+    )
+    assert world.depths("DLQ", "PAYMENTS") == (2, 0)
