@@ -16,6 +16,7 @@ may be cleared and run again: what was done is in the ledger and is not done twi
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -34,6 +35,8 @@ from mqdlq.airflow.snapshot import Snapshot
 from mqdlq.airflow.spark_conf import submit_conf, submit_environment, templated_conf
 from mqdlq.handlers import load_handlers
 
+RETRY_DELAY = timedelta(seconds=20)
+
 for handler in load_handlers()[0]:
     name, schedule = handler.name, handler.schedule
     # Evaluation and execution are one at a time for a handler, however many of its runs overlap.
@@ -48,7 +51,11 @@ for handler in load_handlers()[0]:
         max_active_runs=handler.runs_at_once,
         params={key: Param(**schema) for key, schema in SCHEMAS.items()},
         user_defined_macros={"submit_conf": submit_conf},
-        default_args={"owner": handler.owner},
+        default_args={
+            "owner": handler.owner,
+            "retries": handler.task_retries,  # every task is safe to run again
+            "retry_delay": RETRY_DELAY,
+        },
         tags=["mq", "dead-letter-queue", *handler.tags],
         description=f"Handles the dead-letter queue behind connection {handler.connection}",
         doc_md=page(handler, __doc__ or ""),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from mqdlq import home
 from mqdlq.constants import MQRC
@@ -15,9 +16,12 @@ from mqdlq.errors import (
     QueueManagerError,
 )
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger, Run, TakenSnapshot, last_account, snapshots_between
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import RulesTable, parse
+
+RESCAN_AFTER: Final = 10
+"""After how many RETRYINTs settled messages are looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ def _begin(
     source, text = handler.rules_text(options.rules)
     table = parse(text, source)
     wait_s = table.control.wait_s if options.wait_s is None else options.wait_s[0]
+    if handler.is_continuous and options.wait_s is None:
+        wait_s = None  # runs that follow one another without end wait for work, or would spin
     place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
     queue = _queue_to_handle(place, table, options)
     if queue == handler.state_queue:
@@ -126,6 +132,69 @@ def is_unfinished(run: Run, ledger: Ledger) -> bool:
     has_open_units = bool(ledger.intended(run.queue_manager, run.queue))
     is_unsettled = ledger.snapshot(run.run_id) is not None and ledger.sighting(run.run_id) is None
     return has_open_units or is_unsettled
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a run waits for: any other depth than `known`, or a moment at which to look anyway.
+
+    `known` messages are settled and no news. `due_at` is when a retry of an earlier run or the
+    rescan is due, None for an unknown or settled queue; `due_why` says in words what is due.
+    """
+
+    known: int = 0
+    due_at: datetime | None = None
+    due_why: str = ""
+
+    def news(self, depth: int, now: datetime) -> str:
+        """Say why a queue of this depth is to be handled now, or return ""."""
+        if depth == 0:
+            return ""
+        if self.known == 0:
+            return f"{depth} messages"
+        if depth != self.known:
+            return f"{depth} messages, {self.known} of them were there when the last run ended"
+        if self.due_at is not None and now >= self.due_at:
+            return f"{depth} messages, and {self.due_why}"
+        return ""
+
+
+def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None) -> Watch:
+    """Return what is news to a run, by the account that the last run left of its queue.
+
+    A person who starts a run wants it to work, so to a manual run every message is news. Settled
+    messages are looked at again after `rescan_interval`, by default 10 x RETRYINT: IBM's handler
+    rescans, too, and only a browse shows that as many came as went.
+    """
+    account = last_account(ledger, run.queue_manager, run.queue)
+    if account is None or run.run_type == "manual":
+        return Watch()
+    if account.rules_digest != run.rules_digest:
+        return Watch(account.left, account.at, "the rules have changed")
+    interval = timedelta(seconds=max(1, run.retry_interval_s))
+    moments = [(account.at + (rescan_interval or RESCAN_AFTER * interval), "it is time to rescan")]
+    if account.pending:
+        began = account.last_pass or account.at
+        moments.append((began + interval, f"{account.pending} of them are due to be tried again"))
+    if account.others_until:
+        moments.append((account.others_until, "another run has given some of them up"))
+    return Watch(account.left, *min(moments))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The interval of a backfill's run: from `start` up to but not including `end`, aware."""
+
+    start: datetime
+    end: datetime
+
+    def __str__(self) -> str:
+        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def snapshots_of(run: Run, window: Window, ledger: Ledger) -> list[TakenSnapshot]:
+    """Return the snapshots that runs took of a run's queue within a window, oldest first."""
+    return snapshots_between(ledger, run.queue_manager, run.queue, window.start, window.end)
 
 
 def connection_for(settings: ConnectionSettings, queue_manager: str) -> ConnectionSettings:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from mqdlq.airflow.depth_trigger import DepthTrigger
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.sense import POLL_S, Sense
 from mqdlq.airflow.stage import DEFER_FROM_S, Work
+from mqdlq.handlers import Handler
 from mqdlq.ledger import Run, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.sense import Watch
 
 
 def now() -> datetime:
@@ -73,21 +77,47 @@ def test_there_is_no_pass_after_max_run_time() -> None:
     assert waits(now(), late) is False
 
 
+def test_a_continuous_run_leaves_its_retries_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    (tmp_path / "demo.yaml").write_text(
+        "connection: mq\nrules: demo.rules\nschedule: '@continuous'\n"
+    )
+
+    assert waits(now() + timedelta(minutes=1)) is False
+
+
+def sense_waits(run: Run, **keys: Any) -> DepthTrigger:
+    handler = Handler(
+        name="demo", directory=Path(), connection="mq_demo", rules="demo.rules", **keys
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        Sense(task_id="sense", handler="demo")._wait(run, handler, Watch(), 0)
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, DepthTrigger)
+    return trigger
+
+
 def test_sense_waits_deferred_for_as_long_as_wait_says() -> None:
     before = now()
 
-    with pytest.raises(TaskDeferred) as deferred:
-        Sense(task_id="sense", handler="demo")._wait(run_record(wait_s=600), "mq_demo")
+    trigger = sense_waits(run_record(wait_s=600), schedule="@hourly")
 
-    waits_for = deferred.value.trigger.until - timedelta(minutes=10)
-    assert before <= waits_for <= now()
+    assert trigger.until is not None
+    assert before <= trigger.until - timedelta(minutes=10) <= now()
 
 
-def test_sense_waits_without_end_for_wait_yes() -> None:
-    with pytest.raises(TaskDeferred) as deferred:
-        Sense(task_id="sense", handler="demo")._wait(run_record(wait_s=None), "mq_demo")
+def test_sense_waits_until_the_next_scheduled_start_for_wait_yes() -> None:
+    trigger = sense_waits(run_record(wait_s=None), schedule="@hourly")
 
-    assert deferred.value.trigger.until is None
+    assert trigger.until is not None
+    assert now() < trigger.until <= now() + timedelta(hours=1)
+    assert (trigger.until.minute, trigger.until.second) == (0, 0)
+
+
+def test_sense_waits_without_end_where_nothing_is_scheduled() -> None:
+    assert sense_waits(run_record(wait_s=None)).until is None
 
 
 def test_no_deferral_is_so_short_that_the_scheduler_mistakes_it_for_a_failure() -> None:

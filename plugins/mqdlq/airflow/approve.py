@@ -1,36 +1,162 @@
-"""The task approve: a plan in, the same plan accepted for execution out."""
+"""The task approve: a plan in, the same plan accepted, by a person if guards say so, out."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
 from airflow.sdk import Context
+from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskAwaitingInput
+from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
 from mqdlq import home
 from mqdlq.airflow.assets import tell
-from mqdlq.airflow.stage import Stage, progress, utc_now
+from mqdlq.airflow.stage import REPORT, Stage, Work, in_the_foreground, progress, utc_now
+from mqdlq.handlers import load_handler
+from mqdlq.ledger import Approval, last_approval, record_approval
+
+if TYPE_CHECKING:
+    from mqdlq.guards import Question
+    from mqdlq.lake import PlanDescription
+
+APPROVE: Final = "Approve"
+REJECT: Final = "Reject"
 
 
 class Approve(Stage):
-    """Check the plan against its hash, record it, and say what it would do.
+    """Check the plan against its hash, record it, and have a person approve it if guards say so.
 
-    No handler asks for a person's approval yet; a plan that is whole is accepted. Touches the
-    ledger and the lake, not MQ. Run twice, it finds the plan this run has accepted.
+    A guard that is on and sees something parks the task in Airflow's state `awaiting_input`,
+    where it takes neither a worker nor the triggerer: a person approves or rejects in Airflow, and
+    silence for the handler's `approval: within` rejects. Question, answer, who and when go to the
+    ledger; the execution carries out exactly the plan whose hash was approved. Rejected, the run
+    goes on without acting, and says so of every message. In ``airflow dags test`` nobody could
+    answer, so nobody is asked. Touches the ledger and the lake, not MQ.
+
+    In a backfill that is not told to apply it says what today's rules would do otherwise instead,
+    and the execution is skipped.
+
+    Run twice, it finds the plan this run has accepted, and the answer if there is one.
     """
 
     def execute(self, context: Context) -> str:
-        """Accept the plan; returns its id."""
-        from mqdlq import execute  # noqa: PLC0415 (Arrow: not at parse time)
+        """Accept the plan, or ask; returns the plan's id."""
+        from mqdlq.guards import questions  # noqa: PLC0415 (Arrow: not at parse time)
+
+        guards, window = load_handler(self.handler).approval, self.window(context)
+        with self.work(context) as work:
+            if window is not None and not context["params"]["apply"]:
+                from mqdlq.airflow.differences import (  # noqa: PLC0415 (Arrow: not at parse time)
+                    tell_differences,
+                )
+
+                made = context["ti"].xcom_pull(task_ids="snapshot")
+                tell_differences(work, window, made["snapshot"], made["plan"])
+                after = self.get_flat_relative_ids(upstream=False)
+                raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
+            plan, directory = self._accept(context, work)
+            earlier = last_approval(work.ledger, work.run.run_id)
+            if earlier is not None and earlier.decision != "asked":
+                progress.info("%s by %s before", earlier.decision, earlier.who)
+            elif not work.run.dry_run:
+                asked = questions(work.run, guards, ledger=work.ledger, plan=directory)
+                for question in asked:
+                    progress.info("to be approved: %s", question.says)
+                if asked and in_the_foreground():
+                    progress.info("a run in the foreground asks nobody")
+                elif asked:
+                    self._ask(context, work, plan, asked, guards.within)
+        self._tell(context, plan)
+        return plan.plan_id
+
+    def resume(self, context: Context, event: dict[str, Any]) -> str:
+        """Go on with a person's answer, or with the lack of one."""
+        person = event.get("responded_by_user") or {}
+        who = person.get("name") or person.get("id") or "nobody, in time"
+        is_approved = event["chosen_options"] == [APPROVE]
+        with self.work(context) as work:
+            plan, _ = self._accept(context, work)
+            earlier = last_approval(work.ledger, work.run.run_id)
+            if earlier is None or earlier.decision == "asked":
+                answer = Approval(
+                    plan_hash=earlier.plan_hash if earlier else plan.plan_hash,
+                    guards=earlier.guards if earlier else (),
+                    decision="approved" if is_approved else "rejected",
+                    who=who,
+                    at=utc_now(),
+                )
+                record_approval(work.ledger, work.run.run_id, answer)
+        progress.info("%s by %s", "approved" if is_approved else "rejected", who)
+        self._tell(context, plan)
+        return plan.plan_id
+
+    def _accept(self, context: Context, work: Work) -> tuple[PlanDescription, str]:
+        from mqdlq import execute, lake  # noqa: PLC0415 (Arrow: not at parse time)
 
         plan_id: str = context["ti"].xcom_pull(task_ids="snapshot")["plan_id"]
-        with self.work(context) as work:
-            plan = execute.accept_plan(
-                work.run, plan_id, ledger=work.ledger, lake_root=home.lake(), clock=utc_now
-            )
+        plan = execute.accept_plan(
+            work.run, plan_id, ledger=work.ledger, lake_root=home.lake(), clock=utc_now
+        )
+        return plan, lake.plan_directory(home.lake(), plan_id)
+
+    def _ask(
+        self,
+        context: Context,
+        work: Work,
+        plan: PlanDescription,
+        asked: list[Question],
+        within: timedelta,
+    ) -> None:
+        names = tuple(dict.fromkeys(question.guard for question in asked))
+        question = Approval(plan.plan_hash, names, "asked", "", utc_now())
+        record_approval(work.ledger, work.run.run_id, question)
+        upsert_hitl_detail(
+            ti_id=context["ti"].id,
+            options=[APPROVE, REJECT],
+            subject=f"May {self.handler} act on {work.run.queue} of {work.run.queue_manager}?",
+            body=_body(plan, asked, within),
+            defaults=[REJECT],
+            params={},
+        )
+        self._tell_people(context, work, asked)
+        progress.info("a person is to approve or reject this in Airflow within %s", within)
+        raise TaskAwaitingInput(method_name="resume", timeout=within)
+
+    def _tell_people(self, context: Context, work: Work, asked: list[Question]) -> None:
+        from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (only where one is asked)
+        from mqdlq.alerts import Alert  # noqa: PLC0415 (the same)
+
+        run = work.run
+        title = f"{run.handler}: a plan waits for approval ({run.queue} @ {run.queue_manager})"
+        alert = Alert("approval", title, "\n".join(question.says for question in asked))
+        notify(load_handler(self.handler), [alert], context, run.run_id)
+
+    def _tell(self, context: Context, plan: PlanDescription) -> None:
         shares = ", ".join(f"{number} {name}" for name, number in sorted(plan.dispositions.items()))
-        progress.info("plan %s: %s; no approval asked for", plan_id, shares)
+        progress.info("plan %s: %s", plan.plan_id, shares)
         for step in plan.counts:
             target = f" to {step.target_q}" if step.target_q else ""
             progress.info(
                 "line %d %s%s: %d messages", step.rule_line, step.action, target, step.messages
             )
-        tell(context, self.handler, "plan", plan_id=plan_id, plan_hash=plan.plan_hash)
-        return plan_id
+        tell(context, self.handler, "plan", plan_id=plan.plan_id, plan_hash=plan.plan_hash)
+
+
+def _body(plan: PlanDescription, asked: list[Question], within: timedelta) -> str:
+    """Return the plan's summary in Markdown: why it is asked, and what would be done first."""
+    why = "\n".join(f"- {question.says}" for question in asked)
+    rows = "\n".join(
+        f"| {step.rule_line} | {step.action} | {step.target_q or '-'} | {step.messages} |"
+        for step in plan.counts
+    )
+    others = ", ".join(
+        f"{number} {name}"
+        for name, number in sorted(plan.dispositions.items())
+        if number and name != "planned"
+    )
+    return (
+        f"{why}\n\n| line | first action | target | messages |\n|---|---|---|---|\n{rows}\n\n"
+        f"{f'Left alone: {others}. ' if others else ''}Plan `{plan.plan_id}`, hash"
+        f" `{plan.plan_hash}`: this very plan is carried out if you approve.\n\n"
+        f"No answer within {within} means reject.\n"
+    )

@@ -1,41 +1,75 @@
-"""A queue in, an event out when it holds a message or the wait is over."""
+"""A queue in, an event out when its depth is news, when something is due, or when time is up."""
 
 from __future__ import annotations
 
 import asyncio
-import math
+import logging
+import random
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.stage import utc_now
+from mqdlq.constants import MQRC
+from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.sense import connection_for
+from mqdlq.sense import Watch, connection_for
+
+LONGEST_BACK_OFF_S: Final = 300.0
+
+PASSING: Final = frozenset(
+    MQRC[name]
+    for name in (
+        "MQRC_CONNECTION_BROKEN",
+        "MQRC_CONNECTION_QUIESCING",
+        "MQRC_CONNECTION_STOPPING",
+        "MQRC_HOST_NOT_AVAILABLE",
+        "MQRC_CHANNEL_NOT_AVAILABLE",
+        "MQRC_Q_MGR_NOT_AVAILABLE",
+        "MQRC_Q_MGR_NOT_ACTIVE",
+        "MQRC_Q_MGR_QUIESCING",
+        "MQRC_Q_MGR_STOPPING",
+        "MQRC_RECONNECT_FAILED",
+    )
+)
+"""Reasons that end by themselves: a queue manager that restarts, a network that is back again."""
+
+log = logging.getLogger(__name__)
 
 
 class DepthTrigger(BaseTrigger):
-    """Fire once when the queue's CURDEPTH is above zero, or at the moment `until`.
+    """Fire once: at a depth that is news, when something is due, or at the moment `until`.
 
     The trigger only ever inquires: it opens the queue for inquiry, never for browse or input. Two
     copies of it may run at once, or one may be started anew; neither can take, lose or repeat a
-    message, and an event too many only means one more look at the queue. A look that fails ends
-    the wait with that error. The event's payload is ``{"depth": number}``.
+    message, and an event too many only means one more look at the queue. While the queue manager
+    cannot be reached it looks ever more seldom, says so, and goes on; any other error ends the
+    wait with that error. The event's payload is ``{"depth": number, "why": words}``, where no
+    words mean that the time is up.
 
     :param conn_id: id of the Airflow connection; the password is read from it where this runs
     :param queue_manager: name of the queue manager, which a run may choose
     :param queue: name of the queue
+    :param known: how many messages there are settled, and so no news
+    :param due_at: when to fire for them all the same, aware; None for never
+    :param due_why: what is due then, in words
     :param until: when to give up, aware; None waits on
-    :param poll_s: seconds between two looks, and before the first: the caller has just looked
+    :param poll_s: seconds between two looks; the first comes at some moment of that time, so that
+        many triggers do not look at once
     """
 
     def __init__(
         self,
+        *,
         conn_id: str,
         queue_manager: str,
         queue: str,
+        known: int,
+        due_at: datetime | None,
+        due_why: str,
         until: datetime | None,
         poll_s: float,
     ) -> None:
@@ -43,26 +77,53 @@ class DepthTrigger(BaseTrigger):
         self.conn_id = conn_id
         self.queue_manager = queue_manager
         self.queue = queue
+        self.known = known
+        self.due_at = due_at
+        self.due_why = due_why
         self.until = until
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments that make this trigger again."""
-        names = ("conn_id", "queue_manager", "queue", "until", "poll_s")
+        names = ("conn_id", "queue_manager", "queue", "known", "due_at", "due_why", "until")
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {name: getattr(self, name) for name in names}
+        return path, {name: getattr(self, name) for name in (*names, "poll_s")}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every `poll_s` seconds."""
+        watch = Watch(self.known, self.due_at, self.due_why)
         settings = connection_for(await MqHook(self.conn_id).async_settings(), self.queue_manager)
-        depth = 0
-        while not depth and (left := self._left()) > 0:
-            await asyncio.sleep(min(self.poll_s, left))
-            depth = await asyncio.to_thread(_depth, settings, self.queue)
-        yield TriggerEvent({"depth": depth})
+        depth, why, failures = 0, "", 0
+        # However soon something is due: a task that is resumed at once is taken for failed.
+        pause = self.poll_s * random.uniform(1, 1.5)  # noqa: S311 (only spreads the looks)
+        await asyncio.sleep(pause)
+        while True:
+            try:
+                depth = await asyncio.to_thread(_depth, settings, self.queue)
+            except QueueManagerError as error:
+                if error.reason not in PASSING:
+                    raise
+                failures += 1
+                pause = min(self.poll_s * 2**failures, LONGEST_BACK_OFF_S)
+                log.warning("%s; looking again in %.0f s", error, pause)
+            else:
+                if failures:
+                    log.info("queue manager %s answers again", self.queue_manager)
+                pause, failures = self.poll_s, 0
+                why = watch.news(depth, utc_now())
+            if why or self._is_up():
+                break
+            await asyncio.sleep(self._at_most(pause))
+        yield TriggerEvent({"depth": depth, "why": why})
 
-    def _left(self) -> float:
-        return (self.until - utc_now()).total_seconds() if self.until else math.inf
+    def _is_up(self) -> bool:
+        return self.until is not None and utc_now() >= self.until
+
+    def _at_most(self, pause: float) -> float:
+        """Return a pause that does not pass the moments to keep."""
+        now = utc_now()
+        moments = [moment for moment in (self.due_at, self.until) if moment and moment > now]
+        return min([pause, *((moment - now).total_seconds() for moment in moments)])
 
 
 def _depth(settings: ConnectionSettings, queue: str) -> int:

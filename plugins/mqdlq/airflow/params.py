@@ -23,7 +23,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
     },
     "message_keys": {
         "default": [],
-        "type": "array",
+        "type": ["null", "array"],
         "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
         "title": "Only these messages",
         "description": "Act on these messages only, one message_key a line (64 hex digits, in the"

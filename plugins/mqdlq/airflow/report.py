@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
@@ -10,10 +11,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from mqdlq import home
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.ledger_connection import open_ledger
+from mqdlq.airflow.metrics import emit
 from mqdlq.airflow.stage import Stage, progress, utc_now
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, Run
+
+if TYPE_CHECKING:
+    from mqdlq.report import ReportFiles
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +33,22 @@ class Report(Stage):
     keep (`keep_snapshots`, `keep_snapshots_for`). Needs trigger rule `all_done`, so that a run that
     failed is reported too; a run that sense found to be without work skips it.
 
-    Run twice, it writes the report again over the first one.
+    Emits metrics, and calls the handler's notifiers for what a person should know.
+
+    Run twice, it writes the report again over the first one, and tells nobody twice.
     """
+
+    def _tell_people(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
+        from mqdlq import alerts  # noqa: PLC0415 (only where a run has ended)
+        from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (the same)
+
+        handler, now = load_handler(self.handler), utc_now()
+        facts = alerts.Facts(run, files.short, files.failed, files.adds_up)
+        before = alerts.told_before(run.run_id, ledger)
+        found = alerts.alerts_of(facts, handler.alerts, ledger=ledger, now=now)
+        told = notify(handler, (a for a in found if a.event not in before), context, run.run_id)
+        lasting = alerts.standing(facts, handler.alerts, ledger=ledger, now=now)
+        alerts.record(run.run_id, told, lasting if not before else [], ledger, now)
 
     def execute(self, context: Context) -> dict[str, str]:
         """Write the report; returns where it stands."""
@@ -51,6 +70,10 @@ class Report(Stage):
                 clock=utc_now,
                 error="" if ledger.run(run_id) else ledger.refusal(run_id),
             )
+            run = ledger.run(run_id)
+            if run is not None:
+                self._tell_people(run, files, context, ledger)
+                emit(run, ledger, utc_now())
             self._prune(ledger, run_id)
         report_text.info("%s", files.text)
         report_text.info("HTML report: %s", files.html_path)

@@ -11,6 +11,7 @@ from airflow.sdk import Context
 from mqdlq.airflow.execute import execution_of, left_by
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.stage import DEFER_FROM_S, Stage, Work, progress, utc_now
+from mqdlq.handlers import load_handler
 
 
 class Retry(Stage):
@@ -18,7 +19,9 @@ class Retry(Stage):
 
     Between passes it is deferred and holds no worker slot. It ends when nothing is pending, or
     when the next pass would come after the handler's `max_run_time`; what is pending then is left
-    on the queue as such.
+    on the queue as such. A run of a handler with schedule @continuous does not wait: it is the only
+    one, and new messages must not wait for its retries. The next run makes the next pass, over what
+    is pending and what is new, and the counts of attempts carry on.
 
     A pass and the settling are safe to repeat, as Execute is. Run twice, it starts with a pass of
     its own as soon as the one before it is RETRYINT ago, and the ledger knows what is still due.
@@ -47,6 +50,9 @@ class Retry(Stage):
     def _wait(self, work: Work, left: dict[str, Any]) -> bool:
         """Wait for the next pass, in place or deferred; return whether there is to be one."""
         moment = datetime.fromisoformat(left["next_pass_at"])
+        if load_handler(self.handler).is_continuous:
+            progress.info("%d messages are left to the pass of the next run", left["pending"])
+            return False
         snapshot = work.ledger.snapshot(work.run.run_id)
         # Not from the run's start: a run may have waited long for its first message.
         began = snapshot.taken_at if snapshot else work.run.started_at

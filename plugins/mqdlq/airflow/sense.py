@@ -14,10 +14,10 @@ from mqdlq import sense
 from mqdlq.airflow.depth_trigger import DepthTrigger
 from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.params import fault, wait_seconds
-from mqdlq.airflow.stage import BACKFILL, DEFER_FROM_S, Stage, progress, utc_now
+from mqdlq.airflow.stage import BACKFILL, DEFER_FROM_S, REPORT, Stage, progress, utc_now
 from mqdlq.errors import HandlerError
-from mqdlq.handlers import load_handler
-from mqdlq.ledger import Run
+from mqdlq.handlers import Handler, load_handler
+from mqdlq.ledger import Ledger, Look, Run, record_look
 
 POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task too soon
 
@@ -25,9 +25,13 @@ POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task to
 class Sense(Stage):
     """Freeze the rules, record the run, and find out by MQINQ whether there is work.
 
-    Takes no message and opens the queue for inquiry only. With WAIT(NO) it looks once; else it
-    looks, and waits deferred for as long as WAIT says. Without work it skips all tasks after it,
-    and the DAG run succeeds.
+    Takes no message and opens the queue for inquiry only. Work is a depth other than the last run
+    left, a retry or a rescan that is due, rules that have changed; settled messages are none. With
+    WAIT(NO) it looks once; else it looks, and waits deferred: so many seconds, or with WAIT(YES)
+    until the next scheduled start. Without work it skips all tasks after it but the report, which
+    says so, and the DAG run succeeds.
+
+    The run of a backfill looks for the snapshots of its interval instead.
 
     Run twice, it finds the run as recorded, with the rules read the first time, and looks again.
     """
@@ -35,6 +39,7 @@ class Sense(Stage):
     def execute(self, context: Context) -> None:
         """Record the run; defer where there is nothing on the queue yet and WAIT allows it."""
         handler, settings = load_handler(self.handler), self.settings()
+        window = self.window(context)
         with open_ledger() as ledger:
             run = sense.start_run(
                 self.run_id(context),
@@ -44,21 +49,27 @@ class Sense(Stage):
                 clock=utc_now,
                 options=self._options(context),
             )
-            depth, unfinished = sense.depth(run, settings), sense.is_unfinished(run, ledger)
-        if unfinished:
-            progress.info("an earlier execution was interrupted: its account is to be settled")
-        elif depth == 0 and run.wait_s is not None and 0 < run.wait_s < DEFER_FROM_S:
-            progress.info("no messages on %s yet; looking again in %d s", run.queue, run.wait_s)
-            time.sleep(run.wait_s)
+            if window is not None:
+                self._sense_snapshots(run, window, ledger)
+                return
+            watch = sense.watch_for(run, ledger, handler.rescan_interval)
             depth = sense.depth(run, settings)
-        elif depth == 0 and run.wait_s != 0:
-            self._wait(run, handler.connection)
-        self._conclude(run, depth, unfinished=unfinished)
+            why = watch.news(depth, utc_now())
+            if not why and sense.is_unfinished(run, ledger):
+                why = "an earlier execution was interrupted: its account is to be settled"
+            if not why and run.wait_s is not None and 0 < run.wait_s < DEFER_FROM_S:
+                progress.info("%s; looking again in %d s", _seen(run, depth), run.wait_s)
+                time.sleep(run.wait_s)
+                depth = sense.depth(run, settings)
+                why = watch.news(depth, utc_now())
+            elif not why and run.wait_s != 0:
+                self._wait(run, handler, watch, depth)
+            self._conclude(run, depth, why, ledger)
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Go on after the wait, with the depth the trigger saw."""
         with self.work(context) as work:
-            self._conclude(work.run, event["depth"], unfinished=False)
+            self._conclude(work.run, event["depth"], event["why"], work.ledger)
 
     def _options(self, context: Context) -> sense.RunOptions:
         asked, dag_run = context["params"], context["dag_run"]
@@ -72,25 +83,59 @@ class Sense(Stage):
             input_q=asked["input_q"],
             input_q_mgr=asked["input_q_mgr"],
             rules=asked["rules"],
-            dry_run=asked["dry_run"],
-            message_keys=tuple(asked["message_keys"]),
+            # A backfill that is not told to apply evaluates only.
+            dry_run=asked["dry_run"] or (self.window(context) is not None and not asked["apply"]),
+            message_keys=tuple(asked["message_keys"] or ()),
             wait_s=wait_seconds(asked["wait"]),
             dag_run_id=dag_run.run_id,
             run_type=dag_run.run_type.value,
         )
 
-    def _wait(self, run: Run, conn_id: str) -> None:
-        until = None if run.wait_s is None else utc_now() + timedelta(seconds=run.wait_s)
-        progress.info(
-            "no messages on %s; waiting %s", run.queue, f"until {until:%H:%M:%S}" if until else "on"
+    def _sense_snapshots(self, run: Run, window: sense.Window, ledger: Ledger) -> None:
+        """Find the snapshots of a backfill's interval; the queue is not looked at."""
+        taken = sense.snapshots_of(run, window, ledger)
+        place = f"{run.queue} of {run.queue_manager}"
+        if not taken:
+            why = f"No snapshot of {place} was taken from {window}: nothing to evaluate."
+            self._skip(run, 0, why, ledger)
+        record_look(ledger, run.run_id, Look(len(taken), True, "a backfill", utc_now()))
+        progress.info("%d snapshots of %s from %s", len(taken), place, window)
+
+    def _skip(self, run: Run, depth: int, why: str, ledger: Ledger) -> None:
+        """Skip all tasks after this one but the report, which says why."""
+        record_look(ledger, run.run_id, Look(depth, False, why, utc_now()))
+        progress.info("%s", why or f"{_seen(run, depth)}: nothing to do, the rest is skipped")
+        after = self.get_flat_relative_ids(upstream=False)
+        raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
+
+    def _wait(self, run: Run, handler: Handler, watch: sense.Watch, depth: int) -> None:
+        now = utc_now()
+        if run.wait_s is None:
+            until = handler.next_start(now)
+        else:
+            until = now + timedelta(seconds=run.wait_s)
+        on = f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "on"
+        progress.info("%s; waiting %s", _seen(run, depth), on)
+        trigger = DepthTrigger(
+            conn_id=handler.connection,
+            queue_manager=run.queue_manager,
+            queue=run.queue,
+            known=watch.known,
+            due_at=watch.due_at,
+            due_why=watch.due_why,
+            until=until,
+            poll_s=POLL_S,
         )
-        trigger = DepthTrigger(conn_id, run.queue_manager, run.queue, until, POLL_S)
         self.defer(trigger=trigger, method_name="resume")
 
-    def _conclude(self, run: Run, depth: int, *, unfinished: bool) -> None:
-        place = f"{run.queue} of {run.queue_manager}"
-        if depth == 0 and not unfinished:
-            progress.info("no messages on %s: nothing to do, the rest is skipped", place)
-            # The report, too, which otherwise runs whatever becomes of the tasks before it.
-            raise DownstreamTasksSkipped(tasks=sorted(self.get_flat_relative_ids(upstream=False)))
-        progress.info("%d messages on %s; rules: %s", depth, place, PurePath(run.rules_source).name)
+    def _conclude(self, run: Run, depth: int, why: str, ledger: Ledger) -> None:
+        if not why:
+            self._skip(run, depth, "", ledger)
+        record_look(ledger, run.run_id, Look(depth, True, why, utc_now()))
+        rules = PurePath(run.rules_source).name
+        progress.info("%s on %s of %s; rules: %s", why, run.queue, run.queue_manager, rules)
+
+
+def _seen(run: Run, depth: int) -> str:
+    number = f"{depth} settled messages" if depth else "no messages"
+    return f"{number} on {run.queue} of {run.queue_manager}"

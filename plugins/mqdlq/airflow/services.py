@@ -32,11 +32,12 @@ GRACE_S: Final = 8
 """How long a service may take to end by itself; a scheduler with idle workers takes minutes."""
 START_S: Final = 180
 
+AIRFLOW: Final = ("-m", "airflow")
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "api-server": ("-m", "airflow", "api-server"),
-    "scheduler": ("-m", "airflow", "scheduler", "--skip-serve-logs"),
-    "dag-processor": ("-m", "airflow", "dag-processor"),
-    "triggerer": ("-m", "airflow", "triggerer", "--skip-serve-logs"),
+    "api-server": (*AIRFLOW, "api-server"),
+    "scheduler": (*AIRFLOW, "scheduler", "--skip-serve-logs"),
+    "dag-processor": (*AIRFLOW, "dag-processor"),
+    "triggerer": (*AIRFLOW, "triggerer", "--skip-serve-logs"),
 }
 
 
@@ -89,9 +90,15 @@ class Services:
     What was started is in a file there, so that another process can stop it.
     """
 
-    def __init__(self, port: int, more: Mapping[str, str] | None = None) -> None:
-        """Serve the UI on this port of the loopback; `more` goes into the environment."""
+    def __init__(
+        self, port: int, more: Mapping[str, str] | None = None, *, tied: bool = False
+    ) -> None:
+        """Serve the UI on this port of the loopback; `more` goes into the environment.
+
+        `tied` services live no longer than this process, however it ends.
+        """
         self.port = port
+        self._tied = tied
         self.address = f"http://{LOOPBACK}:{port}"
         self._environment = {**environment(), **_settings(port), **(more or {})}
         self._started: list[subprocess.Popen[bytes]] = []
@@ -108,14 +115,18 @@ class Services:
         """Start a service, or another command of this Python that is to live as long as they."""
         logs = home.home() / "logs"
         home.make_private_directory(logs)
+        words = command or COMMANDS[name]
+        if self._tied and words[:2] == AIRFLOW:
+            words = ("-m", "mqdlq.airflow.tied", *words[2:])
         with (logs / f"{name}.log").open("ab") as log:
             started = subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
-                [sys.executable, *(command or COMMANDS[name])],
+                [sys.executable, *words],
                 env=self._environment,
-                stdin=subprocess.DEVNULL,
+                # Nothing is written to the pipe; that it closes is what a tied process waits for.
+                stdin=subprocess.PIPE if self._tied else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
+                start_new_session=not self._tied,  # a tied process begins its own
             )
         self._started.append(started)
         process = Process(name, started.pid, psutil.Process(started.pid).create_time())
@@ -127,6 +138,8 @@ class Services:
         stop_all(grace_s)
         for started in self._started:
             started.wait()
+            if started.stdin:
+                started.stdin.close()
 
     def wait_until_healthy(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Wait for the health that Airflow tells of its services; raises ServicesError."""

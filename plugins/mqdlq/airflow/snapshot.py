@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow.sdk import Context
+from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq import home
 from mqdlq.airflow.assets import tell
-from mqdlq.airflow.stage import Stage, progress, utc_now
+from mqdlq.airflow.execute import execution_of
+from mqdlq.airflow.stage import REPORT, Stage, Work, progress, utc_now
 from mqdlq.handlers import load_handler
+from mqdlq.sense import Window, snapshots_of
+
+if TYPE_CHECKING:
+    from mqdlq.lake import SnapshotManifest
 
 
 class Snapshot(Stage):
@@ -15,18 +23,22 @@ class Snapshot(Stage):
 
     Opens the queue for browse only: every message stays where it is, and no BackoutCount moves.
     Run twice, it finds the snapshot this run has taken; what a crash leaves behind has no
-    manifest and does not count.
+    manifest and does not count. Where all messages are settled by earlier runs, their outcomes are
+    carried over and every task but the report is skipped.
     """
 
     def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # Arrow: not at parse time.
-        from mqdlq import lake, snapshot  # noqa: PLC0415
+        from mqdlq import execute, guards, snapshot  # noqa: PLC0415
         from mqdlq.airflow.payload_key import payload_key  # noqa: PLC0415
 
         handler = load_handler(self.handler)
         key = payload_key(handler.payload_key) if handler.payload_key else None
+        window = self.window(context)
         with self.work(context) as work:
+            if window is not None:
+                return self._of_a_window(work, window, apply=context["params"]["apply"])
             manifest = snapshot.take_snapshot(
                 work.run,
                 work.settings,
@@ -38,7 +50,16 @@ class Snapshot(Stage):
                     handler, rescan=context["params"].get("full_snapshot", False), key=key
                 ),
             )
-        plan_id = lake.plan_id(manifest.snapshot_id, manifest.rules_digest)
+            guards.note_causes(work.run, ledger=work.ledger)
+            is_settled = manifest.counts.full == 0 and not work.run.dry_run
+            if is_settled:  # what every earlier run has parked needs no plan to have an outcome
+                execute.settle(execution_of(work))
+        if is_settled:
+            progress.info(
+                "nothing new: %d messages, all settled; the rest is skipped", manifest.messages
+            )
+            after = self.get_flat_relative_ids(upstream=False)
+            raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
         tell(
             context,
             self.handler,
@@ -46,11 +67,37 @@ class Snapshot(Stage):
             snapshot_id=manifest.snapshot_id,
             messages=manifest.messages,
         )
-        return {
-            "snapshot": lake.snapshot_directory(
-                home.lake(), manifest.queue_manager, manifest.queue, manifest.snapshot_id
-            ),
-            "plan_id": plan_id,
-            "plan": lake.plan_directory(home.lake(), plan_id),
-            "messages": manifest.messages,
-        }
+        return _places(manifest)
+
+    def _of_a_window(self, work: Work, window: Window, *, apply: bool) -> dict[str, str | int]:
+        """Put the snapshots of a backfill's interval together, of what is still on the queue."""
+        from mqdlq import backfill  # noqa: PLC0415 (Arrow: not at parse time)
+
+        manifest = backfill.put_together(
+            work.run,
+            snapshots_of(work.run, window, work.ledger),
+            work.settings if apply else None,
+            ledger=work.ledger,
+            lake_root=home.lake(),
+            clock=utc_now,
+        )
+        which = "are on the queue now" if apply else "to be evaluated"
+        progress.info("%d messages from %s %s", manifest.messages, window, which)
+        if apply and not manifest.messages:
+            after = self.get_flat_relative_ids(upstream=False)
+            raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
+        return _places(manifest)
+
+
+def _places(manifest: SnapshotManifest) -> dict[str, str | int]:
+    from mqdlq import lake  # noqa: PLC0415 (Arrow: not at parse time)
+
+    plan_id = lake.plan_id(manifest.snapshot_id, manifest.rules_digest)
+    return {
+        "snapshot": lake.snapshot_directory(
+            home.lake(), manifest.queue_manager, manifest.queue, manifest.snapshot_id
+        ),
+        "plan_id": plan_id,
+        "plan": lake.plan_directory(home.lake(), plan_id),
+        "messages": manifest.messages,
+    }

@@ -14,15 +14,19 @@ from airflow.sdk import BaseOperator, Context
 from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.errors import LedgerError
+from mqdlq.errors import HandlerError, LedgerError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.sense import connection_for
+from mqdlq.sense import Window, connection_for
 
 DEFER_FROM_S = 10
 """Waits below this are slept in the worker: the scheduler takes a task that is resumed sooner than
 its worker has wound up for a failed one."""
+
+SENSE = "sense"
+REPORT = "report"
+"""The task that runs whatever becomes of the tasks before it."""
 
 BACKFILL = "backfill"
 """The run type of a backfill's runs. A run that a backfill takes over keeps its id, so that no id
@@ -35,6 +39,14 @@ progress = logging.getLogger("mqdlq.progress")
 def utc_now() -> datetime:
     """Return the time; the clock that every stage is given."""
     return datetime.now(UTC)  # noqa: TID251 (tasks are entry points)
+
+
+def in_the_foreground() -> bool:
+    """Whether this task runs within ``airflow dags test``: without a scheduler, nobody answers."""
+    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415 (only within a task)
+
+    comms = getattr(task_runner, "SUPERVISOR_COMMS", None)
+    return type(comms).__name__ == "InProcessSupervisorComms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +74,28 @@ class Stage(BaseOperator):
 
     def run_id(self, context: Context) -> str:
         """Return the id under which ledger, lake and report know this DAG run."""
-        return ledger_run_id(self.handler, context["dag_run"].run_id)
+        dag_run = context["dag_run"]
+        own = ledger_run_id(self.handler, dag_run.run_id)
+        if dag_run.run_type.value != BACKFILL:
+            return own
+        # A backfill may take over a run that has been before, again and again, under its old id.
+        if self.task_id != SENSE:
+            return str(context["ti"].xcom_pull(task_ids=SENSE, key=BACKFILL))
+        run_id = f"{own}-backfill-{dag_run.clear_number}"
+        context["ti"].xcom_push(key=BACKFILL, value=run_id)
+        return run_id
+
+    def window(self, context: Context) -> Window | None:
+        """Return the interval of a backfill's run, None for other runs; raises HandlerError."""
+        dag_run = context["dag_run"]
+        if dag_run.run_type.value != BACKFILL:
+            return None
+        if dag_run.data_interval_start is None or dag_run.data_interval_end is None:
+            raise HandlerError(
+                f"{self.handler} has no cron schedule, so a backfill has no interval whose"
+                " snapshots it could evaluate"
+            )
+        return Window(dag_run.data_interval_start, dag_run.data_interval_end)
 
     def settings(self) -> ConnectionSettings:
         """Return the settings of the handler's connection."""

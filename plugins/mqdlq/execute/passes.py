@@ -13,6 +13,7 @@ from mqdlq.execute.destinations import Destinations
 from mqdlq.execute.discards import copy_discards
 from mqdlq.execute.execution import Execution, PassResult
 from mqdlq.execute.ownership import own_until, pass_by_what_others_own
+from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.recovery import recover
 from mqdlq.execute.units import Executor
 from mqdlq.execute.work import load_work
@@ -29,13 +30,14 @@ def make_pass(execution: Execution) -> PassResult:
 
     The first pass and every retry pass are this one function: attempts and outcomes are in the
     ledger, so it may be called again at any time, also after a crash, and repeats nothing. Called
-    sooner than `next_pass_at` it goes on with the last pass. A dry run opens nothing. Raises
+    sooner than `next_pass_at` it goes on with the last pass. A dry run opens
+    nothing, nor does a run whose plan a person was to approve and has not. Raises
     AnotherExecutorError where another executor does not let go of the queue, and QueueManagerError
     where the queue manager fails; no message is lost by either.
     """
     run, ledger = execution.run, execution.ledger
-    if run.dry_run:
-        execution.log.info("dry run: nothing is executed")
+    if why := why_not_to_act(run, ledger):
+        execution.log.info("%s: nothing is executed", why)
         return PassResult(0, None, 0)
     with _holding(execution) as (state, cursor):
         markers = recover(execution, state, cursor)

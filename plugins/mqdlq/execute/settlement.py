@@ -16,6 +16,7 @@ from mqdlq.execute.destinations import Destination, Destinations
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.ownership import give_up_all
 from mqdlq.execute.parked import ParkedList, Vanished, list_vanished, to_be_parked
+from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
 from mqdlq.ledger import Attempt, OutcomeFact, Settled, Sighting, parking
@@ -42,7 +43,7 @@ class _Findings:
     being_moved: Mapping[int, str]
     readers: int
     blocked: Mapping[Destination | None, int]
-    dry_run: bool
+    why_not_to_act: str
     at: datetime
 
 
@@ -74,7 +75,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
         {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)},
         readers,
         _blocked(execution, work) if run.hold_while_blocked else {},
-        run.dry_run,
+        why_not_to_act(run, ledger),
         execution.clock(),
     )
     facts = [_outcome(item, findings) for item in work.items if item.outcome is None]
@@ -211,8 +212,8 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
         outcome, why = Outcome.UNPROCESSABLE, findings.rows[item.message.browse_seq]["problem"]
     elif item.message.disposition is Disposition.NO_RULE:
         outcome, why = Outcome.LEFT_NO_RULE, "no rule matches"
-    elif findings.dry_run:
-        outcome, why = Outcome.NOT_ATTEMPTED, "dry run"
+    elif findings.why_not_to_act:
+        outcome, why = Outcome.NOT_ATTEMPTED, findings.why_not_to_act
     else:
         outcome, why = _still_planned(item, last, findings.blocked.get(_destination(item), 0))
     step = item.step

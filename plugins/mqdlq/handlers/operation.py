@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Self
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal, Self
 
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,13 +15,70 @@ CONTINUOUS: Final = "@continuous"
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
+class ApprovalGuards(BaseModel):
+    """What makes a run ask a person before it acts; nothing by default.
+
+    `discard`: any rule that discards; `messages`: more messages to act on than this; `new_cause`: a
+    reason never met on this queue before; `changed_rules`: other rules than the last run's;
+    `new_target`: a queue to which nothing was ever moved from here. Who says nothing `within` this
+    time has rejected.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    discard: bool = False
+    messages: Annotated[int, Field(ge=0)] | None = None
+    new_cause: bool = False
+    changed_rules: bool = False
+    new_target: bool = False
+    within: Annotated[timedelta, Field(ge=timedelta(seconds=30))] = timedelta(hours=12)
+
+
+Event = Literal[
+    "first_arrival",
+    "new_cause",
+    "growth",
+    "oldest_age",
+    "unprocessable",
+    "exhausted",
+    "conservation",
+    "failed",
+    "approval",
+    "recovery",
+]
+
+
+class Notification(BaseModel):
+    """An Airflow notifier: the path of its class, its arguments, and for which events (all)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    notifier: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+    on: tuple[Event, ...] = ()
+    arguments: Mapping[str, Any] = {}
+
+
+class Alerts(BaseModel):
+    """Who is told, and from when on: `growth` in messages from run to run, `oldest_age`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    growth: Annotated[int, Field(ge=1)] = 100
+    oldest_age: Annotated[timedelta, Field(gt=timedelta(0))] = timedelta(days=1)
+    notify: tuple[Notification, ...] = ()
+
+
 class Operation(BaseModel):
     """When a handler runs, and how it shows in Airflow.
 
     `schedule` is a cron expression in UTC, one of its presets such as @hourly, or @continuous;
     without one a handler is run by hand. `max_active_runs` bounds how many of its runs may overlap,
-    most of them waiting for their retries. `pool` is an Airflow pool that its evaluation and
-    execution take a slot of. `owner` and `tags` are those of its DAG.
+    most of them waiting for their retries. `rescan_interval` is after how long settled messages
+    are looked at again, 10 x RETRYINT if it is not said. `pool` is an Airflow pool that its
+    evaluation and execution take a slot of. `approval` says what makes a run ask a person first.
+    `alerts` says who is told of what.
+    `task_retries` is how often Airflow runs a failed task again. `owner` and `tags` are those of
+    its DAG.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -27,8 +86,12 @@ class Operation(BaseModel):
     schedule: str | None = None
     owner: Annotated[str, Field(min_length=1, max_length=500)] = "mqdlq"
     tags: tuple[Tag, ...] = ()
+    rescan_interval: Annotated[timedelta, Field(ge=timedelta(seconds=1))] | None = None
     max_active_runs: Annotated[int, Field(ge=1, le=100)] = 4
     pool: Annotated[str, Field(min_length=1, max_length=256)] = "default_pool"
+    task_retries: Annotated[int, Field(ge=0, le=10)] = 0
+    approval: ApprovalGuards = ApprovalGuards()
+    alerts: Alerts = Alerts()
 
     @field_validator("schedule")
     @classmethod
@@ -53,6 +116,13 @@ class Operation(BaseModel):
     def is_continuous(self) -> bool:
         """Whether its runs follow one another without end."""
         return self.schedule == CONTINUOUS
+
+    def next_start(self, now: datetime) -> datetime | None:
+        """Return when Airflow starts the next run, None where that is not by the clock."""
+        if self.schedule is None or self.is_continuous:
+            return None
+        found: datetime = croniter(self.schedule, now).get_next(datetime)
+        return found
 
     @property
     def runs_at_once(self) -> int:

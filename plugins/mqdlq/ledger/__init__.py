@@ -5,15 +5,47 @@ from __future__ import annotations
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.ledger.parking import Parking, Settled
 from mqdlq.ledger.store import Ledger, open_ledger
+from mqdlq.ledger.workflow import (
+    Approval,
+    Cause,
+    LastAccount,
+    Look,
+    TakenSnapshot,
+    causes_of,
+    earlier_reasons,
+    earlier_targets,
+    last_account,
+    last_approval,
+    last_look,
+    record_approval,
+    record_causes,
+    record_look,
+    snapshots_between,
+)
 
 __all__ = [
+    "Approval",
     "Attempt",
+    "Cause",
+    "LastAccount",
     "Ledger",
+    "Look",
     "OutcomeFact",
     "Parking",
     "Run",
     "RunMessage",
     "Settled",
     "Sighting",
+    "TakenSnapshot",
+    "causes_of",
+    "earlier_reasons",
+    "earlier_targets",
+    "last_account",
+    "last_approval",
+    "last_look",
     "open_ledger",
+    "record_approval",
+    "record_causes",
+    "record_look",
+    "snapshots_between",
 ]

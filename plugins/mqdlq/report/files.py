@@ -33,6 +33,10 @@ class ReportFiles:
     json_path: Path
     failed: bool
     why: str
+    short: str = ""
+    """Verdict, headline and why, as an alert tells them."""
+    adds_up: bool = True
+    """Whether the account adds up, where there is one that was to."""
 
 
 def write_report(
@@ -60,7 +64,17 @@ def write_report(
     _write(directory / "report.txt", text)
     _write(html_path, render_html(report))
     _write(json_path, render_json(report))
-    return ReportFiles(text, html_path, json_path, report.failed, report.why)
+    # An account that was not closed says nothing: the run broke off before its last browse.
+    closed = report.account is not None and report.account.last_browse is not None
+    return ReportFiles(
+        text,
+        html_path,
+        json_path,
+        report.failed,
+        report.why,
+        short="\n".join(filter(None, (report.headline, report.why))),
+        adds_up=report.account is None or report.account.adds_up or not closed,
+    )
 
 
 def report_directory(run_id: str) -> Path:

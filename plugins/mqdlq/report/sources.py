@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import find_plan, plan_directory, plan_id, read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Settled, Sighting, parking
+from mqdlq.ledger import (
+    Attempt,
+    Ledger,
+    Look,
+    OutcomeFact,
+    Run,
+    Settled,
+    Sighting,
+    last_look,
+    parking,
+)
 from mqdlq.model import MessageClass
 from mqdlq.report.records import PlanFacts, SnapshotFacts
 from mqdlq.rules import check
@@ -75,6 +85,8 @@ class Sources:
     rules: Mapping[int, WrittenRule]
     taken_by: str
     troubles: tuple[str, ...]
+    look: Look | None = None
+    """What the run saw of its queue when it looked for work."""
 
 
 def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
@@ -97,6 +109,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
         rules=written_rules(run.rules_text),
         taken_by=taken_by,
         troubles=troubles,
+        look=last_look(ledger, run_id),
     )
 
 

@@ -46,7 +46,8 @@ def judge(
 
 def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
     if sources.snapshot is None:
-        return stages.get("snapshot") == "skipped"
+        saw_no_work = sources.look is not None and not sources.look.is_work
+        return saw_no_work or stages.get("snapshot") == "skipped"
     return not sources.snapshot.messages
 
 
@@ -103,7 +104,16 @@ def _is_dry_run(sources: Sources) -> bool:
 
 def _empty(sources: Sources) -> str:
     assert sources.run is not None  # noqa: S101 (the caller has looked)
-    at = sources.snapshot.taken_at if sources.snapshot else sources.run.started_at
+    if sources.snapshot is None and sources.look is not None:
+        depth, at = sources.look.depth, sources.look.at
+    else:
+        depth = 0
+        at = sources.snapshot.taken_at if sources.snapshot else sources.run.started_at
+    if sources.look is not None and sources.look.why and not sources.look.is_work:
+        return sources.look.why
+    if depth:
+        settled = f"{count(depth, 'message')} on the queue, all settled by earlier runs"
+        return f"Nothing new: {settled}; last looked at {moment(at)}."
     return f"Queue empty, last looked at {moment(at)}."
 
 

@@ -1,0 +1,68 @@
+"""Alerts in, Airflow's notifiers called with them out."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from airflow.sdk import BaseNotifier, Context
+
+from mqdlq.alerts import EVENTS, Alert
+from mqdlq.errors import HandlerError
+from mqdlq.handlers import Handler
+from mqdlq.handlers.operation import Notification
+
+log = logging.getLogger(__name__)
+
+
+def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: str) -> list[str]:
+    """Call the handler's notifiers for each alert; return the events that all of them have got.
+
+    The notifiers' arguments are templates, to which `alert` is known: event, title, text, handler
+    and run_id. One that fails is told in the log, at ERROR, and keeps no other from being called;
+    what it did not get is told again when the task runs again.
+    """
+    delivered = []
+    for alert in alerts:
+        failures = 0
+        for notification in handler.alerts.notify:
+            if notification.on and alert.event not in notification.on:
+                continue
+            try:
+                _call(notification, alert, context, handler.name, run_id)
+            except Exception:  # a notifier may be anybody's: none may fail the run
+                failures += 1
+                log.exception("%s could not tell of %s", notification.notifier, alert.event)
+        log.info("alert %s: %s", alert.event, alert.title)
+        if not failures:
+            delivered.append(alert.event)
+    return delivered
+
+
+def notifier_class(path: str) -> type[BaseNotifier]:
+    """Return the class; raises HandlerError for what is no notifier."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise HandlerError(f"alerts.notify: {path} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, BaseNotifier)):
+        raise HandlerError(f"alerts.notify: {path} is no Airflow notifier (BaseNotifier)")
+    return found
+
+
+def _call(
+    notification: Notification, alert: Alert, context: Context, handler: str, run_id: str
+) -> None:
+    notifier = notifier_class(notification.notifier)(**notification.arguments)
+    known: dict[str, Any] = {
+        "event": alert.event,
+        "meaning": EVENTS[alert.event],
+        "title": alert.title,
+        "text": alert.text,
+        "handler": handler,
+        "run_id": run_id,
+    }
+    notifier({**context, "alert": known})

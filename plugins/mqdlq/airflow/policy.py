@@ -1,0 +1,69 @@
+"""Airflow's cluster policy: a DAG in, a refusal out where it would take dead letters off a queue.
+
+The trigger of Airflow's own IBM MQ provider gets messages outside syncpoint: each is off the queue
+before any task has seen it. Airflow finds this module by its entry point `airflow.policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from airflow.exceptions import AirflowClusterPolicyViolation
+from airflow.policies import hookimpl
+
+from mqdlq.errors import MqDlqError
+from mqdlq.handlers import Handler, load_handlers
+from mqdlq.rules import parse
+
+TAKES: Final = "airflow.providers.ibm.mq.triggers.mq.AwaitMessageTrigger"
+USUAL_DLQ: Final = "SYSTEM.DEAD.LETTER.QUEUE"
+
+
+@hookimpl
+def dag_policy(dag: Any) -> None:
+    """Refuse a DAG that is started by, or waits with, that trigger on a queue that is handled."""
+    for trigger in _triggers(dag):
+        path, kwargs = trigger.serialize()
+        if path != TAKES:
+            continue
+        for handler in load_handlers()[0]:
+            queue = str(kwargs.get("queue_name", "")).strip()
+            if kwargs.get("mq_conn_id") == handler.connection and queue in _queues(handler):
+                raise AirflowClusterPolicyViolation(
+                    f"{dag.dag_id}: AwaitMessageTrigger would take messages off {queue} outside"
+                    f" syncpoint, and handler {handler.name} handles that queue: follow the asset"
+                    f" mq_dlq_{handler.name}.report instead, or name another queue"
+                )
+
+
+def _queues(handler: Handler) -> set[str]:
+    """Return the queues that are the handler's, as far as its files say."""
+    try:
+        source, text = handler.rules_text()
+        named = parse(text, source).control.input_q.strip()
+    except MqDlqError:
+        named = ""  # what is wrong with the table is said where it is read
+    return {named or USUAL_DLQ, handler.state_queue}
+
+
+def _triggers(dag: Any) -> Iterator[Any]:
+    """Yield the triggers of the assets a DAG is scheduled on, and those that its tasks hold."""
+    for asset in _assets(getattr(dag.timetable, "asset_condition", None)):
+        for watcher in getattr(asset, "watchers", ()):
+            yield watcher.trigger
+    for task in dag.tasks:
+        yield from (held for held in vars(task).values() if _is_trigger(held))
+
+
+def _assets(condition: Any) -> Iterator[Any]:
+    """Yield the assets of a condition: one itself, or all and any of several, as deep as it is."""
+    parts = getattr(condition, "objects", None)
+    if parts is None:
+        yield condition
+    for part in parts or ():
+        yield from _assets(part)
+
+
+def _is_trigger(held: Any) -> bool:
+    return any(base.__name__ == "BaseTrigger" for base in type(held).__mro__)

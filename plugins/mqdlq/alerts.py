@@ -1,0 +1,175 @@
+"""What a run found in, what a person should be told of it out.
+
+An event is told when it begins, not at every run while it lasts: what was so after the last run,
+too, is no news.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import insert, select
+
+from mqdlq.constants import reason_text
+from mqdlq.handlers.operation import Alerts
+from mqdlq.ledger import Cause, Ledger, Run, causes_of, earlier_reasons, parking, schema
+from mqdlq.ledger.workflow_tables import alerts as table
+from mqdlq.model import DEPARTED, Outcome
+
+EVENTS: Final[Mapping[str, str]] = {
+    "first_arrival": "messages came to a queue that was empty",
+    "new_cause": "a reason code that was never met on this queue before",
+    "growth": "many more messages than at the last run",
+    "oldest_age": "a message has been on the queue for too long",
+    "unprocessable": "messages without a valid MQDLH, which nothing can handle",
+    "exhausted": "messages whose rules are all used up",
+    "conservation": "the account does not add up",
+    "failed": "the run failed",
+    "approval": "a plan waits for a person's approval",
+    "recovery": "what was told of before is over",
+}
+"""The events, and what each means."""
+
+LASTING: Final = ("oldest_age", "unprocessable", "exhausted", "conservation", "failed")
+"""Events that are over one day, and then told of as recovery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An event with its words: a title of one line, and the report's short text."""
+
+    event: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a run at its end.
+
+    `short` is the report's short text, `failed` and `adds_up` what the report says of run and
+    account.
+    """
+
+    run: Run
+    short: str
+    failed: bool
+    adds_up: bool
+
+
+def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[Alert]:
+    """Return what a person is to be told of a run that has ended, in the order of `EVENTS`."""
+    run = facts.run
+    before = _run_before(run, ledger)
+    lasted = _standing(before, ledger) if before is not None else set()
+    found = dict(_found(facts, thresholds, ledger, now, before))
+    news = {event: words for event, words in found.items() if event not in lasted}
+    over = sorted(lasted - set(found))
+    if over and not any(event in found for event in LASTING):
+        news["recovery"] = f"no more {', '.join(over)}"
+    place = f"{run.queue} @ {run.queue_manager}"
+    return [
+        Alert(event, f"{run.handler}: {news[event]} ({place})", facts.short)
+        for event in EVENTS
+        if event in news
+    ]
+
+
+def standing(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
+    """Return the lasting events that hold after a run, told before or not."""
+    found = dict(_found(facts, thresholds, ledger, now, _run_before(facts.run, ledger)))
+    return [event for event in LASTING if event in found]
+
+
+def record(run_id: str, told: list[str], lasting: list[str], ledger: Ledger, at: datetime) -> None:
+    """Record what was told of a run, and what holds after it."""
+    rows = [{"run_id": run_id, "event": e, "is_told": True, "at": at} for e in told]
+    rows += [{"run_id": run_id, "event": e, "is_told": False, "at": at} for e in lasting]
+    with ledger.engine.begin() as connection:
+        if rows:
+            connection.execute(insert(table), rows)
+
+
+def told_before(run_id: str, ledger: Ledger) -> set[str]:
+    """Return the events that were told of a run already, by an earlier run of its task."""
+    query = select(table.c.event).where(table.c.run_id == run_id, table.c.is_told)
+    with ledger.engine.connect() as connection:
+        return set(connection.scalars(query))
+
+
+def _found(
+    facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime, before: str | None
+) -> Iterator[tuple[str, str]]:
+    run = facts.run
+    causes = causes_of(ledger, run.run_id)
+    messages, had = _messages(run.run_id, ledger), _messages(before, ledger)
+    if messages and not had:
+        yield "first_arrival", f"{messages} messages on a queue that was empty"
+    new = {cause.reason for cause in causes} - {0} - earlier_reasons(ledger, run)
+    if new:
+        yield "new_cause", f"first {', '.join(reason_text(reason) for reason in sorted(new))}"
+    if had and messages - had >= thresholds.growth:
+        yield "growth", f"{messages - had} messages more than at the last run"
+    yield from _about_what_stays(run, thresholds, ledger, now, causes)
+    if not facts.adds_up:
+        yield "conservation", "the account does not add up"
+    elif facts.failed:
+        yield "failed", "the run failed"
+
+
+def _about_what_stays(
+    run: Run, thresholds: Alerts, ledger: Ledger, now: datetime, causes: Sequence[Cause]
+) -> Iterator[tuple[str, str]]:
+    outcomes = outcomes_of(run, ledger)
+    oldest = min((cause.oldest for cause in causes if cause.oldest), default=now)
+    stays = outcomes.total() - sum(outcomes[one] for one in DEPARTED)
+    if stays and now - oldest >= thresholds.oldest_age:
+        yield "oldest_age", f"a message is there since {oldest:%Y-%m-%d %H:%M} UTC"
+    for outcome in (Outcome.UNPROCESSABLE, Outcome.EXHAUSTED):
+        if outcomes[outcome]:
+            yield str(outcome), f"{outcomes[outcome]} messages {outcome}"
+
+
+def outcomes_of(run: Run, ledger: Ledger) -> Counter[Outcome]:
+    """Count the outcomes of a run, those of parked messages included."""
+    counted = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    for settled, number in parking.outcomes_of_parked(ledger, run.run_id).items():
+        counted[settled.outcome] += number
+    return counted
+
+
+def _messages(run_id: str | None, ledger: Ledger) -> int:
+    snapshot = ledger.snapshot(run_id) if run_id else None
+    return int(snapshot.messages) if snapshot is not None else 0
+
+
+def _run_before(run: Run, ledger: Ledger) -> str | None:
+    """Return the run of this queue before this one that ended with an account or failed."""
+    runs = schema.runs
+    ended = select(table.c.run_id).where(table.c.run_id == runs.c.run_id)
+    seen = select(schema.sightings.c.run_id).where(schema.sightings.c.run_id == runs.c.run_id)
+    query = (
+        select(runs.c.run_id)
+        .where(
+            runs.c.queue_manager == run.queue_manager,
+            runs.c.queue == run.queue,
+            runs.c.run_id != run.run_id,
+            runs.c.started_at < run.started_at,
+            ended.exists() | seen.exists(),
+        )
+        .order_by(runs.c.started_at.desc())
+        .limit(1)
+    )
+    with ledger.engine.connect() as connection:
+        found: str | None = connection.scalar(query)
+    return found
+
+
+def _standing(run_id: str, ledger: Ledger) -> set[str]:
+    query = select(table.c.event).where(table.c.run_id == run_id, ~table.c.is_told)
+    with ledger.engine.connect() as connection:
+        return set(connection.scalars(query))

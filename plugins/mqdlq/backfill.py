@@ -1,0 +1,199 @@
+"""A window of time in, what today's rules would do with the snapshots taken in it out.
+
+A backfill takes no snapshot of the queue. It puts the snapshots of its window together into one,
+in which the newest row of a message wins, frozen with today's rules; the evaluation then is the
+ordinary one. Where the backfill is to act, only messages that are on the queue now are put in.
+"""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from mqdlq.headers import message_key
+from mqdlq.lake import (
+    SnapshotManifest,
+    SnapshotWriter,
+    find_snapshot,
+    parked_rows,
+    planned_messages,
+    read_manifest,
+    snapshot_rows,
+)
+from mqdlq.ledger import Ledger, Run, TakenSnapshot
+from mqdlq.model import Disposition, PlannedMessage
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.connect import ConnectionSettings, connect
+
+NOT_EVALUATED: Final = "not evaluated"
+
+Place = tuple[bytes, int]  # a message key and its occurrence
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """So many messages that were treated one way then, and would be treated another way now."""
+
+    then: str
+    now: str
+    messages: int
+
+
+def put_together(
+    run: Run,
+    taken: Iterable[TakenSnapshot],
+    settings: ConnectionSettings | None,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    clock: Callable[[], datetime],
+) -> SnapshotManifest:
+    """Write one snapshot out of several, with the run's rules; the newest row of a message wins.
+
+    With `settings` the run is to act: only messages that a browse of the queue meets now are put
+    in, and the run works on this snapshot as on one of its own. Without, it is for evaluation
+    only, and the ledger does not know it. Called again for a run that acts, it returns the one
+    already made. Raises LakeError and QueueManagerError.
+    """
+    recorded = ledger.snapshot(run.run_id)
+    if recorded is not None:
+        return read_manifest(recorded.location)
+    sources, wanted = _sources(list(taken), lake_root)
+    if settings is not None:
+        present = _on_the_queue(run, settings)
+        wanted = {place for place in wanted if place[1] < present[place[0]]}
+    newest = _newest(sources, wanted)
+    at = clock()
+    snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    with SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer:
+        browse_seq = 0
+        for number, location in enumerate(sources):
+            rows = zip(_places(location), snapshot_rows(location), strict=True)
+            for place, row in rows:
+                if newest.get(place) == number:
+                    browse_seq += 1
+                    writer.write({**row, "browse_seq": browse_seq})
+        manifest = writer.publish(
+            taken_at=at,
+            taken_by=getpass.getuser(),
+            rules_digest=run.rules_digest,
+            rules_text=run.rules_text,
+            nul_as_blank=run.nul_as_blank,
+        )
+    if settings is not None:
+        ledger.record_snapshot(
+            run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
+        )
+    return manifest
+
+
+def _sources(taken: Sequence[TakenSnapshot], lake_root: str) -> tuple[list[str], set[Place]]:
+    """Return where the full rows of a window's messages are, oldest first, and whose they are.
+
+    A message that was settled has a compact row in the window, and its full one in an earlier
+    snapshot.
+    """
+    earlier: dict[str, str] = {}
+    wanted: set[Place] = set()
+    for one in taken:
+        for snapshot_id in read_manifest(one.location).refers_to:
+            earlier.setdefault(snapshot_id, find_snapshot(lake_root, snapshot_id))
+        wanted |= set(_places(one.location))
+        for batch in parked_rows(one.location, ["message_key", "occurrence"]):
+            wanted |= {(row["message_key"], row["occurrence"]) for row in batch.to_pylist()}
+    own = [one.location for one in taken]
+    before = [place for _, place in sorted(earlier.items()) if place not in own]
+    return [*before, *own], wanted
+
+
+def _newest(sources: Sequence[str], wanted: set[Place]) -> dict[Place, int]:
+    """Return by message which source has its newest full row, of those that are wanted."""
+    newest: dict[Place, int] = {}
+    for number, location in enumerate(sources):
+        for place in _places(location):
+            if place in wanted:
+                newest[place] = number
+    return newest
+
+
+def differences(
+    taken: Sequence[TakenSnapshot], put_together_at: str, plan: str, *, ledger: Ledger
+) -> tuple[int, list[Difference]]:
+    """Return how many messages were evaluated, and how they would be treated differently now.
+
+    `put_together_at` is the directory of the snapshot that `plan`, another directory, was made
+    of. What was planned then is read from the plans of the runs that took the snapshots.
+    """
+    then: dict[Place, str] = {}
+    for one in taken:
+        plan_then = ledger.plan(one.run_id)
+        steps = _treatments(plan_then.location) if plan_then is not None else {}
+        seqs = (row["browse_seq"] for row in snapshot_rows(one.location, ["browse_seq"]))
+        for browse_seq, place in zip(seqs, _places(one.location), strict=True):
+            then[place] = steps.get(browse_seq, NOT_EVALUATED)
+    for place, treatment in _of_parked(taken):
+        then.setdefault(place, treatment)
+    now = _treatments(plan)
+    counted: Counter[tuple[str, str]] = Counter()
+    evaluated = 0
+    for browse_seq, place in enumerate(_places(put_together_at), start=1):
+        evaluated += 1
+        counted[then.get(place, NOT_EVALUATED), now[browse_seq]] += 1
+    changed = [
+        Difference(was, is_now, number)
+        for (was, is_now), number in counted.most_common()
+        if was != is_now
+    ]
+    return evaluated, changed
+
+
+def _places(location: str) -> Iterator[Place]:
+    counts: Counter[bytes] = Counter()
+    for row in snapshot_rows(location, ["message_key"]):
+        key = row["message_key"]
+        yield key, counts[key]
+        counts[key] += 1
+
+
+def _of_parked(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[Place, str]]:
+    """Yield the messages with compact rows, and how they had been left."""
+    columns = ["message_key", "occurrence", "outcome", "action"]
+    for one in taken:
+        for batch in parked_rows(one.location, columns):
+            for row in batch.to_pylist():
+                left = row["action"] or row["outcome"].removeprefix("left_").replace("_", " ")
+                yield (row["message_key"], row["occurrence"]), left
+
+
+def _treatments(plan: str) -> dict[int, str]:
+    return {message.browse_seq: _treatment(message) for message in planned_messages(plan)}
+
+
+def _treatment(message: PlannedMessage) -> str:
+    if message.disposition is not Disposition.PLANNED:
+        return message.disposition.value.replace("_", " ")
+    return ", then ".join(
+        f"{step.action} to {step.target_q}" if step.target_q else str(step.action)
+        for step in message.steps
+    )
+
+
+def _on_the_queue(run: Run, settings: ConnectionSettings) -> Counter[bytes]:
+    """Return how often each message key is on the run's queue now; browses, and takes nothing."""
+    with connect(settings) as queue_manager:
+        constants = queue_manager.client.CMQC
+        options = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
+        queue = queue_manager.open(run.queue, options)
+        try:
+            cursor = BrowseCursor(queue_manager, queue, run.queue)
+            return Counter(
+                message_key(one.descriptor, one.total_length, one.prefix)
+                for one in cursor.messages()
+            )
+        finally:
+            queue_manager.close(queue)

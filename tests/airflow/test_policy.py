@@ -1,0 +1,64 @@
+"""The cluster policy: the provider's trigger must not be pointed at a queue that is handled."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from airflow.exceptions import AirflowClusterPolicyViolation
+from airflow.providers.ibm.mq.triggers.mq import AwaitMessageTrigger
+from airflow.sdk import DAG, Asset, AssetWatcher
+
+from mqdlq.airflow.policy import dag_policy
+
+
+@pytest.fixture(autouse=True)
+def _rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configure one handler of a named queue, and one of a queue manager's own DLQ."""
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    for name, table in {"named": "INPUTQ(PAYMENTS.DLQ)", "own": "WAIT(NO)"}.items():
+        (tmp_path / f"{name}.rules").write_text(f"{table}\nACTION(IGNORE)\n")
+        (tmp_path / f"{name}.yaml").write_text(
+            f"connection: mq_{name}\nrules: {name}.rules\nstate_queue: {name.upper()}.STATE\n"
+        )
+
+
+def watched(trigger: object) -> DAG:
+    asset = Asset("arrivals", watchers=[AssetWatcher(name="watcher", trigger=trigger)])
+    return DAG("others", schedule=[asset])
+
+
+@pytest.mark.parametrize(
+    ("connection", "queue"),
+    [
+        ("mq_named", "PAYMENTS.DLQ"),
+        ("mq_named", "NAMED.STATE"),
+        ("mq_own", "SYSTEM.DEAD.LETTER.QUEUE"),
+    ],
+)
+def test_a_queue_that_is_handled_is_refused(connection: str, queue: str) -> None:
+    trigger = AwaitMessageTrigger(mq_conn_id=connection, queue_name=queue)
+
+    with pytest.raises(AirflowClusterPolicyViolation) as refused:
+        dag_policy(watched(trigger))
+
+    handler = connection.removeprefix("mq_")
+    assert str(refused.value) == (
+        f"others: AwaitMessageTrigger would take messages off {queue} outside syncpoint, and"
+        f" handler {handler} handles that queue: follow the asset mq_dlq_{handler}.report instead,"
+        " or name another queue"
+    )
+
+
+@pytest.mark.parametrize(
+    ("connection", "queue"), [("mq_named", "PAYMENTS"), ("mq_other", "PAYMENTS.DLQ")]
+)
+def test_other_queues_are_nobodys_business(connection: str, queue: str) -> None:
+    dag_policy(watched(AwaitMessageTrigger(mq_conn_id=connection, queue_name=queue)))
+
+
+def test_airflow_finds_the_policy_by_itself() -> None:
+    (found,) = entry_points(group="airflow.policy", name="mqdlq")
+
+    assert found.load().dag_policy is dag_policy

@@ -1,0 +1,149 @@
+"""The guards that have a person asked, and what becomes of a plan nobody has approved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqdlq import lake
+from mqdlq.errors import ExecutionError
+from mqdlq.execute import Execution, make_pass, settle
+from mqdlq.guards import note_causes, questions
+from mqdlq.handlers.operation import ApprovalGuards
+from mqdlq.ledger import Approval, record_approval
+from world import World
+
+RULES = """
+RETRYINT(60) WAIT(NO)
+DESTQ(PAYMENTS) ACTION(RETRY)
+DESTQ(PAYMENTS) ACTION(DISCARD)
+DESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)
+DESTQ(LEGAL) ACTION(IGNORE)
+"""
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path) -> World:
+    """Make a world with a message for each rule, and one that is no dead letter."""
+    world = World(tmp_path)
+    for dest_q in ("PAYMENTS", "ORDERS", "LEGAL"):
+        world.dead_letter(dest_q=dest_q)
+    world.put("DLQ", b"no dead letter")
+    return world
+
+
+def asked(world: World, execution: Execution, **guards: Any) -> list[tuple[str, str]]:
+    plan = world.ledger.plan(execution.run.run_id)
+    assert plan is not None
+    note_causes(execution.run, ledger=world.ledger)
+    directory = lake.plan_directory(world.lake_root, plan.plan_id)
+    found = questions(execution.run, ApprovalGuards(**guards), ledger=world.ledger, plan=directory)
+    return [(question.guard, question.says) for question in found]
+
+
+def test_no_guard_asks_by_itself(world: World) -> None:
+    assert asked(world, world.plan(RULES)) == []
+
+
+def test_a_discard_asks_though_it_would_come_second(world: World) -> None:
+    assert asked(world, world.plan(RULES), discard=True) == [
+        ("discard", "1 messages may be discarded")
+    ]
+
+
+def test_more_messages_than_allowed_ask_and_as_many_do_not(world: World) -> None:
+    execution = world.plan(RULES)
+
+    assert asked(world, execution, messages=2) == []
+    assert asked(world, execution, messages=1) == [
+        ("messages", "2 messages are acted on, more than 1")
+    ]
+
+
+def test_a_cause_asks_the_first_time_it_is_met(world: World) -> None:
+    first = world.plan(RULES)
+    assert asked(world, first, new_cause=True) == [
+        ("new_cause", "MQRC_Q_FULL (2053) was never met on this queue before")
+    ]
+    world.dead_letter(reason=2085)
+
+    assert asked(world, world.plan(RULES), new_cause=True) == [
+        ("new_cause", "MQRC_UNKNOWN_OBJECT_NAME (2085) was never met on this queue before")
+    ]
+
+
+def test_a_target_asks_until_something_was_moved_there(world: World) -> None:
+    first = world.plan(RULES)
+    assert asked(world, first, new_target=True) == [
+        ("new_target", "nothing was ever moved from here to PARKED"),
+        ("new_target", "nothing was ever moved from here to PAYMENTS @ QM1"),
+    ]
+    make_pass(first)
+    settle(first)
+    world.dead_letter(dest_q="ORDERS")
+
+    assert asked(world, world.plan(RULES), new_target=True) == []
+
+
+def test_changed_rules_ask_once_there_was_a_run(world: World) -> None:
+    first = world.plan(RULES)
+    assert asked(world, first, changed_rules=True) == []
+    make_pass(first)
+    settle(first)
+
+    changed = world.plan(f"{RULES}ACTION(IGNORE)\n")
+
+    assert asked(world, changed, changed_rules=True) == [
+        ("changed_rules", "the rules are not those of the last run, run-1")
+    ]
+
+
+def decide(world: World, execution: Execution, decision: str, plan_hash: str = "") -> None:
+    plan = world.ledger.plan(execution.run.run_id)
+    assert plan is not None
+    who = "" if decision == "asked" else "ann"
+    approval = Approval(plan_hash or plan.plan_hash, ("discard",), decision, who, world.clock())
+    record_approval(world.ledger, execution.run.run_id, approval)
+
+
+@pytest.mark.parametrize(
+    ("decision", "why"),
+    [
+        ("asked", "not approved: nobody has answered yet"),
+        ("rejected", "not approved: rejected by ann"),
+    ],
+)
+def test_a_plan_that_is_not_approved_touches_nothing(world: World, decision: str, why: str) -> None:
+    execution = world.plan(RULES)
+    decide(world, execution, decision)
+
+    assert make_pass(execution).attempts == 0
+    settle(execution)
+
+    assert world.depths("DLQ", "PAYMENTS", "PARKED") == (4, 0, 0)
+    booked = world.ledger.outcomes(execution.run.run_id).values()
+    assert {(str(fact.outcome), fact.why) for fact in booked if fact.rule} == {
+        ("not_attempted", why)
+    }
+
+
+def test_an_approved_plan_is_carried_out(world: World) -> None:
+    execution = world.plan(RULES)
+    decide(world, execution, "asked")
+    decide(world, execution, "approved")
+
+    make_pass(execution)
+
+    assert world.depths("DLQ", "PAYMENTS", "PARKED") == (2, 1, 1)
+
+
+def test_the_approval_of_another_plan_counts_for_nothing(world: World) -> None:
+    execution = world.plan(RULES)
+    decide(world, execution, "approved", "0" * 64)
+
+    with pytest.raises(ExecutionError, match=r"and ann has approved 0{64}$"):
+        make_pass(execution)
+
+    assert world.depths("DLQ", "PAYMENTS", "PARKED") == (4, 0, 0)
