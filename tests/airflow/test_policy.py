@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from airflow.exceptions import AirflowClusterPolicyViolation
-from airflow.providers.ibm.mq.triggers.mq import AwaitMessageTrigger
 from airflow.sdk import DAG, Asset, AssetWatcher
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from mqdlq.airflow.policy import dag_policy
+from mqdlq.airflow.policy import TAKES, dag_policy
+
+
+class AwaitMessageTrigger(BaseEventTrigger):
+    """The provider's trigger as it serialises; the provider itself is not installed here."""
+
+    def __init__(self, mq_conn_id: str, queue_name: str) -> None:
+        super().__init__()
+        self.kwargs = {"mq_conn_id": mq_conn_id, "queue_name": queue_name}
+
+    def serialize(self) -> tuple[str, dict[str, str]]:
+        return TAKES, self.kwargs
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        yield TriggerEvent(True)
 
 
 @pytest.fixture(autouse=True)
