@@ -222,7 +222,7 @@ CALLS = (
     Call("MQCMIT, with effect", "MQCMIT:2", MARKER_TELLS, when="after", never=(2003,)),
     Call(
         "MQBACK, after a put has failed",
-        "MQBACK:1",
+        "MQBACK:1+",  # also the one with which leaving the connection begins
         NOT_DISCONNECTED,
         besides="MQPUT1[PAYMENTS]:3:2030:before",
     ),
