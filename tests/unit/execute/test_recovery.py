@@ -213,3 +213,22 @@ def killed(world: World, fault: str, run_id: str) -> bool:
         check=False,
     )
     return ended.returncode == -signal.SIGKILL
+
+
+def test_a_connection_that_could_not_back_out_commits_nothing_by_ending(world: World) -> None:
+    """MQDISC would commit; without it the queue manager backs out what is left."""
+    world.dead_letter()
+    queue_manager = world.connect()
+    module, constants = queue_manager.client.module, queue_manager.client.CMQC
+    queue = queue_manager.open("DLQ", constants.MQOO_INPUT_SHARED)
+    queue.get(None, module.MD(), module.GMO(Options=constants.MQGMO_SYNCPOINT))
+    embedded.faults.set("MQBACK:1:2195:before")
+    with pytest.raises(QueueManagerError):
+        queue_manager.back_out()
+    embedded.faults.set("")
+
+    queue_manager.disconnect()
+    embedded.end("QM1")
+    embedded.start("QM1")
+
+    assert world.depths("DLQ") == (1,)
