@@ -1,0 +1,48 @@
+"""Spark reads snapshots as documented, and evaluates those of earlier schema versions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snapshot_builders import dead_letter, take_snapshot
+
+from evaluate_rules import evaluate
+from mqdlq import lake
+from mqdlq.home import PROJECT
+from mqdlq.lake.schema import HEADERS
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+VERSION_1 = PROJECT / "tests" / "corpus" / "snapshots" / "version-1"
+
+
+def test_a_snapshot_of_the_first_version_is_still_evaluated(tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshots" / "s1"
+    shutil.copytree(VERSION_1, snapshot)
+
+    plan = evaluate(str(snapshot), plan=lake.plan_directory(str(tmp_path), "old"))
+
+    assert plan.dispositions == {"planned": 2, "no_rule": 1, "unprocessable": 1}
+    assert [(count.action, count.target_q) for count in plan.counts] == [
+        ("RETRY", "ORDERS"),
+        ("FWD", "REPLIES"),
+    ]
+
+
+def test_spark_reads_the_documented_columns(spark: Any, tmp_path: Path) -> None:
+    directory = take_snapshot(str(tmp_path), [dead_letter(1, expiry=600)], "ACTION(RETRY)\n")
+
+    found = spark.read.parquet(f"{directory}/headers")
+
+    assert found.columns == HEADERS.names
+    kinds = dict(found.dtypes)
+    assert [kinds[name] for name in ("browse_seq", "msg_id", "expires_at", "header_chain")] == [
+        "bigint",
+        "binary",
+        "timestamp",
+        "array<string>",
+    ]
+    assert found.first()["class"] == "dead_letter"
