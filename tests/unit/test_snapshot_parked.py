@@ -371,3 +371,18 @@ def test_a_full_row_that_is_gone_is_told(world: World) -> None:
         f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} says it holds; take a"
         " full snapshot"
     )
+
+
+def test_many_equal_messages_are_met_one_by_one(world: World) -> None:
+    for _ in range(4):
+        world.dead_letter(b"same", MsgId=b"m" * 24, dest_q="ORDERS")
+    world.dead_letter(b"other", dest_q="ORDERS")
+    handle(world)
+    for _ in range(2):
+        world.dead_letter(b"same", MsgId=b"m" * 24, dest_q="ORDERS")
+
+    run, outcomes = handle(world)
+
+    assert counts(world, run) == (2, 5)
+    assert outcomes == {Outcome.LEFT_BY_RULE: 7}
+    assert [m.occurrence for m in world.ledger.run_messages(run.run_id)] == [4, 5]
