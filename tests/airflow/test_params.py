@@ -46,7 +46,7 @@ def test_good_parameters_are_not_faulted(conf: dict[str, object]) -> None:
         (
             {"dryrun": True},
             (
-                "unknown parameter dryrun; known are apply, dry_run, input_q, input_q_mgr,"
+                "unknown parameter dryrun; known are apply, dry_run, full_snapshot, input_q, input_q_mgr,"
                 " message_keys, rules, wait"
             ),
         ),

@@ -37,7 +37,7 @@ def _failures_in(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
             text = text_of(node.exc.args[0]).replace("`", "")
-            if text and "airflow db migrate" not in text:
+            if text.strip(" …;:,.") and "airflow db migrate" not in text:
                 yield text
 
 
