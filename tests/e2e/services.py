@@ -81,7 +81,7 @@ class Airflow:
         path = f"/dags/mq_dlq_{handler}/dagRuns/{run_id}/taskInstances"
         return {task["task_id"]: task["state"] for task in self.get(path)["task_instances"]}
 
-    def wait_for_run(self, handler: str, run_id: str, limit_s: float = 180) -> str:
+    def wait_for_run(self, handler: str, run_id: str, limit_s: float = 400) -> str:
         """Wait for a run's end; return its state."""
         self.wait(lambda: self.run(handler, run_id)["state"] in ENDED, limit_s)
         return str(self.run(handler, run_id)["state"])
@@ -157,7 +157,7 @@ class Airflow:
         self._http.close()
         self.services.stop_all(grace_s=3)
 
-    def wait(self, holds: Callable[[], bool], limit_s: float = 90) -> None:
+    def wait(self, holds: Callable[[], bool], limit_s: float = 240) -> None:
         """Wait until something holds; fail with what the services wrote last."""
         deadline = time.monotonic() + limit_s
         while not holds():
