@@ -129,9 +129,13 @@ def depth(run: Run, settings: ConnectionSettings) -> int:
 
 def is_unfinished(run: Run, ledger: Ledger) -> bool:
     """Whether there is work on an empty queue, too: an account that an interruption left open."""
-    has_open_units = bool(ledger.intended(run.queue_manager, run.queue))
     is_unsettled = ledger.snapshot(run.run_id) is not None and ledger.sighting(run.run_id) is None
-    return has_open_units or is_unsettled
+    return has_open_units(run, ledger) or is_unsettled
+
+
+def has_open_units(run: Run, ledger: Ledger) -> bool:
+    """Whether a unit of work on the run's queue was interrupted: an execution must settle it."""
+    return bool(ledger.intended(run.queue_manager, run.queue))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-from mqdlq import home
+from mqdlq import home, sense
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.execute import execution_of
 from mqdlq.airflow.stage import REPORT, Stage, Work, progress, utc_now
@@ -24,7 +24,8 @@ class Snapshot(Stage):
     Opens the queue for browse only: every message stays where it is, and no BackoutCount moves.
     Run twice, it finds the snapshot this run has taken; what a crash leaves behind has no
     manifest and does not count. Where all messages are settled by earlier runs, their outcomes are
-    carried over and every task but the report is skipped.
+    carried over and every task but the report is skipped, unless an execution has to settle a unit
+    of work that was interrupted.
     """
 
     def execute(self, context: Context) -> dict[str, str | int]:
@@ -51,7 +52,11 @@ class Snapshot(Stage):
                 ),
             )
             guards.note_causes(work.run, ledger=work.ledger)
-            is_settled = manifest.counts.full == 0 and not work.run.dry_run
+            is_settled = (
+                manifest.counts.full == 0
+                and not work.run.dry_run
+                and not sense.has_open_units(work.run, work.ledger)
+            )
             if is_settled:  # what every earlier run has parked needs no plan to have an outcome
                 execute.settle(execution_of(work))
         if is_settled:
