@@ -149,6 +149,7 @@ def test_an_interrupted_unit_is_work_on_an_empty_queue_too(world: World) -> None
 
     assert sense.depth(later, world.settings) == 0
     assert sense.is_unfinished(later, world.ledger)
+    assert sense.has_open_units(later, world.ledger)
 
 
 def test_the_ledger_is_its_owners_alone(world: World) -> None:
