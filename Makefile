@@ -11,7 +11,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-e2e soak bench check lock clean java
+.PHONY: help set-up setup run up down test test-e2e soak bench bench-spark check lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain
 
 help:  ## this list
@@ -41,6 +41,9 @@ soak: $(READY)  ## the long proofs: thousands of kills, every reason at every ca
 
 bench: $(READY)  ## how fast it is, as JSON: each number beside a floor taken in the same run
 	@PYTHONPATH=tests $(BIN)/python benchmarks
+
+bench-spark: $(READY)  ## the evaluation in Spark beside a floor, DuckDB, Polars and plain Python: half an hour
+	@$(BIN)/python benchmarks/spark_evaluation.py
 
 check: $(READY)  ## lint, format, types, import contracts, rules tables
 	$(BIN)/ruff check

@@ -59,9 +59,8 @@ def read_headers(
     """
     for snapshot in snapshots:
         _must_have(snapshot, columns)
-    schema = ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
     places = [lake.uri(snapshot.headers) for snapshot in snapshots]
-    rows = spark.read.schema(schema).parquet(*places)
+    rows = spark.read.schema(_schema(columns)).parquet(*places)
     if len(snapshots) == 1:
         manifest = snapshots[0].manifest
         return rows.select(
@@ -73,6 +72,19 @@ def read_headers(
     return _newest(_with_their_snapshots(spark, rows, snapshots), "message_key").select(
         *columns, "queue_manager", "queue", "snapshot_id"
     )
+
+
+def read_all_headers(
+    spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
+) -> DataFrame:
+    """Return these columns of all rows of all snapshots, a message once for each that has it.
+
+    `taken_at` is the snapshot's, `snapshot` its number in the order of taking, `place_in_queue`
+    its number among the `snapshots_of_queue` of the same queue.
+    """
+    places = [lake.uri(snapshot.headers) for snapshot in snapshots]
+    rows = spark.read.schema(_schema(columns)).parquet(*places)
+    return _with_their_snapshots(spark, rows, snapshots)
 
 
 def sample_headers(
@@ -101,6 +113,10 @@ def sample_headers(
     found = pa.concat_tables([empty, *parts], promote_options="permissive") if parts else empty
     is_all = len(snapshots) == 1 and found.num_rows == snapshots[0].manifest.counts.full
     return found.select(list(columns)), is_all
+
+
+def _schema(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
 
 
 def _spread(things: list[str], at_most: int) -> list[str]:
@@ -133,6 +149,7 @@ def _with_their_snapshots(
 ) -> DataFrame:
     """Add `snapshot`, its number in the order of taking, and the names of its queue."""
     oldest_first = sorted(snapshots, key=lambda snapshot: snapshot.manifest.taken_at)
+    queues = [(each.manifest.queue_manager, each.manifest.queue) for each in oldest_first]
     taken = [
         {
             "place": _last_segment(snapshot.directory),
@@ -140,6 +157,9 @@ def _with_their_snapshots(
             "queue_manager": snapshot.manifest.queue_manager,
             "queue": snapshot.manifest.queue,
             "snapshot_id": snapshot.manifest.snapshot_id,
+            "taken_at": snapshot.manifest.taken_at,
+            "place_in_queue": queues[: number + 1].count(queues[number]),
+            "snapshots_of_queue": queues.count(queues[number]),
         }
         for number, snapshot in enumerate(oldest_first)
     ]

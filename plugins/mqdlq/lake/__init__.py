@@ -7,6 +7,7 @@ from mqdlq.lake.locations import plan_directory, plan_id, snapshot_directory
 from mqdlq.lake.plans import (
     count_planned,
     find_plan,
+    finished_plans,
     planned_messages,
     publish_plan,
     read_plan,
@@ -38,6 +39,7 @@ __all__ = [
     "finished_snapshots",
     "parked_rows",
     "payload_rows",
+    "finished_plans",
     "plan_directory",
     "plan_id",
     "planned_messages",

@@ -47,6 +47,12 @@ def find_plan(directory: str) -> PlanDescription | None:
     return None if text is None else PlanDescription.from_json(text, place)
 
 
+def finished_plans(root: str) -> Iterator[PlanDescription]:
+    """Yield the descriptions of all finished plans in a lake."""
+    for place in storage.matching(root, f"/plans/*/{DESCRIPTION}"):
+        yield read_plan(place.removesuffix(f"/{DESCRIPTION}"))
+
+
 def planned_messages(directory: str) -> Iterator[PlannedMessage]:
     """Yield the rows of a finished plan in browse order, holding one batch of each file.
 

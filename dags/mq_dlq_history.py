@@ -1,0 +1,43 @@
+"""What has been on the dead-letter queues since snapshots are kept.
+
+| task | does |
+|---|---|
+| export | writes the outcomes of all runs beside the snapshots |
+| history | reads all snapshots, plans and outcomes in Spark: causes, arrivals, resolution, rules |
+
+Nothing here talks to a queue manager. Run again, it writes the history anew.
+"""
+
+from __future__ import annotations
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, chain
+
+from mqdlq import home
+from mqdlq.airflow.export import ExportOutcomes
+from mqdlq.airflow.spark_conf import submit_conf, submit_environment, templated_conf
+
+with DAG(
+    "mq_dlq_history",
+    schedule="@daily",
+    catchup=False,
+    max_active_runs=1,
+    user_defined_macros={"submit_conf": submit_conf},
+    tags=["mq", "dead-letter-queue"],
+    doc_md=__doc__,
+):
+    export = ExportOutcomes(task_id="export")
+    history = SparkSubmitOperator(
+        task_id="history",
+        application=str(home.PROJECT / "spark" / "dlq_history.py"),
+        application_args=[
+            "--lake",
+            "{{ ti.xcom_pull(task_ids='export')['lake'] }}",
+            "--history",
+            "{{ ti.xcom_pull(task_ids='export')['history'] }}",
+        ],
+        conf=templated_conf("ti.xcom_pull(task_ids='export')['messages']"),
+        env_vars=submit_environment(),
+        name="mq_dlq_history",
+    )
+    chain(export, history)

@@ -1,0 +1,60 @@
+"""The ledger's outcomes in, a Parquet file that Spark reads beside the snapshots out.
+
+Spark has no driver for the ledger's database and needs none: one file, written anew each time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import select
+
+from mqdlq.lake.storage import make_directory, new_file
+from mqdlq.ledger import Ledger, schema
+
+_ROWS: Final = 10_000
+_UTC: Final = pa.timestamp("us", tz="UTC")
+OUTCOMES: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("queue_manager", pa.string()),
+        ("queue", pa.string()),
+        ("message_key", pa.binary()),
+        ("residence", pa.int32()),
+        ("rules_digest", pa.string()),
+        ("dry_run", pa.bool_()),
+        ("rule", pa.int32()),
+        ("action", pa.string()),
+        ("outcome", pa.string()),
+        ("at", _UTC),
+    ]
+)
+
+
+def export_outcomes(ledger: Ledger, directory: str) -> int:
+    """Write all outcomes to `outcomes.parquet` in a directory; return how many there are.
+
+    The rows are read and written a few thousand at a time; the file appears whole or not at all.
+    """
+    runs, messages, outcomes = schema.runs, schema.messages, schema.outcomes
+    held = {column.name: column for column in (*outcomes.c, *messages.c, *runs.c)}
+    query = (
+        select(*(held[name].label(name) for name in OUTCOMES.names))
+        .select_from(outcomes)
+        .join(messages, messages.c.message_id == outcomes.c.message_id)
+        .join(runs, runs.c.run_id == outcomes.c.run_id)
+    )
+    make_directory(directory)
+    rows = 0
+    with (
+        new_file(f"{directory}/outcomes.parquet") as file,
+        pq.ParquetWriter(file, OUTCOMES) as parquet,
+        ledger.engine.connect().execution_options(yield_per=_ROWS) as connection,
+    ):
+        for batch in connection.execute(query).mappings().partitions(_ROWS):
+            table = pa.Table.from_pylist([dict(row) for row in batch], schema=OUTCOMES)
+            parquet.write_table(table)
+            rows += table.num_rows
+    return rows

@@ -1,0 +1,111 @@
+"""The history: what all snapshots, plans and outcomes tell together."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from snapshot_builders import NOON, dead_letter, no_dead_letter, write_rows
+
+from dlq_history import main, write_history
+from evaluate_rules import evaluate
+from mqdlq import lake
+from mqdlq.report.export import OUTCOMES
+from mqdlq.rules import parse
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+TABLE = parse("REASON(2053) ACTION(RETRY)\nREASON(2085) ACTION(IGNORE)\nREASON(9) ACTION(RETRY)\n")
+FULL = {"dlh_reason": 2053, "dlh_dest_q_name": "PAY", "put_appl_name": "app"}
+UNKNOWN = {"dlh_reason": 2085, "dlh_dest_q_name": "GONE", "put_appl_name": "app"}
+
+
+def lake_of(root: Path, *snapshots: list[dict[str, Any]]) -> str:
+    """Publish a snapshot an hour of these rows, with its plan."""
+    place = str(root / "lake")
+    for number, rows in enumerate(snapshots):
+        taken_at = NOON + timedelta(hours=number)
+        name = f"s{number}"
+        directory = write_rows(place, rows, TABLE, snapshot_id=name, taken_at=taken_at)
+        evaluate(directory, plan=lake.plan_directory(place, f"p{number}"))
+    return place
+
+
+def write_outcomes(history: Path, *outcomes: tuple[bytes, str]) -> None:
+    """Write what became of messages two hours after noon, as the export does."""
+    history.mkdir()
+    rows = [
+        {
+            "run_id": "r", "queue_manager": "QM1", "queue": "DLQ", "message_key": key,
+            "residence": 0, "rules_digest": TABLE.digest, "dry_run": False, "rule": 1,
+            "action": "RETRY", "outcome": outcome, "at": NOON + timedelta(hours=2),
+        }
+        for key, outcome in outcomes
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows, schema=OUTCOMES), history / "outcomes.parquet")
+
+
+def test_causes_are_counted_once_a_message_and_told_new_from_returned(tmp_path: Path) -> None:
+    full, unknown = dead_letter(1, **FULL), dead_letter(2, **UNKNOWN)
+    new = dead_letter(3, dlh_reason=2035, dlh_dest_q_name="X", put_appl_name="app")
+    root = lake_of(tmp_path, [full, unknown, no_dead_letter(9)], [full], [full, unknown, new])
+    history = tmp_path / "history"
+    write_outcomes(history, (full["message_key"], "delivered"))
+
+    found = write_history(root, str(history))
+
+    states = {cause["dest_q_name"]: cause["state"] for cause in found["causes"]}
+    assert states == {"PAY": "known", "GONE": "returned", "X": "new"}
+    (paid,) = [cause for cause in found["causes"] if cause["dest_q_name"] == "PAY"]
+    assert paid["messages"] == 1
+    # Dead-lettered at 11:00, delivered at 14:00; last seen at 14:00 too.
+    assert (paid["resolved"], paid["resolution_median_s"]) == (1, 3 * 3600)
+    assert (paid["first_seen"], paid["last_seen"], paid["oldest_s"]) == (
+        "2026-11-21T11:00:00+00:00",
+        "2026-11-21T14:00:00+00:00",
+        3 * 3600,
+    )
+    assert found["arrivals"] == [
+        {
+            "queue_manager": "QM1",
+            "queue": "DLQ",
+            "hour": "2026-11-21T11:00:00+00:00",
+            "messages": 3,
+        }
+    ]
+
+
+def test_rules_are_told_by_how_often_they_met_and_settled(tmp_path: Path) -> None:
+    letters = [dead_letter(number, **FULL) for number in range(4)]
+    root = lake_of(tmp_path, [*letters, dead_letter(5, **UNKNOWN)])
+    history = tmp_path / "history"
+    keys = [letter["message_key"] for letter in letters]
+    write_outcomes(history, *((key, "delivered") for key in keys[:3]), (keys[3], "exhausted"))
+
+    rules = write_history(root, str(history))["rules"]
+
+    told = [(rule["met"], rule["never_matched"], rule["success_rate"]) for rule in rules]
+    assert told == [(4, False, 0.75), (1, False, None), (0, True, None)]
+
+
+def test_it_is_written_as_json_and_as_parquet(tmp_path: Path) -> None:
+    root = lake_of(tmp_path, [dead_letter(1, **FULL)])
+
+    code = main(["--lake", root, "--history", str(tmp_path / "history")])
+
+    assert code == 0
+    told = json.loads((tmp_path / "history" / "history.json").read_text())
+    assert told["causes_in_all"] == 1
+    assert pq.read_table(tmp_path / "history" / "causes").num_rows == 1
+
+
+def test_a_lake_without_snapshots_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--lake", str(tmp_path), "--history", str(tmp_path / "history")]) == 1
+    assert capsys.readouterr().err == (f"dlq_history: {tmp_path} holds no finished snapshot yet\n")
