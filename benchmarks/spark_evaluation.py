@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
 def _session() -> Any:
     os.environ.update(submit_environment())
-    from pyspark.sql import SparkSession  # noqa: PLC0415 (its warnings obey the environment)
+    from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(f"local[{THREADS}]").appName("benchmark")
     for name, value in submit_conf(LARGE_FROM).items():
@@ -155,7 +155,7 @@ def _ours(directory: str, out: Path) -> dict[str, Any]:
 
 
 def _floor(spark: Any, directory: str, text: str, out: Path) -> None:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    from pyspark.sql import functions as F  # noqa: N812
 
     from plan_transforms import columns_needed  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqdlq.airflow.spark_conf import SUBMIT_CONF, submit_environment
+from mqdlq.airflow.spark_conf import LARGE_FROM, submit_conf, submit_environment
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,9 @@ def spark() -> Iterator[object]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 (its warnings obey the environment)
 
     builder = SparkSession.builder.master("local[2]").appName("tests")
-    for name, value in SUBMIT_CONF.items():
+    # At length, as large snapshots are evaluated: with generated code.
+    at_length = bool(os.environ.get("MQDLQ_SPARK_EQUALITY"))
+    for name, value in (submit_conf(LARGE_FROM) if at_length else submit_conf(0)).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     yield session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ import lookups
 from evaluate_rules import Evaluation, evaluate
 from mqdlq import lake
 from mqdlq.errors import LakeError
+from mqdlq.model import PlannedMessage
 from mqdlq.plan import plan_hash
-from mqdlq.rules import parse
+from mqdlq.rules import RulesTable, parse
 from snapshot_rows import Snapshot
 from strategies import Bounds
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 WHOLE = bool(os.environ.get("MQDLQ_SPARK_EQUALITY"))
+"""Whether to prove it at length: with 50 tables and 20,000 messages for each of them."""
+
 TABLES, MESSAGES = (50, 20_000) if WHOLE else (2, 600)
 
 STRATEGIES = {
@@ -37,20 +41,28 @@ STRATEGIES = {
 }
 
 
+@cache
+def asked_of_the_core(
+    seed: int, *, nul_as_blank: bool
+) -> tuple[RulesTable, list[dict[str, Any]], list[PlannedMessage]]:
+    """Return a random table, random messages, and what the core makes of them."""
+    table = random_table(seed, rules=(7, 70, 130)[seed % 3])
+    rows = random_rows(seed, MESSAGES)
+    return table, rows, list(expected(rows, table, nul_as_blank=nul_as_blank))
+
+
 @pytest.mark.parametrize("bounds", STRATEGIES.values(), ids=STRATEGIES)
 @pytest.mark.parametrize("seed", range(TABLES))
 def test_a_plan_is_what_the_core_makes_of_each_message(
     tmp_path: Path, bounds: Bounds, seed: int
 ) -> None:
-    table = random_table(seed, rules=(7, 70, 130)[seed % 3])
-    rows = random_rows(seed, MESSAGES)
     nul_as_blank = seed % 2 == 1
+    table, rows, wanted = asked_of_the_core(seed, nul_as_blank=nul_as_blank)
     snapshot = write_rows(str(tmp_path), rows, table, nul_as_blank=nul_as_blank)
 
     plan = evaluate(snapshot, plan=str(tmp_path / "plan"), explain=True, bounds=bounds)
 
     found = list(lake.planned_messages(str(tmp_path / "plan")))
-    wanted = list(expected(rows, table, nul_as_blank=nul_as_blank))
     assert found == wanted
     assert plan.plan_hash == plan_hash(wanted)
 

@@ -1,0 +1,132 @@
+"""The application on a real cluster: a master, two workers, and executors that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from equality import expected, random_rows, random_table
+from snapshot_builders import write_rows
+
+import local_cluster
+from mqdlq import lake
+from mqdlq.airflow.spark_conf import submit_conf, submit_environment
+from mqdlq.home import PROJECT
+from mqdlq.plan import plan_hash
+from ship import write_archive
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(name="cluster", scope="module")
+def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local_cluster.Cluster]:
+    directory = tmp_path_factory.mktemp("cluster")
+    try:
+        yield local_cluster.start(directory)
+    finally:
+        local_cluster.stop(directory)
+
+
+def bare_python(directory: Path) -> Path:
+    """Make a Python for the workers that has PyArrow, but knows nothing of this project."""
+    place = directory / "python"
+    libraries = Path(pytest.__file__).parents[1]
+    linked = directory / "site"
+    linked.mkdir()
+    for entry in libraries.iterdir():
+        if "mqdlq" not in entry.name and entry.suffix != ".pth":
+            (linked / entry.name).symlink_to(entry)
+    base = Path(sys.base_prefix) / "bin" / "python3"
+    place.write_text(f'#!/bin/sh\nPYTHONPATH="{linked}:$PYTHONPATH" exec {base} -s "$@"\n')
+    place.chmod(0o755)
+    return place
+
+
+def executors(cluster: local_cluster.Cluster) -> set[int]:
+    """Return the process ids of the executors that this cluster's workers have started."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,args="],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {
+        int(line.split()[0])
+        for line in listed.stdout.splitlines()
+        if "CoarseGrainedExecutorBackend" in line and cluster_of(line) == str(cluster.directory)
+    }
+
+
+def cluster_of(line: str) -> str:
+    """Return the directory of the cluster an executor's command names as its worker's."""
+    pid = line.split(maxsplit=1)[0]
+    try:
+        return str(Path(Path(f"/proc/{pid}/cwd").readlink()).parents[2])
+    except OSError:
+        return ""
+
+
+def kill_an_executor(cluster: local_cluster.Cluster, killed: list[int]) -> None:
+    """Kill the first executor that appears, once it has had a moment to be given work."""
+    for _ in range(600):
+        found = executors(cluster)
+        if found:
+            time.sleep(2)  # into the job: it lasts longer than that
+            victim = min(found)
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            killed.append(victim)
+            return
+        time.sleep(0.1)
+
+
+def test_it_runs_with_shipped_code_while_an_executor_is_killed(
+    cluster: local_cluster.Cluster, tmp_path: Path
+) -> None:
+    table, rows = random_table(3, 7), random_rows(3, 3_000)
+    snapshot = write_rows(str(tmp_path), rows, table, rows_to_a_group=100)
+    plan = lake.plan_directory(str(tmp_path), "p")
+    archive = tmp_path / "mqdlq.zip"
+    write_archive(archive)
+    python = str(bare_python(tmp_path))
+    confs = {
+        **submit_conf(0),
+        "spark.pyspark.python": python,
+        "spark.executor.memory": "768m",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.files.maxPartitionBytes": "20000",
+        "spark.sql.shuffle.partitions": "8",
+    }
+    command = [
+        str(Path(sys.executable).with_name("spark-submit")),
+        *("--master", cluster.url, "--py-files", str(archive)),
+        *(word for item in confs.items() for word in ("--conf", "=".join(item))),
+        str(PROJECT / "spark" / "evaluate_rules.py"),
+        *("--snapshot", snapshot, "--plan", plan),
+    ]
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_an_executor, args=(cluster, killed))
+    killer.start()
+    ended = subprocess.run(
+        command,
+        env={**os.environ, **submit_environment(), "PYSPARK_PYTHON": python},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    killer.join()
+
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert killed
+    assert "Lost executor" in ended.stderr
+    assert lake.read_plan(plan).plan_hash == plan_hash(expected(rows, table))
