@@ -11,7 +11,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-e2e soak bench bench-spark check lock clean java
+.PHONY: help set-up setup run up down test test-e2e soak bench bench-spark cluster cluster-stop check lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain
 
 help:  ## this list
@@ -38,12 +38,19 @@ test-e2e: $(READY)  ## the workflow under Airflow's real services: ten minutes
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
 	@PYTHONPATH=tests $(BIN)/python tests/soak/everything.py
+	@MQDLQ_SPARK_EQUALITY=1 $(BIN)/pytest --quiet tests/spark/test_strategies.py tests/spark/test_evaluate_rules.py
 
 bench: $(READY)  ## how fast it is, as JSON: each number beside a floor taken in the same run
 	@PYTHONPATH=tests $(BIN)/python benchmarks
 
 bench-spark: $(READY)  ## the evaluation in Spark beside a floor, DuckDB, Polars and plain Python: half an hour
 	@$(BIN)/python benchmarks/spark_evaluation.py
+
+cluster: $(READY)  ## a Spark master and two workers on this machine; prints the master's URL
+	@$(BIN)/python spark/local_cluster.py start
+
+cluster-stop: $(READY)  ## end them
+	@$(BIN)/python spark/local_cluster.py stop
 
 check: $(READY)  ## lint, format, types, import contracts, rules tables
 	$(BIN)/ruff check

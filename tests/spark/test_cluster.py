@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,26 +52,13 @@ def bare_python(directory: Path) -> Path:
 
 def executors(cluster: local_cluster.Cluster) -> set[int]:
     """Return the process ids of the executors that this cluster's workers have started."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid=,args="],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return {
-        int(line.split()[0])
-        for line in listed.stdout.splitlines()
-        if "CoarseGrainedExecutorBackend" in line and cluster_of(line) == str(cluster.directory)
-    }
-
-
-def cluster_of(line: str) -> str:
-    """Return the directory of the cluster an executor's command names as its worker's."""
-    pid = line.split(maxsplit=1)[0]
-    try:
-        return str(Path(Path(f"/proc/{pid}/cwd").readlink()).parents[2])
-    except OSError:
-        return ""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may have ended meanwhile
+            is_executor = b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes()
+            if is_executor and (process / "cwd").resolve().is_relative_to(cluster.directory):
+                found.add(int(process.name))
+    return found
 
 
 def kill_an_executor(cluster: local_cluster.Cluster, killed: list[int]) -> None:
