@@ -61,20 +61,16 @@ def executors(cluster: local_cluster.Cluster) -> set[int]:
     return found
 
 
-def kill_an_executor(cluster: local_cluster.Cluster, killed: list[int]) -> None:
-    """Kill the first executor that appears, once it has had a moment to be given work."""
-    for _ in range(600):
-        found = executors(cluster)
-        if found:
-            time.sleep(2)  # into the job: it lasts longer than that
+def kill_an_executor(cluster: local_cluster.Cluster, plan: Path, killed: list[int]) -> None:
+    """Kill an executor once the first rows of the plan are being written."""
+    for _ in range(6000):
+        if next(plan.glob("_temporary/**/part-*"), None) and (found := executors(cluster)):
             victim = min(found)
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            killed.append(victim)
+                killed.append(victim)
             return
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
 def test_it_runs_with_shipped_code_while_an_executor_is_killed(
@@ -103,7 +99,7 @@ def test_it_runs_with_shipped_code_while_an_executor_is_killed(
         *("--snapshot", snapshot, "--plan", plan),
     ]
     killed: list[int] = []
-    killer = threading.Thread(target=kill_an_executor, args=(cluster, killed))
+    killer = threading.Thread(target=kill_an_executor, args=(cluster, Path(plan), killed))
     killer.start()
     ended = subprocess.run(
         command,
