@@ -38,9 +38,9 @@ sys.path[:0] = [str(HERE.parent / "spark"), str(HERE)]
 
 from spark_data import rules_text, set_rules, write_snapshot  # noqa: E402
 
-from mqdlq.airflow.spark_conf import LARGE_FROM, submit_conf, submit_environment  # noqa: E402
 from mqdlq.plan import resolve, steps_for  # noqa: E402
 from mqdlq.rules import parse  # noqa: E402
+from mqdlq.spark_conf import LARGE_FROM, submit_conf, submit_environment  # noqa: E402
 
 THREADS = 2
 CELLS = {

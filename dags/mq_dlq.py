@@ -32,8 +32,8 @@ from mqdlq.airflow.report import Report
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.sense import Sense
 from mqdlq.airflow.snapshot import Snapshot
-from mqdlq.airflow.spark_conf import submit_conf, submit_environment, templated_conf
 from mqdlq.handlers import load_handlers
+from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
 
 RETRY_DELAY = timedelta(seconds=20)
 

@@ -15,7 +15,7 @@ from airflow.sdk import DAG, chain
 
 from mqdlq import home
 from mqdlq.airflow.export import ExportOutcomes
-from mqdlq.airflow.spark_conf import submit_conf, submit_environment, templated_conf
+from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
 
 with DAG(
     "mq_dlq_history",

@@ -18,9 +18,9 @@ from snapshot_builders import write_rows
 
 import local_cluster
 from mqdlq import lake
-from mqdlq.airflow.spark_conf import submit_conf, submit_environment
 from mqdlq.home import PROJECT
 from mqdlq.plan import plan_hash
+from mqdlq.spark_conf import submit_conf, submit_environment
 from ship import write_archive
 
 pytestmark = pytest.mark.spark

@@ -19,7 +19,6 @@ from test_strategies import STRATEGIES, WHOLE
 
 from evaluate_rules import evaluate, main
 from mqdlq import lake
-from mqdlq.airflow.spark_conf import SUBMIT_CONF, submit_environment
 from mqdlq.errors import LakeError
 from mqdlq.home import PROJECT
 from mqdlq.lake import PlanDescription, StepCount
@@ -27,6 +26,7 @@ from mqdlq.lake.schema import HEADERS
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
+from mqdlq.spark_conf import SUBMIT_CONF, submit_environment
 from plan_transforms import plan_hash as hash_by_spark
 from strategies import Bounds
 

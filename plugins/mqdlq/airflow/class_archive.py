@@ -15,10 +15,10 @@ from os import environ
 from pathlib import Path
 
 from mqdlq import home
-from mqdlq.airflow.spark_conf import CLASS_ARCHIVE, submit_command, submit_environment
 from mqdlq.headers import MessageDescriptor, encode_md, header_row
 from mqdlq.lake import SnapshotWriter
 from mqdlq.rules import parse
+from mqdlq.spark_conf import CLASS_ARCHIVE, submit_command, submit_environment
 
 _RULES = "REASON(1) ACTION(RETRY)\nDESTQ(A*) ACTION(FWD) FWDQ(&DESTQ)\nACTION(IGNORE)\n"
 

@@ -124,7 +124,7 @@ def _directory(snapshot: str) -> str:
 
 
 def _submit(application: Path, arguments: list[str], messages: int) -> int:
-    from mqdlq.airflow.spark_conf import submit, submit_command  # noqa: PLC0415 (only here)
+    from mqdlq.spark_conf import submit, submit_command  # noqa: PLC0415 (only here)
 
     return submit(submit_command(application, arguments, messages=messages))
 
