@@ -12,7 +12,7 @@ CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-e2e soak bench bench-spark cluster cluster-stop check lock clean java
-.PHONY: compose-up compose-down compose-test check-deploy supply-chain
+.PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ check: $(READY)  ## lint, format, types, import contracts, rules tables
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/mqdlq rules check include/rules/*.rules
+
+rehearse: $(READY)  ## what compose-up starts, without containers; each process killed in turn: 15 minutes
+	$(BIN)/pytest --quiet tests/e2e/test_rehearsal.py
 
 compose-up:  ## docker-compose.yaml: Airflow, PostgreSQL, Spark and IBM MQ in containers
 	@bash deploy/compose.sh up

@@ -1,0 +1,211 @@
+"""The rehearsal (`make rehearse`): the compose file's services without containers, and their kills.
+
+A scheduled run, a manual one and a backfill of the demo's handler, over PostgreSQL, a Spark cluster
+and Airflow's four services; then each process is killed while a run is under way. What is checked
+is what must hold whatever dies: every run ends, the next one puts right what was left, each message
+is in one place, and the ledger's account of every run adds up.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from containers import LOOPBACK, Containers
+from services import Airflow, now
+
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.model import Outcome
+from mqdlq.mqi import embedded
+from mqdlq.mqi.connect import ConnectionSettings, connect
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+
+PUT_BY_THE_DEMO = 75
+STORY = {
+    "delivered": 25,
+    "forwarded": 24,
+    "discarded": 12,
+    "left_by_rule": 3,
+    "left_no_rule": 2,
+    "unprocessable": 5,
+}
+# Who dies while which task is at work, one after another.
+DEATHS = (
+    ("snapshot", ("airflow-api-server", "airflow-dag-processor")),
+    ("evaluate", ("spark-worker-1", "spark-master")),
+    ("execute", ("airflow-triggerer", "airflow-scheduler")),
+    ("retry", ("postgres",)),
+)
+
+
+class Rehearsed(Airflow):
+    """The Airflow of the compose file: another password, another ledger."""
+
+    def __init__(self, containers: Containers) -> None:
+        self.containers = containers
+        address = f"http://{LOOPBACK}:{containers.ports['api']}"
+        super().__init__(SimpleNamespace(address=address), containers.directory)  # type: ignore[arg-type]
+
+    def log_in(self) -> None:
+        passwords = self.directory / "secrets" / "airflow_passwords"
+        given = {"username": "admin", "password": json.loads(passwords.read_text())["admin"]}
+        answer = self._http.post("/auth/token", json=given)
+        self._http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        url = (self.directory / "secrets" / "ledger_url").read_text().strip()
+        with open_ledger(url) as ledger:
+            yield ledger
+
+    def _last_words(self) -> str:
+        return self.containers.last_words()
+
+    def has_begun(self, run_id: str, task: str) -> bool:
+        states = self.tasks("demo", run_id)
+        return states.get(task) not in {None, "scheduled", "queued"} or self.has_ended(run_id)
+
+    def has_ended(self, run_id: str) -> bool:
+        return self.run("demo", run_id)["state"] in {"success", "failed"}
+
+
+def places() -> Counter[bytes]:
+    """Return the MsgIds on all queues of QM1 but the state queue, and how often each is there."""
+    found: Counter[bytes] = Counter()
+    with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
+        module, constants = queue_manager.client.module, queue_manager.client.CMQC
+        for name in set(embedded.depths("QM1")) - {"MQDLQ.STATE"}:
+            queue = queue_manager.open(name, constants.MQOO_BROWSE)
+            while True:
+                options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_ACCEPT_TRUNCATED_MSG
+                descriptor = module.MD()
+                try:
+                    queue.get(0, descriptor, module.GMO(Options=options))
+                except module.MQMIError as error:
+                    if error.reason == constants.MQRC_NO_MSG_AVAILABLE:
+                        break
+                    if error.reason != constants.MQRC_TRUNCATED_MSG_ACCEPTED:
+                        raise
+                found[bytes(descriptor.MsgId)] += 1
+            queue_manager.close(queue)
+    return found
+
+
+def test_the_compose_files_services_survive_the_death_of_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Not below pytest's own directory, which the user PostgreSQL runs as could not enter.
+    directory = Path(tempfile.mkdtemp(prefix="mqdlq-rehearsal-"))
+    containers = Containers(directory)
+
+    def tell(what: str) -> None:
+        with capsys.disabled():
+            print(f"{now():%H:%M:%S}  {what}", flush=True)  # noqa: T201
+
+    try:
+        containers.start_all()
+        tell("all services of docker-compose.yaml are up")
+        monkeypatch.setenv("MQDLQ_HOME", str(directory / "state"))
+        airflow = Rehearsed(containers)
+        airflow.log_in()
+        airflow.wait_for_dag("demo")
+        rehearse(containers, airflow, tell)
+        airflow._http.close()
+    finally:
+        containers.close()
+
+    assert containers.left_behind() == []
+    shutil.rmtree(directory)  # where the rehearsal has failed, its logs are left to be read
+
+
+def rehearse(containers: Containers, airflow: Rehearsed, tell: Any) -> None:
+    airflow.pause("demo", paused=False)  # Airflow starts the run of the last interval
+    airflow.wait(lambda: bool(airflow.runs("demo")))
+    (scheduled,) = airflow.runs("demo")
+    ended = airflow.wait_for_run("demo", scheduled["dag_run_id"], 400)
+    assert (scheduled["run_type"], ended) == ("scheduled", "success"), containers.last_words()
+    assert airflow.outcomes("demo", scheduled["dag_run_id"]) == STORY
+    tell(f"scheduled run: {STORY}")
+
+    containers.start("mq-embedded")
+    manual = airflow.trigger("demo")
+    assert airflow.wait_for_run("demo", manual, 400) == "success", containers.last_words()
+    handled = {name: STORY[name] for name in ("delivered", "forwarded", "discarded")}
+    found = airflow.outcomes("demo", manual)
+    assert {name: found[name] for name in handled} == handled
+    tell(f"manual run: {found}")
+
+    backfill(airflow)
+    tell("backfill: its runs have succeeded")
+
+    for task, victims in DEATHS:
+        containers.start("mq-embedded")
+        run_id = airflow.trigger("demo")
+        airflow.wait(lambda run_id=run_id, task=task: airflow.has_begun(run_id, task), 300)  # type: ignore[misc]
+        for victim in victims:
+            containers.kill(victim)
+            containers.start(victim)
+        ended = airflow.wait_for_run("demo", run_id, 400)
+        tell(f"killed during {task}: {' and '.join(victims)}; the run ended as {ended}")
+
+    last = airflow.trigger("demo")
+    assert airflow.wait_for_run("demo", last, 400) == "success", containers.last_words()
+    tell(f"the run after: {airflow.outcomes('demo', last)}")
+    check_the_account(airflow, fills=len(DEATHS) + 2)
+
+
+def backfill(airflow: Rehearsed) -> None:
+    """Backfill the two days before yesterday, one run after another."""
+    today = now().replace(hour=0, minute=0, second=0, microsecond=0)
+    body = {
+        "dag_id": "mq_dlq_demo",
+        "from_date": (today - timedelta(days=4)).isoformat(),
+        "to_date": (today - timedelta(days=2, minutes=1)).isoformat(),
+        "max_active_runs": 1,
+        "run_backwards": False,
+        "dag_run_conf": {},
+        "reprocess_behavior": "none",
+    }
+    answer = airflow.call("POST", "/backfills", **body)
+    assert answer.status_code == 200, answer.text
+
+    def runs() -> list[dict[str, Any]]:
+        return [run for run in airflow.runs("demo") if run["run_type"] == "backfill"]
+
+    airflow.wait(lambda: len(runs()) == 2 and all(run["end_date"] for run in runs()), 400)
+    assert {run["state"] for run in runs()} == {"success"}, airflow._last_words()
+
+
+def check_the_account(airflow: Rehearsed, fills: int) -> None:
+    """Each message is in one place, or was discarded once; no run booked more than it saw."""
+    ids = places()
+    with airflow.ledger() as ledger, ledger.engine.connect() as connection:
+        runs = connection.exec_driver_sql("SELECT run_id, messages FROM snapshots").all()
+        counts = dict(
+            connection.exec_driver_sql(
+                "SELECT run_id, count(*) FROM outcomes GROUP BY run_id"
+            ).all()
+        )
+        (discarded,) = connection.exec_driver_sql(
+            "SELECT count(DISTINCT message_id) FROM outcomes WHERE outcome = %s",
+            (str(Outcome.DISCARDED),),
+        ).one()
+        settled = set(connection.exec_driver_sql("SELECT run_id FROM sightings").scalars())
+        states = Counter(connection.exec_driver_sql("SELECT state FROM attempt_states").scalars())
+
+    assert [one for one, count in ids.items() if count > 1] == []
+    assert ids.total() + discarded == fills * PUT_BY_THE_DEMO
+    assert {run: counts[run] for run, _ in runs if run in settled} == {
+        run: messages for run, messages in runs if run in settled
+    }
+    assert not {"intended", "unknown"} & states.keys(), states
