@@ -152,6 +152,16 @@ def test_the_report_of_a_run_with_parked_messages_adds_up(world: World) -> None:
     assert report.account is not None
     assert (report.account.differences, report.account.parked) == ((), 3)
     assert report.account.messages == report.account.booked == 4
+    people = [(row.browse_seq, row.outcome, row.why) for row in report.people]
+    assert people == [
+        (2, Outcome.LEFT_NO_RULE, "no rule matches"),
+        (3, Outcome.UNPROCESSABLE, "no MQDLH"),
+    ]
+    assert sorted((cause.dest_q_name, cause.messages) for cause in report.causes) == [
+        ("NOWHERE", 1),
+        ("ORDERS", 1),
+        ("PAYMENTS", 1),
+    ]
     assert {(row.rule, row.outcome, row.messages) for row in report.rules} == {
         (1, Outcome.LEFT_BY_RULE, 1),
         (2, Outcome.DELIVERED, 1),

@@ -24,7 +24,7 @@ from mqdlq.lake.snapshots import (
     snapshot_rows,
 )
 from mqdlq.lake.storage import read_text, uri, write_text
-from mqdlq.lake.whole import whole_rows
+from mqdlq.lake.whole import rows_of_parked, whole_rows
 
 __all__ = [
     "Found",
@@ -48,6 +48,7 @@ __all__ = [
     "read_plan",
     "read_text",
     "remove_snapshot",
+    "rows_of_parked",
     "snapshot_directory",
     "snapshot_rows",
     "start_plan",

@@ -13,13 +13,20 @@ _COMPACT = ["browse_seq", "message_key", "snapshot_id"]
 
 
 def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield these columns of every message of a finished snapshot, parked ones included.
+    """Yield these columns of every message of a finished snapshot, parked ones included and last.
 
-    Those with full rows come first, in browse order. A parked message comes as the snapshot has it
-    that holds its full row, but with the `browse_seq` it has in this one. Raises `LakeError` where
-    a full row is not to be found, which pruning never leads to.
+    Raises `LakeError` as `rows_of_parked` does.
     """
     yield from snapshot_rows(directory, columns)
+    yield from rows_of_parked(directory, columns)
+
+
+def rows_of_parked(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield these columns of the parked messages of a finished snapshot.
+
+    Each comes as the snapshot has it that holds its full row, but with the `browse_seq` it has in
+    this one. Raises `LakeError` where a full row is not to be found, which pruning never leads to.
+    """
     waiting: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
     for batch in parked_rows(directory, _COMPACT):
         for row in batch.to_pylist():

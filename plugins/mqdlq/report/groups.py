@@ -48,7 +48,7 @@ def rule_rows(sources: Sources) -> tuple[RuleRow, ...]:
 def cause_groups(sources: Sources) -> tuple[CauseGroup, ...]:
     """Group the dead letters by reason and destination, the largest group first."""
     groups: dict[tuple[int, str, str], list[Message]] = defaultdict(list)
-    for message in sources.messages:
+    for message in (*sources.messages, *sources.left_before):
         if message.cls is MessageClass.DEAD_LETTER:
             groups[message.reason, message.dest_q_name, message.dest_q_mgr_name].append(message)
     made = [_cause_group(*key, members) for key, members in groups.items()]
@@ -84,9 +84,14 @@ def person_rows(sources: Sources) -> tuple[PersonRow, ...]:
         wanted.remove(Outcome.NOT_ATTEMPTED)
     return tuple(
         _person_row(message, sources)
-        for message in sources.messages
+        for message in _in_browse_order(sources)
         if message.outcome and message.outcome.outcome in wanted
     )
+
+
+def _in_browse_order(sources: Sources) -> list[Message]:
+    messages = [*sources.messages, *sources.left_before]
+    return sorted(messages, key=lambda message: message.browse_seq)
 
 
 def unaccounted_rows(sources: Sources) -> tuple[PersonRow, ...]:

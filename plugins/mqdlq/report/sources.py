@@ -9,7 +9,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from mqdlq.errors import LakeError
-from mqdlq.lake import find_plan, plan_directory, plan_id, read_manifest, snapshot_rows
+from mqdlq.lake import (
+    find_plan,
+    parked_rows,
+    plan_directory,
+    plan_id,
+    read_manifest,
+    rows_of_parked,
+    snapshot_rows,
+)
 from mqdlq.ledger import (
     Attempt,
     Ledger,
@@ -21,7 +29,7 @@ from mqdlq.ledger import (
     last_look,
     parking,
 )
-from mqdlq.model import MessageClass
+from mqdlq.model import MessageClass, Outcome
 from mqdlq.report.records import PlanFacts, SnapshotFacts
 from mqdlq.rules import check
 
@@ -37,6 +45,7 @@ _COLUMNS: Final = (
     "dead_lettered_at",
 )
 """All that a report reads of a snapshot: no body, no user identifier."""
+_PARKED_COLUMNS: Final = ("browse_seq", "outcome", "rule", "action", "target_q", "target_q_mgr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,7 @@ class Sources:
     """Everything a report is made from; `rules` are by ordinal, `messages` in browse order.
 
     `parked` counts the messages that were left as they had been by an earlier run; they are not
-    among the `messages`.
+    among the `messages`, but as far as the lake tells of them among the `left_before`.
     """
 
     run: Run | None
@@ -80,6 +89,7 @@ class Sources:
     plan: PlanFacts | None
     sighting: Sighting | None
     messages: tuple[Message, ...]
+    left_before: tuple[Message, ...]
     parked: Mapping[Settled, int]
     attempts: tuple[Attempt, ...]
     rules: Mapping[int, WrittenRule]
@@ -93,18 +103,28 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""
     run = ledger.run(run_id)
     if run is None:
-        return Sources(None, None, None, None, (), {}, (), {}, "", ())
+        return Sources(None, None, None, None, (), (), {}, (), {}, "", ())
     snapshot = _snapshot(run_id, ledger)
     rows, taken_by, troubles = _rows(snapshot)
     plan = _plan(run, snapshot, ledger, lake_root)
     attempts = tuple(ledger.attempts(run_id))
+    messages = _messages(run_id, ledger, rows, attempts)
+    parked = parking.outcomes_of_parked(ledger, run_id)
+    left_before: tuple[Message, ...] = ()
+    if snapshot is not None and parked:
+        listed = {message.browse_seq for message in messages}
+        try:
+            left_before = _left_before(snapshot, listed)
+        except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
+            troubles = (*troubles, f"what was left before cannot be read: {error}")
     return Sources(
         run=run,
         snapshot=snapshot,
         plan=plan,
         sighting=ledger.sighting(run_id),
-        messages=_messages(run_id, ledger, rows, attempts),
-        parked=parking.outcomes_of_parked(ledger, run_id),
+        messages=messages,
+        left_before=left_before,
+        parked=parked,
         attempts=attempts,
         rules=written_rules(run.rules_text),
         taken_by=taken_by,
@@ -193,6 +213,32 @@ def _messages(
         )
         for browse_seq in sorted({*rows, *ids})
     )
+
+
+def _left_before(snapshot: SnapshotFacts, listed: set[int]) -> tuple[Message, ...]:
+    """Return the parked messages that are still as they were left, in browse order.
+
+    Those that vanished are `listed` among the run's own, with outcomes of their own.
+    """
+    rows = {row["browse_seq"]: row for row in rows_of_parked(snapshot.location, _COLUMNS)}
+    facts = {}
+    for batch in parked_rows(snapshot.location, _PARKED_COLUMNS):
+        for compact in batch.to_pylist():
+            browse_seq, outcome = compact.pop("browse_seq"), Outcome(compact.pop("outcome"))
+            why = _why(outcome, rows[browse_seq])
+            facts[browse_seq] = OutcomeFact(0, outcome, why, at=snapshot.taken_at, **compact)
+    return tuple(
+        _message(browse_seq, rows[browse_seq], fact, ())
+        for browse_seq, fact in sorted(facts.items())
+        if browse_seq not in listed
+    )
+
+
+def _why(outcome: Outcome, row: dict[str, Any]) -> str:
+    """Say what settling said when the message was new, so that old and new stand together."""
+    if outcome is Outcome.UNPROCESSABLE:
+        return str(row["problem"])
+    return "no rule matches" if outcome is Outcome.LEFT_NO_RULE else "as an earlier run left it"
 
 
 def _message(
