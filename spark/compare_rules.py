@@ -66,10 +66,10 @@ def compare(
     `messages`, and of a few of them the snapshot and the browse number. Raises `LakeError`.
     """
     columns = sorted({*columns_needed(old), *columns_needed(new)})
-    headers = read_headers(spark, snapshots, columns)
+    headers = read_headers(spark, snapshots, columns, whole=True)
     looked_at = [name for name in columns if name not in {"browse_seq", "message_key"}]
     within = bounds or Bounds()
-    sample, is_all = sample_headers(snapshots, looked_at, within.sample)
+    sample, is_all = sample_headers(snapshots, looked_at, within.sample, whole=True)
     messages = sum(snapshot.manifest.messages for snapshot in snapshots)
     before, after = (
         Question(

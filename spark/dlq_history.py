@@ -73,7 +73,7 @@ def write_history(root: str, history: str) -> dict[str, Any]:
         raise LakeError(f"{root} holds no finished snapshot yet")
     snapshots = [Snapshot(found.directory, found.manifest) for found in stored]
     spark = SparkSession.builder.appName("mqdlq history").getOrCreate()
-    sightings = _sightings(read_all_headers(spark, snapshots, _COLUMNS))
+    sightings = _sightings(read_all_headers(spark, snapshots, _COLUMNS, whole=True))
     messages = sightings.groupBy(*_QUEUE, "message_key").agg(
         *(F.max_by(name, "snapshot").alias(name) for name in CAUSE),
         F.min("first_seen").alias("first_seen"),

@@ -2,7 +2,9 @@
 
     spark-submit evaluate_rules.py --snapshot DIRECTORY --plan DIRECTORY
 
-The rules are the ones frozen in the snapshot's manifest, or those of a file. A plan that is
+The rules are the ones frozen in the snapshot's manifest, or those of a file. What the one snapshot
+of a run has parked under its own rules is settled and gets no plan; of several snapshots, and by
+the rules of a file, parked messages are evaluated, too. A plan that is
 finished and says the same is left as it is; one that says something else under this name is an
 error. What a broken evaluation left in the plan's directory is removed. MQ is not touched.
 """
@@ -82,7 +84,8 @@ def evaluate(
     table = rules_of_file(rules) if rules else _frozen_rules(snapshots)
     finished = lake.find_plan(place)
     spark = SparkSession.builder.appName(f"mqdlq {place.rsplit('/', 1)[-1]}").getOrCreate()
-    evaluation = Evaluation(spark, snapshots, table, explain, bounds or Bounds())
+    whole = len(snapshots) > 1 or rules is not None
+    evaluation = Evaluation(spark, snapshots, table, explain, bounds or Bounds(), whole)
     _say(f"{evaluation.named}: {evaluation.messages} messages, {len(table.rules)} rules")
 
     decided, rows = evaluation.plan_rows()
@@ -105,18 +108,20 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is evaluated: snapshots by a table, within bounds."""
+    """What is evaluated: snapshots by a table, within bounds; `whole` with what is parked."""
 
     spark: SparkSession
     snapshots: Sequence[Snapshot]
     table: RulesTable
     explain: bool = False
     bounds: Bounds = field(default_factory=Bounds)
+    whole: bool = False
 
     @property
     def messages(self) -> int:
-        """How many rows the snapshots hold, by their manifests."""
-        return sum(snapshot.manifest.counts.full for snapshot in self.snapshots)
+        """How many messages of the snapshots are evaluated, by their manifests."""
+        manifests = [snapshot.manifest for snapshot in self.snapshots]
+        return sum(each.messages if self.whole else each.counts.full for each in manifests)
 
     @property
     def named(self) -> str:
@@ -130,8 +135,10 @@ class Evaluation:
         """Return what was decided and how, and the rows of the plan with their digests."""
         columns = columns_needed(self.table)
         looked_at = [name for name in columns if name not in {"browse_seq", "message_key"}]
-        headers = read_headers(self.spark, self.snapshots, columns)
-        sample, is_all = sample_headers(self.snapshots, looked_at, self.bounds.sample)
+        headers = read_headers(self.spark, self.snapshots, columns, whole=self.whole)
+        sample, is_all = sample_headers(
+            self.snapshots, looked_at, self.bounds.sample, whole=self.whole
+        )
         asked = Question(
             self.table,
             sample,

@@ -50,18 +50,22 @@ class Snapshot:
 
 
 def read_headers(
-    spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
+    spark: SparkSession,
+    snapshots: Sequence[Snapshot],
+    columns: Sequence[str],
+    *,
+    whole: bool = False,
 ) -> DataFrame:
     """Return these columns of the snapshots' rows, with `queue_manager`, `queue` and `snapshot_id`.
 
-    A message that is in several snapshots of a queue is given as the newest has it. Raises
-    `LakeError` where a snapshot lacks a column.
+    A message that is in several snapshots of a queue is given as the newest has it. With `whole`,
+    parked messages are among them as `lake.whole_rows` has them; `browse_seq` and `message_key`
+    must be asked for then. Raises `LakeError` where a snapshot lacks a column or a full row.
     """
     for snapshot in snapshots:
         _must_have(snapshot, columns)
-    places = [lake.uri(snapshot.headers) for snapshot in snapshots]
-    rows = spark.read.schema(_schema(columns)).parquet(*places)
-    if len(snapshots) == 1:
+    if len(snapshots) == 1 and not (whole and snapshots[0].manifest.parked):
+        rows = _read(spark, snapshots, columns)
         manifest = snapshots[0].manifest
         return rows.select(
             *columns,
@@ -69,32 +73,41 @@ def read_headers(
             F.lit(manifest.queue).alias("queue"),
             F.lit(manifest.snapshot_id).alias("snapshot_id"),
         )
-    return _newest(_with_their_snapshots(spark, rows, snapshots), "message_key").select(
-        *columns, "queue_manager", "queue", "snapshot_id"
-    )
+    rows = read_all_headers(spark, snapshots, columns, whole=whole)
+    return _newest(rows, "message_key").select(*columns, "queue_manager", "queue", "snapshot_id")
 
 
 def read_all_headers(
-    spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
+    spark: SparkSession,
+    snapshots: Sequence[Snapshot],
+    columns: Sequence[str],
+    *,
+    whole: bool = False,
 ) -> DataFrame:
     """Return these columns of all rows of all snapshots, a message once for each that has it.
 
-    `taken_at` is the snapshot's, `snapshot` its number in the order of taking, `place_in_queue`
-    its number among the `snapshots_of_queue` of the same queue.
+    `whole` is that of `read_headers`. `taken_at` is the snapshot's, `snapshot` its number in the
+    order of taking, `place_in_queue` its number among the `snapshots_of_queue` of the same queue.
     """
-    places = [lake.uri(snapshot.headers) for snapshot in snapshots]
-    rows = spark.read.schema(_schema(columns)).parquet(*places)
-    return _with_their_snapshots(spark, rows, snapshots)
+    rows = _with_their_snapshots(spark, _read(spark, snapshots, columns), snapshots)
+    if not whole or not any(snapshot.manifest.parked for snapshot in snapshots):
+        return rows
+    return rows.unionByName(_parked(spark, snapshots, columns).select(*rows.columns))
 
 
 def sample_headers(
-    snapshots: Sequence[Snapshot], columns: Sequence[str], at_most: int
+    snapshots: Sequence[Snapshot], columns: Sequence[str], at_most: int, *, whole: bool = False
 ) -> tuple[pa.Table, bool]:
     """Return some rows from all over the snapshots, and whether they are all there are.
 
-    Row groups are read whole, so that there may be a few rows more.
+    With `whole`, snapshots with the full rows of parked messages are among those looked into. Row
+    groups are read whole, so that there may be a few rows more.
     """
-    chosen = list(snapshots[:: max(1, len(snapshots) // 16)])
+    referred = _referred(snapshots) if whole else []
+    chosen = [
+        *snapshots[:: max(1, len(snapshots) // 16)],
+        *referred[:: max(1, len(referred) // 16)],
+    ]
     groups = [
         (snapshot, name, group, rows)
         for snapshot in chosen
@@ -111,8 +124,52 @@ def sample_headers(
             parts.append(pq.ParquetFile(file).read_row_group(group, columns=list(columns)))
     empty = pa.schema([HEADERS.field(name) for name in columns]).empty_table()
     found = pa.concat_tables([empty, *parts], promote_options="permissive") if parts else empty
-    is_all = len(snapshots) == 1 and found.num_rows == snapshots[0].manifest.counts.full
+    is_all = len(chosen) == 1 and found.num_rows == snapshots[0].manifest.counts.full
     return found.select(list(columns)), is_all
+
+
+def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> DataFrame:
+    places = [lake.uri(snapshot.headers) for snapshot in snapshots]
+    return spark.read.schema(_schema(columns)).parquet(*places)
+
+
+def _referred(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return the snapshots that hold the full rows of messages parked in these."""
+    places = {
+        f"{snapshot.directory.rsplit('/', 1)[0]}/{snapshot_id}"
+        for snapshot in snapshots
+        for snapshot_id in snapshot.manifest.refers_to
+    }
+    return [Snapshot.at(place) for place in sorted(places)]
+
+
+def _parked(
+    spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
+) -> DataFrame:
+    """Return the parked messages of all snapshots with their full rows; `LakeError` if one lacks.
+
+    Equal messages have equal rows, so any full one will do for all places of its message.
+    """
+    compact = [f"{each.directory}/parked" for each in snapshots if each.manifest.parked]
+    referred = _referred(snapshots)
+    for snapshot in referred:
+        _must_have(snapshot, columns)
+    schema = "browse_seq bigint, message_key binary, snapshot_id string"
+    rows = spark.read.schema(schema).parquet(*map(lake.uri, compact))
+    held_by = F.col("snapshot_id").alias("held_by")
+    rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
+    parked = _with_their_snapshots(spark, rows, snapshots)
+    own = [name for name in columns if name not in {"browse_seq", "message_key"}]
+    key = ["queue_manager", "queue", "held_by", "message_key"]
+    full = _with_their_snapshots(spark, _read(spark, referred, columns), referred)
+    full = full.withColumn("held_by", F.col("snapshot_id")).select(*key, *own).dropDuplicates(key)
+    lacking = parked.join(full, key, "left_anti").groupBy("held_by", "snapshot_id").count()
+    for snapshot_id, says, missing in lacking.limit(1).collect():
+        raise LakeError(
+            f"snapshot {snapshot_id} lacks {missing} messages that snapshot {says} says it holds;"
+            " take a full snapshot"
+        )
+    return parked.join(full, key)
 
 
 def _schema(columns: Sequence[str]) -> str:
@@ -165,7 +222,7 @@ def _with_their_snapshots(
     ]
     known = spark.createDataFrame(pa.Table.from_pylist(taken))
     path = F.col("_metadata.file_path")
-    place = F.regexp_extract(path, r"([^/]+)/headers/[^/]+\z", 1)
+    place = F.regexp_extract(path, r"([^/]+)/(?:headers|parked)/[^/]+\z", 1)
     return rows.withColumn("place", place).join(F.broadcast(known), "place")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snapshot_builders import NOON, dead_letter, no_dead_letter, write_rows
+from snapshot_builders import NOON, dead_letter, no_dead_letter, write_compact, write_rows
 
 from dlq_history import main, write_history
 from evaluate_rules import evaluate
@@ -78,6 +78,30 @@ def test_causes_are_counted_once_a_message_and_told_new_from_returned(tmp_path: 
             "messages": 3,
         }
     ]
+
+
+def test_a_backlog_that_is_parked_is_still_there(tmp_path: Path) -> None:
+    root = str(tmp_path / "lake")
+    known, twin = dead_letter(1, **UNKNOWN), dead_letter(2, **UNKNOWN)
+    twin_again = {**twin, "browse_seq": 3}
+    write_rows(root, [known, twin, twin_again], TABLE, snapshot_id="s0")
+    for number in (1, 2):
+        write_compact(
+            root,
+            [dead_letter(9, **FULL)] if number == 2 else [],
+            [(4, known, "s0"), (5, twin, "s0"), (6, twin, "s0")],
+            TABLE,
+            snapshot_id=f"s{number}",
+            taken_at=NOON + timedelta(hours=number),
+        )
+
+    found = write_history(root, str(tmp_path / "history"))
+
+    told = {cause["dest_q_name"]: cause for cause in found["causes"]}
+    states = {name: (cause["state"], cause["messages_now"]) for name, cause in told.items()}
+    assert states == {"GONE": ("known", 3), "PAY": ("new", 1)}
+    assert told["GONE"]["last_seen"] == "2026-11-21T14:00:00+00:00"
+    assert told["GONE"]["oldest_s"] == 3 * 3600
 
 
 def test_rules_are_told_by_how_often_they_met_and_settled(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -153,9 +154,10 @@ def _compare(
             empty = {"old": rules[0], "new": rules[1], "messages": 0, "samples": []}
             cell = cells.setdefault(rules, empty)
             cell["messages"] += 1
-            if len(cell["samples"]) < SAMPLES:
-                sample = {"snapshot_id": snapshot_id, "browse_seq": row["browse_seq"]}
-                cell["samples"].append(sample)
+            # Parked messages come after the others, so that the first few may come last.
+            sample = {"snapshot_id": snapshot_id, "browse_seq": row["browse_seq"]}
+            insort(cell["samples"], sample, key=lambda each: tuple(each.values()))
+            del cell["samples"][SAMPLES:]
     met = [{rule for pair in known.values() for rule in _rules(pair[n])} for n in (0, 1)]
     return {
         "messages": messages,
