@@ -95,6 +95,7 @@ class World:
         dry_run: bool = False,
         run_id: str | None = None,
         message_keys: tuple[str, ...] = (),
+        action: str | None = None,
         **keys: Any,
     ) -> Run:
         """Start a run with a rules table given as text; `keys` are the handler's."""
@@ -111,7 +112,7 @@ class World:
             self.settings,
             ledger=self.ledger,
             clock=self.clock,
-            options=RunOptions(dry_run=dry_run, message_keys=message_keys),
+            options=RunOptions(dry_run=dry_run, message_keys=message_keys, action=action),
         )
 
     def plan(self, rules: str, **options: Any) -> Execution:

@@ -18,8 +18,9 @@ from mqdlq.errors import (
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, Run, TakenSnapshot, last_account, snapshots_between
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.rules import RulesTable, parse
+from mqdlq.rules import ControlData, RulesTable, parse, print_table
 
+_GIVEN: Final = "the parameter action"
 RESCAN_AFTER: Final = 10
 """After how many RETRYINTs settled messages are looked at again."""
 
@@ -31,7 +32,8 @@ class RunOptions:
     `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments
     do (a blank `input_q` means the dead-letter queue of the queue manager); `rules` names another
     table beside the handler's. `message_keys` (hex, as in the report) are the only messages to act
-    on; none means all. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
+    on; none means all. `action` is what is done to those, in place of the table's rules: one rule
+    without patterns. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
     1-tuple, since None itself means something.
     """
 
@@ -40,6 +42,7 @@ class RunOptions:
     rules: str | None = None
     dry_run: bool = False
     message_keys: tuple[str, ...] = ()
+    action: str | None = None
     wait_s: tuple[int | None] | None = None
     dag_run_id: str = ""
     run_type: str = "manual"
@@ -81,6 +84,9 @@ def _begin(
 ) -> Run:
     source, text = handler.rules_text(options.rules)
     table = parse(text, source)
+    if options.action:
+        source, text = _GIVEN, _one_action(table, options)
+        table = parse(text, source)
     wait_s = table.control.wait_s if options.wait_s is None else options.wait_s[0]
     if handler.is_continuous and options.wait_s is None:
         wait_s = None  # runs that follow one another without end wait for work, or would spin
@@ -118,6 +124,21 @@ def _begin(
         max_plan_age_s=int(handler.max_plan_age.total_seconds()),
         message_keys=options.message_keys,
     )
+
+
+def _one_action(table: RulesTable, options: RunOptions) -> str:
+    """Return the text of a table that does one given thing, with the control data of another."""
+    if not options.message_keys:
+        raise HandlerError(
+            "action needs message_keys: it is done to the messages they name, not to a whole queue"
+        )
+    given = parse(options.action or "", _GIVEN)
+    if len(given.rules) != 1 or given.rules[0].patterns or given.control != ControlData():
+        raise HandlerError(
+            "action must be one rule without patterns and without control data, such as"
+            " ACTION(FWD) FWDQ(PARKED)"
+        )
+    return print_table(replace(given, control=table.control))
 
 
 def depth(run: Run, settings: ConnectionSettings) -> int:

@@ -46,8 +46,8 @@ def test_good_parameters_are_not_faulted(conf: dict[str, object]) -> None:
         (
             {"dryrun": True},
             (
-                "unknown parameter dryrun; known are apply, dry_run, full_snapshot, input_q,"
-                " input_q_mgr, message_keys, rules, wait"
+                "unknown parameter dryrun; known are action, apply, dry_run, full_snapshot,"
+                " input_q, input_q_mgr, message_keys, rules, wait"
             ),
         ),
     ],

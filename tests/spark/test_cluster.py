@@ -73,6 +73,7 @@ def kill_an_executor(cluster: local_cluster.Cluster, plan: Path, killed: list[in
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_it_runs_with_shipped_code_while_an_executor_is_killed(
     cluster: local_cluster.Cluster, tmp_path: Path
 ) -> None:

@@ -115,6 +115,38 @@ def test_depth_is_inquired(world: World) -> None:
     assert sense.depth(run, world.settings) == 1
 
 
+@pytest.mark.parametrize(
+    ("action", "keys", "error"),
+    [
+        (
+            "ACTION(RETRY)",
+            (),
+            "action needs message_keys: it is done to the messages they name, not to a whole queue",
+        ),
+        (
+            "DESTQ(A) ACTION(RETRY)",
+            ("0" * 64,),
+            (
+                "action must be one rule without patterns and without control data, such as"
+                " ACTION(FWD) FWDQ(PARKED)"
+            ),
+        ),
+    ],
+)
+def test_an_action_is_for_messages_that_are_named(
+    world: World, action: str, keys: tuple[str, ...], error: str
+) -> None:
+    with pytest.raises(HandlerError) as caught:
+        begin(world, "ACTION(RETRY)", RunOptions(message_keys=keys, action=action))
+
+    assert str(caught.value) == error
+
+
+def test_an_action_with_a_fault_is_told_like_any_rule(world: World) -> None:
+    with pytest.raises(RulesError, match=r"^the parameter action:1:1: ACTION\(FWD\) needs FWDQ"):
+        begin(world, "ACTION(RETRY)", RunOptions(message_keys=("0" * 64,), action="ACTION(FWD)"))
+
+
 def begin(world: World, rules: str, options: RunOptions) -> sense.Run:
     folder = world.directory / "rules"
     folder.mkdir(exist_ok=True)

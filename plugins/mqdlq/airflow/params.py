@@ -29,6 +29,13 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "description": "Act on these messages only, one message_key a line (64 hex digits, in the"
         " report's JSON); none means all.",
     },
+    "action": {
+        "default": None,
+        "type": ["null", "string"],
+        "title": "This action for them",
+        "description": "What to do with these messages, in place of the table's rules: one rule"
+        " without patterns, such as ACTION(FWD) FWDQ(PARKED) or ACTION(RETRY) RETRY(3).",
+    },
     "full_snapshot": {
         "default": False,
         "type": "boolean",

@@ -86,6 +86,7 @@ class Sense(Stage):
             # A backfill that is not told to apply evaluates only.
             dry_run=asked["dry_run"] or (self.window(context) is not None and not asked["apply"]),
             message_keys=tuple(asked["message_keys"] or ()),
+            action=asked["action"],
             wait_s=wait_seconds(asked["wait"]),
             dag_run_id=dag_run.run_id,
             run_type=dag_run.run_type.value,
