@@ -105,6 +105,7 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
         "input_q_mgr": None,
         "rules": None,
         "message_keys": [],
+        "action": None,
         "full_snapshot": False,
         "dry_run": False,
         "wait": None,
