@@ -87,9 +87,7 @@ def _begin(
     if options.action:
         source, text = _GIVEN, _one_action(table, options)
         table = parse(text, source)
-    wait_s = table.control.wait_s if options.wait_s is None else options.wait_s[0]
-    if handler.is_continuous and options.wait_s is None:
-        wait_s = None  # runs that follow one another without end wait for work, or would spin
+    wait_s = _wait_s(handler, table, options)
     place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
     queue = _queue_to_handle(place, table, options)
     if queue == handler.state_queue:
@@ -139,6 +137,29 @@ def _one_action(table: RulesTable, options: RunOptions) -> str:
             " ACTION(FWD) FWDQ(PARKED)"
         )
     return print_table(replace(given, control=table.control))
+
+
+def _wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:
+    if options.wait_s is not None:
+        return options.wait_s[0]
+    # Runs that follow one another without end wait for work, or would spin.
+    return None if handler.is_continuous else table.control.wait_s
+
+
+def patience(handler: Handler, options: RunOptions) -> timedelta:
+    """Return how long a run waits for a queue manager that it cannot reach, none for WAIT(NO).
+
+    Raises RulesError or HandlerError, as the start of a run does.
+    """
+    source, text = handler.rules_text(options.rules)
+    wait_s = _wait_s(handler, parse(text, source), options)
+    return handler.max_run_time if wait_s is None else timedelta(seconds=wait_s)
+
+
+def queue_manager_of(handler: Handler, options: RunOptions) -> str:
+    """Return the queue manager that a run or its rules name, "" for the connection's own."""
+    source, text = handler.rules_text(options.rules)
+    return options.input_q_mgr or parse(text, source).control.input_q_mgr
 
 
 def depth(run: Run, settings: ConnectionSettings) -> int:

@@ -13,14 +13,19 @@ import pytest
 from airflow.sdk.module_loading import import_string
 from airflow.triggers.base import BaseTrigger
 
-from mqdlq.airflow.depth_trigger import DepthTrigger
+from mqdlq.airflow import rules_watch
+from mqdlq.airflow.answer_trigger import AnswerTrigger
+from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.retry_trigger import RetryTrigger
+from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.rules import parse
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
+RULES = "INPUTQ(DLQ)\nACTION(IGNORE)\n"
 STATE = {"pending": 3, "next_pass_at": "2026-11-21T00:00:00+00:00"}
 
 
@@ -30,6 +35,9 @@ def depth_trigger(**changes: Any) -> DepthTrigger:
         "queue_manager": "QMT",
         "queue": "DLQ",
         "known": 0,
+        "handler": "night",
+        "rules": None,
+        "rules_digest": parse(RULES, "night.rules").digest,
         "due_at": None,
         "due_why": "",
         "until": None,
@@ -47,8 +55,11 @@ def fire(trigger: BaseTrigger) -> Any:
 
 @pytest.fixture(name="queue_manager")
 def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Create a queue manager with the queue DLQ, and the connection `mq` to it."""
+    """Create a queue manager with the queue DLQ, the connection `mq` to it, and its handler."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    (tmp_path / "night.yaml").write_text("connection: mq\nrules: night.rules\n")
+    (tmp_path / "night.rules").write_text(RULES)
     extra = {"queue_manager": "QMT", "transport": "embedded"}
     monkeypatch.setenv("AIRFLOW_CONN_MQ", json.dumps({"conn_type": "ibmmq", "extra": extra}))
     embedded.create("QMT")
@@ -61,6 +72,7 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     [
         RetryTrigger(PAST, STATE),
         depth_trigger(until=FUTURE),
+        AnswerTrigger(conn_id="mq", queue_manager="QMT", until=FUTURE, poll_s=10),
         depth_trigger(known=3, due_at=FUTURE, due_why="it is time to rescan"),
     ],
 )
@@ -131,7 +143,7 @@ def test_a_lost_connection_is_told_and_tried_again(
         embedded.faults.set("")
 
     assert event["depth"] == 1
-    told = [record.message for record in caplog.records if "depth_trigger" in record.name]
+    told = [record.message for record in caplog.records if "_trigger" in record.name]
     assert told == [
         "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again in 0 s",
         "MQINQ of queue DLQ failed: MQRC_CONNECTION_BROKEN (2009); looking again in 0 s",
@@ -155,3 +167,102 @@ def test_a_thousand_queues_are_watched_by_one_loop(queue_manager: str) -> None:
         return sum(event.payload["depth"] for event in events)
 
     assert asyncio.run(all_of_them()) == 1000
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+def test_other_rules_end_the_wait(queue_manager: str, tmp_path: Path, messages: int) -> None:
+    """Before any message is handled by rules that are no longer there."""
+    put(queue_manager, messages)
+    (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(DISCARD)\n")
+
+    assert fire(depth_trigger()) == {"depth": messages, "why": RULES_CHANGED}
+
+
+def test_another_comment_is_no_news(queue_manager: str, tmp_path: Path) -> None:
+    assert queue_manager
+    (tmp_path / "night.rules").write_text(f"* of the night shift\n{RULES}")
+
+    assert fire(depth_trigger(until=PAST))["why"] == ""
+
+
+def test_the_table_named_for_the_run_is_the_one_to_watch(
+    queue_manager: str, tmp_path: Path
+) -> None:
+    assert queue_manager
+    (tmp_path / "other.rules").write_text(RULES)
+    (tmp_path / "night.rules").write_text("ACTION(DISCARD)\n")
+
+    assert fire(depth_trigger(rules="other.rules", until=PAST))["why"] == ""
+
+
+def test_files_that_look_as_they_did_are_not_read_again(
+    queue_manager: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert queue_manager
+    watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
+    assert not watch.have_changed()
+    read: list[str] = []
+    monkeypatch.setattr(rules_watch, "load_handler", read.append)
+
+    assert not watch.have_changed()
+    assert read == []
+
+
+def test_rules_that_are_not_valid_are_told_once_and_waited_out(
+    queue_manager: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert queue_manager
+    watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
+    (tmp_path / "night.rules").write_text("ACTION(DISCRAD)\n")
+
+    assert not watch.have_changed()
+    assert not watch.have_changed()
+    (told,) = [record.message for record in caplog.records]
+    assert told.startswith(
+        f"the rules of night cannot be read now; going on: {tmp_path}/night.rules:1:8: "
+    )
+
+    (tmp_path / "night.rules").write_text("ACTION(DISCARD)\n")
+    assert watch.have_changed()
+
+
+def answer_trigger(until: datetime) -> AnswerTrigger:
+    return AnswerTrigger(conn_id="mq", queue_manager="", until=until, poll_s=0)
+
+
+def test_a_queue_manager_that_answers_again_ends_the_wait_for_it(
+    queue_manager: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedded.faults.set("MQCONNX:1:2059:before,MQCONNX:2:2538:before")
+    try:
+        with caplog.at_level("INFO"):
+            event = fire(answer_trigger(FUTURE))
+    finally:
+        embedded.faults.set("")
+
+    assert event == {"until": FUTURE.isoformat()}
+    told = [record.message for record in caplog.records if "_trigger" in record.name]
+    assert told == [
+        "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again in 0 s",
+        "MQCONN of queue manager QMT failed: MQRC_HOST_NOT_AVAILABLE (2538); looking again in 0 s",
+        f"queue manager {queue_manager} answers again",
+    ]
+
+
+def test_the_wait_for_a_queue_manager_has_an_end(queue_manager: str) -> None:
+    assert queue_manager
+    embedded.faults.set("MQCONNX:1:2059:before")
+    try:
+        assert fire(answer_trigger(PAST)) == {"until": PAST.isoformat()}
+    finally:
+        embedded.faults.set("")
+
+
+def test_a_refusal_does_not_pass_by_waiting(queue_manager: str) -> None:
+    assert queue_manager
+    embedded.faults.set("MQCONNX:1:2035:before")
+    try:
+        with pytest.raises(QueueManagerError, match="MQRC_NOT_AUTHORIZED"):
+            fire(answer_trigger(FUTURE))
+    finally:
+        embedded.faults.set("")

@@ -93,7 +93,7 @@ def sense_waits(run: Run, **keys: Any) -> DepthTrigger:
         name="demo", directory=Path(), connection="mq_demo", rules="demo.rules", **keys
     )
     with pytest.raises(TaskDeferred) as deferred:
-        Sense(task_id="sense", handler="demo")._wait(run, handler, Watch(), 0)
+        Sense(task_id="sense", handler="demo")._wait(run, handler, Watch(), 0, None)
     trigger = deferred.value.trigger
     assert isinstance(trigger, DepthTrigger)
     return trigger

@@ -11,49 +11,37 @@ from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from mqdlq.airflow.answer_trigger import back_off
 from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.airflow.stage import utc_now
-from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.sense import Watch, connection_for
 
-LONGEST_BACK_OFF_S: Final = 300.0
-
-PASSING: Final = frozenset(
-    MQRC[name]
-    for name in (
-        "MQRC_CONNECTION_BROKEN",
-        "MQRC_CONNECTION_QUIESCING",
-        "MQRC_CONNECTION_STOPPING",
-        "MQRC_HOST_NOT_AVAILABLE",
-        "MQRC_CHANNEL_NOT_AVAILABLE",
-        "MQRC_Q_MGR_NOT_AVAILABLE",
-        "MQRC_Q_MGR_NOT_ACTIVE",
-        "MQRC_Q_MGR_QUIESCING",
-        "MQRC_Q_MGR_STOPPING",
-        "MQRC_RECONNECT_FAILED",
-    )
-)
-"""Reasons that end by themselves: a queue manager that restarts, a network that is back again."""
+RULES_CHANGED: Final = "the rules have changed"
+"""Why the wait of a run is over whose rules are no longer those it has read."""
 
 log = logging.getLogger(__name__)
 
 
 class DepthTrigger(BaseTrigger):
-    """Fire once: at a depth that is news, when something is due, or at the moment `until`.
+    """Fire once: at a depth that is news, at other rules, when something is due, or at `until`.
 
     The trigger only ever inquires: it opens the queue for inquiry, never for browse or input. Two
     copies of it may run at once, or one may be started anew; neither can take, lose or repeat a
     message, and an event too many only means one more look at the queue. While the queue manager
     cannot be reached it looks ever more seldom, says so, and goes on; any other error ends the
     wait with that error. The event's payload is ``{"depth": number, "why": words}``, where no
-    words mean that the time is up.
+    words mean that the time is up, and RULES_CHANGED that the run waits with rules of yesterday.
 
     :param conn_id: id of the Airflow connection; the password is read from it where this runs
     :param queue_manager: name of the queue manager, which a run may choose
     :param queue: name of the queue
     :param known: how many messages there are settled, and so no news
+    :param handler: name of the handler whose rules are watched, too
+    :param rules: the table beside the handler's own that was named for the run, or None
+    :param rules_digest: the digest of the rules that the run has read
     :param due_at: when to fire for them all the same, aware; None for never
     :param due_why: what is due then, in words
     :param until: when to give up, aware; None waits on
@@ -68,6 +56,9 @@ class DepthTrigger(BaseTrigger):
         queue_manager: str,
         queue: str,
         known: int,
+        handler: str,
+        rules: str | None,
+        rules_digest: str,
         due_at: datetime | None,
         due_why: str,
         until: datetime | None,
@@ -78,6 +69,9 @@ class DepthTrigger(BaseTrigger):
         self.queue_manager = queue_manager
         self.queue = queue
         self.known = known
+        self.handler = handler
+        self.rules = rules
+        self.rules_digest = rules_digest
         self.due_at = due_at
         self.due_why = due_why
         self.until = until
@@ -86,12 +80,14 @@ class DepthTrigger(BaseTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments that make this trigger again."""
         names = ("conn_id", "queue_manager", "queue", "known", "due_at", "due_why", "until")
+        rules = ("handler", "rules", "rules_digest")
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {name: getattr(self, name) for name in (*names, "poll_s")}
+        return path, {name: getattr(self, name) for name in (*names, *rules, "poll_s")}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every `poll_s` seconds."""
         watch = Watch(self.known, self.due_at, self.due_why)
+        rules = RulesWatch(self.handler, self.rules, self.rules_digest)
         settings = connection_for(await MqHook(self.conn_id).async_settings(), self.queue_manager)
         depth, why, failures = 0, "", 0
         # However soon something is due: a task that is resumed at once is taken for failed.
@@ -101,16 +97,15 @@ class DepthTrigger(BaseTrigger):
             try:
                 depth = await asyncio.to_thread(_depth, settings, self.queue)
             except QueueManagerError as error:
-                if error.reason not in PASSING:
-                    raise
                 failures += 1
-                pause = min(self.poll_s * 2**failures, LONGEST_BACK_OFF_S)
-                log.warning("%s; looking again in %.0f s", error, pause)
+                pause = back_off(error, failures, self.poll_s)
             else:
                 if failures:
                     log.info("queue manager %s answers again", self.queue_manager)
                 pause, failures = self.poll_s, 0
                 why = watch.news(depth, utc_now())
+            if await asyncio.to_thread(rules.have_changed):
+                why = RULES_CHANGED
             if why or self._is_up():
                 break
             await asyncio.sleep(self._at_most(pause))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
@@ -11,11 +11,13 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq import sense
-from mqdlq.airflow.depth_trigger import DepthTrigger
+from mqdlq.airflow.answer_trigger import PASSING, AnswerTrigger
+from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.params import fault, wait_seconds
+from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.stage import BACKFILL, DEFER_FROM_S, REPORT, Stage, progress, utc_now
-from mqdlq.errors import HandlerError
+from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Look, Run, record_look
 
@@ -31,6 +33,11 @@ class Sense(Stage):
     until the next scheduled start. Without work it skips all tasks after it but the report, which
     says so, and the DAG run succeeds.
 
+    While the queue manager cannot be reached it waits in the same way, for as long as WAIT says and
+    with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails. Rules
+    that change while it waits end the run: what it has read holds to its end, so the next run takes
+    the new ones.
+
     The run of a backfill looks for the snapshots of its interval instead.
 
     Run twice, it finds the run as recorded, with the rules read the first time, and looks again.
@@ -38,8 +45,40 @@ class Sense(Stage):
 
     def execute(self, context: Context) -> None:
         """Record the run; defer where there is nothing on the queue yet and WAIT allows it."""
-        handler, settings = load_handler(self.handler), self.settings()
-        window = self.window(context)
+        self._sense_or_wait(context, None)
+
+    def look_again(self, context: Context, event: dict[str, Any]) -> None:
+        """Begin anew, after a wait for the queue manager that ends for good at the event's time."""
+        self._sense_or_wait(context, datetime.fromisoformat(event["until"]))
+
+    def _sense_or_wait(self, context: Context, until: datetime | None) -> None:
+        handler, options = load_handler(self.handler), self._options(context)
+        try:
+            self._sense(context, handler, options)
+        except QueueManagerError as error:
+            if error.reason not in PASSING:
+                raise
+            now = utc_now()
+            if until is None:
+                until = now + sense.patience(handler, options)
+            if until <= now:
+                raise
+            left = (until - now).total_seconds()
+            progress.warning("%s; waiting for it until %s UTC", error, f"{until:%Y-%m-%d %H:%M:%S}")
+            if left < DEFER_FROM_S:
+                time.sleep(left)
+                self._sense(context, handler, options)
+                return
+            trigger = AnswerTrigger(
+                conn_id=handler.connection,
+                queue_manager=sense.queue_manager_of(handler, options),
+                until=until,
+                poll_s=POLL_S,
+            )
+            self.defer(trigger=trigger, method_name="look_again")
+
+    def _sense(self, context: Context, handler: Handler, options: sense.RunOptions) -> None:
+        settings, window = self.settings(), self.window(context)
         with open_ledger() as ledger:
             run = sense.start_run(
                 self.run_id(context),
@@ -47,11 +86,13 @@ class Sense(Stage):
                 settings,
                 ledger=ledger,
                 clock=utc_now,
-                options=self._options(context),
+                options=options,
             )
             if window is not None:
                 self._sense_snapshots(run, window, ledger)
                 return
+            for warning in shared_without_a_pool(handler, run):
+                progress.warning("%s", warning)
             watch = sense.watch_for(run, ledger, handler.rescan_interval)
             depth = sense.depth(run, settings)
             why = watch.news(depth, utc_now())
@@ -63,12 +104,15 @@ class Sense(Stage):
                 depth = sense.depth(run, settings)
                 why = watch.news(depth, utc_now())
             elif not why and run.wait_s != 0:
-                self._wait(run, handler, watch, depth)
+                self._wait(run, handler, watch, depth, options.rules)
             self._conclude(run, depth, why, ledger)
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Go on after the wait, with the depth the trigger saw."""
         with self.work(context) as work:
+            if event["why"] == RULES_CHANGED:
+                why = f"{RULES_CHANGED} since this run began: the next run reads them"
+                self._skip(work.run, event["depth"], why, work.ledger)
             self._conclude(work.run, event["depth"], event["why"], work.ledger)
 
     def _options(self, context: Context) -> sense.RunOptions:
@@ -109,7 +153,9 @@ class Sense(Stage):
         after = self.get_flat_relative_ids(upstream=False)
         raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
 
-    def _wait(self, run: Run, handler: Handler, watch: sense.Watch, depth: int) -> None:
+    def _wait(
+        self, run: Run, handler: Handler, watch: sense.Watch, depth: int, rules: str | None
+    ) -> None:
         now = utc_now()
         if run.wait_s is None:
             until = handler.next_start(now)
@@ -122,6 +168,9 @@ class Sense(Stage):
             queue_manager=run.queue_manager,
             queue=run.queue,
             known=watch.known,
+            handler=handler.name,
+            rules=rules,
+            rules_digest=run.rules_digest,
             due_at=watch.due_at,
             due_why=watch.due_why,
             until=until,

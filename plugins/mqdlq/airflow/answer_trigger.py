@@ -1,0 +1,102 @@
+"""A queue manager that cannot be reached in, an event out when it answers, or when time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.stage import utc_now
+from mqdlq.constants import MQRC
+from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.sense import connection_for
+
+LONGEST_BACK_OFF_S: Final = 300.0
+
+PASSING: Final = frozenset(
+    MQRC[name]
+    for name in (
+        "MQRC_CONNECTION_BROKEN",
+        "MQRC_CONNECTION_QUIESCING",
+        "MQRC_CONNECTION_STOPPING",
+        "MQRC_HOST_NOT_AVAILABLE",
+        "MQRC_CHANNEL_NOT_AVAILABLE",
+        "MQRC_Q_MGR_NOT_AVAILABLE",
+        "MQRC_Q_MGR_NOT_ACTIVE",
+        "MQRC_Q_MGR_QUIESCING",
+        "MQRC_Q_MGR_STOPPING",
+        "MQRC_RECONNECT_FAILED",
+    )
+)
+"""Reasons that end by themselves: a queue manager that restarts, a network that is back again."""
+
+log = logging.getLogger(__name__)
+
+
+def back_off(error: QueueManagerError, failures: int, poll_s: float) -> float:
+    """Say that a look has failed and return the seconds to the next; raises what does not pass."""
+    if error.reason not in PASSING:
+        raise error
+    pause = min(poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
+    log.warning("%s; looking again in %.0f s", error, pause)
+    return pause
+
+
+class AnswerTrigger(BaseTrigger):
+    """Fire once: when the queue manager answers a connection, or at the moment `until`.
+
+    It connects and disconnects and opens nothing, so any number of copies may run. It looks ever
+    more seldom, and says so; an error that does not pass by itself ends the wait with that error.
+    The event's payload is ``{"until": moment}``, as it was given: whether the queue manager
+    answers is for the task to see.
+
+    :param conn_id: id of the Airflow connection; the password is read from it where this runs
+    :param queue_manager: name of the queue manager, "" for the connection's own
+    :param until: when to give up, aware
+    :param poll_s: seconds before the first look
+    """
+
+    def __init__(self, *, conn_id: str, queue_manager: str, until: datetime, poll_s: float) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self.queue_manager = queue_manager
+        self.until = until
+        self.poll_s = poll_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments that make this trigger again."""
+        names = ("conn_id", "queue_manager", "until", "poll_s")
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look until there is an answer; never at once: a task resumed so soon counts as failed."""
+        settings = connection_for(await MqHook(self.conn_id).async_settings(), self.queue_manager)
+        pause, failures = self.poll_s, 0
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                name = await asyncio.to_thread(_connect, settings)
+            except QueueManagerError as error:
+                failures += 1
+                pause = back_off(error, failures, self.poll_s)
+            else:
+                log.info("queue manager %s answers again", name)
+                break
+            left = (self.until - utc_now()).total_seconds()
+            if left <= 0:
+                break
+            pause = min(pause, left)
+        yield TriggerEvent({"until": self.until.isoformat()})
+
+
+def _connect(settings: ConnectionSettings) -> str:
+    # MQ handles belong to the thread that made them: connecting and closing stay together.
+    with connect(settings) as queue_manager:
+        return queue_manager.name

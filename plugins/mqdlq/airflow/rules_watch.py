@@ -1,0 +1,60 @@
+"""A handler and the digest of its rules in, whether its files hold other rules by now out."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from mqdlq.errors import MqDlqError
+from mqdlq.handlers import load_handler
+from mqdlq.rules import parse
+
+log = logging.getLogger(__name__)
+
+Stamp = tuple[tuple[int, int] | None, ...]
+
+
+class RulesWatch:
+    """Reads the rules only when the time or the size of a file has changed since the last look.
+
+    Rules are others when their digest is: a comment changes nothing. What cannot be read, or is
+    not valid, is told once and changes nothing either, since no run could begin with it.
+    """
+
+    def __init__(self, handler: str, rules: str | None, digest: str) -> None:
+        """Watch a handler's own table, or the one beside it that was named for the run."""
+        self._handler = handler
+        self._rules = rules
+        self._digest = digest
+        self._seen: tuple[Path, ...] = ()
+        self._stamp: Stamp = ()
+
+    def have_changed(self) -> bool:
+        """Look at the files; reading them is left out while they look as they did."""
+        if self._seen and _stamp(self._seen) == self._stamp:
+            return False
+        try:
+            handler = load_handler(self._handler)
+            files = [handler.directory / f"{self._handler}.yaml"]
+            if named := self._rules or handler.rules:
+                files.append(handler.directory / named)
+            # Taken before the reading: what changes meanwhile is seen at the next look.
+            self._seen, self._stamp = tuple(files), _stamp(files)
+            source, text = handler.rules_text(self._rules)
+            return parse(text, source).digest != self._digest
+        except MqDlqError as error:
+            self._stamp = _stamp(self._seen)
+            log.warning("the rules of %s cannot be read now; going on: %s", self._handler, error)
+            return False
+
+
+def _stamp(files: list[Path] | tuple[Path, ...]) -> Stamp:
+    return tuple(map(_file_stamp, files))
+
+
+def _file_stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

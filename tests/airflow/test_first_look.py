@@ -1,0 +1,190 @@
+"""The task sense where its first look fails, and where another handler looks at the same queue."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskDeferred
+
+from mqdlq.airflow.answer_trigger import AnswerTrigger
+from mqdlq.airflow.depth_trigger import RULES_CHANGED
+from mqdlq.airflow.params import SCHEMAS
+from mqdlq.airflow.sense import POLL_S, Sense
+from mqdlq.errors import QueueManagerError
+from mqdlq.ledger import last_look, open_ledger
+from mqdlq.mqi import embedded
+
+GONE = "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059)"
+
+
+@pytest.fixture(name="place")
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Create a queue manager with the queue DLQ, and the directory of handlers' files."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    extra = {"queue_manager": "QMT", "transport": "embedded"}
+    monkeypatch.setenv("AIRFLOW_CONN_MQ", json.dumps({"conn_type": "ibmmq", "extra": extra}))
+    embedded.create("QMT")
+    embedded.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)\nALTER QMGR DEADQ(DLQ)")
+    yield tmp_path
+    embedded.faults.set("")
+
+
+def handler(place: Path, wait: str, name: str = "night", keys: str = "") -> Sense:
+    (place / f"{name}.yaml").write_text(f"connection: mq\nrules: {name}.rules\n{keys}")
+    (place / f"{name}.rules").write_text(f"INPUTQ(DLQ) WAIT({wait})\nACTION(IGNORE)\n")
+    return Sense(task_id="sense", handler=name)
+
+
+def context(**params: Any) -> Any:
+    run = SimpleNamespace(run_id="one", run_type=SimpleNamespace(value="manual"), conf=params)
+    defaults = {name: schema.get("default") for name, schema in SCHEMAS.items()}
+    return {"params": {**defaults, **params}, "dag_run": run}
+
+
+def now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 (the task under test compares with the wall clock)
+
+
+def wait_of(task: Sense, run: Any) -> AnswerTrigger:
+    """Look for the first time, at a queue manager that is away; return what is waited for."""
+    embedded.faults.set("MQCONNX:1:2059:before")
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute(run)
+    assert deferred.value.method_name == "look_again"
+    assert isinstance(deferred.value.trigger, AnswerTrigger)
+    assert deferred.value.trigger.poll_s == POLL_S
+    return deferred.value.trigger
+
+
+@pytest.mark.parametrize(("wait", "seconds"), [("600", 600), ("YES", 3600)])
+def test_a_queue_manager_that_is_away_is_waited_for(
+    place: Path, caplog: pytest.LogCaptureFixture, wait: str, seconds: int
+) -> None:
+    """As long as WAIT says, or for max_run_time, which is an hour."""
+    before = now()
+
+    with caplog.at_level("INFO"):
+        trigger = wait_of(handler(place, wait), context())
+
+    assert before <= trigger.until - timedelta(seconds=seconds) <= now()
+    until = f"{trigger.until:%Y-%m-%d %H:%M:%S}"
+    assert f"{GONE}; waiting for it until {until} UTC" in caplog.messages
+
+
+def test_what_a_run_is_asked_goes_before_its_table(place: Path) -> None:
+    before = now()
+
+    trigger = wait_of(handler(place, "NO"), context(wait="60"))
+
+    assert before <= trigger.until - timedelta(seconds=60) <= now()
+
+
+def test_a_run_that_does_not_wait_fails_with_the_reason(place: Path) -> None:
+    task = handler(place, "NO")
+    embedded.faults.set("MQCONNX:1:2059:before")
+
+    with pytest.raises(QueueManagerError) as failed:
+        task.execute(context())
+
+    assert str(failed.value) == GONE
+
+
+def test_a_refusal_is_not_waited_out(place: Path) -> None:
+    task = handler(place, "YES")
+    embedded.faults.set("MQCONNX:1:2035:before")
+
+    with pytest.raises(QueueManagerError, match="MQRC_NOT_AUTHORIZED"):
+        task.execute(context())
+
+
+def test_the_look_after_the_wait_is_a_first_look(place: Path) -> None:
+    task, run = handler(place, "600"), context()
+    trigger = wait_of(task, run)
+    embedded.faults.set("")
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.look_again(run, {"until": trigger.until.isoformat()})
+
+    assert deferred.value.method_name == "resume"  # nothing on the queue: it is waited for messages
+
+
+def test_the_wait_does_not_begin_anew(place: Path) -> None:
+    task, until = handler(place, "600"), now() + timedelta(seconds=60)
+    embedded.faults.set("MQCONNX:1:2059:before")
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.look_again(context(), {"until": until.isoformat()})
+
+    assert isinstance(deferred.value.trigger, AnswerTrigger)
+    assert deferred.value.trigger.until == until
+
+
+def test_a_queue_manager_that_stays_away_fails_the_run(place: Path) -> None:
+    task = handler(place, "600")
+    embedded.faults.set("MQCONNX:1:2059:before")
+
+    with pytest.raises(QueueManagerError) as failed:
+        task.look_again(context(), {"until": (now() - timedelta(seconds=1)).isoformat()})
+
+    assert str(failed.value) == GONE
+
+
+def test_a_run_whose_rules_have_changed_leaves_the_queue_to_the_next(place: Path) -> None:
+    """What it has read holds to its end, and nobody wants that any more."""
+    task, run = handler(place, "600"), context()
+    with pytest.raises(TaskDeferred):
+        task.execute(run)
+
+    with pytest.raises(DownstreamTasksSkipped):
+        task.resume(run, {"depth": 2, "why": RULES_CHANGED})
+
+    with open_ledger() as ledger:
+        look = last_look(ledger, "night-one")
+    assert look is not None
+    assert (look.depth, look.is_work) == (2, False)
+    assert look.why == "the rules have changed since this run began: the next run reads them"
+
+
+def warnings(task: Sense, caplog: pytest.LogCaptureFixture) -> list[str]:
+    with pytest.raises(DownstreamTasksSkipped):
+        task.execute(context())
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("night", "day", "is_told"),
+    [
+        ("default_pool", "default_pool", True),
+        ("dlq", "default_pool", True),
+        ("dlq", "dlq", False),
+    ],
+)
+def test_two_handlers_of_one_queue_need_one_pool(
+    place: Path, caplog: pytest.LogCaptureFixture, night: str, day: str, is_told: bool
+) -> None:
+    handler(place, "NO", "day", f"pool: {day}\n")
+
+    told = warnings(handler(place, "NO", "night", f"pool: {night}\n"), caplog)
+
+    warning = (
+        f"night (pool: {night}) and day (pool: {day}) both handle DLQ of QMT: give both one pool"
+        " of one slot, or one waits in a worker while the other executes"
+    )
+    assert told == ([warning] if is_told else [])
+
+
+def test_one_handler_of_a_queue_needs_no_pool(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler(place, "NO", "day")
+    (place / "day.rules").write_text("INPUTQ(ORDERS.DLQ) WAIT(NO)\nACTION(IGNORE)\n")
+
+    assert warnings(handler(place, "NO"), caplog) == []
