@@ -24,7 +24,7 @@ DEBIAN = Path("/usr/lib/postgresql")
 SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",  # processes die in these tests, machines do not
-    "max_connections": "40",
+    "max_connections": "100",  # Airflow's services hold a pool each
 }
 _numbers = itertools.count(1)
 
@@ -78,6 +78,16 @@ class Server:
             connection.execute(text(f"CREATE SCHEMA {name}"))
         engine.dispose()
         return f"{url}&options=-csearch_path%3D{name}"
+
+    def new_database_url(self) -> str:
+        """Return the URL of an empty database."""
+        name = f"database_{next(_numbers)}"
+        url = f"postgresql+psycopg://mqdlq@/postgres?host={self._directory}"
+        engine = create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return url.replace("/postgres?", f"/{name}?")
 
 
 @cache

@@ -6,18 +6,19 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import browser
-from services import Airflow, airflow, now
+from services import ENDED, Airflow, airflow, now
 
+import postgresql
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.headers import DeadLetterHeader, encode_dlh
-from mqdlq.ledger import last_approval
+from mqdlq.ledger import last_approval, last_look
 from world import DEFINITIONS, World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
@@ -38,7 +39,8 @@ TABLES = {
 }
 KEYS = {
     "ask": "approval: {discard: yes, within: PT30M}\n",
-    "night": "schedule: '*/2 * * * *'\n",
+    # Scheduled runs find nothing new, and leave the queue to the backfills.
+    "night": "schedule: '*/2 * * * *'\nrescan_interval: PT1H\n",
     "retry": "task_retries: 2\n",
 }
 
@@ -80,11 +82,14 @@ def _place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module", name="running")
 def _running(place: Place) -> Iterator[Airflow]:
-    """Start Airflow once for all tests of this file."""
+    """Start Airflow once for all tests of this file, over PostgreSQL as in production."""
+    metadata = postgresql.running().new_database_url()
     connection = json.dumps({"conn_type": "ibmmq", "extra": EXTRA})
     with airflow(
         place.world.directory,
         AIRFLOW_CONN_MQ_LONG=connection,
+        AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=metadata,
+        AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC=metadata,
         AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION="False",
         # Else the next scheduler takes up what a dead one was running after five minutes only.
         AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL="15",
@@ -199,6 +204,32 @@ def test_a_person_decides(
     assert approval.plan_hash == plan.plan_hash
 
 
+def test_a_message_that_comes_as_the_task_defers_does_not_fail_it(
+    running: Airflow, place: Place
+) -> None:
+    """Airflow takes a task that is resumed while its worker winds up for a failed one."""
+    run = running.trigger("wait")
+    running.wait_for_task("wait", run, "sense", "deferred")
+    place.put("wait", "PAYMENTS")
+
+    assert running.wait_for_run("wait", run) == "success", running.tasks("wait", run)
+    assert running.outcomes("wait", run) == {"delivered": 1}
+
+
+def test_rules_that_change_end_the_wait(running: Airflow, place: Place) -> None:
+    run = running.trigger("wait")
+    running.wait_for_task("wait", run, "sense", "deferred")
+    table = place.world.directory / "rules" / "wait.rules"
+    table.write_text(table.read_text() + "ACTION(IGNORE)\n")
+
+    assert running.wait_for_run("wait", run) == "success", running.tasks("wait", run)
+    assert running.tasks("wait", run)["snapshot"] == "skipped"
+    with running.ledger() as ledger:
+        look = last_look(ledger, ledger_run_id("wait", run))
+    assert look is not None
+    assert look.why == "the rules have changed since this run began: the next run reads them"
+
+
 def test_a_wait_outlives_the_triggerer(running: Airflow, place: Place) -> None:
     run = running.trigger("wait")
     running.wait_for_task("wait", run, "sense", "deferred")
@@ -229,6 +260,8 @@ def test_a_backfill_says_what_would_be_different_and_acts_once_when_told_to(
     running: Airflow, place: Place
 ) -> None:
     """Three intervals; the message is in the snapshot of the last one only."""
+    # The scheduled runs that come every other minute leave the message to the run by hand.
+    running.wait(lambda: _is_quiet(running), 240)
     place.put("night", "PAYMENTS")
     by_hand = running.trigger("night")
     running.wait_for_run("night", by_hand, 300)
@@ -238,7 +271,8 @@ def test_a_backfill_says_what_would_be_different_and_acts_once_when_told_to(
     assert snapshot is not None
     taken = snapshot.taken_at
     last = taken.replace(minute=taken.minute // 2 * 2, second=0, microsecond=0)
-    running.wait(lambda: now() > last + timedelta(minutes=2), 150)
+    # A backfill passes by an interval whose scheduled run is under way.
+    running.wait(lambda: _is_over(running, last), 240)
     window = {
         "from_date": (last - timedelta(minutes=4)).isoformat(),
         "to_date": (last + timedelta(seconds=1)).isoformat(),
@@ -257,6 +291,22 @@ def test_a_backfill_says_what_would_be_different_and_acts_once_when_told_to(
             assert _changed(place.world.directory) == [
                 {"then": "IGNORE", "now": "RETRY to PAYMENTS", "messages": 1}
             ]
+
+
+def _is_quiet(running: Airflow) -> bool:
+    """Whether no run is under way, nor is to begin within the next minute."""
+    moment = now()
+    is_early = moment.minute % 2 == 0 and moment.second > 2
+    return is_early and all(run["state"] in ENDED for run in running.runs("night"))
+
+
+def _is_over(running: Airflow, start: datetime) -> bool:
+    """Whether the scheduled run of the interval that begins here has ended."""
+    return any(
+        datetime.fromisoformat(run["data_interval_start"]) == start and run["state"] in ENDED
+        for run in running.runs("night")
+        if run["run_type"] == "scheduled"
+    )
 
 
 def _changed(home: Path) -> list[dict[str, Any]]:

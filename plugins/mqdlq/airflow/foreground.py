@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -29,8 +30,8 @@ USAGE = 2
 TERMINATED = 128 + signal.SIGTERM
 
 
-def migrate() -> None:
-    """Bring Airflow's metadata up to date, once for each version of Airflow."""
+def migrate(more: Mapping[str, str] | None = None) -> None:
+    """Bring Airflow's metadata up to date, once for each version; `more` names another database."""
     version = importlib.metadata.version("apache-airflow-core")
     done = airflow_home() / f".migrated-{version}"
     if done.exists():
@@ -39,7 +40,7 @@ def migrate() -> None:
     typer.echo("Preparing Airflow's metadata, this once")
     migrated = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
-        env=environment(),
+        env={**environment(), **(more or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
