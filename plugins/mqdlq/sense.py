@@ -142,6 +142,8 @@ def _one_action(table: RulesTable, options: RunOptions) -> str:
 def _wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:
     if options.wait_s is not None:
         return options.wait_s[0]
+    if options.action:
+        return 0  # the messages it is for are there, or it is not for others
     # Runs that follow one another without end wait for work, or would spin.
     return None if handler.is_continuous else table.control.wait_s
 
