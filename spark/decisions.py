@@ -56,13 +56,14 @@ class Decided:
     """Messages with `treatment`, a number in `treatments`, or with their bits where it is None.
 
     `how` says what was done, for people. `nearest_rule` is a column of the messages where
-    `has_nearest`, else of the treatments.
+    `has_nearest`, else of the treatments. Where they were `moved`, no order is left among messages.
     """
 
     messages: DataFrame
     treatments: Treatments | None
     how: str
     has_nearest: bool = False
+    moved: bool = False
 
 
 def decide(spark: SparkSession, messages: DataFrame, asked: Question) -> Decided:
@@ -149,6 +150,7 @@ def _by_values(
         told.append(f"{'+'.join(group.columns)} in the {where}")
     rows = rows.select(*kept, *_put_together(lookups, masks, words))
     how = f"strategy {Strategy.VALUES}: {choice.why}; {', '.join(told)}"
+    moved = asked.explain or any(told_of.endswith("workers") for told_of in told)
     if asked.explain:
         rows = _with_nearest(rows, masks, words)
     for known in (tuple(name for name in targets if _is_few(asked, name)), ()):
@@ -160,9 +162,9 @@ def _by_values(
             table = seen.append_column("treatment", pa.array(numbers, pa.int32()))
             found = joined(spark, rows, table, key, ("treatment",))
             how += f"; {seen.num_rows} sets of rules decided in the driver"
-            return Decided(found, treatments, how, has_nearest=asked.explain)
+            return Decided(found, treatments, how, has_nearest=asked.explain, moved=moved)
     how += f"; more than {asked.bounds.treatments} sets of rules: steps made of bits in Spark"
-    return Decided(rows, None, how, has_nearest=asked.explain)
+    return Decided(rows, None, how, has_nearest=asked.explain, moved=moved)
 
 
 def _is_few(asked: Question, name: str) -> bool:

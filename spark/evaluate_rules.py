@@ -91,7 +91,7 @@ def evaluate(
     decided, rows = evaluation.plan_rows()
     _say(decided.how)
     if finished:
-        found, _ = plan_hash(rows)
+        found, _ = evaluation.hashed(decided, rows)
         _must_agree(finished, found, place)
         _say(f"plan {finished.plan_id} stands already, hash {finished.plan_hash}")
         return finished
@@ -151,13 +151,17 @@ class Evaluation:
         decided = decide(self.spark, headers, asked)
         return decided, planned(self.spark, decided, self.table)
 
+    def hashed(self, decided: Decided, rows: DataFrame) -> tuple[str, int]:
+        """Return the plan's hash and the number of its rows."""
+        return plan_hash(rows, in_order=len(self.snapshots) == 1 and not decided.moved)
+
     def described(self, decided: Decided, rows: DataFrame, place: str) -> PlanDescription:
         """Count and hash the plan; what was written is counted where it stands."""
         written = lake.count_planned(place)
         if written <= IN_THE_DRIVER:
             hashed, evaluated = plan_hash_of(lake.unfinished_messages(place)), written
         else:
-            hashed, evaluated = plan_hash(rows)
+            hashed, evaluated = self.hashed(decided, rows)
         if len(self.snapshots) == 1 and written != self.messages:
             raise LakeError(
                 f"{self.named} holds {written} messages, its manifest says {self.messages}"

@@ -5,13 +5,18 @@ All that is done per message are joins and expressions of Spark's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import reduce
 from hashlib import sha256
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
+from bucket_digests import SCHEMA as DIGESTS
+from bucket_digests import digests_if_sorted, digests_of_sorted
 from decisions import DEAD, Decided
 from mqdlq.lake import StepCount
 from mqdlq.lake.schema import STEP
@@ -20,7 +25,10 @@ from mqdlq.plan import MESSAGES_TO_A_BUCKET, STEP_FIELDS, TARGET_COLUMNS, resolv
 from mqdlq.rules import RulesTable
 from treatments import OPEN, in_order, open_targets, targets_needed
 from value_masks import BITS
+from workers import asked_of_workers
 
+BUCKETS_APART: Final = 64
+"""Up to so many buckets are read again by their browse numbers; for more, everything is."""
 _ROW = ("browse_seq", "message_key", "queue_manager", "queue")
 
 
@@ -60,25 +68,51 @@ def with_steps(spark: SparkSession, decided: Decided, table: RulesTable) -> Data
     return completed.withColumn("digest", digest)
 
 
-def plan_hash(rows: DataFrame) -> tuple[str, int]:
+def plan_hash(rows: DataFrame, *, in_order: bool = True) -> tuple[str, int]:
     """Return what `mqdlq.plan.plan_hash` returns of the same rows, and their number.
 
-    The driver gets one digest per 4096 messages.
+    Workers digest buckets of 4096 messages, the driver gets one digest of each. Rows that mostly
+    stand `in_order` of browsing are digested where they are, and only the buckets that are spread
+    over partitions are brought together and sorted.
     """
     names = F.concat(_measured("queue_manager"), _measured("queue"))
     start = F.concat("browse_seq", F.lit(":"), F.length("message_key").cast("string"), F.lit(":"))
     content = F.concat(start.cast("binary"), "message_key", names.cast("binary"), F.unhex("digest"))
-    in_order_of_browsing = F.expr("listagg(content) WITHIN GROUP (ORDER BY browse_seq, content)")
-    buckets = (
-        rows.select("browse_seq", content.alias("content"))
-        .groupBy(F.floor(F.col("browse_seq") / MESSAGES_TO_A_BUCKET).alias("bucket"))
-        .agg(F.sha2(in_order_of_browsing, 256).alias("digest"), F.count(F.lit(1)).alias("rows"))
-        .collect()
-    )
+    contents = rows.select("browse_seq", content.alias("content"))
+    digests: dict[int, str] = {}
+    found: Counter[int] = Counter()
+    spread: set[int] | None = None
+    if in_order:
+        spread = set()
+        for row in asked_of_workers(contents, digests_if_sorted, DIGESTS).collect():
+            if row["bucket"] in found or row["digest"] is None:
+                spread.add(row["bucket"])
+            digests[row["bucket"]] = row["digest"]
+            found[row["bucket"]] += row["rows"]
+    if spread is None or spread:
+        some = _of_buckets(contents, spread or set())
+        bucket = F.floor(F.col("browse_seq") / MESSAGES_TO_A_BUCKET)
+        together = some.repartition(bucket).sortWithinPartitions("browse_seq", "content")
+        for row in asked_of_workers(together, digests_of_sorted, DIGESTS).collect():
+            digests[row["bucket"]] = row["digest"]
+            found[row["bucket"]] = row["rows"]
     whole = sha256()
-    for row in sorted(buckets):
-        whole.update(row["digest"].encode())
-    return whole.hexdigest(), sum(row["rows"] for row in buckets)
+    for _, digest in sorted(digests.items()):
+        whole.update(digest.encode())
+    return whole.hexdigest(), found.total()
+
+
+def _of_buckets(contents: DataFrame, buckets: set[int]) -> DataFrame:
+    """Return the rows of these buckets, or all where there are many buckets or none are named."""
+    if not buckets or len(buckets) > BUCKETS_APART:
+        return contents
+    browse_seq = F.col("browse_seq")
+    ranges = [
+        (browse_seq >= bucket * MESSAGES_TO_A_BUCKET)
+        & (browse_seq < (bucket + 1) * MESSAGES_TO_A_BUCKET)
+        for bucket in sorted(buckets)
+    ]
+    return contents.where(reduce(Column.__or__, ranges))
 
 
 def plan_counts(plan: DataFrame) -> tuple[dict[str, int], tuple[StepCount, ...]]:

@@ -5,7 +5,7 @@
     spark-submit --master … --py-files mqdlq.zip spark/evaluate_rules.py …
 
 The driver needs Python with PyArrow, NumPy, fsspec and PyYAML; the executors need PyArrow and
-NumPy, and those only where the driver says that it asks the workers.
+NumPy.
 """
 
 from __future__ import annotations

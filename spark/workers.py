@@ -13,17 +13,17 @@ from pyspark.sql import DataFrame, SparkSession
 import mqdlq
 from value_masks import Batches
 
-_MODULES: Final = ("value_masks.py",)
+_MODULES: Final = ("value_masks.py", "bucket_digests.py")
 _shipped: set[str] = set()
 
 
-def asked_of_workers(distinct: DataFrame, ask: Batches, schema: str) -> DataFrame:
-    """Return what `ask` makes of batches of distinct values, which stay where they are."""
-    _ship_code(distinct.sparkSession)
+def asked_of_workers(rows: DataFrame, ask: Batches, schema: str) -> DataFrame:
+    """Return what `ask` makes of batches of rows, which stay where they are."""
+    _ship_code(rows.sparkSession)
     with warnings.catch_warnings():
         # PySpark looks at pandas, which is here through Airflow; nothing of this uses it.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
-        return distinct.mapInArrow(ask, schema)
+        return rows.mapInArrow(ask, schema)
 
 
 def _ship_code(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from snapshot_builders import NOON, write_rows
 
 import lookups
+import plan_transforms
 from evaluate_rules import Evaluation, evaluate
 from mqdlq import lake
 from mqdlq.errors import LakeError
@@ -107,6 +108,24 @@ def test_one_hot_combination_in_however_many_files(tmp_path: Path, files: int) -
     plan = evaluate(directory, plan=str(tmp_path / "plan"), bounds=Bounds(sample=100))
 
     assert plan.plan_hash == plan_hash(expected(rows, table))
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_bucket_that_goes_on_in_another_partition_is_hashed_whole(
+    spark: Any, tmp_path: Path, *, in_order: bool
+) -> None:
+    table = random_table(4, 7)
+    rows = [{**row, "browse_seq": n} for n, row in enumerate(random_rows(4, 1) * 9000)]
+    directory = write_rows(str(tmp_path), rows[:5000], table)
+    end = write_rows(str(tmp_path), rows[5000:], table, snapshot_id="end")
+    part = Path(end, "headers", "part-00000.parquet")
+    part.rename(Path(directory, "headers", "part-00001.parquet"))
+
+    _, planned = Evaluation(spark, [Snapshot.at(directory)], table).plan_rows()
+
+    assert planned.rdd.getNumPartitions() == 2
+    found = plan_transforms.plan_hash(planned, in_order=in_order)
+    assert found == (plan_hash(expected(rows, table)), 9000)
 
 
 def test_of_a_message_in_several_snapshots_the_newest_row_counts(tmp_path: Path) -> None:
