@@ -77,7 +77,7 @@ def kill_an_executor(cluster: local_cluster.Cluster, plan: Path, killed: list[in
 def test_it_runs_with_shipped_code_while_an_executor_is_killed(
     cluster: local_cluster.Cluster, tmp_path: Path
 ) -> None:
-    table, rows = random_table(3, 7), random_rows(3, 3_000)
+    table, rows = random_table(3, 7), random_rows(3, 11_000)
     snapshot = write_rows(str(tmp_path), rows, table, rows_to_a_group=100)
     plan = lake.plan_directory(str(tmp_path), "p")
     archive = tmp_path / "mqdlq.zip"
