@@ -17,7 +17,7 @@ from mqdlq.airflow.stage import DEFER_FROM_S, Work
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Run, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.sense import Watch
+from mqdlq.sense import RunOptions, Watch
 
 
 def now() -> datetime:
@@ -93,7 +93,7 @@ def sense_waits(run: Run, **keys: Any) -> DepthTrigger:
         name="demo", directory=Path(), connection="mq_demo", rules="demo.rules", **keys
     )
     with pytest.raises(TaskDeferred) as deferred:
-        Sense(task_id="sense", handler="demo")._wait(run, handler, Watch(), 0, None)
+        Sense(task_id="sense", handler="demo")._wait(run, handler, Watch(), 0, RunOptions())
     trigger = deferred.value.trigger
     assert isinstance(trigger, DepthTrigger)
     return trigger

@@ -31,6 +31,8 @@ class RulesWatch:
 
     def have_changed(self) -> bool:
         """Look at the files; reading them is left out while they look as they did."""
+        if not self._digest:
+            return False  # the run's rules were given to it, and are in no file
         if self._seen and _stamp(self._seen) == self._stamp:
             return False
         try:

@@ -104,7 +104,7 @@ class Sense(Stage):
                 depth = sense.depth(run, settings)
                 why = watch.news(depth, utc_now())
             elif not why and run.wait_s != 0:
-                self._wait(run, handler, watch, depth, options.rules)
+                self._wait(run, handler, watch, depth, options)
             self._conclude(run, depth, why, ledger)
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ class Sense(Stage):
         raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
 
     def _wait(
-        self, run: Run, handler: Handler, watch: sense.Watch, depth: int, rules: str | None
+        self, run: Run, handler: Handler, watch: sense.Watch, depth: int, options: sense.RunOptions
     ) -> None:
         now = utc_now()
         if run.wait_s is None:
@@ -169,8 +169,8 @@ class Sense(Stage):
             queue=run.queue,
             known=watch.known,
             handler=handler.name,
-            rules=rules,
-            rules_digest=run.rules_digest,
+            rules=options.rules,
+            rules_digest="" if options.action else run.rules_digest,
             due_at=watch.due_at,
             due_why=watch.due_why,
             until=until,
