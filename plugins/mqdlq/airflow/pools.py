@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from airflow.sdk.exceptions import AirflowException
+
 from mqdlq.airflow.hook import MqHook
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handlers
@@ -40,7 +42,7 @@ def _reads(other: Handler, run: Run, *, is_blank_ours: bool) -> bool:
         source, text = other.rules_text()
         control = parse(text, source).control
         place = control.input_q_mgr or MqHook(other.connection).settings().queue_manager
-    except Exception:  # noqa: BLE001 (what is wrong with the other is said when that one runs)
+    except (MqDlqError, AirflowException):  # what is wrong with the other is said when it runs
         return False
     queue = control.input_q.strip()
     is_same = queue == run.queue or (not queue and is_blank_ours)
