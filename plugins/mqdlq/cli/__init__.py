@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import typer
 
-from mqdlq.cli import qm, rules, snapshots
-from mqdlq.cli.decode import decode
-from mqdlq.cli.explain import explain
-from mqdlq.cli.preview import preview
-from mqdlq.cli.report import report
-from mqdlq.cli.run import run
-from mqdlq.cli.shadow import shadow
+from mqdlq.cli.on_demand import Place, on_demand
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="A dead-letter queue handler for IBM MQ, as an Airflow workflow on Spark.",
-)
-app.command(no_args_is_help=True)(run)
-app.command(no_args_is_help=True)(preview)
-app.command(no_args_is_help=True)(explain)
-app.command(no_args_is_help=True)(decode)
-app.command()(report)
-app.command(no_args_is_help=True)(shadow)
-app.add_typer(rules.app, name="rules")
-app.add_typer(snapshots.app, name="snapshots")
-app.add_typer(qm.app, name="qm")
-app.add_typer(snapshots.app, name="snapshots")
+COMMANDS = {
+    "run": Place("mqdlq.cli.run", "run"),
+    "preview": Place("mqdlq.cli.preview", "preview"),
+    "explain": Place("mqdlq.cli.explain", "explain"),
+    "decode": Place("mqdlq.cli.decode", "decode"),
+    "report": Place("mqdlq.cli.report", "report", asks=False),
+    "shadow": Place("mqdlq.cli.shadow", "shadow"),
+    "rules": Place("mqdlq.cli.rules"),
+    "snapshots": Place("mqdlq.cli.snapshots"),
+    "qm": Place("mqdlq.cli.qm"),
+}
+
+app = typer.Typer(cls=on_demand(COMMANDS), no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def mqdlq() -> None:
+    """Handle IBM MQ's dead-letter queues, as an Airflow workflow on Spark."""

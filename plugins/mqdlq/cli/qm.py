@@ -22,7 +22,9 @@ from mqdlq.errors import EmbeddedQueueManagerError, MqDlqError, QueueManagerErro
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
-app = typer.Typer(no_args_is_help=True, help="Embedded queue managers by hand.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Embedded queue managers by hand."
+)
 
 QueueManagerName = Annotated[str, typer.Argument(help="The queue manager.", metavar="NAME")]
 QueueName = Annotated[str, typer.Argument(help="The queue.", metavar="QUEUE")]

@@ -10,13 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from mqdlq.cli.files import name_of, review_table
-from mqdlq.cli.rules_diff import diff
-from mqdlq.cli.rules_format import convert, format_tables
-from mqdlq.cli.rules_suggest import suggest
+from mqdlq.cli.on_demand import Place, on_demand
 from mqdlq.cli.sarif import sarif_log
 from mqdlq.rules import CheckResult, Diagnostic, Severity
 
-app = typer.Typer(no_args_is_help=True, help="Work with rules tables.")
+COMMANDS = {
+    "format": Place("mqdlq.cli.rules_format", "format_tables"),
+    "convert": Place("mqdlq.cli.rules_format", "convert"),
+    "diff": Place("mqdlq.cli.rules_diff", "diff"),
+    "suggest": Place("mqdlq.cli.rules_suggest", "suggest", asks=False),
+}
+
+app = typer.Typer(cls=on_demand(COMMANDS), no_args_is_help=True, add_completion=False)
 
 
 class CheckFormat(StrEnum):
@@ -62,12 +67,6 @@ def check(
             typer.echo(_as_text(path, result))
     if any(result.table is None for _, result in results):
         raise typer.Exit(1)
-
-
-app.command("format", no_args_is_help=True)(format_tables)
-app.command(no_args_is_help=True)(convert)
-app.command(no_args_is_help=True)(diff)
-app.command()(suggest)
 
 
 def _as_json(path: str, result: CheckResult) -> dict[str, Any]:

@@ -26,7 +26,9 @@ from mqdlq.snapshot.causes import Cause, causes_of
 
 USAGE: Final = 2
 app = typer.Typer(
-    no_args_is_help=True, help="Snapshots: what was on a queue, as Parquet in the lake."
+    no_args_is_help=True,
+    add_completion=False,
+    help="Snapshots: what was on a queue, as Parquet in the lake.",
 )
 app.command("import", no_args_is_help=True)(import_snapshot)
 Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
