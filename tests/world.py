@@ -22,7 +22,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.handlers import Handler
 from mqdlq.headers import DeadLetterHeader, encode_dlh
-from mqdlq.lake import PlanDescription
+from mqdlq.lake import PlanDescription, SnapshotManifest
 from mqdlq.lake.schema import PLAN
 from mqdlq.ledger import Ledger, Run, open_ledger, parking
 from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
@@ -31,7 +31,7 @@ from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
 from mqdlq.sense import RunOptions, start_run
-from mqdlq.snapshot import take_snapshot
+from mqdlq.snapshot import SnapshotOptions, take_snapshot
 
 DEFINITIONS = """
 ALTER QMGR DEADQ(DLQ)
@@ -118,22 +118,31 @@ class World:
     def plan(self, rules: str, **options: Any) -> Execution:
         """Start a run, take its snapshot, evaluate and accept the plan; nothing is done yet."""
         run = self.start(rules, **options)
-        take_snapshot(
+        self.snapshot(run)
+        self.accept(run)
+        return self.execution(run)
+
+    def snapshot(self, run: Run, told: list[str] | None = None, **options: Any) -> SnapshotManifest:
+        """Take the run's snapshot; `told` gets what it says, `options` are the snapshot's."""
+        return take_snapshot(
             run,
             self.settings,
             ledger=self.ledger,
             lake_root=self.lake_root,
             clock=self.clock,
-            progress=self.log.info,
+            progress=self.log.info if told is None else told.append,
+            options=SnapshotOptions(**options),
         )
+
+    def accept(self, run: Run, plan_id: str = "") -> None:
+        """Accept a plan, by default that of the run's snapshot, evaluated now."""
         accept_plan(
             run,
-            self.evaluate(run),
+            plan_id or self.evaluate(run),
             ledger=self.ledger,
             lake_root=self.lake_root,
             clock=self.clock,
         )
-        return self.execution(run)
 
     def execution(self, run: Run) -> Execution:
         return Execution(
@@ -262,6 +271,13 @@ class World:
         packed = encode_dlh(header, encoding=encoding, ccsid=ccsid)
         values = {"Format": b"MQDEAD  ", "Encoding": encoding, "CodedCharSetId": ccsid, **fields}
         self.put("DLQ", packed + body, **values)
+
+    def lose_first(self, queue: str = "DLQ") -> None:
+        """Take the first message off a queue, as somebody else would."""
+        with self.connect() as queue_manager:
+            opened = queue_manager.open(queue, queue_manager.client.CMQC.MQOO_INPUT_AS_Q_DEF)
+            opened.get()
+            queue_manager.close(opened)
 
     def messages(self, queue: str) -> list[tuple[Any, bytes]]:
         """Return (the client's MQMD, body) of every message on a queue, by browse."""

@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.backfill import Difference, differences, put_together
-from mqdlq.execute import accept_plan, make_pass, settle
+from mqdlq.execute import make_pass, settle
 from mqdlq.lake import SnapshotManifest, snapshot_rows
 from mqdlq.ledger import Run
 from mqdlq.sense import Window, snapshots_of
@@ -114,9 +114,7 @@ def test_only_what_is_on_the_queue_now_is_acted_on_and_once(world: World) -> Non
     manifest = made(world, run, apply=True)
 
     assert manifest.messages == 2  # the order was forwarded by the first run
-    accept_plan(
-        run, world.evaluate(run), ledger=world.ledger, lake_root=world.lake_root, clock=world.clock
-    )
+    world.accept(run)
     execution = world.execution(run)
     make_pass(execution)
     settle(execution)

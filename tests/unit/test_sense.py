@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from mqdlq import sense
@@ -13,14 +10,6 @@ from mqdlq.handlers import Handler
 from mqdlq.rules import RulesError
 from mqdlq.sense import RunOptions, start_run
 from world import World
-
-
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path)
-    with world.ledger:
-        yield world
 
 
 def test_a_blank_inputq_means_the_queue_managers_own_dead_letter_queue(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +10,10 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.lake import SnapshotManifest
 from mqdlq.ledger import Run
 from mqdlq.mqi import embedded
 from mqdlq.sense import RunOptions, start_run
-from mqdlq.snapshot import take_snapshot
 from world import NOON, World
-
-
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path)
-    with world.ledger:
-        yield world
-
-
-def take(world: World, run: Run, told: list[str] | None = None) -> SnapshotManifest:
-    return take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=(told if told is not None else []).append,
-    )
 
 
 def rows(world: World, run: Run) -> list[dict[str, Any]]:
@@ -50,7 +28,7 @@ def test_every_message_has_a_row_in_browse_order(world: World) -> None:
     world.dead_letter(b"urgent", dest_q="ORDERS", Priority=9)
     run = world.start("ACTION(IGNORE)")
 
-    manifest = take(world, run)
+    manifest = world.snapshot(run)
 
     found = [(r["browse_seq"], r["class"], r["dlh_dest_q_name"]) for r in rows(world, run)]
     assert found == [
@@ -66,7 +44,7 @@ def test_browsing_disturbs_nobody(world: World) -> None:
     world.dead_letter()
     before = [(md.pack(), body) for md, body in world.messages("DLQ")]
 
-    take(world, world.start("ACTION(IGNORE)"))
+    world.snapshot(world.start("ACTION(IGNORE)"))
 
     assert [(md.pack(), body) for md, body in world.messages("DLQ")] == before
 
@@ -75,8 +53,8 @@ def test_two_snapshots_of_a_quiet_queue_are_equal(world: World) -> None:
     world.dead_letter(b"one")
     world.dead_letter(b"two")
     first, second = world.start("ACTION(IGNORE)"), world.start("ACTION(IGNORE)")
-    take(world, first)
-    take(world, second)
+    world.snapshot(first)
+    world.snapshot(second)
 
     assert rows(world, first) == rows(world, second)
 
@@ -84,17 +62,17 @@ def test_two_snapshots_of_a_quiet_queue_are_equal(world: World) -> None:
 def test_the_snapshot_of_a_run_is_taken_once(world: World) -> None:
     world.dead_letter()
     run = world.start("ACTION(IGNORE)")
-    first = take(world, run)
+    first = world.snapshot(run)
     world.dead_letter()
 
-    assert take(world, run) == first
+    assert world.snapshot(run) == first
 
 
 def test_what_is_no_dead_letter_is_told_under_ibms_number(world: World) -> None:
     world.put("DLQ", b"stray")
     told: list[str] = []
 
-    take(world, world.start("ACTION(IGNORE)"), told)
+    world.snapshot(world.start("ACTION(IGNORE)"), told)
 
     assert told[0] == "AMQ8721: 1 messages are not prefixed by a valid MQDLH; they are left"
 
@@ -104,7 +82,7 @@ def test_a_message_as_long_as_the_queue_allows_may_have_been_cut(world: World) -
     world.dead_letter(b"x" * 28)
     world.dead_letter(b"x" * 27)
     run = world.start("ACTION(IGNORE)")
-    take(world, run)
+    world.snapshot(run)
 
     assert [row["maybe_truncated"] for row in rows(world, run)] == [True, False]
 
@@ -115,19 +93,19 @@ def test_a_snapshot_that_breaks_off_does_not_exist(world: World) -> None:
     run = world.start("ACTION(IGNORE)")
     embedded.faults.set("MQGET:2:2009:before")
     with pytest.raises(QueueManagerError):
-        take(world, run)
+        world.snapshot(run)
     embedded.faults.set("")
 
     assert world.ledger.snapshot(run.run_id) is None
     assert list(Path(world.lake_root).rglob("_MANIFEST.json")) == []
-    assert take(world, run).messages == 3
+    assert world.snapshot(run).messages == 3
 
 
 def test_a_queue_name_with_every_character_names_a_safe_directory(world: World) -> None:
     world.mqsc("DEFINE QLOCAL('dlq/a%b_c.D')")
     run = world.start("INPUTQ('dlq/a%b_c.D')\nACTION(IGNORE)")
 
-    manifest = take(world, run)
+    manifest = world.snapshot(run)
 
     assert manifest.queue == "dlq/a%b_c.D"
     assert rows(world, run) == []
@@ -151,5 +129,5 @@ def test_what_the_handler_makes_of_nuls_travels_with_its_snapshot(world: World) 
         options=RunOptions(),
     )
 
-    assert take(world, run).nul_as_blank is True
+    assert world.snapshot(run).nul_as_blank is True
     assert world.ledger.run("r") == run

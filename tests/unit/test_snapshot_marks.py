@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mqdlq import lake
 from mqdlq.errors import QueueManagerError
-from mqdlq.lake import SnapshotManifest
-from mqdlq.ledger import Run
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.snapshot import SnapshotOptions, take_snapshot
 from mqdlq.snapshot.marks import MOST_DESTINATIONS, BackoutRule, Marks
 from world import World
 
@@ -27,29 +23,9 @@ CHANGES_BY_WAITING = {
 }
 
 
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path)
-    with world.ledger:
-        yield world
-
-
-def take(world: World, run: Run, told: list[str] | None = None) -> SnapshotManifest:
-    return take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=(told if told is not None else []).append,
-        options=SnapshotOptions(rescan=True),
-    )
-
-
 def rows(world: World, rules: str = IGNORE) -> list[dict[str, Any]]:
     run = world.start(rules)
-    take(world, run)
+    world.snapshot(run, rescan=True)
     snapshot = world.ledger.snapshot(run.run_id)
     assert snapshot is not None
     return list(lake.snapshot_rows(snapshot.location))
@@ -130,7 +106,7 @@ def test_a_queue_that_cuts_what_it_should_keep_is_warned_of(world: World) -> Non
     world.dead_letter(b"x" * 28)
     told: list[str] = []
 
-    take(world, world.start(IGNORE), told)
+    world.snapshot(world.start(IGNORE), told, rescan=True)
 
     assert told[0] == (
         "warning: MAXMSGL of DLQ is 200, that of the queue manager 4194304: longer messages are"
@@ -189,7 +165,7 @@ def test_a_user_who_may_only_browse_and_inquire_takes_it(
     run = world.start(IGNORE)
     monkeypatch.setattr("mqdlq.snapshot.taking.connect", lambda _: as_user(world, "alice"))
 
-    assert take(world, run).messages == 1
+    assert world.snapshot(run, rescan=True).messages == 1
     snapshot = world.ledger.snapshot(run.run_id)
     assert snapshot is not None
     (row,) = lake.snapshot_rows(snapshot.location)

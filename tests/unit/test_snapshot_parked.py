@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,10 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.execute import accept_plan, make_pass, settle
-from mqdlq.lake import SnapshotManifest
+from mqdlq.execute import make_pass, settle
 from mqdlq.ledger import Run, parking
 from mqdlq.model import Outcome
 from mqdlq.report import read_report
-from mqdlq.snapshot import SnapshotOptions, take_snapshot
 from world import World
 
 RULES = """\
@@ -27,35 +24,13 @@ DESTQ(PAYMENTS) ACTION(RETRY)
 """
 
 
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path)
-    with world.ledger:
-        yield world
-
-
-def take(world: World, run: Run, **options: Any) -> SnapshotManifest:
-    return take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=world.log.info,
-        options=SnapshotOptions(**options),
-    )
-
-
 def handle(world: World, rules: str = RULES, **keys: Any) -> tuple[Run, Counter[Outcome]]:
     """Run the handler to its end; return its run, and its outcomes, counted."""
     options = {name: keys.pop(name) for name in ("rescan", "full_every") if name in keys}
     run = world.start(rules, **keys)
     world.clock.sleep(1)
-    take(world, run, **options)
-    accept_plan(
-        run, world.evaluate(run), ledger=world.ledger, lake_root=world.lake_root, clock=world.clock
-    )
+    world.snapshot(run, **options)
+    world.accept(run)
     execution = world.execution(run)
     result = make_pass(execution)
     while result.next_pass_at is not None:
@@ -122,7 +97,7 @@ def test_without_new_messages_a_run_settles_without_a_plan(world: World) -> None
     backlog(world)
     handle(world)
     run = world.start(RULES)
-    manifest = take(world, run)
+    manifest = world.snapshot(run)
 
     outcomes = settle(world.execution(run))
 
@@ -257,14 +232,9 @@ def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(worl
     handle(world)
     world.dead_letter(b"new", dest_q="ORDERS")
     run = world.start(RULES)
-    take(world, run)
-    accept_plan(
-        run, world.evaluate(run), ledger=world.ledger, lake_root=world.lake_root, clock=world.clock
-    )
-    with world.connect() as queue_manager:
-        queue = queue_manager.open("DLQ", 1)
-        queue.get()
-        queue_manager.close(queue)
+    world.snapshot(run)
+    world.accept(run)
+    world.lose_first()
 
     outcomes = settle(world.execution(run))
 
@@ -283,14 +253,9 @@ def test_a_parked_message_that_left_and_comes_back_is_read_in_full(world: World)
     ((descriptor, body),) = world.messages("DLQ")[:1]
     world.dead_letter(b"new", dest_q="ORDERS")
     run = world.start(RULES)
-    take(world, run)
-    accept_plan(
-        run, world.evaluate(run), ledger=world.ledger, lake_root=world.lake_root, clock=world.clock
-    )
-    with world.connect() as queue_manager:
-        queue = queue_manager.open("DLQ", 1)
-        queue.get()
-        queue_manager.close(queue)
+    world.snapshot(run)
+    world.accept(run)
+    world.lose_first()
     settle(world.execution(run))
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
@@ -307,14 +272,9 @@ def test_what_expires_while_it_is_parked_is_booked_as_expired(world: World) -> N
     handle(world)
     world.dead_letter(b"new", dest_q="ORDERS")
     run = world.start(RULES)
-    take(world, run)
-    accept_plan(
-        run, world.evaluate(run), ledger=world.ledger, lake_root=world.lake_root, clock=world.clock
-    )
-    with world.connect() as queue_manager:
-        queue = queue_manager.open("DLQ", 1)
-        queue.get()
-        queue_manager.close(queue)
+    world.snapshot(run)
+    world.accept(run)
+    world.lose_first()
     world.clock.sleep(3700)
 
     assert settle(world.execution(run)) == {Outcome.EXPIRED: 1, Outcome.LEFT_BY_RULE: 1}
@@ -335,10 +295,8 @@ def test_a_dry_run_parks_nothing_it_would_have_acted_on(world: World) -> None:
     backlog(world)
     world.dead_letter(dest_q="PAYMENTS")
     run = world.start(RULES, dry_run=True)
-    take(world, run)
-    accept_plan(
-        run, world.evaluate(run), ledger=world.ledger, lake_root=world.lake_root, clock=world.clock
-    )
+    world.snapshot(run)
+    world.accept(run)
     settle(world.execution(run))
 
     after, _ = handle(world)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from mqdlq.airflow.payload_key import payload_key, payload_keys
 from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.snapshot import PayloadKey, SnapshotOptions, take_snapshot
+from mqdlq.snapshot import PayloadKey
 from mqdlq.snapshot.capture import generated_key, payloads
 from world import World
 
@@ -22,25 +21,9 @@ KEY = PayloadKey("2026-11", b"k" * 32)
 LONG = b"0123456789" * 20_000  # longer than what is browsed at first
 
 
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path)
-    with world.ledger:
-        yield world
-
-
 def take(world: World, payload: str, key: PayloadKey | None = None) -> tuple[str, SnapshotManifest]:
     run = world.start("ACTION(IGNORE)")
-    manifest = take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=world.log.info,
-        options=SnapshotOptions(payload=payload, key=key, rescan=True),
-    )
+    manifest = world.snapshot(run, payload=payload, key=key, rescan=True)
     return str(world.ledger.snapshot(run.run_id).location), manifest
 
 

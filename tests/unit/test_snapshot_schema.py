@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
-import pytest
 
 from mqdlq import lake
 from mqdlq.home import PROJECT
 from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
 from mqdlq.lake.schema_document import document
-from mqdlq.snapshot import SnapshotOptions, take_snapshot
 from world import World
 
 VERSION_1 = PROJECT / "tests" / "corpus" / "snapshots" / "version-1"
-
-
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path)
-    with world.ledger:
-        yield world
 
 
 def taken(world: World) -> Path:
@@ -33,15 +22,7 @@ def taken(world: World) -> Path:
         world.dead_letter(b"body %d" % number, dest_q=queue, Expiry=36000)
     world.put("DLQ", b"stray")
     run = world.start("ACTION(IGNORE)")
-    take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=world.log.info,
-        options=SnapshotOptions(payload="full"),
-    )
+    world.snapshot(run, payload="full")
     return Path(world.ledger.snapshot(run.run_id).location)
 
 

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from mqdlq import lake
 from mqdlq.cli import app
-from mqdlq.execute import accept_plan, settle
-from mqdlq.ledger import Run
-from mqdlq.snapshot import SnapshotOptions, prune_snapshots, take_snapshot
+from mqdlq.execute import settle
+from mqdlq.snapshot import prune_snapshots
 from world import World
 
 RULES = "WAIT(NO)\nACTION(IGNORE)\n"
@@ -34,25 +33,11 @@ def snapshot(world: World, *, settled: bool = True, rescan: bool = False) -> str
     """Take a snapshot an hour after the last one, and settle its run; return its id."""
     world.clock.sleep(3600)
     run = world.start(RULES)
-    take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=world.log.info,
-        options=SnapshotOptions(rescan=rescan),
-    )
+    world.snapshot(run, rescan=rescan)
     if settled:
-        accept(world, run)
+        world.accept(run)
         settle(world.execution(run))
     return str(world.ledger.snapshot(run.run_id).snapshot_id)
-
-
-def accept(world: World, run: Run) -> None:
-    accept_plan(
-        run, world.evaluate(run), ledger=world.ledger, lake_root=world.lake_root, clock=world.clock
-    )
 
 
 def standing(world: World) -> list[str]:

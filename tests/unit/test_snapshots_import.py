@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from mqdlq import lake
 from mqdlq.cli import app
 from mqdlq.errors import ExecutionError
-from mqdlq.execute import accept_plan, make_pass
+from mqdlq.execute import make_pass
 from mqdlq.headers import (
     DeadLetterHeader,
     MessageDescriptor,
@@ -30,7 +30,6 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.embedded.dumping import dump
 from mqdlq.plan import steps_for
 from mqdlq.rules import explain, parse
-from mqdlq.snapshot import take_snapshot
 from pastes import amqsbcg, dmpmqmsg
 from world import World
 
@@ -234,23 +233,12 @@ def bound_to_a_run(world: World, text: str) -> tuple[Any, str]:
     return run, world.evaluate(run)
 
 
-def accept(world: World, run: Any, plan_id: str) -> None:
-    accept_plan(run, plan_id, ledger=world.ledger, lake_root=world.lake_root, clock=world.clock)
-
-
 def test_keys_of_a_faithful_dump_are_those_of_a_browse(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.dead_letter(b"one")
     world.dead_letter(b"two", ReplyToQ=b"REPLIES", GroupId=b"g" * 24, MsgFlags=8)
     run = world.start(RULES)
-    manifest = take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=print,
-    )
+    manifest = world.snapshot(run)
 
     assert lake.read_manifest(imported("-", text=dumped(world))).digest == manifest.digest
 
@@ -279,7 +267,7 @@ def test_a_plan_of_it_is_refused_by_a_run_that_browsed_the_queue_itself(tmp_path
     other = world.plan("ACTION(FWD) FWDQ(PARKED)\n").run
 
     with pytest.raises(ExecutionError, match="was not made from this run's snapshot"):
-        accept(world, other, plan_id)
+        world.accept(other, plan_id)
 
 
 def test_only_messages_whose_keys_are_on_the_queue_are_ever_touched(tmp_path: Path) -> None:
@@ -288,7 +276,7 @@ def test_only_messages_whose_keys_are_on_the_queue_are_ever_touched(tmp_path: Pa
     world.dead_letter(b"one")
     world.dead_letter(b"two", ReplyToQ=b"REPLIES")
     run, plan_id = bound_to_a_run(world, dumped(world).replace("REPLIES", "*******"))
-    accept(world, run, plan_id)
+    world.accept(run, plan_id)
 
     make_pass(world.execution(run))
 

@@ -14,7 +14,6 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.execute import make_pass, settle
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.snapshot import take_snapshot
 from world import World
 
 AUTHORITIES = (home.PROJECT / "deploy" / "mq" / "authorities.mqsc").read_text(encoding="utf-8")
@@ -98,14 +97,7 @@ def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> N
 
     assert sense.depth(run, world.settings) == 71
     with pytest.raises(QueueManagerError) as refused:
-        take_snapshot(
-            run,
-            world.settings,
-            ledger=world.ledger,
-            lake_root=world.lake_root,
-            clock=world.clock,
-            progress=world.log.info,
-        )
+        world.snapshot(run)
     assert str(refused.value) == (f"MQOPEN of queue {DLQ} failed: MQRC_NOT_AUTHORIZED (2035)")
 
 

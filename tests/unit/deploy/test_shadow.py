@@ -6,17 +6,13 @@ The other handler is a program of the tests' that moves messages by hand; and, o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from mqdlq.cli import app
 from mqdlq.execute import make_pass, settle
 from mqdlq.mqi import embedded
-from mqdlq.snapshot import take_snapshot
 from world import World
 
 RULES = """
@@ -27,26 +23,11 @@ DESTQ(QUOTES) ACTION(DISCARD)
 """
 
 
-@pytest.fixture(name="world")
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path)
-    with world.ledger:
-        yield world
-
-
 def snapshot(world: World, queue: str = "DLQ") -> str:
     """Take a snapshot as a dry run does, a minute later than the last one."""
     world.clock.now += timedelta(minutes=1)
     run = world.start(f"INPUTQ({queue})\n{RULES}" if queue != "DLQ" else RULES, dry_run=True)
-    manifest = take_snapshot(
-        run,
-        world.settings,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-        progress=world.log.info,
-    )
+    manifest = world.snapshot(run)
     return manifest.snapshot_id
 
 

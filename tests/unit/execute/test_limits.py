@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import ExecutionError
-from mqdlq.execute import accept_plan, make_pass, settle
+from mqdlq.execute import make_pass, settle
 from mqdlq.model import Outcome
-from mqdlq.snapshot import take_snapshot
 from world import World
 
 CUT = (
@@ -118,13 +117,12 @@ def test_a_units_size_is_bounded_by_the_handler(world: World) -> None:
 
 def test_a_plan_that_is_too_old_is_refused(world: World) -> None:
     run = world.start("ACTION(RETRY)", max_plan_age=60)
-    stages = {"ledger": world.ledger, "lake_root": world.lake_root, "clock": world.clock}
-    take_snapshot(run, world.settings, progress=world.log.info, **stages)
+    world.snapshot(run)
     plan_id = world.evaluate(run)
     world.clock.sleep(61)
 
     with pytest.raises(ExecutionError) as caught:
-        accept_plan(run, plan_id, **stages)
+        world.accept(run, plan_id)
 
     assert str(caught.value) == (
         f"plan {plan_id} is too old: its snapshot was taken 61 s ago, the handler allows 60 s"
@@ -142,13 +140,12 @@ def test_a_plan_that_another_run_has_begun_is_refused(world: World) -> None:
     world.ledger.record_snapshot(
         second.run_id, snapshot.snapshot_id, snapshot.location, 1, snapshot.taken_at
     )
-    stages = {"ledger": world.ledger, "lake_root": world.lake_root, "clock": world.clock}
     make_pass(first)
 
     with pytest.raises(ExecutionError) as caught:
-        accept_plan(second, plan.plan_id, **stages)
+        world.accept(second, plan.plan_id)
 
     assert str(caught.value) == (
         f"plan {plan.plan_id} has been begun by run run-1; what that left is for a new run"
     )
-    accept_plan(first.run, plan.plan_id, **stages)
+    world.accept(first.run, plan.plan_id)

@@ -10,12 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq.errors import ConservationError, ExecutionError
-from mqdlq.execute import accept_plan, make_pass, settle
+from mqdlq.execute import make_pass, settle
 from mqdlq.lake import plan_directory
 from mqdlq.ledger import Sighting
 from mqdlq.model import Outcome
 from mqdlq.mqi.state_queue import hold
-from mqdlq.snapshot import take_snapshot
 from world import NOON, World
 
 
@@ -352,8 +351,7 @@ def test_a_blank_name_says_nothing_about_discards(world: World) -> None:
 def test_an_altered_plan_is_refused(world: World) -> None:
     world.dead_letter()
     run = world.start("ACTION(RETRY)")
-    stages = {"ledger": world.ledger, "lake_root": world.lake_root, "clock": world.clock}
-    take_snapshot(run, world.settings, progress=world.log.info, **stages)
+    world.snapshot(run)
     plan_id = world.evaluate(run)
     part = Path(plan_directory(world.lake_root, plan_id)) / "part-0.parquet"
     table = pq.read_table(part)
@@ -362,7 +360,7 @@ def test_an_altered_plan_is_refused(world: World) -> None:
     pq.write_table(table.from_pylist(rows, schema=table.schema), part)
 
     with pytest.raises(ExecutionError, match="was altered: its rows hash to"):
-        accept_plan(run, plan_id, **stages)
+        world.accept(run, plan_id)
 
     assert world.ledger.plan("run-1") is None
 
@@ -373,12 +371,6 @@ def test_accepting_the_same_plan_again_changes_nothing(world: World) -> None:
     plan = world.ledger.plan("run-1")
     assert plan is not None
 
-    accept_plan(
-        execution.run,
-        plan.plan_id,
-        ledger=world.ledger,
-        lake_root=world.lake_root,
-        clock=world.clock,
-    )
+    world.accept(execution.run, plan.plan_id)
 
     assert make_pass(execution).attempts == 1
