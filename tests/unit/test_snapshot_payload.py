@@ -7,14 +7,16 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from mqdlq import lake
-from mqdlq.airflow.payload_key import payload_key, payload_keys
+from mqdlq.cli import app
 from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.snapshot import PayloadKey
 from mqdlq.snapshot.capture import generated_key, payloads
+from mqdlq.snapshot.keys import key_of, keys_of
 from world import World
 
 KEY = PayloadKey("2026-11", b"k" * 32)
@@ -118,41 +120,38 @@ def test_without_the_key_it_is_named(world: World) -> None:
     )
 
 
-def test_after_a_rotation_old_snapshots_are_still_read(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_rotation_old_snapshots_are_still_read(world: World) -> None:
     world.dead_letter()
     old, new = generated_key("2026-11"), generated_key("2027-01")
     before, _ = take(world, "full", old)
-    connection = {
-        "conn_type": "generic",
-        "password": base64.b64encode(new.key).decode(),
-        "extra": {
-            "key_id": "2027-01",
-            "old_keys": {"2026-11": base64.b64encode(old.key).decode()},
-        },
+    password = base64.b64encode(new.key).decode()
+    extra = {
+        "key_id": "2027-01",
+        "old_keys": {"2026-11": base64.b64encode(old.key).decode()},
     }
-    monkeypatch.setenv("AIRFLOW_CONN_DLQ_KEY", json.dumps(connection))
 
-    after, manifest = take(world, "full", payload_key("dlq_key"))
+    after, manifest = take(world, "full", key_of("dlq_key", password, extra))
 
     assert manifest.payload_key_id == "2027-01"
     for directory in (before, after):
-        assert [body for _, body in payloads(directory, payload_keys("dlq_key"))] == [b"body"]
+        found = payloads(directory, keys_of("dlq_key", password, extra))
+        assert [body for _, body in found] == [b"body"]
 
 
 @pytest.mark.parametrize(
-    ("connection", "text"),
+    ("password", "extra", "text"),
     [
         (
-            {"password": base64.b64encode(b"k" * 32).decode()},
+            base64.b64encode(b"k" * 32).decode(),
+            {},
             (
                 "connection 'dlq_key' does not name its key; expected an extra such as"
                 ' {"key_id": "2026-11"}'
             ),
         ),
         (
-            {"password": "secret", "extra": {"key_id": "a"}},
+            "secret",
+            {"key_id": "a"},
             (
                 "connection 'dlq_key': its password is no key; expected 16, 24 or 32 bytes in"
                 " Base64, such as `openssl rand -base64 32` prints"
@@ -161,12 +160,64 @@ def test_after_a_rotation_old_snapshots_are_still_read(
     ],
 )
 def test_a_key_that_is_none_is_refused_without_showing_it(
-    connection: dict[str, object], text: str, monkeypatch: pytest.MonkeyPatch
+    password: str, extra: dict[str, str], text: str
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_DLQ_KEY", json.dumps({"conn_type": "generic", **connection}))
-
     with pytest.raises(ConnectionSettingsError) as caught:
-        payload_key("dlq_key")
+        key_of("dlq_key", password, extra)
 
     assert str(caught.value) == text
     assert repr(KEY) == "PayloadKey(key_id='2026-11')"
+
+
+def written(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["snapshots", "payload", *arguments])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_a_person_gets_the_bodies_as_files_of_their_own(world: World, tmp_path: Path) -> None:
+    fill(world)
+    directory, manifest = take(world, "full")
+    to = tmp_path / "bodies"
+
+    assert written(manifest.snapshot_id, "--to", str(to)) == (0, f"4 payloads written to {to}")
+
+    files = sorted(to.iterdir())
+    assert [file.read_bytes() for file in files] == [b"short", LONG, b"no header", b""]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    assert written(directory, "--message", "3", "--to", str(to)) == (
+        1,
+        f"mqdlq: [Errno 17] File exists: '{to}/3.bin'",
+    )
+
+
+def test_encrypted_bodies_are_written_with_the_key_of_a_connection(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.dead_letter(b"secret")
+    _, manifest = take(world, "full", KEY)
+    connection = {"password": base64.b64encode(KEY.key).decode(), "extra": {"key_id": KEY.key_id}}
+    monkeypatch.setenv("AIRFLOW_CONN_DLQ_KEY", json.dumps({"conn_type": "generic", **connection}))
+    arguments = (manifest.snapshot_id, "--to", str(tmp_path / "bodies"))
+
+    assert "is encrypted by the key '2026-11'; known are: none" in written(*arguments)[1]
+    assert written(*arguments, "--key-connection", "other")[1] == (
+        "mqdlq: connection 'other' is not defined in this Airflow: neither in the environment nor"
+        " in its metadata"
+    )
+    assert written(*arguments, "--key-connection", "dlq_key")[0] == 0
+    assert (tmp_path / "bodies" / "1.bin").read_bytes() == b"secret"
+
+
+def test_what_was_not_captured_is_told(world: World, tmp_path: Path) -> None:
+    world.dead_letter(b"body")
+    without, _ = take(world, "none")
+    directory, _ = take(world, "full")
+
+    assert written(without, "--to", str(tmp_path)) == (
+        1,
+        f"mqdlq: {without} has no payload: the handler's `payload` was none when it was taken",
+    )
+    assert written(directory, "--message", "7", "--to", str(tmp_path / "bodies")) == (
+        1,
+        f"mqdlq: {directory} has no payload of message 7",
+    )

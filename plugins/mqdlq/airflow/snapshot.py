@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow.sdk import Context
+from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq import home, sense
@@ -16,6 +16,7 @@ from mqdlq.sense import Window, snapshots_of
 
 if TYPE_CHECKING:
     from mqdlq.lake import SnapshotManifest
+    from mqdlq.snapshot import PayloadKey
 
 
 class Snapshot(Stage):
@@ -32,10 +33,9 @@ class Snapshot(Stage):
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # Arrow: not at parse time.
         from mqdlq import execute, guards, snapshot  # noqa: PLC0415
-        from mqdlq.airflow.payload_key import payload_key  # noqa: PLC0415
 
         handler = load_handler(self.handler)
-        key = payload_key(handler.payload_key) if handler.payload_key else None
+        key = _payload_key(handler.payload_key) if handler.payload_key else None
         window = self.window(context)
         with self.work(context) as work:
             if window is not None:
@@ -92,6 +92,13 @@ class Snapshot(Stage):
             after = self.get_flat_relative_ids(upstream=False)
             raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
         return _places(manifest)
+
+
+def _payload_key(conn_id: str) -> PayloadKey:
+    from mqdlq.snapshot.keys import key_of  # noqa: PLC0415 (Arrow: not at parse time)
+
+    connection = BaseHook.get_connection(conn_id)
+    return key_of(conn_id, connection.password, connection.extra_dejson)
 
 
 def _places(manifest: SnapshotManifest) -> dict[str, str | int]:

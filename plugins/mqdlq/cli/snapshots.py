@@ -17,6 +17,7 @@ from mqdlq import home, lake
 from mqdlq.cli.causes import causes_table
 from mqdlq.cli.files import Format
 from mqdlq.cli.snapshots_import import import_snapshot
+from mqdlq.cli.snapshots_payload import write_payload
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Found, storage
 from mqdlq.ledger import open_ledger
@@ -31,6 +32,7 @@ app = typer.Typer(
     help="Snapshots: what was on a queue, as Parquet in the lake.",
 )
 app.command("import", no_args_is_help=True)(import_snapshot)
+app.command("payload", no_args_is_help=True)(write_payload)
 Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
 
 
