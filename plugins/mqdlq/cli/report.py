@@ -54,7 +54,11 @@ def report(
 def _read(run_id: str | None, ledger: Ledger) -> Report:
     latest = latest_run_id(ledger)
     if latest is None:
-        raise LedgerError("no run is recorded yet; `mqdlq run HANDLER` makes one")
+        raise LedgerError(
+            f"the ledger {ledger.engine.url.render_as_string()} has no run yet: `mqdlq run HANDLER`"
+            " makes one; where Airflow's connection mqdlq_ledger names another ledger,"
+            " MQDLQ_LEDGER_URL has to name it here"
+        )
     wanted = run_id or latest
     stages, error = written_stages(wanted)
     if not stages and ledger.run(wanted) is None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -222,26 +223,26 @@ def test_the_command_does_not_hide_a_run_that_failed_before_the_ledger_had_it(
     assert (result.exit_code, result.output) == (0, files.text)
 
 
-@pytest.mark.parametrize(
-    ("recorded", "arguments", "error"),
-    [
-        (False, [], "mqdlq: no run is recorded yet; `mqdlq run HANDLER` makes one\n"),
-        (
-            True,
-            ["nobody"],
-            (
-                "mqdlq: no run 'nobody' is recorded; the latest is"
-                " 'demo-manual__2026-11-21T02-49-22'\n"
-            ),
-        ),
-    ],
-)
-def test_the_command_without_a_run_to_show_says_so(
-    ledger: Ledger, lake_root: str, recorded: bool, arguments: list[str], error: str
+def test_the_command_for_a_run_that_never_was_names_the_latest(
+    ledger: Ledger, lake_root: str
 ) -> None:
-    if recorded:
-        EndedRun([delivered()]).record(ledger, lake_root)
+    EndedRun([delivered()]).record(ledger, lake_root)
 
-    result = CliRunner().invoke(app, ["report", *arguments])
+    result = CliRunner().invoke(app, ["report", "nobody"])
 
-    assert (result.exit_code, result.stderr) == (1, error)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "mqdlq: no run 'nobody' is recorded; the latest is 'demo-manual__2026-11-21T02-49-22'\n",
+    )
+
+
+@pytest.mark.usefixtures("ledger")
+def test_the_command_over_an_empty_ledger_says_which_it_is() -> None:
+    result = CliRunner().invoke(app, ["report"])
+
+    assert result.exit_code == 1
+    assert re.sub(r"sqlite:///\S+/", "sqlite:///…/", result.stderr) == (
+        "mqdlq: the ledger sqlite:///…/ledger.db has no run yet: `mqdlq run HANDLER` makes one;"
+        " where Airflow's connection mqdlq_ledger names another ledger, MQDLQ_LEDGER_URL has to"
+        " name it here\n"
+    )
