@@ -19,7 +19,8 @@ class WorkItem:
     """One message of a run: its planned steps, what was tried, and how it ended if it has.
 
     `in_doubt` says that its last attempt is unknown, `met` whether the last browse of the queue
-    came upon it, `withheld` why its next step must not be carried out, if so.
+    came upon it, `withheld` why its next step must not be carried out, if so. `moved_elsewhere`
+    says that another run saw it depart: what is on the queue then is a twin of it, or new.
     """
 
     message: RunMessage
@@ -30,6 +31,12 @@ class WorkItem:
     in_doubt: bool = False
     met: bool = False
     withheld: str = ""
+    moved_elsewhere: bool = False
+
+    @property
+    def departed(self) -> bool:
+        """Whether it is known to have left the queue, by this run's doing or not."""
+        return self.moved_elsewhere or self.outcome in DEPARTED
 
     @property
     def step(self) -> Step | None:
@@ -91,7 +98,7 @@ class WorkList:
         waiting: dict[bytes, list[WorkItem]] = defaultdict(list)
         for item in sorted(self.items, key=_last_first):
             item.met = False
-            if item.outcome not in DEPARTED:
+            if not item.departed:
                 waiting[item.message.message_key].append(item)
         for browsed in cursor.messages():
             key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
@@ -120,6 +127,7 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     outcomes = ledger.outcomes(run.run_id)
     unknown = ledger.unsettled(run.queue_manager, AttemptState.UNKNOWN)
     in_doubt = {attempt.message_id for attempt in unknown}
+    elsewhere = ledger.departed_elsewhere(run.run_id)
     truncated = _maybe_truncated(run, ledger)
     items = []
     for message in ledger.run_messages(run.run_id):
@@ -129,6 +137,7 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
             message, steps.get(message.browse_seq, ()), made, fact.outcome if fact else None, last
         )
         item.in_doubt = message.message_id in in_doubt
+        item.moved_elsewhere = message.message_id in elsewhere
         item.withheld = _why_withheld(item, run, message.browse_seq in truncated)
         items.append(item)
     return WorkList(items)

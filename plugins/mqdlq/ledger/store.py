@@ -20,7 +20,7 @@ from mqdlq.ledger.database import connect_to, in_turn
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, Sighting
 from mqdlq.ledger.parking_tables import compact_snapshots
 from mqdlq.ledger.reading import LedgerReader
-from mqdlq.model import DEPARTED, Disposition
+from mqdlq.model import DEPARTED, AttemptState, Disposition
 
 KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
 
@@ -28,6 +28,7 @@ ATTEMPT = [column.name for column in schema.attempts.columns if column.name != "
 OUTCOME = [column.name for column in schema.outcomes.columns if column.name != "run_id"]
 
 Place = tuple[bytes, int]  # a message key and its occurrence
+Known = Mapping[Place, tuple[int | None, int]]
 
 
 class Ledger(LedgerReader):
@@ -83,20 +84,22 @@ class Ledger(LedgerReader):
     ) -> None:
         """Record an accepted plan and its messages, (browse_seq, message_key, disposition) each.
 
-        The k-th of equal keys is the k-th occurrence that is none of the `parked` ones. A message
-        whose last residence on the queue ended (it was delivered, forwarded, discarded, taken, or
-        expired) is back in a new one.
+        The k-th of equal keys is the k-th that has not departed and is none of the `parked`
+        occurrences; only beyond those it is a new one. A message whose last residence on the queue
+        ended (it was delivered, forwarded, discarded, taken, or expired) is back in a new one.
         """
-        places_of = {key: _free_of(taken) for key, taken in (parked or {}).items()}
-        counts: dict[bytes, Iterator[int]] = defaultdict(count, places_of)
+        counts: dict[bytes, Iterator[int]] = {}
         with in_turn(self.engine) as connection:
             connection.execute(insert(schema.plans), {"run_id": run.run_id, **plan})
             rest = iter(rows)
             while batch := list(islice(rest, KEYS_AT_ONCE)):
-                places = []
-                for _, key, _ in batch:
-                    places.append((key, next(counts[key])))
-                ids = _message_ids(connection, run, places)
+                known = _known(connection, run, {key for _, key, _ in batch})
+                fresh = {key for _, key, _ in batch if key not in counts}
+                here = _still_here(connection, known)
+                for key in fresh:
+                    counts[key] = _occurrences(here.get(key, ()), (parked or {}).get(key, ()))
+                places = [(key, next(counts[key])) for _, key, _ in batch]
+                ids = _message_ids(connection, run, places, known)
                 listed = [
                     {
                         "run_id": run.run_id,
@@ -178,8 +181,11 @@ def _is_booked(engine: Engine, end: dict[str, Any]) -> bool:
         return connection.execute(query).first() is not None
 
 
-def _free_of(taken: Collection[int]) -> Iterator[int]:
-    return (occurrence for occurrence in count() if occurrence not in taken)
+def _occurrences(here: Sequence[int], taken: Collection[int]) -> Iterator[int]:
+    """Yield which occurrence each sighting of one key is: those still `here` come first."""
+    first = [occurrence for occurrence in here if occurrence not in taken]
+    yield from first
+    yield from (other for other in count() if other not in taken and other not in first)
 
 
 def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -187,10 +193,37 @@ def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) ->
         connection.execute(insert(table), rows)
 
 
-def _message_ids(connection: Connection, run: Run, places: Sequence[Place]) -> dict[Place, int]:
+def _still_here(connection: Connection, known: Known) -> dict[bytes, list[int]]:
+    """Return by key which occurrences have not departed, those in doubt last, as a browse does."""
+    here: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for (key, occurrence), (message_id, _) in known.items():
+        if message_id is not None:
+            here[key].append((occurrence, message_id))
+    of_twins = [message_id for twins in here.values() if len(twins) > 1 for _, message_id in twins]
+    doubt = _in_doubt(connection, of_twins) if of_twins else frozenset[int]()
+    return {
+        key: [occurrence for occurrence, _ in sorted(twins, key=lambda t: (t[1] in doubt, t[0]))]
+        for key, twins in here.items()
+    }
+
+
+def _in_doubt(connection: Connection, message_ids: Sequence[int]) -> Collection[int]:
+    """Return which of these messages are in a unit of work that nobody could settle."""
+    states = schema.attempt_states
+    found: set[int] = set()
+    for start in range(0, len(message_ids), KEYS_AT_ONCE):
+        query = select(states.c.message_id).where(
+            states.c.message_id.in_(message_ids[start : start + KEYS_AT_ONCE]),
+            states.c.state == AttemptState.UNKNOWN.value,
+        )
+        found.update(connection.scalars(query))
+    return found
+
+
+def _message_ids(
+    connection: Connection, run: Run, places: Sequence[Place], known: Known
+) -> dict[Place, int]:
     """Return the ids of messages by place, adding those that are new or in a new residence."""
-    keys = {key for key, _ in places}
-    known = _known(connection, run, keys)
     added = []
     for place in places:
         message_id, residence = known.get(place, (None, 0))
@@ -204,14 +237,14 @@ def _message_ids(connection: Connection, run: Run, places: Sequence[Place]) -> d
                     "residence": residence,
                 }
             )
-    _insert(connection, schema.messages, added)
-    ids = {place: found for place, (found, _) in _known(connection, run, keys).items() if found}
+    if added:
+        _insert(connection, schema.messages, added)
+        known = _known(connection, run, {key for key, _ in places})
+    ids = {place: found for place, (found, _) in known.items() if found}
     return {place: ids[place] for place in places}
 
 
-def _known(
-    connection: Connection, run: Run, keys: set[bytes]
-) -> dict[Place, tuple[int | None, int]]:
+def _known(connection: Connection, run: Run, keys: set[bytes]) -> Known:
     """Map known places to (message id, residence), or to (None, next residence) if it ended."""
     table, ended = schema.messages, schema.outcomes
     departed = select(ended.c.message_id).where(

@@ -78,3 +78,37 @@ def test_a_run_owns_nothing_that_it_will_not_try_again(world: World) -> None:
     second = world.handle("ACTION(FWD) FWDQ(PARKED)")
 
     assert second == {1: "forwarded", 2: "owned_by_run"}
+
+
+def twins(world: World) -> None:
+    """Put two messages that nothing tells apart; their destination takes one."""
+    world.mqsc("ALTER QLOCAL(PAYMENTS) MAXDEPTH(1)")
+    for body in (b"first ", b"second"):
+        world.dead_letter(body, MsgId=b"t" * 24)
+
+
+def test_a_twin_stays_with_its_run_after_the_other_has_departed(world: World) -> None:
+    twins(world)
+    first = world.plan(RULES)
+    make_pass(first)
+    assert world.depths("DLQ", "PAYMENTS") == (1, 1)
+
+    assert world.handle(RULES) == {1: "owned_by_run"}
+    settle(first)
+    assert world.outcomes(first.run) == {1: "delivered", 2: "retry_pending"}
+
+
+def test_what_another_run_moved_is_not_met_again_in_its_twin(world: World) -> None:
+    twins(world)
+    late = world.plan(RULES)
+    early = world.plan(RULES)
+    make_pass(early)
+    settle(early)
+    assert world.outcomes(early.run) == {1: "delivered", 2: "retry_pending"}
+    world.mqsc("ALTER QLOCAL(PAYMENTS) MAXDEPTH(5)")
+
+    make_pass(late)
+    settle(late)
+
+    assert world.outcomes(late.run) == {1: "owned_by_run", 2: "delivered"}
+    assert world.bodies("PAYMENTS") == [b"first ", b"second"]

@@ -127,6 +127,24 @@ def test_a_message_that_had_departed_is_back_in_a_new_residence(ledger: Ledger) 
     assert [m.residence for m in ledger.run_messages("r2")] == [1]
 
 
+def test_the_twin_that_stayed_is_not_taken_for_the_one_that_departed(ledger: Ledger) -> None:
+    first, second = accept(ledger, run("r1"), KEY, KEY)
+    ledger.add_outcomes([("r1", outcome(first))])
+
+    assert accept(ledger, run("r2"), KEY) == [second]
+    (again, back) = accept(ledger, run("r3"), KEY, KEY)
+    assert again == second
+    assert [(m.occurrence, m.residence) for m in ledger.run_messages("r3")] == [(1, 0), (0, 1)]
+    assert back not in {first, second}
+
+
+def test_of_twins_the_one_in_doubt_is_the_last_to_be_recognised(ledger: Ledger) -> None:
+    first, second = accept(ledger, run("r1"), KEY, KEY)
+    ledger.add_attempts([replace(attempt(first), state=AttemptState.UNKNOWN)])
+
+    assert accept(ledger, run("r2"), KEY) == [second]
+
+
 def test_more_messages_than_a_database_takes_keys_at_once(ledger: Ledger) -> None:
     keys = [number.to_bytes(32, "big") for number in range(1203)]
 
