@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
@@ -245,6 +246,37 @@ def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(worl
         Outcome.UNPROCESSABLE: 1,
     }
     assert settle(world.execution(run)) == outcomes
+
+
+@pytest.mark.parametrize(
+    "table", ["outcomes", "run_messages", "parked_outcomes", "parkings", "parked", "sightings"]
+)
+def test_settling_that_broke_off_at_any_write_is_settled_by_the_next_call(
+    world: World, table: str
+) -> None:
+    backlog(world)
+    handle(world)
+    world.dead_letter(b"new", dest_q="ORDERS")
+    run = world.start(RULES)
+    world.snapshot(run)
+    world.accept(run)
+    world.lose_first()
+
+    def break_off(*values: Any) -> None:
+        if values[2].startswith(f"INSERT INTO {table} "):
+            raise BrokenPipeError(table)
+
+    event.listen(world.ledger.engine, "before_cursor_execute", break_off)
+    with pytest.raises(BrokenPipeError):
+        settle(world.execution(run))
+    event.remove(world.ledger.engine, "before_cursor_execute", break_off)
+
+    assert settle(world.execution(run)) == {
+        Outcome.TAKEN: 1,
+        Outcome.LEFT_BY_RULE: 1,
+        Outcome.LEFT_NO_RULE: 1,
+        Outcome.UNPROCESSABLE: 1,
+    }
 
 
 def test_a_parked_message_that_left_and_comes_back_is_read_in_full(world: World) -> None:

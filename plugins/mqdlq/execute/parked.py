@@ -100,24 +100,9 @@ class ParkedList:
         return found
 
 
-def list_vanished(
-    found: Collection[tuple[Vanished, Settled]], listed: Collection[int], run: Run, ledger: Ledger
-) -> list[Vanished]:
-    """List parked messages among the run's own that have vanished; return the newly listed."""
-    fresh = [(one, settled) for one, settled in found if one.message_id not in listed]
-    parking.list_parked(
-        ledger,
-        run.run_id,
-        [
-            (
-                one.message_id,
-                one.browse_seq,
-                _DISPOSITIONS.get(settled.outcome, Disposition.PLANNED),
-            )
-            for one, settled in fresh
-        ],
-    )
-    return [one for one, _ in fresh]
+def disposition_of(settled: Settled) -> Disposition:
+    """Return what the plan had said of a message that was left so."""
+    return _DISPOSITIONS.get(settled.outcome, Disposition.PLANNED)
 
 
 def parked_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,11 +15,11 @@ from mqdlq.errors import ConservationError, ExecutionError
 from mqdlq.execute.destinations import Destination, Destinations
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.ownership import give_up_all
-from mqdlq.execute.parked import ParkedList, Vanished, list_vanished, to_be_parked
+from mqdlq.execute.parked import ParkedList, disposition_of, to_be_parked
 from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, OutcomeFact, Settled, Sighting, parking
+from mqdlq.ledger import Attempt, OutcomeFact, Sighting, parking
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -66,7 +66,6 @@ def settle(execution: Execution) -> Counter[Outcome]:
     work = load_work(run, ledger, execution.lake_root)
     parked = ParkedList(snapshot.location)
     sighting, readers = _last_look(execution, work, parked, snapshot)
-    missing = _missing(execution, work, parked)
     columns = ["browse_seq", "expires_at", "problem"]
     findings = _Findings(
         {attempt.message_id: attempt for attempt in ledger.attempts(run.run_id)},
@@ -79,9 +78,8 @@ def settle(execution: Execution) -> Counter[Outcome]:
         execution.clock(),
     )
     facts = [_outcome(item, findings) for item in work.items if item.outcome is None]
-    facts.extend(_of_missing(missing, ledger.outcomes(run.run_id), findings))
     ledger.add_outcomes([(run.run_id, fact) for fact in facts])
-    _book_parked(execution, parked, missing)
+    _book_parked(execution, parked, findings)
     left = to_be_parked(work.items, ledger.outcomes(run.run_id), run)
     parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
     if ledger.sighting(run.run_id) is None:
@@ -125,40 +123,24 @@ def _last_look(
     return sighting, readers
 
 
-def _missing(
-    execution: Execution, work: WorkList, parked: ParkedList
-) -> list[tuple[Vanished, Settled]]:
-    """List among the run's own the parked messages that were not met, and return them.
+def _book_parked(execution: Execution, parked: ParkedList, findings: _Findings) -> None:
+    """Book the parked messages, once: by number those that were met, each other one by itself.
 
-    Once the others are booked, nothing is missing any more.
+    Those are among the run's own from then on.
     """
     run, ledger = execution.run, execution.ledger
     if parking.outcomes_of_parked(ledger, run.run_id):
-        return []
+        return
     missing = parked.missing(run, ledger)
-    list_vanished(missing, {item.message.message_id for item in work.items}, run, ledger)
-    return missing
-
-
-def _of_missing(
-    missing: Sequence[tuple[Vanished, Settled]],
-    booked: Mapping[int, OutcomeFact],
-    findings: _Findings,
-) -> Iterator[OutcomeFact]:
-    for one, _ in missing:
+    booked = ledger.outcomes(run.run_id) if missing else {}
+    vanished = []
+    for one, settled in missing:
         if one.message_id not in booked:
             explained = _vanished(one.message_id, one.expires_at, findings)
-            yield OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
-
-
-def _book_parked(
-    execution: Execution, parked: ParkedList, missing: Sequence[tuple[Vanished, Settled]]
-) -> None:
-    """Book the outcomes of the parked messages that were met, by number."""
-    run, ledger = execution.run, execution.ledger
-    if not parking.outcomes_of_parked(ledger, run.run_id):
-        counts = parked.settled() - Counter(settled for _, settled in missing)
-        parking.book_parked(ledger, run.run_id, counts, execution.clock())
+            fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
+            vanished.append((one.browse_seq, disposition_of(settled), fact))
+    counts = parked.settled() - Counter(settled for _, settled in missing)
+    parking.book_parked(ledger, run.run_id, counts, vanished, findings.at)
 
 
 def _last_browse(execution: Execution, work: WorkList, parked: ParkedList) -> tuple[Sighting, int]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import func, insert, select
 
 from mqdlq.ledger import schema
-from mqdlq.ledger.facts import Run
+from mqdlq.ledger.facts import OutcomeFact, Run
 from mqdlq.ledger.parking_tables import (
     compact_snapshots,
     parked,
@@ -175,33 +175,36 @@ def message_ids(
         return {(row.message_key, row.occurrence): row.message_id for row in rows}
 
 
-def list_parked(
-    ledger: LedgerReader, run_id: str, vanished: Iterable[tuple[int, int, Disposition]]
-) -> None:
-    """List parked messages among a run's own, since something happened to them.
-
-    They come as (message id, browse_seq, disposition).
-    """
-    rows = [
-        {"run_id": run_id, "message_id": key, "browse_seq": seq, "disposition": disposition.value}
-        for key, seq, disposition in vanished
-    ]
-    if rows:
-        with ledger.engine.begin() as connection:
-            connection.execute(insert(schema.run_messages), rows)
-
-
 def book_parked(
-    ledger: LedgerReader, run_id: str, counts: Mapping[Settled, int], at: datetime
+    ledger: LedgerReader,
+    run_id: str,
+    counts: Mapping[Settled, int],
+    vanished: Iterable[tuple[int, Disposition, OutcomeFact]],
+    at: datetime,
 ) -> None:
-    """Book by number that parked messages were left as they had been."""
+    """Book by number that parked messages were left as they had been, and list the others.
+
+    Something happened to those that vanished, so they are a run's own now: they come as
+    (browse_seq, disposition, outcome). All of it in one transaction.
+    """
+    listed, ended = [], []
+    for browse_seq, disposition, fact in vanished:
+        place = {"browse_seq": browse_seq, "disposition": disposition.value}
+        listed.append({"run_id": run_id, "message_id": fact.message_id, **place})
+        ended.append({"run_id": run_id, **asdict(fact)})
     rows = [
         {"run_id": run_id, "messages": messages, "at": at, **asdict(settled)}
         for settled, messages in counts.items()
+        if messages
     ]
-    if rows:
-        with ledger.engine.begin() as connection:
-            connection.execute(insert(parked_outcomes), rows)
+    with ledger.engine.begin() as connection:
+        for table, values in (
+            (schema.run_messages, listed),
+            (schema.outcomes, ended),
+            (parked_outcomes, rows),
+        ):
+            if values:
+                connection.execute(insert(table), values)
 
 
 def outcomes_of_parked(ledger: LedgerReader, run_id: str) -> dict[Settled, int]:
