@@ -14,6 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import func, insert, select
 
 from mqdlq.ledger import schema
+from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.facts import OutcomeFact, Run
 from mqdlq.ledger.parking_tables import (
     compact_snapshots,
@@ -70,7 +71,7 @@ def park(ledger: LedgerReader, run_id: str, snapshot_id: str, left: Iterable[Par
     lots: dict[tuple[bool, Settled], list[int]] = {}
     for one in left:
         lots.setdefault((one.needs_carry, one.settled), []).append(one.message_id)
-    with ledger.engine.begin() as connection:
+    with in_turn(ledger.engine) as connection:  # it reads first: SQLite would not let it wait
         known = select(parkings.c.run_id).where(parkings.c.run_id == run_id).limit(1)
         if connection.execute(known).first() is not None:
             return

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Thread
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import event, text
 from test_ledger import KEY, NOON, accept, attempt, outcome, run
 
-from mqdlq.ledger import open_ledger
+from mqdlq.ledger import Parking, Settled, open_ledger, parking
 from mqdlq.ledger.schema import MIGRATIONS
+from mqdlq.model import Outcome
 from postgresql import running
 
 USERS = 4
@@ -49,6 +51,26 @@ def test_several_runs_may_accept_plans_of_the_same_messages_at_once(ledger_url: 
         ids = [[m.message_id for m in ledger.run_messages(f"r{n}")] for n in range(USERS)]
     assert all(listed == ids[0] for listed in ids)
     assert len(set(ids[0])) == len(keys)
+
+
+def test_messages_are_parked_while_others_write(ledger_url: str) -> None:
+    settled = Settled(Outcome.LEFT_NO_RULE, 0, "", "", "")
+    with open_ledger(ledger_url) as ledger, open_ledger(ledger_url) as other:
+        (message_id,) = accept(ledger, run(), KEY)
+        writing = Thread(target=other.record_refusal, args=("r2", "demo", "no reason", NOON))
+
+        def meanwhile(*values: Any) -> None:
+            if values[2].startswith("INSERT INTO parkings"):
+                writing.start()
+                writing.join(0.2)
+
+        event.listen(ledger.engine, "before_cursor_execute", meanwhile)
+        parking.park(ledger, "r1", "s1", [Parking(message_id, needs_carry=False, settled=settled)])
+        writing.join()
+
+        assert other.refusal("r2") == "no reason"
+        with ledger.engine.connect() as connection:
+            assert connection.scalars(text("SELECT message_id FROM parked")).all() == [message_id]
 
 
 def test_what_was_booked_is_there_after_postgresql_was_killed() -> None:
