@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,10 @@ SCHEMA = pa.schema(
         pa.field("body", pa.binary(), nullable=False),
     ]
 )
+
+_ROWS_TO_A_GROUP: Final = 1024
+_BYTES_TO_A_GROUP: Final = 8 << 20
+"""A row group is written as soon as it has come to either, and read back alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +66,46 @@ def write_copies(
     location = copies_location(root, run_id, name)
     storage.make_directory(location.rsplit("/", 1)[0])
     digests: dict[int, str] = {}
-    with storage.new_file(location) as file, pq.ParquetWriter(file, SCHEMA) as writer:
-        for copy in copies:
-            digests[copy.message_id] = copy.digest
-            row = {
-                "message_id": copy.message_id,
-                "digest": copy.digest,
-                "descriptor": copy.descriptor,
-                "body": copy.body,
-            }
-            writer.write_table(pa.Table.from_pylist([row], schema=SCHEMA))
+    with (
+        storage.new_file(location) as file,
+        # Bodies neither repeat nor are looked for: no dictionary, no minimum in the footer.
+        pq.ParquetWriter(file, SCHEMA, use_dictionary=False, write_statistics=False) as writer,
+    ):
+        for rows in _groups(copies):
+            digests |= {row["message_id"]: row["digest"] for row in rows}
+            writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
     if read_back(location) != digests:
         raise LakeError(f"{location}: the archive copies read back are not what was written")
     return location, digests
 
 
+def _groups(copies: Iterable[Copy]) -> Iterator[list[dict[str, Any]]]:
+    """Gather copies into row groups: one for each message would take more than the messages do."""
+    rows: list[dict[str, Any]] = []
+    held = 0
+    for copy in copies:
+        if rows and (len(rows) == _ROWS_TO_A_GROUP or held + len(copy.body) > _BYTES_TO_A_GROUP):
+            yield rows
+            rows, held = [], 0
+        row = {"descriptor": copy.descriptor, "body": copy.body}
+        rows.append({"message_id": copy.message_id, "digest": copy.digest, **row})
+        held += len(copy.body)
+    if rows:
+        yield rows
+
+
 def read_back(location: str) -> dict[int, str]:
-    """Return message id to the digest computed anew from the copies in a file."""
+    """Return message id to the digest computed anew from the copies in a file.
+
+    Raises OSError or ValueError for what is not there, or is no Parquet file.
+    """
     files, path = storage.filesystem(location)
     digests = {}
-    with files.open(path, "rb") as file:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=16):
-            for row in batch.to_pylist():
-                digests[row["message_id"]] = full_digest(row["descriptor"], row["body"])
+    with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+        for group in range(file.num_row_groups):
+            rows = file.read_row_group(group, ["message_id", "descriptor", "body"])
+            for number, descriptor, body in zip(*rows.columns, strict=True):
+                digests[number.as_py()] = full_digest(descriptor.as_py(), body.as_py())
     return digests
 
 

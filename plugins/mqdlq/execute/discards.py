@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqdlq.archive import Copy, write_copies
+from mqdlq.archive import Copy, read_back, write_copies
 from mqdlq.errors import QueueManagerError
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.work import WorkList
@@ -14,18 +14,22 @@ from mqdlq.mqi.whole import browse_whole
 
 
 def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:
-    """Archive every message whose next step is DISCARD; return the digests of all the run's copies.
+    """Archive every message whose next step is DISCARD; return the digests of their copies.
 
-    Copies are made by browse, before anything is got, and read back before anything is discarded.
-    They hold the whole message, its properties included.
+    Copies are made by browse, before anything is got, and read back before anything is discarded,
+    those of an earlier pass as well. They hold the whole message, its properties included.
     """
     run, ledger = execution.run, execution.ledger
-    copied = ledger.copies(run.run_id)
-    wanted = {
+    due = {
         item.message.message_id
         for item in work.items
         if item.due and item.step and item.step.action is Action.DISCARD
-    } - set(copied)
+    }
+    if not due:
+        return {}
+    recorded = ledger.copies(run.run_id)
+    copied = _standing(execution, recorded) if due & set(recorded) else {}
+    wanted = due - set(recorded)
     if not wanted:
         return copied
     at = execution.clock()
@@ -36,6 +40,21 @@ def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) ->
     ledger.record_copies(run.run_id, location, digests, at)
     execution.log.info("%d messages to be discarded are archived and read back", len(digests))
     return copied | digests
+
+
+def _standing(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
+    """Return which of the run's recorded copies are still in the archive as they were written."""
+    found: dict[int, str] = {}
+    for location in execution.ledger.archives(execution.run.run_id):
+        try:
+            found |= read_back(location)
+        except (OSError, ValueError) as error:  # ValueError: not Parquet
+            execution.log.warning(
+                "the archive copies in %s cannot be read, so what they are of is not discarded: %s",
+                location,
+                error,
+            )
+    return {key: digest for key, digest in recorded.items() if found.get(key) == digest}
 
 
 def _copies(work: WorkList, cursor: BrowseCursor, wanted: set[int]) -> Iterator[Copy]:

@@ -253,6 +253,13 @@ class LedgerReader:
         query = select(table.c.message_id, table.c.digest).where(table.c.run_id == run_id)
         return {row["message_id"]: row["digest"] for row in self._rows(query)}
 
+    def archives(self, run_id: str) -> list[str]:
+        """Return where a run's archive copies stand, oldest first."""
+        table = schema.archive
+        query = select(table.c.location, func.min(table.c.at).label("at"))
+        query = query.where(table.c.run_id == run_id).group_by(table.c.location).order_by("at")
+        return [row["location"] for row in self._rows(query)]
+
     def sighting(self, run_id: str) -> Sighting | None:
         """Return what the last browse of a run found, or None."""
         table = schema.sightings

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from mqdlq.archive import Copy, write_copies
 from mqdlq.errors import QueueManagerError
 from mqdlq.execute import make_pass, settle
 from mqdlq.model import Outcome
@@ -123,6 +124,43 @@ def test_a_property_that_is_not_in_the_copy_keeps_the_message(world: World) -> N
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
     assert seen_by_an_application(world)[0][2] in (["red "], [("red ", "colour")])
+
+
+def test_nothing_is_discarded_whose_copy_is_gone_since(world: World) -> None:
+    world.dead_letter(BODY)
+    execution = world.plan("ACTION(DISCARD)")
+    world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
+    (file,) = Path(world.lake_root).glob("archive/run-1/*.parquet")
+    file.unlink()
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
+    assert world.ledger.outcomes("run-1")[1].why == "it was not archived, so it stays"
+    assert world.handle("ACTION(DISCARD)") == {1: "discarded"}  # by a run that copies it anew
+
+
+def test_a_copy_made_before_an_interruption_serves_the_next_pass(world: World) -> None:
+    world.dead_letter(BODY)
+    execution = world.plan("ACTION(DISCARD)")
+    world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.DISCARDED: 1}
+    assert len(copies(world)) == 1
+
+
+def test_small_copies_share_a_row_group_and_a_large_one_has_its_own(tmp_path: Path) -> None:
+    lengths = [100, 200, 9_000_000, 300]
+    made = [Copy(n, bytes(364), bytes([n]) * length) for n, length in enumerate(lengths)]
+
+    location, digests = write_copies(str(tmp_path), "run-1", "now", made)
+
+    assert digests == {copy.message_id: copy.digest for copy in made}
+    with pq.ParquetFile(location) as file:
+        groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert groups == [2, 1, 1]
 
 
 @pytest.mark.parametrize("step", ["BROWSE", "GET"])
