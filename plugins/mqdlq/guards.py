@@ -1,4 +1,8 @@
-"""An accepted plan and its queue's past in, what a person has to approve before it runs out."""
+"""An accepted plan and its queue's past in, what a person has to approve before it runs out.
+
+The past is what runs did that had leave to: a plan nobody has approved is no precedent, so what
+was rejected, or is not answered yet, is asked again.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from mqdlq.ledger import (
     Ledger,
     Run,
     causes_of,
-    earlier_reasons,
     earlier_targets,
-    last_account,
+    other_rules_before,
+    reasons_acted_on,
     record_causes,
 )
 from mqdlq.model import Action
@@ -49,6 +53,8 @@ def _about_the_plan(
 ) -> Iterator[Question]:
     acted_on, discards, targets = 0, 0, set()
     for message in planned_messages(plan):
+        if run.message_keys and message.message_key.hex() not in run.message_keys:
+            continue  # not selected, so nothing is done with it
         actions = {step.action for step in message.steps}
         acted_on += bool(actions - {Action.IGNORE})
         discards += Action.DISCARD in actions
@@ -66,12 +72,11 @@ def _about_the_plan(
 def _about_the_past(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterator[Question]:
     if guards.new_cause:
         met = {cause.reason for cause in causes_of(ledger, run.run_id)} - {0}
-        for reason in sorted(met - earlier_reasons(ledger, run)):
-            yield Question("new_cause", f"{reason_text(reason)} was never met on this queue before")
-    account = last_account(ledger, run.queue_manager, run.queue) if guards.changed_rules else None
-    if account is not None and account.rules_digest != run.rules_digest:
-        says = f"the rules are not those of the last run, {account.run_id}"
-        yield Question("changed_rules", says)
+        for reason in sorted(met - reasons_acted_on(ledger, run)):
+            says = f"{reason_text(reason)} is new: no run that acted on this queue has met it"
+            yield Question("new_cause", says)
+    if guards.changed_rules and (before := other_rules_before(ledger, run)):
+        yield Question("changed_rules", f"the rules are not those of the last run, {before}")
 
 
 def _causes(location: str) -> list[Cause]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,45 @@ def test_more_messages_than_allowed_ask_and_as_many_do_not(world: World) -> None
 def test_a_cause_asks_the_first_time_it_is_met(world: World) -> None:
     first = world.plan(RULES)
     assert asked(world, first, new_cause=True) == [
-        ("new_cause", "MQRC_Q_FULL (2053) was never met on this queue before")
+        ("new_cause", "MQRC_Q_FULL (2053) is new: no run that acted on this queue has met it")
     ]
+    make_pass(first)
     world.dead_letter(reason=2085)
 
-    assert asked(world, world.plan(RULES), new_cause=True) == [
-        ("new_cause", "MQRC_UNKNOWN_OBJECT_NAME (2085) was never met on this queue before")
-    ]
+    says = "MQRC_UNKNOWN_OBJECT_NAME (2085) is new: no run that acted on this queue has met it"
+    assert asked(world, world.plan(RULES), new_cause=True) == [("new_cause", says)]
+
+
+@pytest.mark.parametrize("first_is", ["asked", "rejected", "a dry run", "for a named message"])
+def test_a_cause_that_nobody_approved_asks_again(world: World, first_is: str) -> None:
+    first = world.plan(
+        RULES,
+        dry_run=first_is == "a dry run",
+        message_keys=("0" * 64,) if first_is == "for a named message" else (),
+    )
+    assert len(asked(world, first, new_cause=True)) == 1
+    if first_is in {"asked", "rejected"}:
+        decide(world, first, first_is)
+    if first_is != "asked":
+        make_pass(first)
+        settle(first)
+
+    assert len(asked(world, world.plan(RULES), new_cause=True)) == 1
+
+
+def test_a_cause_that_was_approved_asks_no_more_though_its_run_joined_anothers_pass(
+    world: World,
+) -> None:
+    first = world.plan("WAIT(YES) RETRYINT(60)\nDESTQ(ORDERS) ACTION(IGNORE)\n")
+    make_pass(first)
+    second = world.plan(RULES, attempts="ledger")
+    assert len(asked(world, second, new_cause=True)) == 1
+    decide(world, second, "asked")
+    decide(world, second, "approved")
+    make_pass(second)
+    settle(second)
+
+    assert asked(world, world.plan(RULES), new_cause=True) == []
 
 
 def test_a_target_asks_until_something_was_moved_there(world: World) -> None:
@@ -97,6 +130,45 @@ def test_changed_rules_ask_once_there_was_a_run(world: World) -> None:
 
     assert asked(world, changed, changed_rules=True) == [
         ("changed_rules", "the rules are not those of the last run, run-1")
+    ]
+
+
+def test_changed_rules_that_were_rejected_ask_again(world: World) -> None:
+    first = world.plan(RULES)
+    make_pass(first)
+    settle(first)
+    rejected = world.plan(f"{RULES}ACTION(IGNORE)\n")
+    decide(world, rejected, "rejected")
+    settle(rejected)
+    world.clock.now += timedelta(minutes=10)
+
+    again = world.plan(f"{RULES}ACTION(IGNORE)\n")
+
+    assert asked(world, again, changed_rules=True) == [
+        ("changed_rules", "the rules are not those of the last run, run-1")
+    ]
+    assert asked(world, world.plan(RULES), changed_rules=True) == []
+
+
+def test_changed_rules_ask_though_no_rules_were_ever_approved(world: World) -> None:
+    first = world.plan(RULES)
+    decide(world, first, "rejected")
+    settle(first)
+
+    assert asked(world, world.plan(f"{RULES}ACTION(IGNORE)\n"), changed_rules=True) == [
+        ("changed_rules", "the rules are not those of the last run, run-1")
+    ]
+    assert asked(world, world.plan(RULES), changed_rules=True) == []
+
+
+def test_what_is_not_selected_for_the_run_is_not_asked_about(world: World) -> None:
+    whole = world.plan(RULES)
+    (forward,) = (m for m in world.ledger.run_messages(whole.run.run_id) if m.browse_seq == 2)
+
+    named = world.plan(RULES, message_keys=(forward.message_key.hex(),))
+
+    assert asked(world, named, discard=True, messages=1, new_target=True) == [
+        ("new_target", "nothing was ever moved from here to PARKED")
     ]
 
 

@@ -76,7 +76,7 @@ class Snapshot(Stage):
 
     def _of_a_window(self, work: Work, window: Window, *, apply: bool) -> dict[str, str | int]:
         """Put the snapshots of a backfill's interval together, of what is still on the queue."""
-        from mqdlq import backfill  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq import backfill, guards  # noqa: PLC0415 (Arrow: not at parse time)
 
         manifest = backfill.put_together(
             work.run,
@@ -86,6 +86,7 @@ class Snapshot(Stage):
             lake_root=home.lake(),
             clock=utc_now,
         )
+        guards.note_causes(work.run, ledger=work.ledger)
         which = "are on the queue now" if apply else "to be evaluated"
         progress.info("%d messages from %s %s", manifest.messages, window, which)
         if apply and not manifest.messages:

@@ -19,8 +19,8 @@ class ApprovalGuards(BaseModel):
     """What makes a run ask a person before it acts; nothing by default.
 
     `discard`: any rule that discards; `messages`: more messages to act on than this; `new_cause`: a
-    reason never met on this queue before; `changed_rules`: other rules than the last run's;
-    `new_target`: a queue to which nothing was ever moved from here. Who says nothing `within` this
+    reason that no run has met that acted on this queue; `changed_rules`: other rules than those of
+    the last run that acted; `new_target`: a queue to which nothing was ever moved from here. Who says nothing `within` this
     time has rejected.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.ledger.parking import Parking, Settled
+from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons_acted_on
 from mqdlq.ledger.store import Ledger, open_ledger
 from mqdlq.ledger.workflow import (
     Approval,
@@ -13,7 +14,6 @@ from mqdlq.ledger.workflow import (
     TakenSnapshot,
     causes_of,
     earlier_reasons,
-    earlier_targets,
     last_account,
     last_approval,
     last_look,
@@ -44,6 +44,8 @@ __all__ = [
     "last_approval",
     "last_look",
     "open_ledger",
+    "other_rules_before",
+    "reasons_acted_on",
     "record_approval",
     "record_causes",
     "record_look",

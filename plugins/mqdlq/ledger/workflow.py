@@ -13,7 +13,7 @@ from mqdlq.ledger import schema
 from mqdlq.ledger.facts import Run
 from mqdlq.ledger.reading import LedgerReader
 from mqdlq.ledger.workflow_tables import approvals, causes, looks
-from mqdlq.model import AttemptState, Outcome
+from mqdlq.model import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,24 +182,6 @@ def earlier_reasons(ledger: LedgerReader, run: Run) -> set[int]:
     )
     with ledger.engine.connect() as connection:
         return set(connection.scalars(query))
-
-
-def earlier_targets(ledger: LedgerReader, run: Run) -> set[tuple[str, str]]:
-    """Return the (queue, queue manager) to which earlier runs moved messages from a run's queue."""
-    runs, states = schema.runs, schema.attempt_states
-    query = (
-        select(states.c.target_q, states.c.target_q_mgr)
-        .join(runs, runs.c.run_id == states.c.run_id)
-        .where(
-            runs.c.queue_manager == run.queue_manager,
-            runs.c.queue == run.queue,
-            runs.c.run_id != run.run_id,
-            states.c.state == AttemptState.CONFIRMED.value,
-        )
-        .distinct()
-    )
-    with ledger.engine.connect() as connection:
-        return {(row.target_q, row.target_q_mgr) for row in connection.execute(query)}
 
 
 def snapshots_between(
