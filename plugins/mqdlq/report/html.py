@@ -29,6 +29,7 @@ MOST_LANES: Final = 16
 VERDICTS: Final = {
     Verdict.OK: "Everything is handled",
     Verdict.EMPTY: "Nothing to do",
+    Verdict.SETTLED: "Nothing new",
     Verdict.ATTENTION: "Needs a person",
     Verdict.UNFINISHED: "Not finished",
     Verdict.FAILED: "Failed",

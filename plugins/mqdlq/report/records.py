@@ -17,12 +17,14 @@ from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 class Verdict(StrEnum):
     """What a report says before anything else.
 
+    The queue was `empty`, or `settled`: what is on it is not for this run to do anything about.
     A run is `unfinished` where nothing says how its stages ended and its account is still open: it
     may be under way.
     """
 
     OK = "ok"
     EMPTY = "empty"
+    SETTLED = "settled"
     ATTENTION = "attention"
     UNFINISHED = "unfinished"
     FAILED = "failed"

@@ -35,6 +35,7 @@ _MOST_PEOPLE, _MOST_RULES, _MOST_CAUSES, _MOST_ERROR_LINES = 5, 8, 8, 8
 _VERDICTS: Final = {
     Verdict.OK: ("OK", "bold green"),
     Verdict.EMPTY: ("EMPTY", "bold green"),
+    Verdict.SETTLED: ("NOTHING NEW", "bold green"),
     Verdict.ATTENTION: ("NEEDS A PERSON", "bold yellow"),
     Verdict.UNFINISHED: ("NOT FINISHED", "bold"),
     Verdict.FAILED: ("FAILED", "bold red"),

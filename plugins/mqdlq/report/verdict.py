@@ -34,7 +34,8 @@ def judge(
         headline = f"The run failed{_at(failed)}; nothing was touched."
         return Verdict.FAILED, headline, "; ".join(faults or ["the ledger has no such run"])
     if not faults and not sources.troubles and _is_empty(sources, stages):
-        return Verdict.EMPTY, _empty(sources), ""
+        is_settled = sources.snapshot is None and sources.look is not None and sources.look.depth
+        return Verdict.SETTLED if is_settled else Verdict.EMPTY, _empty(sources), ""
     if account is None:
         headline = _without_snapshot(failed, is_open)
         faults = faults or ["no snapshot was taken"]

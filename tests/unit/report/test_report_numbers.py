@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -28,12 +28,13 @@ from ended_runs import (
 )
 
 from mqdlq.lake import PlanDescription, plan_directory, publish_plan, start_plan
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, Look, record_look
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 from mqdlq.report import Report, Verdict
 from mqdlq.report.groups import person_groups
 from mqdlq.report.records import CauseGroup, RuleRow, Tried
 from mqdlq.report.sources import WrittenRule, written_rules
+from mqdlq.report.text import render_text
 from mqdlq.report.timeline import BINS
 
 ReportOf = Callable[..., Report]
@@ -292,6 +293,23 @@ def test_an_empty_queue_says_when_it_was_looked_at(report_of: ReportOf) -> None:
 
     assert (report.verdict, report.failed) == (Verdict.EMPTY, False)
     assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:22 UTC."
+
+
+def test_a_queue_of_settled_messages_is_not_called_empty(
+    report_of: ReportOf, ledger: Ledger
+) -> None:
+    run = EndedRun(snapshot=False)
+    record_look(ledger, run.run_id, Look(3, False, "", datetime(2026, 11, 21, 3, tzinfo=UTC)))
+    stages = {**dict.fromkeys(STAGES, "skipped"), "sense": "success"}
+
+    report = report_of(run, stages)
+
+    assert (report.verdict, report.failed) == (Verdict.SETTLED, False)
+    assert report.headline == (
+        "Nothing new: 3 messages on the queue, all settled by earlier runs;"
+        " last looked at 2026-11-21 03:00:00 UTC."
+    )
+    assert render_text(report).startswith("NOTHING NEW")
 
 
 def test_a_snapshot_of_nothing_is_an_empty_queue_too(report_of: ReportOf) -> None:
