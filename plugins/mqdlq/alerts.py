@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 
 from mqdlq.constants import reason_text
 from mqdlq.handlers.operation import Alerts
@@ -66,6 +66,8 @@ def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime
     run = facts.run
     before = _run_before(run, ledger)
     lasted = _standing(before, ledger) if before is not None else set()
+    if _could_not_begin_since(run, before, ledger):
+        lasted.add("failed")
     found = dict(_found(facts, thresholds, ledger, now, before))
     news = {event: words for event, words in found.items() if event not in lasted}
     over = sorted(lasted - set(found))
@@ -77,6 +79,25 @@ def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime
         for event in EVENTS
         if event in news
     ]
+
+
+def of_no_run(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Alert]:
+    """Return what a person is to be told of a run that could not begin: that it failed.
+
+    Nobody is told again while the runs after it cannot begin either.
+    """
+    runs, refused = schema.runs, schema.refusals
+    told = select(table.c.run_id).where(table.c.event == "failed", table.c.is_told)
+    latest = select(func.max(refused.c.at)).where(
+        refused.c.handler == handler, refused.c.run_id != run_id, refused.c.run_id.in_(told)
+    )
+    with ledger.engine.connect() as connection:
+        at = connection.scalar(latest)
+        if at is not None:
+            begun = select(runs.c.run_id).where(runs.c.handler == handler, runs.c.started_at > at)
+            if connection.execute(begun.limit(1)).first() is None:
+                return []
+    return [Alert("failed", f"{handler}: the run could not begin", short)]
 
 
 def standing(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
@@ -140,6 +161,21 @@ def outcomes_of(run: Run, ledger: Ledger) -> Counter[Outcome]:
     for settled, number in parking.outcomes_of_parked(ledger, run.run_id).items():
         counted[settled.outcome] += number
     return counted
+
+
+def _could_not_begin_since(run: Run, before: str | None, ledger: Ledger) -> bool:
+    """Whether people were told of a run of this handler that could not begin since the last one."""
+    runs, refused = schema.runs, schema.refusals
+    query = (
+        select(refused.c.run_id)
+        .join(table, table.c.run_id == refused.c.run_id)
+        .where(refused.c.handler == run.handler, refused.c.at <= run.started_at, ~table.c.is_told)
+    )
+    if before is not None:
+        since = select(runs.c.started_at).where(runs.c.run_id == before).scalar_subquery()
+        query = query.where(refused.c.at > since)
+    with ledger.engine.connect() as connection:
+        return connection.execute(query.limit(1)).first() is not None
 
 
 def _messages(run_id: str | None, ledger: Ledger) -> int:

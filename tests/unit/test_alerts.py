@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from mqdlq.alerts import EVENTS, Facts, alerts_of, record, standing, told_before
+from mqdlq.alerts import EVENTS, Facts, alerts_of, of_no_run, record, standing, told_before
 from mqdlq.execute import make_pass, settle
 from mqdlq.guards import note_causes
 from mqdlq.handlers.operation import Alerts, Event
@@ -100,3 +100,29 @@ def test_a_failed_run_and_a_wrong_account_are_told_and_so_is_their_end(world: Wo
 
 def test_every_event_of_a_handlers_file_is_known() -> None:
     assert set(get_args(Event)) == set(EVENTS)
+
+
+def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
+    """Have a run fail before it has begun, tell of it, and return the titles."""
+    world.clock.now += timedelta(hours=1)
+    world.ledger.record_refusal(run_id, "test", "MQCONN failed", world.clock())
+    found = of_no_run("test", run_id, "a short text", world.ledger)
+    events = [alert.event for alert in found] if is_heard else []
+    record(run_id, events, ["failed"], world.ledger, world.clock())
+    return [alert.title for alert in found]
+
+
+def test_runs_that_cannot_begin_are_told_once_and_when_it_is_over(world: World) -> None:
+    told(world)
+
+    assert refuse(world, "one") == ["test: the run could not begin"]
+    assert refuse(world, "two") == []
+    assert told(world) == ["no more failed"]
+    assert told(world) == []
+    assert refuse(world, "three") == ["test: the run could not begin"]
+
+
+def test_what_no_notifier_could_deliver_is_told_at_the_next_run(world: World) -> None:
+    refuse(world, "one", is_heard=False)
+
+    assert refuse(world, "two") == ["test: the run could not begin"]

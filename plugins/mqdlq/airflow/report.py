@@ -50,6 +50,20 @@ class Report(Stage):
         lasting = alerts.standing(facts, handler.alerts, ledger=ledger, now=now)
         alerts.record(run.run_id, told, lasting if not before else [], ledger, now)
 
+    def _tell_of_no_run(
+        self, run_id: str, files: ReportFiles, context: Context, ledger: Ledger
+    ) -> None:
+        from mqdlq import alerts  # noqa: PLC0415 (only where a run has failed)
+        from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (the same)
+
+        handler, now = load_handler(self.handler), utc_now()
+        if not ledger.refusal(run_id):  # it waited, and the wait has failed
+            ledger.record_refusal(run_id, handler.name, files.why, now)
+        before = alerts.told_before(run_id, ledger)
+        found = alerts.of_no_run(handler.name, run_id, files.short, ledger)
+        told = notify(handler, (a for a in found if a.event not in before), context, run_id)
+        alerts.record(run_id, told, ["failed"] if not before else [], ledger, now)
+
     def execute(self, context: Context) -> dict[str, str]:
         """Write the report; returns where it stands."""
         from mqdlq.report import write_report  # noqa: PLC0415 (templates: not at parse time)
@@ -74,6 +88,8 @@ class Report(Stage):
             if run is not None:
                 self._tell_people(run, files, context, ledger)
                 emit(run, ledger, utc_now())
+            elif files.failed:
+                self._tell_of_no_run(run_id, files, context, ledger)
             self._prune(ledger, run_id)
         report_text.info("%s", files.text)
         report_text.info("HTML report: %s", files.html_path)
