@@ -1,19 +1,27 @@
-"""Metrics through Airflow's own: what a StatsD server gets of a run."""
+"""Metrics through Airflow's own: what StatsD and a collector get of a run."""
 
 from __future__ import annotations
 
+import atexit
 import socket
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from airflow.sdk._shared.observability.metrics import otel_logger
 from airflow.sdk._shared.observability.metrics.stats import _get_backend
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
+from opentelemetry import metrics
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
 
-from mqdlq.airflow.metrics import emit
-from mqdlq.execute import make_pass, settle
+from mqdlq.airflow.metrics import REASONS, emit
+from mqdlq.execute import Execution, make_pass, settle
 from mqdlq.guards import note_causes
 from world import World
 
@@ -41,16 +49,82 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
         stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
 
 
-def test_a_run_is_told_by_queue_outcome_and_reason(tmp_path: Path, server: socket.socket) -> None:
+class Collector(HTTPServer):
+    """A collector of OpenTelemetry's that keeps what is exported to it."""
+
+    def __init__(self) -> None:
+        self.got: list[ExportMetricsServiceRequest] = []
+        super().__init__(("127.0.0.1", 0), _Export)
+
+    def points(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+        """Return the values of the project's metrics, by name and labels."""
+        found = {}
+        scopes = (s for one in self.got for r in one.resource_metrics for s in r.scope_metrics)
+        for scope in scopes:
+            for metric in scope.metrics:
+                kind = getattr(metric, str(metric.WhichOneof("data")))
+                for point in kind.data_points:
+                    labels = frozenset((a.key, a.value.string_value) for a in point.attributes)
+                    is_number = hasattr(point, "as_double")
+                    value = (point.as_double or point.as_int) if is_number else point.sum
+                    found[metric.name, labels] = float(value)
+        return found
+
+
+class _Export(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append(ExportMetricsServiceRequest.FromString(body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        del words
+
+
+@pytest.fixture(name="collector")
+def _collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """Listen as a collector does, and have Airflow export its metrics here, once in ten minutes."""
+    with Collector() as collector:
+        thread = threading.Thread(target=collector.serve_forever)
+        thread.start()
+        settings = {
+            "OTEL_ON": "True",
+            "OTEL_HOST": "127.0.0.1",
+            "OTEL_PORT": str(collector.server_port),
+            "OTEL_INTERVAL_MILLISECONDS": "600000",
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
+        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+        yield collector
+        metrics.get_meter_provider().shutdown()  # type: ignore[attr-defined]
+        atexit.unregister(otel_logger.flush_otel_metrics)
+        collector.shutdown()
+        thread.join()
+        monkeypatch.undo()
+        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+
+
+def handled(tmp_path: Path, *reasons: int) -> Execution:
+    """Make a run over a message with each of these reasons; the first can be delivered."""
     world = World(tmp_path)
-    world.dead_letter()
-    world.dead_letter(dest_q="ELSEWHERE", reason=2085)
+    for number, reason in enumerate(reasons):
+        dest_q = "ELSEWHERE" if number else "PAYMENTS"
+        world.dead_letter(dest_q=dest_q, reason=reason, body=str(number).encode())
     execution = world.plan("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n")
     note_causes(execution.run, ledger=world.ledger)
     make_pass(execution)
     settle(execution)
+    return execution
 
-    emit(execution.run, world.ledger, world.clock() + timedelta(seconds=90))
+
+def test_a_run_is_told_by_queue_outcome_and_reason(tmp_path: Path, server: socket.socket) -> None:
+    execution = handled(tmp_path, 2053, 2085)
+
+    emit(execution.run, execution.ledger, execution.clock() + timedelta(seconds=90))
 
     assert {server.recv(4096).decode() for _ in range(7)} == {
         f"airflow.mqdlq.depth,{TAGS}:1|g",
@@ -61,3 +135,36 @@ def test_a_run_is_told_by_queue_outcome_and_reason(tmp_path: Path, server: socke
         f"airflow.mqdlq.oldest_age_seconds,{TAGS}:3690.0|g",
         f"airflow.mqdlq.run_duration,{TAGS}:90000.000000|ms",
     }
+
+
+def test_opentelemetry_has_the_metrics_when_the_task_ends(
+    tmp_path: Path, collector: Collector
+) -> None:
+    """Airflow ends a task's process at once; the next export would be ten minutes later."""
+    execution = handled(tmp_path, 2053, 2085)
+
+    emit(execution.run, execution.ledger, execution.clock() + timedelta(seconds=90))
+
+    tags = (("handler", "test"), ("queue_manager", "QM1"), ("queue", "DLQ"))
+    assert collector.points() == {
+        ("airflow.mqdlq.depth", frozenset(tags)): 1,
+        ("airflow.mqdlq.outcomes", frozenset((*tags, ("outcome", "delivered")))): 1,
+        ("airflow.mqdlq.outcomes", frozenset((*tags, ("outcome", "left_no_rule")))): 1,
+        ("airflow.mqdlq.messages", frozenset((*tags, ("reason", "MQRC_Q_FULL")))): 1,
+        ("airflow.mqdlq.messages", frozenset((*tags, ("reason", "MQRC_UNKNOWN_OBJECT_NAME")))): 1,
+        ("airflow.mqdlq.oldest_age_seconds", frozenset(tags)): 3690,
+        ("airflow.mqdlq.run_duration", frozenset(tags)): 90000,
+    }
+
+
+def test_the_labels_are_bounded_whatever_is_in_the_messages(
+    tmp_path: Path, collector: Collector
+) -> None:
+    """Reason codes come from messages, and anybody may put a message: twenty have a label."""
+    execution = handled(tmp_path, *range(2030, 2060))
+
+    emit(execution.run, execution.ledger, execution.clock())
+
+    reasons = [dict(labels)["reason"] for name, labels in collector.points() if "messages" in name]
+    assert len(reasons) == REASONS + 1
+    assert "other" in reasons

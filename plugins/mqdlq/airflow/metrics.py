@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from datetime import datetime
 from typing import Final
 
+from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
 from mqdlq.alerts import outcomes_of
@@ -14,6 +16,10 @@ from mqdlq.ledger import Ledger, Run, causes_of, last_look
 
 REASONS: Final = 20
 """How many reasons of a queue have a label of their own; the rarer ones are `other` together."""
+
+SEND_WITHIN_MS: Final = 5000
+
+log = logging.getLogger(__name__)
 
 
 def emit(run: Run, ledger: Ledger, now: datetime) -> None:
@@ -36,3 +42,19 @@ def emit(run: Run, ledger: Ledger, now: datetime) -> None:
         age = max(0.0, (now - min(oldest)).total_seconds())
         stats.gauge("mqdlq.oldest_age_seconds", age, tags=tags)
     stats.timing("mqdlq.run_duration", now - run.started_at, tags=tags)
+    _send()
+
+
+def _send() -> None:
+    """Have OpenTelemetry send what it holds, where it is on: StatsD has sent it already.
+
+    Airflow ends a task's process without waiting for the next export, a minute away: what the
+    task has told would be lost.
+    """
+    if not conf.getboolean("metrics", "otel_on", fallback=False):
+        return
+    from opentelemetry import metrics  # noqa: PLC0415 (only where it is on)
+
+    provider = metrics.get_meter_provider()
+    if hasattr(provider, "force_flush") and not provider.force_flush(timeout_millis=SEND_WITHIN_MS):
+        log.warning("the metrics of this run could not be sent by OpenTelemetry")
