@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
+from mqdlq.airflow import pool_listener
+
 
 class MqdlqPlugin(AirflowPlugin):
-    """Make the project known in Airflow's list of plugins."""
+    """Make the project known in Airflow's list of plugins, and have its pools made."""
 
     name = "mqdlq"
+    listeners = [pool_listener]  # noqa: RUF012 (as Airflow declares it)

@@ -24,7 +24,7 @@ def test_a_scheduled_run_goes_from_its_start_to_its_report(tmp_path: Path) -> No
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "night.rules").write_text(RULES)
     (tmp_path / "rules" / "night.yaml").write_text(
-        "connection: mq_night\nrules: night.rules\nschedule: 0 2 * * *\n"
+        "connection: mq_night\nrules: night.rules\nschedule: 0 2 * * *\npool: nightly\n"
     )
     (tmp_path / "rules" / "broken.yaml").write_text("connection: mq_night\nrulez: a\n")
     world = World(tmp_path)
@@ -46,6 +46,7 @@ def test_a_scheduled_run_goes_from_its_start_to_its_report(tmp_path: Path) -> No
             "forwarded": 1,
             "left_no_rule": 1,
         }
+        assert running.get("/pools/nightly")["slots"] == 1  # nobody but the run has made it
         (fault,) = running.get("/importErrors")["import_errors"]
         assert fault["filename"] == "mq_dlq_broken_handlers.py"
         assert "broken.yaml:2:1: unknown key rulez; did you mean rules?" in fault["stack_trace"]
