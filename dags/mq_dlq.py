@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain
+from airflow.sdk import DAG, Param, TriggerRule, chain
 
 from mqdlq import home
 from mqdlq.airflow.approve import Approve
@@ -30,6 +30,7 @@ from mqdlq.airflow.execute import Execute
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.report import Report
 from mqdlq.airflow.retry import Retry
+from mqdlq.airflow.schedules import schedule_of
 from mqdlq.airflow.sense import Sense
 from mqdlq.airflow.snapshot import Snapshot
 from mqdlq.handlers import load_handlers
@@ -38,15 +39,12 @@ from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
 RETRY_DELAY = timedelta(seconds=20)
 
 for handler in load_handlers()[0]:
-    name, schedule = handler.name, handler.schedule
+    name = handler.name
     # Evaluation and execution are one at a time for a handler, however many of its runs overlap.
     one_at_a_time: dict[str, Any] = {"pool": handler.pool, "max_active_tis_per_dag": 1}
     with DAG(
         f"mq_dlq_{name}",
-        # With real intervals, each from one start to the next, a backfill knows its snapshots.
-        schedule=schedule
-        if schedule is None or handler.is_continuous
-        else CronDataIntervalTimetable(schedule, timezone="UTC"),
+        schedule=schedule_of(handler),
         catchup=False,
         max_active_runs=handler.runs_at_once,
         params={key: Param(**schema) for key, schema in SCHEMAS.items()},

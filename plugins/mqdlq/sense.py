@@ -16,7 +16,14 @@ from mqdlq.errors import (
     QueueManagerError,
 )
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Ledger, Run, TakenSnapshot, last_account, snapshots_between
+from mqdlq.ledger import (
+    LastAccount,
+    Ledger,
+    Run,
+    TakenSnapshot,
+    last_account,
+    snapshots_between,
+)
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
 
@@ -57,22 +64,49 @@ def start_run(
     clock: Callable[[], datetime],
     options: RunOptions,
 ) -> Run:
-    """Read the rules, find the queue, and record the run; only MQINQ touches the queue manager.
+    """Read the rules, find the queue, and record the run, as `prepare_run` and `begin_run` do."""
+    run = prepare_run(run_id, handler, settings, ledger=ledger, clock=clock, options=options)
+    begin_run(run, ledger)
+    return run
+
+
+def prepare_run(
+    run_id: str,
+    handler: Handler,
+    settings: ConnectionSettings,
+    *,
+    ledger: Ledger,
+    clock: Callable[[], datetime],
+    options: RunOptions,
+) -> Run:
+    """Read the rules and find the queue of a run; only MQINQ touches the queue manager.
 
     A run already recorded is returned as it was: rules read at its start hold to its end. Why a
-    run cannot begin is recorded, too. Raises RulesError or HandlerError before anything is
-    connected, and ConnectionSettingsError or QueueManagerError where the queue cannot be found.
+    run cannot begin is recorded. Raises RulesError or HandlerError before anything is connected,
+    and ConnectionSettingsError or QueueManagerError where the queue cannot be found.
     """
     recorded = ledger.run(run_id)
     if recorded is not None:
         return recorded
     try:
-        run = _begin(run_id, handler, settings, clock, options)
+        return _begin(run_id, handler, settings, clock, options)
     except MqDlqError as error:
         ledger.record_refusal(run_id, handler.name, str(error), clock())
         raise
-    ledger.record_run(run)
-    return run
+
+
+def next_run(handler: Handler, settings: ConnectionSettings, now: datetime) -> Run:
+    """Return the run that would begin now by the handler's schedule; nothing is recorded.
+
+    Raises what the start of a run raises.
+    """
+    return _begin("", handler, settings, lambda: now, RunOptions(run_type="scheduled"))
+
+
+def begin_run(run: Run, ledger: Ledger) -> None:
+    """Record a run; from here on its rules hold to its end. Recorded before, it stays as it was."""
+    if ledger.run(run.run_id) is None:
+        ledger.record_run(run)
 
 
 def _begin(
@@ -144,6 +178,8 @@ def _wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | N
         return options.wait_s[0]
     if options.action:
         return 0  # the messages it is for are there, or it is not for others
+    if handler.is_by_event:
+        return 0  # a trigger has waited for it
     # Runs that follow one another without end wait for work, or would spin.
     return None if handler.is_continuous else table.control.wait_s
 
@@ -207,6 +243,28 @@ class Watch:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there is for a handler's next run: the depth of its queue, and why it is work, or "".
+
+    `account_at` is when the last run left its account of the queue, None where no run has.
+    """
+
+    depth: int
+    why: str
+    account_at: datetime | None
+
+
+def look_for_the_next(
+    run: Run, handler: Handler, settings: ConnectionSettings, ledger: Ledger, now: datetime
+) -> Seen:
+    """Look whether there is work for `run`, a run that has not begun, by MQINQ and the ledger."""
+    account = last_account(ledger, run.queue_manager, run.queue)
+    there = depth(run, settings)
+    why = _watch(run, account, handler.rescan_interval).news(there, now)
+    return Seen(there, why, account.at if account else None)
+
+
 def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None) -> Watch:
     """Return what is news to a run, by the account that the last run left of its queue.
 
@@ -214,7 +272,10 @@ def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None
     messages are looked at again after `rescan_interval`, by default 10 x RETRYINT: IBM's handler
     rescans, too, and only a browse shows that as many came as went.
     """
-    account = last_account(ledger, run.queue_manager, run.queue)
+    return _watch(run, last_account(ledger, run.queue_manager, run.queue), rescan_interval)
+
+
+def _watch(run: Run, account: LastAccount | None, rescan_interval: timedelta | None) -> Watch:
     if account is None or run.run_type == "manual":
         return Watch()
     if account.rules_digest != run.rules_digest:

@@ -14,12 +14,13 @@ import pytest
 from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskDeferred
 
 from mqdlq.airflow.answer_trigger import AnswerTrigger
-from mqdlq.airflow.depth_trigger import RULES_CHANGED
+from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.sense import POLL_S, Sense
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import last_look, open_ledger
 from mqdlq.mqi import embedded
+from mqdlq.mqi.connect import ConnectionSettings, connect
 
 GONE = "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059)"
 
@@ -137,20 +138,90 @@ def test_a_queue_manager_that_stays_away_fails_the_run(place: Path) -> None:
     assert str(failed.value) == GONE
 
 
-def test_a_run_whose_rules_have_changed_leaves_the_queue_to_the_next(place: Path) -> None:
-    """What it has read holds to its end, and nobody wants that any more."""
-    task, run = handler(place, "600"), context()
-    with pytest.raises(TaskDeferred):
+def wait_for_messages(task: Sense, run: Any) -> DepthTrigger:
+    with pytest.raises(TaskDeferred) as deferred:
         task.execute(run)
+    assert isinstance(deferred.value.trigger, DepthTrigger)
+    return deferred.value.trigger
+
+
+def event_of(trigger: DepthTrigger, why: str) -> dict[str, Any]:
+    assert trigger.until is not None
+    return {"depth": 1, "why": why, "until": trigger.until.isoformat()}
+
+
+def test_rules_that_change_during_the_wait_are_those_of_the_run(place: Path) -> None:
+    """What a run reads holds to its end from when it stops waiting."""
+    task, run = handler(place, "600"), context()
+    trigger = wait_for_messages(task, run)
+    (place / "night.rules").write_text("INPUTQ(DLQ) WAIT(600)\nACTION(DISCARD)\n")
+    put("DLQ")
+
+    task.resume(run, event_of(trigger, RULES_CHANGED))
+
+    with open_ledger() as ledger:
+        begun, look = ledger.run("night-one"), last_look(ledger, "night-one")
+    assert begun is not None
+    assert "ACTION(DISCARD)" in begun.rules_text
+    assert look is not None
+    assert (look.depth, look.is_work, look.why) == (1, True, "1 messages")
+
+
+def test_rules_that_change_while_the_queue_is_empty_are_waited_with(place: Path) -> None:
+    task, run = handler(place, "600"), context()
+    first = wait_for_messages(task, run)
+    (place / "night.rules").write_text("INPUTQ(DLQ) WAIT(600)\nACTION(DISCARD)\n")
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.resume(run, event_of(first, RULES_CHANGED))
+
+    second = deferred.value.trigger
+    assert isinstance(second, DepthTrigger)
+    assert second.until == first.until
+    assert second.rules_digest != first.rules_digest
+    with open_ledger() as ledger:
+        assert ledger.run("night-one") is None
+
+
+def test_messages_that_are_gone_again_are_waited_for(place: Path) -> None:
+    """Another run has taken what the trigger saw."""
+    task, run = handler(place, "600"), context()
+    trigger = wait_for_messages(task, run)
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.resume(run, event_of(trigger, "1 messages"))
+
+    assert isinstance(deferred.value.trigger, DepthTrigger)
+    assert deferred.value.trigger.until == trigger.until
+
+
+def test_a_wait_that_is_over_skips_the_rest_and_says_so(place: Path) -> None:
+    task, run = handler(place, "600"), context()
+    wait_for_messages(task, run)
+    over = (now() - timedelta(seconds=1)).isoformat()
 
     with pytest.raises(DownstreamTasksSkipped):
-        task.resume(run, {"depth": 2, "why": RULES_CHANGED})
+        task.resume(run, {"depth": 0, "why": "", "until": over})
 
     with open_ledger() as ledger:
         look = last_look(ledger, "night-one")
     assert look is not None
-    assert (look.depth, look.is_work) == (2, False)
-    assert look.why == "the rules have changed since this run began: the next run reads them"
+    assert (look.depth, look.is_work) == (0, False)
+
+
+def test_a_run_that_has_begun_and_is_cleared_waits_with_the_rules_it_had(place: Path) -> None:
+    task, run = handler(place, "600"), context()
+    trigger = wait_for_messages(task, run)
+    put("DLQ")
+    task.resume(run, event_of(trigger, "1 messages"))
+    embedded.run_mqsc("QMT", "CLEAR QLOCAL(DLQ)")
+
+    assert wait_for_messages(task, run).rules_digest == ""
+
+
+def put(queue: str) -> None:
+    with connect(ConnectionSettings("QMT", transport="embedded")) as connected:
+        connected.handle.put1(queue.encode(), b"a message")
 
 
 def warnings(task: Sense, caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -97,18 +97,24 @@ def put(queue_manager: str, number: int = 1) -> None:
 def test_the_depth_trigger_fires_with_the_depth(queue_manager: str) -> None:
     put(queue_manager)
 
-    assert fire(depth_trigger(until=FUTURE)) == {"depth": 1, "why": "1 messages"}
+    assert fire(depth_trigger(until=FUTURE)) == {
+        "depth": 1,
+        "why": "1 messages",
+        "until": FUTURE.isoformat(),
+    }
 
 
 def test_the_depth_trigger_gives_up_at_its_time(queue_manager: str) -> None:
     assert queue_manager
-    assert fire(depth_trigger(until=PAST)) == {"depth": 0, "why": ""}
+    event = {"depth": 0, "why": "", "until": PAST.isoformat()}
+    assert fire(depth_trigger(until=PAST)) == event
 
 
 def test_settled_messages_are_no_news(queue_manager: str) -> None:
     put(queue_manager, 3)
 
-    assert fire(depth_trigger(known=3, until=PAST)) == {"depth": 3, "why": ""}
+    event = {"depth": 3, "why": "", "until": PAST.isoformat()}
+    assert fire(depth_trigger(known=3, until=PAST)) == event
     assert fire(depth_trigger(known=2))["why"] == (
         "3 messages, 2 of them were there when the last run ended"
     )
@@ -175,7 +181,7 @@ def test_other_rules_end_the_wait(queue_manager: str, tmp_path: Path, messages: 
     put(queue_manager, messages)
     (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(DISCARD)\n")
 
-    assert fire(depth_trigger()) == {"depth": messages, "why": RULES_CHANGED}
+    assert fire(depth_trigger()) == {"depth": messages, "why": RULES_CHANGED, "until": None}
 
 
 def test_another_comment_is_no_news(queue_manager: str, tmp_path: Path) -> None:

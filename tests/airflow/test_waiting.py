@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from mqdlq.airflow.depth_trigger import DepthTrigger
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.retry_trigger import RetryTrigger
-from mqdlq.airflow.sense import POLL_S, Sense
+from mqdlq.airflow.sense import POLL_S, _end_of_wait
 from mqdlq.airflow.stage import DEFER_FROM_S, Work
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Run, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.sense import RunOptions, Watch
 
 
 def now() -> datetime:
@@ -88,36 +86,47 @@ def test_a_continuous_run_leaves_its_retries_to_the_next(
     assert waits(now() + timedelta(minutes=1)) is False
 
 
-def sense_waits(run: Run, **keys: Any) -> DepthTrigger:
+def end_of_wait(run: Run, waited: Any = None, **keys: Any) -> datetime | None:
     handler = Handler(
         name="demo", directory=Path(), connection="mq_demo", rules="demo.rules", **keys
     )
-    with pytest.raises(TaskDeferred) as deferred:
-        Sense(task_id="sense", handler="demo")._wait(run, handler, Watch(), 0, RunOptions())
-    trigger = deferred.value.trigger
-    assert isinstance(trigger, DepthTrigger)
-    return trigger
+    return _end_of_wait(run, handler, waited)
 
 
-def test_sense_waits_deferred_for_as_long_as_wait_says() -> None:
+def test_sense_waits_for_as_long_as_wait_says() -> None:
     before = now()
 
-    trigger = sense_waits(run_record(wait_s=600), schedule="@hourly")
+    until = end_of_wait(run_record(wait_s=600), schedule="@hourly")
 
-    assert trigger.until is not None
-    assert before <= trigger.until - timedelta(minutes=10) <= now()
+    assert until is not None
+    assert before <= until - timedelta(minutes=10) <= now()
 
 
 def test_sense_waits_until_the_next_scheduled_start_for_wait_yes() -> None:
-    trigger = sense_waits(run_record(wait_s=None), schedule="@hourly")
+    until = end_of_wait(run_record(wait_s=None), schedule="@hourly")
 
-    assert trigger.until is not None
-    assert now() < trigger.until <= now() + timedelta(hours=1)
-    assert (trigger.until.minute, trigger.until.second) == (0, 0)
+    assert until is not None
+    assert now() < until <= now() + timedelta(hours=1)
+    assert (until.minute, until.second) == (0, 0)
 
 
 def test_sense_waits_without_end_where_nothing_is_scheduled() -> None:
-    assert sense_waits(run_record(wait_s=None)).until is None
+    assert end_of_wait(run_record(wait_s=None)) is None
+
+
+def test_a_wait_that_goes_on_ends_when_it_was_to_end() -> None:
+    moment = now() + timedelta(seconds=60)
+
+    assert end_of_wait(run_record(wait_s=600), {"until": moment.isoformat()}) == moment
+    assert end_of_wait(run_record(wait_s=None), {"until": None}) is None
+
+
+def test_rules_that_wait_no_more_end_the_wait() -> None:
+    later = (now() + timedelta(seconds=60)).isoformat()
+    until = end_of_wait(run_record(wait_s=0), {"until": later})
+
+    assert until is not None
+    assert until <= now()
 
 
 def test_no_deferral_is_so_short_that_the_scheduler_mistakes_it_for_a_failure() -> None:

@@ -20,7 +20,7 @@ from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.sense import Watch, connection_for
 
 RULES_CHANGED: Final = "the rules have changed"
-"""Why the wait of a run is over whose rules are no longer those it has read."""
+"""Why a run is woken whose rules are no longer those it has read."""
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,9 @@ class DepthTrigger(BaseTrigger):
     copies of it may run at once, or one may be started anew; neither can take, lose or repeat a
     message, and an event too many only means one more look at the queue. While the queue manager
     cannot be reached it looks ever more seldom, says so, and goes on; any other error ends the
-    wait with that error. The event's payload is ``{"depth": number, "why": words}``, where no
-    words mean that the time is up, and RULES_CHANGED that the run waits with rules of yesterday.
+    wait with that error. The event's payload is ``{"depth": number, "why": words, "until": time}``:
+    no words mean that the time is up, RULES_CHANGED that the run waits with rules of yesterday, and
+    the time is `until` as it was given.
 
     :param conn_id: id of the Airflow connection; the password is read from it where this runs
     :param queue_manager: name of the queue manager, which a run may choose
@@ -109,7 +110,8 @@ class DepthTrigger(BaseTrigger):
             if why or self._is_up():
                 break
             await asyncio.sleep(self._at_most(pause))
-        yield TriggerEvent({"depth": depth, "why": why})
+        until = self.until.isoformat() if self.until else None
+        yield TriggerEvent({"depth": depth, "why": why, "until": until})
 
     def _is_up(self) -> bool:
         return self.until is not None and utc_now() >= self.until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -22,13 +23,30 @@ def open_ledger() -> ledger.Ledger:
     `mqdlq_ledger` of type `postgres` does; without any of them it is the SQLite file in MQDLQ_HOME.
     Raises ConnectionSettingsError for a connection of another type.
     """
+    return ledger.open_ledger(_url())
+
+
+def shared_ledger() -> ledger.Ledger:
+    """Return the same ledger to all that wait in this process: a thousand share a few connections.
+
+    Nobody closes it. Raises as `open_ledger` does.
+    """
+    return _opened(_url())
+
+
+@cache
+def _opened(url: str | None) -> ledger.Ledger:
+    return ledger.open_ledger(url)
+
+
+def _url() -> str | None:
+    """Return the URL that the connection stands for, None where the environment is to say it."""
     if any(os.environ.get(name) for name in ("MQDLQ_LEDGER_URL", "MQDLQ_LEDGER_URL_FILE")):
-        return ledger.open_ledger()
+        return None
     try:
-        connection = BaseHook.get_connection(CONNECTION)
+        return url_of(BaseHook.get_connection(CONNECTION))
     except AirflowNotFoundException:
-        return ledger.open_ledger()
-    return ledger.open_ledger(url_of(connection))
+        return None
 
 
 def url_of(connection: Connection) -> str:

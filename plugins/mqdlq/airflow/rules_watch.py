@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from mqdlq.errors import MqDlqError
-from mqdlq.handlers import load_handler
+from mqdlq.handlers import Handler, load_handler
 from mqdlq.rules import parse
 
 log = logging.getLogger(__name__)
@@ -33,24 +33,30 @@ class RulesWatch:
         """Look at the files; reading them is left out while they look as they did."""
         if not self._digest:
             return False  # the run's rules were given to it, and are in no file
-        if self._seen and _stamp(self._seen) == self._stamp:
+        if self._seen and stamp(self._seen) == self._stamp:
             return False
         try:
             handler = load_handler(self._handler)
-            files = [handler.directory / f"{self._handler}.yaml"]
-            if named := self._rules or handler.rules:
-                files.append(handler.directory / named)
+            files = files_of(handler, self._rules)
             # Taken before the reading: what changes meanwhile is seen at the next look.
-            self._seen, self._stamp = tuple(files), _stamp(files)
+            self._seen, self._stamp = files, stamp(files)
             source, text = handler.rules_text(self._rules)
             return parse(text, source).digest != self._digest
         except MqDlqError as error:
-            self._stamp = _stamp(self._seen)
+            self._stamp = stamp(self._seen)
             log.warning("the rules of %s cannot be read now; going on: %s", self._handler, error)
             return False
 
 
-def _stamp(files: list[Path] | tuple[Path, ...]) -> Stamp:
+def files_of(handler: Handler, rules: str | None = None) -> tuple[Path, ...]:
+    """Return the files that say what a handler does: its own, and its table or another's name."""
+    own = handler.directory / f"{handler.name}.yaml"
+    named = rules or handler.rules
+    return (own, handler.directory / named) if named else (own,)
+
+
+def stamp(files: tuple[Path, ...]) -> Stamp:
+    """Return the times and sizes by which a change of these files shows."""
     return tuple(map(_file_stamp, files))
 
 

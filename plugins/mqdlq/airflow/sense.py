@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import datetime, timedelta
 from pathlib import PurePath
@@ -34,9 +35,10 @@ class Sense(Stage):
     says so, and the DAG run succeeds.
 
     While the queue manager cannot be reached it waits in the same way, for as long as WAIT says and
-    with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails. Rules
-    that change while it waits end the run: what it has read holds to its end, so the next run takes
-    the new ones.
+    with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails.
+
+    A run begins, and what it reads holds to its end, when it stops waiting: rules that change
+    meanwhile are read anew, and the wait goes on with them to the time that it had.
 
     The run of a backfill looks for the snapshots of its interval instead.
 
@@ -45,29 +47,43 @@ class Sense(Stage):
 
     def execute(self, context: Context) -> None:
         """Record the run; defer where there is nothing on the queue yet and WAIT allows it."""
-        self._sense_or_wait(context, None)
+        self._sense_or_wait(context)
 
     def look_again(self, context: Context, event: dict[str, Any]) -> None:
         """Begin anew, after a wait for the queue manager that ends for good at the event's time."""
-        self._sense_or_wait(context, datetime.fromisoformat(event["until"]))
+        self._sense_or_wait(context, patience=datetime.fromisoformat(event["until"]))
 
-    def _sense_or_wait(self, context: Context, until: datetime | None) -> None:
+    def resume(self, context: Context, event: dict[str, Any]) -> None:
+        """Look once more after the wait, by the rules as they are by now; wait on if it is early.
+
+        What the trigger saw may be gone by now, taken by another run.
+        """
+        if event["why"] == RULES_CHANGED:
+            progress.info("%s while this run waited: they are read anew", RULES_CHANGED)
+        self._sense_or_wait(context, waited=event)
+
+    def _sense_or_wait(
+        self,
+        context: Context,
+        *,
+        patience: datetime | None = None,
+        waited: dict[str, Any] | None = None,
+    ) -> None:
         handler, options = load_handler(self.handler), self._options(context)
         try:
-            self._sense(context, handler, options)
+            self._sense(context, handler, options, waited)
         except QueueManagerError as error:
             if error.reason not in PASSING:
                 raise
             now = utc_now()
-            if until is None:
-                until = now + sense.patience(handler, options)
+            until = patience or now + sense.patience(handler, options)
             if until <= now:
                 raise
             left = (until - now).total_seconds()
             progress.warning("%s; waiting for it until %s UTC", error, f"{until:%Y-%m-%d %H:%M:%S}")
             if left < DEFER_FROM_S:
                 time.sleep(left)
-                self._sense(context, handler, options)
+                self._sense(context, handler, options, waited)
                 return
             trigger = AnswerTrigger(
                 conn_id=handler.connection,
@@ -77,10 +93,16 @@ class Sense(Stage):
             )
             self.defer(trigger=trigger, method_name="look_again")
 
-    def _sense(self, context: Context, handler: Handler, options: sense.RunOptions) -> None:
+    def _sense(
+        self,
+        context: Context,
+        handler: Handler,
+        options: sense.RunOptions,
+        waited: dict[str, Any] | None,
+    ) -> None:
         settings, window = self.settings(), self.window(context)
         with open_ledger() as ledger:
-            run = sense.start_run(
+            run = sense.prepare_run(
                 self.run_id(context),
                 handler,
                 settings,
@@ -91,29 +113,39 @@ class Sense(Stage):
             if window is not None:
                 self._sense_snapshots(run, window, ledger)
                 return
-            for warning in shared_without_a_pool(handler, run):
+            for warning in () if waited else shared_without_a_pool(handler, run):
                 progress.warning("%s", warning)
             watch = sense.watch_for(run, ledger, handler.rescan_interval)
             depth = sense.depth(run, settings)
             why = watch.news(depth, utc_now())
             if not why and sense.is_unfinished(run, ledger):
                 why = "an earlier execution was interrupted: its account is to be settled"
-            if not why and run.wait_s is not None and 0 < run.wait_s < DEFER_FROM_S:
-                progress.info("%s; looking again in %d s", _seen(run, depth), run.wait_s)
-                time.sleep(run.wait_s)
+            until = _end_of_wait(run, handler, waited)
+            left = (until - utc_now()).total_seconds() if until else math.inf
+            if not why and 0 < left < DEFER_FROM_S:
+                progress.info("%s; looking again in %.0f s", _seen(run, depth), left)
+                time.sleep(left)
                 depth = sense.depth(run, settings)
                 why = watch.news(depth, utc_now())
-            elif not why and run.wait_s != 0:
-                self._wait(run, handler, watch, depth, options)
+            elif not why and left > 0:
+                progress.info("%s; waiting %s", _seen(run, depth), _on(until))
+                # The rules of a run that has begun hold to its end; given ones are in no file.
+                is_fixed = bool(options.action) or ledger.run(run.run_id) is not None
+                trigger = DepthTrigger(
+                    conn_id=handler.connection,
+                    queue_manager=run.queue_manager,
+                    queue=run.queue,
+                    known=watch.known,
+                    handler=handler.name,
+                    rules=options.rules,
+                    rules_digest="" if is_fixed else run.rules_digest,
+                    due_at=watch.due_at,
+                    due_why=watch.due_why,
+                    until=until,
+                    poll_s=POLL_S,
+                )
+                self.defer(trigger=trigger, method_name="resume")
             self._conclude(run, depth, why, ledger)
-
-    def resume(self, context: Context, event: dict[str, Any]) -> None:
-        """Go on after the wait, with the depth the trigger saw."""
-        with self.work(context) as work:
-            if event["why"] == RULES_CHANGED:
-                why = f"{RULES_CHANGED} since this run began: the next run reads them"
-                self._skip(work.run, event["depth"], why, work.ledger)
-            self._conclude(work.run, event["depth"], event["why"], work.ledger)
 
     def _options(self, context: Context) -> sense.RunOptions:
         asked, dag_run = context["params"], context["dag_run"]
@@ -143,47 +175,40 @@ class Sense(Stage):
         if not taken:
             why = f"No snapshot of {place} was taken from {window}: nothing to evaluate."
             self._skip(run, 0, why, ledger)
+        sense.begin_run(run, ledger)
         record_look(ledger, run.run_id, Look(len(taken), True, "a backfill", utc_now()))
         progress.info("%d snapshots of %s from %s", len(taken), place, window)
 
     def _skip(self, run: Run, depth: int, why: str, ledger: Ledger) -> None:
         """Skip all tasks after this one but the report, which says why."""
+        sense.begin_run(run, ledger)
         record_look(ledger, run.run_id, Look(depth, False, why, utc_now()))
         progress.info("%s", why or f"{_seen(run, depth)}: nothing to do, the rest is skipped")
         after = self.get_flat_relative_ids(upstream=False)
         raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
 
-    def _wait(
-        self, run: Run, handler: Handler, watch: sense.Watch, depth: int, options: sense.RunOptions
-    ) -> None:
-        now = utc_now()
-        if run.wait_s is None:
-            until = handler.next_start(now)
-        else:
-            until = now + timedelta(seconds=run.wait_s)
-        on = f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "on"
-        progress.info("%s; waiting %s", _seen(run, depth), on)
-        trigger = DepthTrigger(
-            conn_id=handler.connection,
-            queue_manager=run.queue_manager,
-            queue=run.queue,
-            known=watch.known,
-            handler=handler.name,
-            rules=options.rules,
-            rules_digest="" if options.action else run.rules_digest,
-            due_at=watch.due_at,
-            due_why=watch.due_why,
-            until=until,
-            poll_s=POLL_S,
-        )
-        self.defer(trigger=trigger, method_name="resume")
-
     def _conclude(self, run: Run, depth: int, why: str, ledger: Ledger) -> None:
         if not why:
             self._skip(run, depth, "", ledger)
+        sense.begin_run(run, ledger)
         record_look(ledger, run.run_id, Look(depth, True, why, utc_now()))
         rules = PurePath(run.rules_source).name
         progress.info("%s on %s of %s; rules: %s", why, run.queue, run.queue_manager, rules)
+
+
+def _end_of_wait(run: Run, handler: Handler, waited: dict[str, Any] | None) -> datetime | None:
+    """Return when a run waits no more, None for never: what it was before is what it remains."""
+    if run.wait_s == 0:
+        return utc_now()
+    if waited is not None:
+        return datetime.fromisoformat(waited["until"]) if waited["until"] else None
+    if run.wait_s is None:
+        return handler.next_start(utc_now())
+    return utc_now() + timedelta(seconds=run.wait_s)
+
+
+def _on(until: datetime | None) -> str:
+    return f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "on"
 
 
 def _seen(run: Run, depth: int) -> str:

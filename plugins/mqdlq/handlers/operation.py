@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 CONTINUOUS: Final = "@continuous"
 """The schedule that starts the next run as soon as the last one has ended; one run at a time."""
 
+EVENT: Final = "event"
+"""The schedule that starts a run when there is something to do: a trigger watches the queue."""
+
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -71,12 +74,12 @@ class Alerts(BaseModel):
 class Operation(BaseModel):
     """When a handler runs, and how it shows in Airflow.
 
-    `schedule` is a cron expression in UTC, one of its presets such as @hourly, or @continuous;
-    without one a handler is run by hand. `max_active_runs` bounds how many of its runs may overlap,
-    most of them waiting for their retries. `rescan_interval` is after how long settled messages
-    are looked at again, 10 x RETRYINT if it is not said. `pool` is an Airflow pool that its
-    evaluation and execution take a slot of. `approval` says what makes a run ask a person first.
-    `alerts` says who is told of what.
+    `schedule` is a cron expression in UTC, one of its presets such as @hourly, or @continuous, or
+    `event`; without one a handler is run by hand. `max_active_runs` bounds how many of its runs may
+    overlap, most of them waiting for their retries. `rescan_interval` is after how long settled
+    messages are looked at again, 10 x RETRYINT if it is not said. `pool` is an Airflow pool that
+    its evaluation and execution take a slot of; where there is none of the name it is made.
+    `approval` says what makes a run ask a person first. `alerts` says who is told of what.
     `task_retries` is how often Airflow runs a failed task again. `owner` and `tags` are those of
     its DAG.
     """
@@ -96,10 +99,11 @@ class Operation(BaseModel):
     @field_validator("schedule")
     @classmethod
     def _is_a_schedule(cls, value: str | None) -> str | None:
-        if value is not None and value != CONTINUOUS and not croniter.is_valid(value):
+        others = (None, CONTINUOUS, EVENT)
+        if value not in others and not croniter.is_valid(str(value)):
             raise ValueError(
                 f"{value!r} is no schedule; expected a cron expression such as '0 2 * * *',"
-                " '@hourly', '@daily' or '@continuous'"
+                " '@hourly', '@daily', '@continuous' or 'event'"
             )
         return value
 
@@ -117,9 +121,14 @@ class Operation(BaseModel):
         """Whether its runs follow one another without end."""
         return self.schedule == CONTINUOUS
 
+    @property
+    def is_by_event(self) -> bool:
+        """Whether its runs begin when its queue has something new, by a trigger that watches it."""
+        return self.schedule == EVENT
+
     def next_start(self, now: datetime) -> datetime | None:
         """Return when Airflow starts the next run, None where that is not by the clock."""
-        if self.schedule is None or self.is_continuous:
+        if self.schedule is None or self.is_continuous or self.is_by_event:
             return None
         found: datetime = croniter(self.schedule, now).get_next(datetime)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -175,12 +175,21 @@ def test_a_handler_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
     assert str(caught.value) == f"{tmp_path}/h.yaml: no such handler; configured are: other"
 
 
-@pytest.mark.parametrize("schedule", ["0 2 * * *", "@hourly", "'@continuous'", "0 2 * * MON-FRI"])
-def test_a_schedule_is_cron_or_continuous(tmp_path: Path, schedule: str) -> None:
+@pytest.mark.parametrize("schedule", ["0 2 * * *", "@hourly", "'@continuous'", "event"])
+def test_a_schedule_is_cron_or_continuous_or_an_event(tmp_path: Path, schedule: str) -> None:
     quoted = f"'{schedule}'" if schedule.startswith("@") else schedule
     handler = load(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {quoted}\n")
 
     assert handler.schedule == schedule.strip("'")
+
+
+def test_only_cron_says_when_the_next_run_starts(tmp_path: Path) -> None:
+    starts = []
+    for schedule in ("0 2 * * *", "'@continuous'", "event"):
+        handler = load(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {schedule}\n")
+        starts.append(handler.next_start(datetime(2026, 11, 21, 12, tzinfo=UTC)))
+
+    assert starts == [datetime(2026, 11, 22, 2, tzinfo=UTC), None, None]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +199,7 @@ def test_a_schedule_is_cron_or_continuous(tmp_path: Path, schedule: str) -> None
             "schedule: every night\n",
             (
                 "h.yaml:3:11: schedule: 'every night' is no schedule; expected a cron expression"
-                " such as '0 2 * * *', '@hourly', '@daily' or '@continuous'\n"
+                " such as '0 2 * * *', '@hourly', '@daily', '@continuous' or 'event'\n"
                 "    schedule: every night\n"
                 "              ~~~~~~~~~~^"
             ),

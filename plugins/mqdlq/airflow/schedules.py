@@ -1,0 +1,27 @@
+"""A handler in, the schedule of its DAG out: none, a timetable, or an asset that is watched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset, AssetWatcher, CronDataIntervalTimetable
+
+from mqdlq.airflow.arrival_trigger import ArrivalTrigger
+from mqdlq.airflow.sense import POLL_S
+from mqdlq.handlers import Handler
+
+
+def schedule_of(handler: Handler) -> Any:
+    """Return what Airflow takes as a DAG's `schedule`.
+
+    The intervals of a cron schedule go each from one start to the next, so that a backfill knows
+    its snapshots.
+    """
+    if handler.schedule is None or handler.is_continuous:
+        return handler.schedule
+    if not handler.is_by_event:
+        return CronDataIntervalTimetable(handler.schedule, timezone="UTC")
+    name = f"mq_dlq_{handler.name}.arrivals"
+    trigger = ArrivalTrigger(handler=handler.name, poll_s=POLL_S)
+    watcher = AssetWatcher(name=name, trigger=trigger)
+    return [Asset(name=name, uri=f"mqdlq://{handler.name}/arrivals", watchers=[watcher])]
