@@ -10,12 +10,14 @@ import execution
 import queue_manager
 import rules
 import snapshots
+import waiting
 
 BENCHMARKS = {
     "rules": rules.measure,
     "queue_manager": queue_manager.measure,
     "execution": execution.measure,
     "snapshots": snapshots.measure,
+    "waiting": waiting.measure,
 }
 
 

@@ -1,0 +1,200 @@
+"""Waiting: what a thousand waiting queues cost one triggerer, in processor time and memory.
+
+Each case is `airflow triggerer` with that many triggers, over metadata of its own. `nothing` is the
+floor: a triggerer without triggers. The peer is as many of Airflow's own triggers that wait for a
+moment, `moments`. `waits` are runs that wait for messages (DepthTrigger), `events` are handlers
+with schedule event (ArrivalTrigger), which read the ledger, too; both look every ten seconds, each
+at a queue of its own on the embedded queue manager. `noticed_s` is how long after a message was put
+on a hundred of the queues Airflow had its events: the median, and the last.
+MQDLQ_BENCH_QUEUES says how many queues: 1000.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from sqlalchemy import create_engine, text
+
+from mqdlq.airflow.environment import environment
+from mqdlq.airflow.foreground import migrate
+from mqdlq.ledger import open_ledger
+from mqdlq.mqi import embedded
+from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.rules import parse
+
+QUEUES = int(os.environ.get("MQDLQ_BENCH_QUEUES", "1000"))
+WATCHED = min(100, QUEUES)
+WARM_UP_S = 30
+MEASURED_S = 40
+POLL_S = 10
+PLAIN = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
+DEPTH = "mqdlq.airflow.depth_trigger.DepthTrigger"
+ARRIVAL = "mqdlq.airflow.arrival_trigger.ArrivalTrigger"
+
+ADD = """
+import datetime, json, sys
+from airflow.models.asset import AssetModel
+from airflow.models.trigger import Trigger
+from airflow.utils.session import create_session
+path, rows = json.load(sys.stdin)
+with create_session() as session:
+    for number, kwargs in enumerate(rows):
+        if "moment" in kwargs:
+            kwargs["moment"] = datetime.datetime.fromisoformat(kwargs["moment"])
+        trigger = Trigger(classpath=path, kwargs=kwargs)
+        asset = AssetModel(name=f"queue-{number}", uri=f"bench://queue/{number}")
+        session.add_all([trigger, asset])
+        session.flush()
+        asset.add_trigger(trigger, f"watcher-{number}")
+"""
+
+
+def measure() -> dict[str, Any]:
+    """Return for each case processor seconds in a minute, mebibytes, and seconds to the event."""
+    waits = [_wait(number) for number in range(QUEUES)]
+    moments = [{"moment": "2126-11-21T00:00:00+00:00"}] * QUEUES
+    events = [{"handler": _name(number), "poll_s": POLL_S} for number in range(QUEUES)]
+    cases: dict[str, tuple[str, list[dict[str, Any]]]] = {
+        "nothing": (PLAIN, []),
+        "moments": (PLAIN, moments),
+        "waits": (DEPTH, waits),
+        "events": (ARRIVAL, events),
+    }
+    found: dict[str, Any] = {"queues": QUEUES, "looks_every_s": POLL_S}
+    for name, (path, rows) in cases.items():
+        sys.stderr.write(f"waiting: {name}\n")
+        found[name] = _case(path, rows)
+    return found
+
+
+def _name(number: int) -> str:
+    return f"q{number:04}"
+
+
+def _rules(number: int) -> str:
+    return f"INPUTQ(DLQ.{number:04})\nACTION(IGNORE)\n"
+
+
+def _wait(number: int) -> dict[str, Any]:
+    nothing = {"rules": None, "due_at": None, "due_why": "", "until": None}
+    place = {"conn_id": "mq_bench", "queue_manager": "QM1", "queue": f"DLQ.{number:04}"}
+    rules = {"handler": _name(number), "rules_digest": parse(_rules(number)).digest}
+    return {**place, **rules, **nothing, "known": 0, "poll_s": POLL_S}
+
+
+def _case(path: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as directory, _place(Path(directory)) as settings:
+        subprocess.run(  # noqa: S603 (this very Python, a text of our own)
+            [sys.executable, "-c", ADD],
+            env=settings,
+            input=json.dumps([path, rows]),
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+        with _triggerer(settings, Path(directory)) as processes:
+            time.sleep(WARM_UP_S)
+            before, began = _processor_s(processes()), time.monotonic()
+            time.sleep(MEASURED_S)
+            used = _processor_s(processes()) - before
+            minute = 60 * used / (time.monotonic() - began)
+            memory = sum(one.memory_full_info().pss for one in processes()) / 2**20
+            noticed = _noticed(Path(directory)) if path != PLAIN else None
+    found = {"processor_s_per_minute": round(minute, 2), "memory_mib": round(memory)}
+    return {**found, "noticed_s": noticed} if noticed else found
+
+
+@contextmanager
+def _place(directory: Path) -> Iterator[dict[str, str]]:
+    """Make queues, handlers and Airflow's metadata; yield the environment of its processes."""
+    rules = directory / "rules"
+    rules.mkdir()
+    for number in range(QUEUES):
+        (rules / f"{_name(number)}.yaml").write_text(
+            f"connection: mq_bench\nrules: {_name(number)}.rules\nschedule: event\n"
+        )
+        (rules / f"{_name(number)}.rules").write_text(_rules(number))
+    before = dict(os.environ)
+    extra = {"queue_manager": "QM1", "transport": "embedded"}
+    os.environ |= {
+        "MQDLQ_HOME": str(directory),
+        "MQDLQ_RULES_DIR": str(rules),
+        "MQDLQ_LEDGER_URL": f"sqlite:///{directory}/ledger.db",
+        "AIRFLOW_CONN_MQ_BENCH": json.dumps({"conn_type": "ibmmq", "extra": extra}),
+    }
+    try:
+        embedded.create("QM1")
+        definitions = (f"DEFINE QLOCAL(DLQ.{number:04})" for number in range(QUEUES))
+        embedded.run_mqsc("QM1", "\n".join(definitions))
+        open_ledger().engine.dispose()
+        migrate()
+        yield environment()
+    finally:
+        os.environ.clear()
+        os.environ |= before
+
+
+@contextmanager
+def _triggerer(
+    settings: dict[str, str], directory: Path
+) -> Iterator[Callable[[], list[psutil.Process]]]:
+    with (directory / "triggerer.log").open("wb") as log:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "mqdlq.airflow.tied", "triggerer", "--skip-serve-logs"],
+            env={**settings, "AIRFLOW__TRIGGERER__CAPACITY": str(max(1000, QUEUES))},
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    leader = psutil.Process(started.pid)
+
+    def processes() -> list[psutil.Process]:
+        return [leader, *leader.children(recursive=True)]
+
+    try:
+        yield processes
+    finally:
+        ending = processes()
+        for one in ending:
+            one.kill()
+        started.wait()
+        psutil.wait_procs(ending)
+
+
+def _processor_s(processes: list[psutil.Process]) -> float:
+    return sum(sum(one.cpu_times()[:2]) for one in processes)
+
+
+def _noticed(directory: Path) -> dict[str, float]:
+    """Put a message on some of the queues; return how long after it Airflow has their events."""
+    step = QUEUES // WATCHED
+    with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
+        put_at = datetime.now(UTC)  # noqa: TID251 (Airflow's own events carry the wall clock)
+        for number in range(0, QUEUES, step):
+            queue_manager.handle.put1(f"DLQ.{number:04}".encode(), b"a message")
+    engine = create_engine(f"sqlite:///{directory}/airflow/airflow.db")
+    first = "SELECT asset_id, MIN(timestamp) FROM asset_event GROUP BY asset_id"
+    deadline = time.monotonic() + 60
+    rows: list[Any] = []
+    while len(rows) < WATCHED and time.monotonic() < deadline:
+        time.sleep(1)
+        with engine.connect() as connection:
+            rows = list(connection.execute(text(first)))
+    engine.dispose()
+    after = [
+        (datetime.fromisoformat(at).replace(tzinfo=UTC) - put_at).total_seconds() for _, at in rows
+    ]
+    median, last = statistics.median(after), max(after)
+    return {"queues": len(after), "median": round(median, 1), "last": round(last, 1)}
