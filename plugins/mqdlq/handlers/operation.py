@@ -23,8 +23,8 @@ class ApprovalGuards(BaseModel):
 
     `discard`: any rule that discards; `messages`: more messages to act on than this; `new_cause`: a
     reason that no run has met that acted on this queue; `changed_rules`: other rules than those of
-    the last run that acted; `new_target`: a queue to which nothing was ever moved from here. Who says nothing `within` this
-    time has rejected.
+    the last run that acted; `new_target`: a queue to which nothing was ever moved from here. Who
+    says nothing `within` this time has rejected.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
