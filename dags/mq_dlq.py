@@ -72,6 +72,7 @@ for handler in load_handlers()[0]:
             ],
             conf=templated_conf("ti.xcom_pull(task_ids='snapshot')['messages']"),
             env_vars=submit_environment(),
+            execution_timeout=handler.evaluate_timeout,
             name=f"mq_dlq_{name}",
             **one_at_a_time,
         )

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,16 @@ def test_spark_and_execution_are_one_at_a_time_for_a_handler(tmp_path: Path) -> 
     bounded = {task.task_id for task in dag.tasks if task.max_active_tis_per_dag == 1}
     assert bounded == {"evaluate", "execute", "retry"}
     assert {task.task_id for task in dag.tasks if task.pool == "mq"} == bounded
+
+
+def test_an_evaluation_that_does_not_end_fails_and_no_wait_does(tmp_path: Path) -> None:
+    """It would keep every later one from beginning; sense and retry may wait for days."""
+    handler(tmp_path, "night", "evaluate_timeout: PT10M\n")
+    dag = bag_of(tmp_path).dags["mq_dlq_night"]
+
+    limits = {task.task_id: task.execution_timeout for task in dag.tasks}
+    assert limits.pop("evaluate") == timedelta(minutes=10)
+    assert set(limits.values()) == {None}
 
 
 def test_the_intervals_of_a_schedule_follow_one_another(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def test_a_parameter_nobody_knows_fails_the_run_with_those_that_are_known(
     assert running.wait_for_run("plain", run) == "failed"
     log = running.log("plain", run, "sense")
     assert "unknown parameter dryrun; known are action, apply, dry_run, " in log
+    told = running.log("plain", run, "report")
+    assert "alert failed: plain: the run could not begin" in told
 
 
 def test_a_dry_run_never_opens_the_queue_for_input(running: Airflow, place: Place) -> None:

@@ -80,6 +80,8 @@ class Operation(BaseModel):
     messages are looked at again, 10 x RETRYINT if it is not said. `pool` is an Airflow pool that
     its evaluation and execution take a slot of; where there is none of the name it is made.
     `approval` says what makes a run ask a person first. `alerts` says who is told of what.
+    `evaluate_timeout` is after how long an evaluation fails that does not end, such as one that
+    waits for executors of a Spark cluster; it would keep every later one from beginning.
     `task_retries` is how often Airflow runs a failed task again. `owner` and `tags` are those of
     its DAG.
     """
@@ -92,6 +94,7 @@ class Operation(BaseModel):
     rescan_interval: Annotated[timedelta, Field(ge=timedelta(seconds=1))] | None = None
     max_active_runs: Annotated[int, Field(ge=1, le=100)] = 4
     pool: Annotated[str, Field(min_length=1, max_length=256)] = "default_pool"
+    evaluate_timeout: Annotated[timedelta, Field(ge=timedelta(minutes=1))] = timedelta(hours=2)
     task_retries: Annotated[int, Field(ge=0, le=10)] = 0
     approval: ApprovalGuards = ApprovalGuards()
     alerts: Alerts = Alerts()
