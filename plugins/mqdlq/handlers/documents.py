@@ -167,12 +167,33 @@ class Reader:
         return text
 
     def plain(self, node: Node) -> Any:
-        """Return the value YAML makes of a node; None is one that was reported, or null."""
+        """Return the value YAML makes of a node; None is one that was reported, or null.
+
+        Keys are as they are written: YAML would make a truth value of the key `on`.
+        """
+        for key in _keys_below(node):
+            if key.tag == f"{_TAG}bool":
+                key.tag = f"{_TAG}str"
         try:
             return yaml.SafeLoader("").construct_object(node, deep=True)
         except (yaml.YAMLError, ValueError):
             self.error("not-yaml", node, "a value that YAML cannot make sense of")
             return None
+
+
+def _keys_below(node: Node) -> Iterator[Node]:
+    """Yield the keys of all mappings in a node; with anchors it may hold itself."""
+    waiting, seen = [node], set()
+    while waiting:
+        at = waiting.pop()
+        if id(at) in seen:
+            continue
+        seen.add(id(at))
+        if isinstance(at, MappingNode):
+            yield from (key for key, _ in at.value)
+            waiting += [value for _, value in at.value]
+        elif isinstance(at, SequenceNode):
+            waiting += at.value
 
 
 def _unknown(written: str, spelled: Mapping[str, str], belongs: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self
@@ -35,6 +36,25 @@ class ApprovalGuards(BaseModel):
     changed_rules: bool = False
     new_target: bool = False
     within: Annotated[timedelta, Field(ge=timedelta(seconds=30))] = timedelta(hours=12)
+
+
+CRON_FIELDS: Final = 5
+"""Croniter would take a sixth, of seconds, and a seventh, of years."""
+
+_RANDOM: Final = re.compile(r"(?i)(^|\s)r(\(|\s)")
+"""A field for which croniter takes any moment of its choice, another one at each reading."""
+
+
+def _is_cron(schedule: str) -> bool:
+    """Whether Airflow can go by it: to the minute, the same at each reading, and ever due."""
+    is_preset = schedule.startswith("@")
+    if not is_preset and (len(schedule.split()) != CRON_FIELDS or _RANDOM.search(schedule)):
+        return False
+    try:
+        croniter(schedule, 0).get_next()
+    except ValueError:
+        return False
+    return True
 
 
 Event = Literal[
@@ -103,7 +123,7 @@ class Operation(BaseModel):
     @classmethod
     def _is_a_schedule(cls, value: str | None) -> str | None:
         others = (None, CONTINUOUS, EVENT)
-        if value not in others and not croniter.is_valid(str(value)):
+        if value not in others and not _is_cron(str(value)):
             raise ValueError(
                 f"{value!r} is no schedule; expected a cron expression such as '0 2 * * *',"
                 " '@hourly', '@daily', '@continuous' or 'event'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -175,7 +176,10 @@ def test_a_handler_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
     assert str(caught.value) == f"{tmp_path}/h.yaml: no such handler; configured are: other"
 
 
-@pytest.mark.parametrize("schedule", ["0 2 * * *", "@hourly", "'@continuous'", "event"])
+@pytest.mark.parametrize(
+    "schedule",
+    ["0 2 * * *", "@hourly", "'@continuous'", "event", "0 2 * * MON-FRI", "0 2 29 2 *"],
+)
 def test_a_schedule_is_cron_or_continuous_or_an_event(tmp_path: Path, schedule: str) -> None:
     quoted = f"'{schedule}'" if schedule.startswith("@") else schedule
     handler = load(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {quoted}\n")
@@ -190,6 +194,33 @@ def test_only_cron_says_when_the_next_run_starts(tmp_path: Path) -> None:
         starts.append(handler.next_start(datetime(2026, 11, 21, 12, tzinfo=UTC)))
 
     assert starts == [datetime(2026, 11, 22, 2, tzinfo=UTC), None, None]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "0 2 * * * *",  # a start every second
+        "0 2 * * * 0 2027",
+        "0 2 30 2 *",  # never
+        "R 2 * * *",  # any minute, another at each reading
+        "r(1-5) 2 * * *",
+        "'@reboot'",
+    ],
+)
+def test_a_schedule_airflow_cannot_go_by_is_refused(tmp_path: Path, schedule: str) -> None:
+    told = error(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {schedule}\n")
+
+    assert f"""'{schedule.strip("'")}' is no schedule; expected a cron expression""" in told
+
+
+def test_the_readmes_examples_are_valid(tmp_path: Path) -> None:
+    readme = Path(__file__).parents[3] / "README.md"
+    blocks = re.findall(r"```yaml\n((?:approval|alerts):.*?)```", readme.read_text(), re.DOTALL)
+
+    handler = load(tmp_path, "connection: mq\nrules: a.rules\n" + "".join(blocks))
+
+    assert handler.approval.discard
+    assert handler.alerts.notify[0].on[0] == "failed"  # YAML would read the key as `true`
 
 
 @pytest.mark.parametrize(
