@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from errno import ECONNRESET, ENOSPC
 from pathlib import Path
 
 import fsspec
@@ -17,6 +19,7 @@ from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.headers import MessageDescriptor, encode_md, header_row
 from mqdlq.lake.schema import HEADERS, PLAN
+from mqdlq.lake.storage import new_file
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -161,6 +164,29 @@ def test_a_writer_that_fails_leaves_no_data_behind(tmp_path: Path) -> None:
         writer.write({"browse_seq": 0})
 
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_file_system_that_is_full_is_told_with_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_handle: int) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    place = tmp_path / "small.json"
+
+    with pytest.raises(LakeError) as caught:
+        lake.write_text(str(place), "text")
+
+    assert str(caught.value) == f"{place} cannot be written: No space left on device"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_what_is_written_is_not_taken_for_one_of_the_lake(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionResetError), new_file(str(tmp_path / "part")):
+        raise ConnectionResetError(ECONNRESET, "Connection reset by peer")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unfinished_snapshot_is_written_anew(root: str) -> None:

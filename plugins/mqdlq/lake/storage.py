@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EACCES, EDQUOT, EFBIG, EIO, ENOSPC, EROFS
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -16,6 +17,7 @@ from mqdlq.errors import LakeError
 
 _PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
+_OF_THE_FILE_SYSTEM: Final = {ENOSPC, EDQUOT, EROFS, EACCES, EIO, EFBIG}
 
 
 def filesystem(location: str) -> tuple[Any, str]:
@@ -72,9 +74,11 @@ def make_directory(location: str) -> None:
     if not isinstance(files, LocalFileSystem):
         files.makedirs(path, exist_ok=True)
         return
-    for directory in (*reversed(Path(path).parents), Path(path)):
-        if not directory.exists():
-            directory.mkdir(_PRIVATE_DIRECTORY, exist_ok=True)
+    with _naming(location):
+        for directory in (*reversed(Path(path).parents), Path(path)):
+            if not directory.exists():
+                directory.mkdir(_PRIVATE_DIRECTORY, exist_ok=True)
+                _sync(directory.parent)
 
 
 def remove_directory(location: str, first: str) -> None:
@@ -133,7 +137,8 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
     """Write a file that appears whole under its name when the block ends, or not at all.
 
     On a local file system it is written beside, synced and renamed. Object stores show an object
-    only when its upload is completed, which is not done where the block fails.
+    only when its upload is completed, which is not done where the block fails. Raises LakeError,
+    naming the place, where the file system is full or does not let us write.
     """
     files, path = filesystem(location)
     if not isinstance(files, LocalFileSystem):
@@ -148,7 +153,23 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
             raise
         remote.commit()
         return
-    final = Path(path)
+    with _naming(location), _new_local_file(Path(path)) as local:
+        yield local
+
+
+@contextmanager
+def _naming(location: str) -> Iterator[None]:
+    """Raise LakeError for a file system that is full or closed to us; it does not say where."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_FILE_SYSTEM:
+            raise  # of something else that was done while the file was open
+        raise LakeError(f"{location} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _new_local_file(final: Path) -> Iterator[IO[bytes]]:
     handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
     try:
         with os.fdopen(handle, "wb") as local:

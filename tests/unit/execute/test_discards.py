@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq.archive import Copy, write_copies
-from mqdlq.errors import QueueManagerError
+from mqdlq.errors import LakeError, QueueManagerError
 from mqdlq.execute import make_pass, settle
 from mqdlq.model import Outcome
 from mqdlq.mqi import embedded
@@ -149,6 +151,27 @@ def test_a_copy_made_before_an_interruption_serves_the_next_pass(world: World) -
 
     assert settle(execution) == {Outcome.DISCARDED: 1}
     assert len(copies(world)) == 1
+
+
+def test_where_the_lake_is_full_nothing_is_discarded_and_the_place_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.dead_letter(BODY)
+    execution = world.plan("ACTION(DISCARD)")
+
+    def fail(_handle: int) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fail)
+        with pytest.raises(LakeError) as caught:
+            make_pass(execution)
+
+    place = f"{world.lake_root}/archive/run-1"
+    assert str(caught.value) == f"{place} cannot be written: No space left on device"
+    assert world.depths("DLQ") == (1,)
+    assert make_pass(execution).attempts == 1
+    assert settle(execution) == {Outcome.DISCARDED: 1}
 
 
 def test_small_copies_share_a_row_group_and_a_large_one_has_its_own(tmp_path: Path) -> None:
