@@ -46,7 +46,8 @@ def _make_private(database: str | None) -> None:
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     # Python's driver would leave CREATE TABLE outside any transaction: we begin them ourselves.
     connection.isolation_level = None
-    connection.execute("PRAGMA busy_timeout=30000")
+    # SQLite has one writer at a time, and to accept a plan of a million messages takes minutes.
+    connection.execute("PRAGMA busy_timeout=600000")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")  # what is booked must outlive a power cut
     connection.execute("PRAGMA foreign_keys=ON")

@@ -88,17 +88,14 @@ class Ledger(LedgerReader):
         occurrences; only beyond those it is a new one. A message whose last residence on the queue
         ended (it was delivered, forwarded, discarded, taken, or expired) is back in a new one.
         """
-        counts: dict[bytes, Iterator[int]] = {}
+        given = _Occurrences(parked or {})
         with in_turn(self.engine) as connection:
             connection.execute(insert(schema.plans), {"run_id": run.run_id, **plan})
             rest = iter(rows)
             while batch := list(islice(rest, KEYS_AT_ONCE)):
                 known = _known(connection, run, {key for _, key, _ in batch})
-                fresh = {key for _, key, _ in batch if key not in counts}
                 here = _still_here(connection, known)
-                for key in fresh:
-                    counts[key] = _occurrences(here.get(key, ()), (parked or {}).get(key, ()))
-                places = [(key, next(counts[key])) for _, key, _ in batch]
+                places = [(key, given.next_of(key, here.get(key, ()))) for _, key, _ in batch]
                 ids = _message_ids(connection, run, places, known)
                 listed = [
                     {
@@ -181,8 +178,29 @@ def _is_booked(engine: Engine, end: dict[str, Any]) -> bool:
         return connection.execute(query).first() is not None
 
 
-def _occurrences(here: Sequence[int], taken: Collection[int]) -> Iterator[int]:
-    """Yield which occurrence each sighting of one key is: those still `here` come first."""
+class _Occurrences:
+    """Which occurrence each sighting of a key is: those still here first, then new ones.
+
+    Nearly all keys are met once: an iterator is made for the others only.
+    """
+
+    def __init__(self, parked: Mapping[bytes, Collection[int]]) -> None:
+        self._parked = parked
+        self._given: dict[bytes, int | Iterator[int]] = {}
+
+    def next_of(self, key: bytes, here: Sequence[int]) -> int:
+        """Return that of the next sighting; `here` are those that have not departed."""
+        given = self._given.get(key)
+        if not isinstance(given, Iterator):
+            taken = {given, *self._parked.get(key, ())}
+            rest = _untaken(here, taken)
+            occurrence = next(rest)
+            self._given[key] = occurrence if given is None else rest
+            return occurrence
+        return next(given)
+
+
+def _untaken(here: Sequence[int], taken: Collection[int | None]) -> Iterator[int]:
     first = [occurrence for occurrence in here if occurrence not in taken]
     yield from first
     yield from (other for other in count() if other not in taken and other not in first)

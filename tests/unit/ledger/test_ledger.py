@@ -136,6 +136,8 @@ def test_the_twin_that_stayed_is_not_taken_for_the_one_that_departed(ledger: Led
     assert again == second
     assert [(m.occurrence, m.residence) for m in ledger.run_messages("r3")] == [(1, 0), (0, 1)]
     assert back not in {first, second}
+    accept(ledger, run("r4"), *[KEY] * 4)
+    assert [m.occurrence for m in ledger.run_messages("r4")] == [0, 1, 2, 3]
 
 
 def test_of_twins_the_one_in_doubt_is_the_last_to_be_recognised(ledger: Ledger) -> None:
