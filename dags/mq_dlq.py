@@ -2,11 +2,11 @@
 
 | task | does |
 |---|---|
-| sense | reads and freezes the rules; skips all the rest if the queue holds no message |
+| sense | reads and freezes the rules; where there is nothing to do, only the report is made |
 | snapshot | browses the queue into the lake; every message stays where it is |
 | evaluate | decides in Spark what is to be done with each message |
 | approve | checks the plan and says what it would do |
-| execute | does it, each message in a unit of work of its own |
+| execute | does it, each message in the unit of work that puts it elsewhere |
 | retry | tries again every RETRYINT what could not be done; settles the account |
 | report | says what became of every message; fails if anything before it did |
 
