@@ -27,7 +27,7 @@ from mqdlq.airflow.approve import Approve
 from mqdlq.airflow.assets import asset
 from mqdlq.airflow.documentation import page
 from mqdlq.airflow.execute import Execute
-from mqdlq.airflow.params import SCHEMAS
+from mqdlq.airflow.params import form
 from mqdlq.airflow.report import Report
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.schedules import schedule_of
@@ -47,7 +47,7 @@ for handler in load_handlers()[0]:
         schedule=schedule_of(handler),
         catchup=False,
         max_active_runs=handler.runs_at_once,
-        params={key: Param(**schema) for key, schema in SCHEMAS.items()},
+        params={key: Param(**schema) for key, schema in form().items()},
         user_defined_macros={"submit_conf": submit_conf},
         default_args={
             "owner": handler.owner,

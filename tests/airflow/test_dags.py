@@ -101,6 +101,8 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
 
     assert all(param.description and param.schema["type"] for param in params.values())
     assert all(param.schema["title"] for param in params.values())
+    # What is refused is refused with the schema, from which Airflow takes the description.
+    assert all(param.schema["$comment"] == param.description for param in params.values())
     assert {name: param.resolve() for name, param in params.items()} == {
         "input_q": None,
         "input_q_mgr": None,

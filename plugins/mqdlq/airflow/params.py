@@ -24,7 +24,11 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
     "message_keys": {
         "default": [],
         "type": ["null", "array"],
-        "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "items": {
+            "type": "string",
+            "pattern": "^[0-9a-f]{64}$",
+            "$comment": "a message_key is 64 hex digits, as in the report's JSON",
+        },
         "title": "Only these messages",
         "description": "Act on these messages only, one message_key a line (64 hex digits, in the"
         " report's JSON); none means all.",
@@ -82,6 +86,17 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         " otherwise: act on those messages that are proven to be still on the queue.",
     },
 }
+
+
+def form() -> dict[str, dict[str, Any]]:
+    """Return the schemas as a DAG's params take them.
+
+    Airflow refuses a value that is not valid in its own words and with the schema, from which it
+    has taken the description: a comment stays in it, and says what would be right.
+    """
+    return {
+        name: {**schema, "$comment": str(schema["description"])} for name, schema in SCHEMAS.items()
+    }
 
 
 def fault(conf: Mapping[str, Any]) -> str:
