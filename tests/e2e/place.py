@@ -34,7 +34,7 @@ TABLES: Final = {
         "DESTQ(CLOSED) ACTION(FWD) FWDQ(PARKED)\n"
     ),
     "overlap": (
-        "WAIT(NO) RETRYINT(60)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
+        "WAIT(NO) RETRYINT(900)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
         "DESTQ(PAYMENTS) ACTION(RETRY)\n"
     ),
 }
