@@ -198,12 +198,9 @@ def test_what_is_missing_is_named_with_its_object(test: Callable[..., tuple[bool
             "dry run: may\n"
             "execution: MQRC_NOT_AUTHORIZED (2035): user alice lacks +get on queue DLQ"
             " (SET AUTHREC PROFILE('DLQ') OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(GET));"
-            " MQRC_NOT_AUTHORIZED (2035): user alice lacks +browse on queue MQDLQ.STATE"
+            " MQRC_NOT_AUTHORIZED (2035): user alice lacks +browse +get +put on queue MQDLQ.STATE"
             " (SET AUTHREC PROFILE('MQDLQ.STATE') OBJTYPE(QUEUE) PRINCIPAL('alice')"
-            " AUTHADD(BROWSE)); MQRC_NOT_AUTHORIZED (2035): user alice lacks +get on queue"
-            " MQDLQ.STATE (SET AUTHREC PROFILE('MQDLQ.STATE') OBJTYPE(QUEUE) PRINCIPAL('alice')"
-            " AUTHADD(GET)); MQRC_NOT_AUTHORIZED (2035): user alice lacks +put on queue MQDLQ.STATE"
-            " (SET AUTHREC PROFILE('MQDLQ.STATE') OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(PUT))"
+            " AUTHADD(BROWSE,GET,PUT))"
         ),
     )
     assert test("bob") == (

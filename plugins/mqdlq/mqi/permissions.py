@@ -43,12 +43,11 @@ class Missing:
 
 
 class _Need(NamedTuple):
-    """An authority a stage needs on a queue, and the MQOO_* that asks for it."""
+    """The authorities a stage needs on a queue, each with the MQOO_* that asks for it."""
 
     stage: str
     queue: str
-    authority: str
-    options: int
+    authorities: dict[str, int]
 
 
 def advice(error: QueueManagerError, user: str) -> str:
@@ -69,16 +68,19 @@ def missing(queue_manager: QueueManager, user: str, state_queue: str) -> list[Mi
     try:
         queue = queue_manager.dead_letter_q_name()
     except QueueManagerError as error:
-        return [Missing("sense", _words(error, user, "inq", "queue manager", queue_manager.name))]
+        if error.reason != NOT_AUTHORIZED:
+            return [Missing("sense", str(error))]
+        return [Missing("sense", _lacks(user, ["inq"], "queue manager", queue_manager.name))]
     except ConnectionSettingsError as error:
         return [Missing("sense", str(error))]
+    browse, get = constants.MQOO_BROWSE, constants.MQOO_INPUT_SHARED
     needs = (
-        _Need("sense", queue, "inq", constants.MQOO_INQUIRE),
-        _Need("dry run", queue, "browse", constants.MQOO_BROWSE),
-        _Need("execution", queue, "get", constants.MQOO_INPUT_SHARED),
-        _Need("execution", state_queue, "browse", constants.MQOO_BROWSE),
-        _Need("execution", state_queue, "get", constants.MQOO_INPUT_SHARED),
-        _Need("execution", state_queue, "put", constants.MQOO_OUTPUT),
+        _Need("sense", queue, {"inq": constants.MQOO_INQUIRE}),
+        _Need("dry run", queue, {"browse": browse}),
+        _Need("execution", queue, {"get": get}),
+        _Need(
+            "execution", state_queue, {"browse": browse, "get": get, "put": constants.MQOO_OUTPUT}
+        ),
     )
     return [fault for need in needs for fault in _try(queue_manager, need, user)]
 
@@ -95,22 +97,29 @@ def told(found: list[Missing], where: str, user: str) -> str:
 
 
 def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missing]:
-    try:
-        queue_manager.close(queue_manager.open(need.queue, need.options))
-    except QueueManagerError as error:
-        # An executor at work holds its state queue: whoever asked was let in as far as that.
-        if error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
-            yield Missing(need.stage, _words(error, user, need.authority, "queue", need.queue))
+    lacking = []
+    for authority, options in need.authorities.items():
+        try:
+            queue_manager.close(queue_manager.open(need.queue, options))
+        except QueueManagerError as error:
+            if error.reason == NOT_AUTHORIZED:
+                lacking.append(authority)
+            # An executor at work holds its state queue: whoever asked was let in as far as that.
+            elif error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
+                yield Missing(need.stage, str(error))
+                return
+    if lacking:
+        yield Missing(need.stage, _lacks(user, lacking, "queue", need.queue))
 
 
-def _words(error: QueueManagerError, user: str, authority: str, kind: str, name: str) -> str:
-    if error.reason != NOT_AUTHORIZED:
-        return str(error)
-    is_queue = kind == "queue"
-    profile = f"PROFILE('{name}') OBJTYPE(QUEUE)" if is_queue else "OBJTYPE(QMGR)"
+def _lacks(user: str, authorities: list[str], kind: str, name: str) -> str:
+    """Return what a user lacks on an object, and the command that grants just that."""
+    profile = f"PROFILE('{name}') OBJTYPE(QUEUE)" if kind == "queue" else "OBJTYPE(QMGR)"
+    lacking = " ".join(f"+{authority}" for authority in authorities)
+    granted = ",".join(authority.upper() for authority in authorities)
     return (
-        f"MQRC_NOT_AUTHORIZED (2035): {_who(user)} lacks +{authority} on {kind} {name}"
-        f" (SET AUTHREC {profile} PRINCIPAL('{user or '…'}') AUTHADD({authority.upper()}))"
+        f"MQRC_NOT_AUTHORIZED (2035): {_who(user)} lacks {lacking} on {kind} {name}"
+        f" (SET AUTHREC {profile} PRINCIPAL('{user or '…'}') AUTHADD({granted}))"
     )
 
 
