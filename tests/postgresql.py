@@ -53,6 +53,10 @@ class Server:
         """Stop it at once, without a checkpoint: the next start recovers from its log."""
         self._run("pg_ctl", "-m", "immediate", "stop")
 
+    def pid(self) -> int:
+        """Return the number of its first process."""
+        return int(Path(f"{self._directory}/data/postmaster.pid").read_text().split()[0])
+
     def close(self) -> None:
         self.kill()
         shutil.rmtree(self._directory)

@@ -19,14 +19,16 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import yaml
+from airflow.utils.net import get_hostname
 
 from mqdlq import home
 from postgresql import DEBIAN, INSTALL
@@ -39,13 +41,18 @@ ORDER = (
     "airflow-triggerer",
 )
 ONE_SHOT = ("mq-embedded", "airflow-init")
-# Airflow waits five minutes before it takes a task for dead; we do not wait that long for it.
-IMPATIENCE = {
-    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
-    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
-    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "20",
-    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+SERVICES = tuple(service for service in ORDER if service not in ONE_SHOT)
+# By what a port is in its container, what it is called here.
+PORTS = {
+    "postgres": {"5432": "postgres"},
+    "spark-master": {"7077": "spark", "8081": "web_0"},
+    "spark-worker-1": {"7077": "spark", "8081": "web_1"},
+    "spark-worker-2": {"7077": "spark", "8081": "web_2"},
+    "airflow-api-server": {"8080": "api"},
+    "airflow-scheduler": {"8974": "health"},
 }
+MARK = "MQDLQ_REHEARSED_SERVICE"
+"""The environment variable by which everything in a service's container is known."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -64,10 +71,12 @@ class Containers:
 
     directory: Path
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    restarted: list[str] = field(default_factory=list)
+    sessions: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = ("api", "postgres", "spark", "web_0", "web_1", "web_2", "health", "logs", "more")
-        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
+        names = {name for ports in PORTS.values() for name in ports.values()} | {"logs", "more"}
+        self.ports = dict(zip(sorted(names), free_ports(len(names)), strict=True))
         self.compose: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yaml").read_text())
         lines = (PROJECT / ".env.example").read_text().splitlines()
         self.variables = dict(x.split("=", 1) for x in lines if x and not x.startswith("#"))
@@ -81,7 +90,7 @@ class Containers:
 
     def here(self, text: str) -> str:
         """Return a container's path, host or port as it is on this machine."""
-        text = re.sub(r"\$\{(\w+)\}", lambda found: self.variables[found[1]], text)
+        text = re.sub(r"(?<!\$)\$\{(\w+)\}", lambda found: self.variables[found[1]], text)
         pyspark = f"{sysconfig.get_path('purelib')}/pyspark"
         master = f"{LOOPBACK}:{self.ports['spark']}"
         places = {
@@ -117,13 +126,16 @@ class Containers:
         path.write_text(json.dumps(connections))
 
     def _take_the_demos_rules(self) -> None:
-        """Schedule the demo's handler once a day: a run every five minutes would be in the way."""
+        """Schedule the demo's handler once a day: a run every five minutes would be in the way.
+
+        Nor does it look again soon at what is settled, so that a run can wait for messages.
+        """
         rules = self.directory / "rules"
         shutil.copytree(PROJECT / "include" / "rules", rules)
         handler = rules / "demo.yaml"
         text, replaced = re.subn(r"(?m)^schedule:.*$", "schedule: 0 2 * * *", handler.read_text())
         assert replaced == 1
-        handler.write_text(text)
+        handler.write_text(f"{text}rescan_interval: PT2H\n")
 
     def environment(self, service: str) -> dict[str, str]:
         """Return what the image and the compose file set, and where things are on this machine."""
@@ -141,10 +153,12 @@ class Containers:
         return {
             **keep,
             **settings,
-            **IMPATIENCE,
+            MARK: service,
             "MQDLQ_RULES_DIR": str(self.directory / "rules"),
             "PATH": path,
+            # A container's /tmp ends with it; nothing is left in this machine's.
             "TMPDIR": str(self.directory / "tmp"),
+            "JAVA_TOOL_OPTIONS": f"-XX:-UsePerfData -Djava.io.tmpdir={self.directory / 'tmp'}",
             "PYTHONWARNINGS": "ignore",
             "SPARK_LOCAL_IP": LOOPBACK,
             "AIRFLOW__API__HOST": LOOPBACK,
@@ -161,16 +175,18 @@ class Containers:
         words = [*found.get("entrypoint", ()), *found.get("command", ())]
         if words[:2] == ["/usr/bin/dumb-init", "--"]:
             words = words[2:]
-        web = {"spark-master": "web_0", "spark-worker-1": "web_1", "spark-worker-2": "web_2"}
-        for place, word in enumerate(words):
-            if service in web and word == "8081":
-                words[place] = str(self.ports[web[service]])
-            elif word == "7077":
-                words[place] = str(self.ports["spark"])
-            elif word == "spark-master":
-                words[place] = LOOPBACK
-        words = [self.here(word) for word in words]
+        words = [self._on_loopback(service, word) for word in words]
         return [*words, "--host", LOOPBACK] if "worker" in service else words
+
+    def _on_loopback(self, service: str, word: str) -> str:
+        """Return a word of a command as it is on this machine, with the service's own ports."""
+        ports = PORTS.get(service, {})
+        if word in ports:
+            return str(self.ports[ports[word]])
+        word = re.sub(r"^spark-master$|(?<=//)spark-master(?=:8081)", LOOPBACK, word)
+        for inside, name in ports.items():
+            word = word.replace(f"//{LOOPBACK}:{inside}", f"//{LOOPBACK}:{self.ports[name]}")
+        return self.here(word)
 
     # -- starting and stopping
 
@@ -206,23 +222,41 @@ class Containers:
             assert process.wait(timeout=240) == 0, self.last_words(service)
             return
         self.started[service] = process
-        self.wait(lambda: self.is_healthy(service), f"{service} is healthy")
+        self.sessions[process.pid] = service
+        if service in PORTS:  # the others have checks that take seconds: once is enough
+            self.wait(partial(self.is_healthy, service), f"{service} is healthy")
+
+    def revive(self) -> None:
+        """Start again what has ended by itself, where the compose file would have it so.
+
+        Airflow's services end themselves where their database is gone for a moment.
+        """
+        for service, process in list(self.started.items()):
+            if process.poll() is not None:
+                assert self.compose["services"][service]["restart"] == "unless-stopped"
+                self.kill(service)  # what was left in the container ends with it
+                self.restarted.append(service)
+                self.start(service)
 
     def is_healthy(self, service: str) -> bool:
-        """Ask as the container's health check does; a job's is the api-server's to tell."""
+        """Ask by the container's health check."""
         process = self.started.get(service)
         assert process is None or process.poll() is None, self.last_words(service)
-        port = {
-            "spark-master": "web_0",
-            "spark-worker-1": "web_1",
-            "spark-worker-2": "web_2",
-            "airflow-api-server": "api",
-            "airflow-scheduler": "health",
-        }.get(service)
-        if port is None:
-            return True
-        with socket.socket() as probe:
-            return probe.connect_ex((LOOPBACK, self.ports[port])) == 0
+        kind, *words = self.compose["services"][service]["healthcheck"]["test"]
+        words = [self._on_loopback(service, word).replace("$$", "$") for word in words]
+        asked = subprocess.run(
+            ["/bin/sh", "-c", *words] if kind == "CMD-SHELL" else words,
+            env={
+                **self.environment(service),
+                "HOSTNAME": get_hostname(),  # by which Airflow's jobs know theirs
+                "PGPORT": str(self.ports["postgres"]),
+                "PATH": os.pathsep.join([*self._postgres, self.environment(service)["PATH"]]),
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        return asked.returncode == 0
 
     def _start_postgres(self) -> None:
         found = shutil.which("pg_ctl")
@@ -270,19 +304,44 @@ class Containers:
             timeout=120,
         )
 
-    def kill(self, service: str) -> None:
-        """End a service as `docker kill` does: everything in it, at once."""
-        if service == "postgres":
-            pid = int((self.directory / "postgres/data/postmaster.pid").read_text().split()[0])
-            victims = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        else:
-            process = self.started.pop(service)
-            leader = psutil.Process(process.pid)
-            victims = [leader, *leader.children(recursive=True)]
+    def kill(self, service: str) -> int:
+        """End a service as `docker kill` does, everything in it at once; return how much that was.
+
+        That is SIGKILL, which nothing can catch: as `kill -9`, a crash or the engine's end.
+        """
+        process = self.started.pop(service, None)
+        victims = list(self.inside(service))
         for victim in victims:
             with _gone():
                 victim.send_signal(signal.SIGKILL)
         psutil.wait_procs(victims, timeout=10)
+        if process:
+            process.wait()
+        return len(victims)
+
+    def inside(self, service: str) -> Iterator[psutil.Process]:
+        """Yield the processes of a service's container."""
+        if service == "postgres":
+            pid = int((self.directory / "postgres/data/postmaster.pid").read_text().split()[0])
+            server = psutil.Process(pid)
+            yield from (server, *server.children(recursive=True))
+            return
+        for process in psutil.process_iter():
+            with _gone():
+                if self._service_of(process) == service:
+                    yield process
+
+    def _service_of(self, process: psutil.Process) -> str | None:
+        """Return whose process it is: by its session, else by its environment.
+
+        What gives itself a title, as Airflow's processes do, writes it over its environment.
+        """
+        with suppress(ProcessLookupError):
+            if (leader := os.getsid(process.pid)) in self.sessions:
+                return self.sessions[leader]
+        environment = process.environ()
+        is_ours = environment.get("TMPDIR") == str(self.directory / "tmp")
+        return environment.get(MARK) if is_ours else None
 
     def close(self) -> None:
         """End everything, the last first."""
@@ -293,12 +352,12 @@ class Containers:
             self._run_postgres("pg_ctl", "-m", "immediate", "stop")
 
     def left_behind(self) -> list[str]:
-        """Return the processes that still know this directory."""
-        found = []
+        """Return the processes that still know this directory, and the ports still listened at."""
+        found = [f"port {port}" for port in self.ports.values() if _answers(port)]
         for process in psutil.process_iter():
             with _gone():
-                known = " ".join([*process.cmdline(), *process.environ().values()])
-                if str(self.directory) in known and process.pid != os.getpid():
+                is_named = str(self.directory) in " ".join(process.cmdline())
+                if is_named or self._service_of(process):
                     found.append(f"{process.pid} {' '.join(process.cmdline())[:100]}")
         return found
 
@@ -318,6 +377,11 @@ class Containers:
                 lines = log.read_text(errors="replace").splitlines()[-12:]
                 tails.append(f"-- {log.stem}\n" + "\n".join(lines))
         return "\n".join(tails)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 @contextmanager

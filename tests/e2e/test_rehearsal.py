@@ -11,19 +11,24 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
-from containers import LOOPBACK, Containers
-from services import Airflow, now
+from containers import LOOPBACK, SERVICES, Containers
+from services import ENDED, Airflow, now
 
+from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.parking import outcomes_of_parked
 from mqdlq.model import Outcome
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, connect
@@ -39,13 +44,15 @@ STORY = {
     "left_no_rule": 2,
     "unprocessable": 5,
 }
-# Who dies while which task is at work, one after another.
-DEATHS = (
-    ("snapshot", ("airflow-api-server", "airflow-dag-processor")),
-    ("evaluate", ("spark-worker-1", "spark-master")),
-    ("execute", ("airflow-triggerer", "airflow-scheduler")),
-    ("retry", ("postgres",)),
-)
+# Who dies, one after the other, while a run is where.
+DEATHS = {
+    "waits for messages": ("airflow-dag-processor", "airflow-triggerer"),
+    "takes its snapshot": ("airflow-api-server",),
+    "evaluates": ("spark-worker-1", "spark-worker-2", "spark-master"),
+    "executes": ("airflow-scheduler",),
+    "retries": ("postgres",),
+}
+LEFT = ("left_by_rule", "left_no_rule", "unprocessable")
 
 
 class Rehearsed(Airflow):
@@ -71,12 +78,49 @@ class Rehearsed(Airflow):
     def _last_words(self) -> str:
         return self.containers.last_words()
 
-    def has_begun(self, run_id: str, task: str) -> bool:
-        states = self.tasks("demo", run_id)
-        return states.get(task) not in {None, "scheduled", "queued"} or self.has_ended(run_id)
+    def call(self, method: str, path: str, **body: Any) -> httpx.Response:
+        """Ask again where the api-server or its database is just being started again."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                answer = super().call(method, path, **body)
+            except httpx.TransportError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                if answer.status_code < 500 or time.monotonic() > deadline:
+                    return answer
+            self.containers.revive()
+            time.sleep(0.5)
 
-    def has_ended(self, run_id: str) -> bool:
-        return self.run("demo", run_id)["state"] in {"success", "failed"}
+    def wait(self, holds: Callable[[], bool], limit_s: float = 240) -> None:
+        """Wait, and meanwhile start again what ends by itself, as a container's engine does."""
+
+        def now_holds() -> bool:
+            self.containers.revive()
+            return holds()
+
+        super().wait(now_holds, limit_s)
+
+    def is_at(self, run_id: str, moment: str) -> bool:
+        """Say whether a run is where somebody is to die; it must not have ended before."""
+        assert self.run("demo", run_id)["state"] not in ENDED, self.tasks("demo", run_id)
+        if moment == "evaluates":  # on the cluster, that is
+            return any(
+                "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+                for process in self.containers.inside("spark-worker-1")
+            )
+        if moment == "executes":
+            of_the_run = "SELECT count(*) FROM attempts WHERE run_id = %s"
+            with self.ledger() as ledger, ledger.engine.connect() as connection:
+                run = (ledger_run_id("demo", run_id),)
+                return bool(connection.exec_driver_sql(of_the_run, run).scalar())
+        states = self.tasks("demo", run_id)
+        return {
+            "waits for messages": states.get("sense") == "deferred",
+            "takes its snapshot": states.get("snapshot") == "running",
+            "retries": states.get("retry") == "running",
+        }[moment]
 
 
 def places() -> Counter[bytes]:
@@ -114,7 +158,9 @@ def test_the_compose_files_services_survive_the_death_of_each(
 
     try:
         containers.start_all()
-        tell("all services of docker-compose.yaml are up")
+        for service in SERVICES:
+            containers.wait(partial(containers.is_healthy, service), f"{service} is healthy")
+        tell("all services of docker-compose.yaml are up, by their own health checks")
         monkeypatch.setenv("MQDLQ_HOME", str(directory / "state"))
         airflow = Rehearsed(containers)
         airflow.log_in()
@@ -129,6 +175,7 @@ def test_the_compose_files_services_survive_the_death_of_each(
 
 
 def rehearse(containers: Containers, airflow: Rehearsed, tell: Any) -> None:
+    assert {victim for victims in DEATHS.values() for victim in victims} == set(SERVICES)
     airflow.pause("demo", paused=False)  # Airflow starts the run of the last interval
     airflow.wait(lambda: bool(airflow.runs("demo")))
     (scheduled,) = airflow.runs("demo")
@@ -148,20 +195,27 @@ def rehearse(containers: Containers, airflow: Rehearsed, tell: Any) -> None:
     backfill(airflow)
     tell("backfill: its runs have succeeded")
 
-    for task, victims in DEATHS:
-        containers.start("mq-embedded")
-        run_id = airflow.trigger("demo")
-        airflow.wait(lambda run_id=run_id, task=task: airflow.has_begun(run_id, task), 300)  # type: ignore[misc]
+    for moment, victims in DEATHS.items():
+        waits = moment == "waits for messages"
+        if not waits:
+            containers.start("mq-embedded")
+        run_id = airflow.trigger("demo", **({"wait": "600"} if waits else {}))
+        airflow.wait(partial(airflow.is_at, run_id, moment), 300)
         for victim in victims:
-            containers.kill(victim)
+            assert containers.kill(victim), f"nothing of {victim} was running"
             containers.start(victim)
+        if waits:
+            assert airflow.tasks("demo", run_id)["sense"] == "deferred"
+            containers.start("mq-embedded")
         ended = airflow.wait_for_run("demo", run_id, 400)
-        tell(f"killed during {task}: {' and '.join(victims)}; the run ended as {ended}")
+        tell(f"killed while a run {moment}: {', '.join(victims)}; the run ended as {ended}")
 
+    containers.start("mq-embedded")
     last = airflow.trigger("demo")
     assert airflow.wait_for_run("demo", last, 400) == "success", containers.last_words()
     tell(f"the run after: {airflow.outcomes('demo', last)}")
-    check_the_account(airflow, fills=len(DEATHS) + 2)
+    tell(f"started again by themselves: {', '.join(containers.restarted) or 'none'}")
+    check_the_account(airflow, fills=len(DEATHS) + 3)
 
 
 def backfill(airflow: Rehearsed) -> None:
@@ -190,12 +244,10 @@ def check_the_account(airflow: Rehearsed, fills: int) -> None:
     """Each message is in one place, or was discarded once; no run booked more than it saw."""
     ids = places()
     with airflow.ledger() as ledger, ledger.engine.connect() as connection:
-        runs = connection.exec_driver_sql("SELECT run_id, messages FROM snapshots").all()
-        counts = dict(
-            connection.exec_driver_sql(
-                "SELECT run_id, count(*) FROM outcomes GROUP BY run_id"
-            ).all()
-        )
+        runs = dict(connection.exec_driver_sql("SELECT run_id, messages FROM snapshots").all())
+        booked = Counter(connection.exec_driver_sql("SELECT run_id FROM outcomes").scalars())
+        for run_id in runs:
+            booked[run_id] += sum(outcomes_of_parked(ledger, run_id).values())
         (discarded,) = connection.exec_driver_sql(
             "SELECT count(DISTINCT message_id) FROM outcomes WHERE outcome = %s",
             (str(Outcome.DISCARDED),),
@@ -205,7 +257,7 @@ def check_the_account(airflow: Rehearsed, fills: int) -> None:
 
     assert [one for one, count in ids.items() if count > 1] == []
     assert ids.total() + discarded == fills * PUT_BY_THE_DEMO
-    assert {run: counts[run] for run, _ in runs if run in settled} == {
-        run: messages for run, messages in runs if run in settled
-    }
+    left = fills * sum(STORY[outcome] for outcome in LEFT)
+    assert embedded.depths("QM1")["SYSTEM.DEAD.LETTER.QUEUE"] == left
+    assert {run: booked[run] for run in settled} == {run: runs[run] for run in settled}
     assert not {"intended", "unknown"} & states.keys(), states
