@@ -1,0 +1,149 @@
+"""deploy/mq/authorities.mqsc once more: what was added to the stages needs no further authority."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from test_authorities import AUTHORITIES, DLQ, DRY, EXECUTE, MAY, RULES, SENSE, become
+from test_authorities import _world as world_fixture
+
+from mqdlq.errors import QueueManagerError
+from mqdlq.execute import make_pass, settle
+from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.mqi import embedded, permissions
+from mqdlq.rules import parse
+from mqdlq.snapshot import take_snapshot
+from mqdlq.snapshot.preview import preview_queue
+from world import World
+
+__all__ = ["world_fixture"]
+
+ALTUSR = next(
+    line.removeprefix("* ") for line in AUTHORITIES.splitlines() if "ALTUSR" in line and "*" in line
+)
+
+
+def test_a_preview_asks_for_what_a_dry_run_asks(world: World) -> None:
+    become(world, DRY)
+    with world.connect() as queue_manager:
+        found = preview_queue(queue_manager, parse(RULES), clock=world.clock)
+    become(world, SENSE)
+
+    assert sum(one.messages for one in found.planned) > 0
+    with (
+        world.connect() as queue_manager,
+        pytest.raises(QueueManagerError, match=f"MQOPEN of queue {DLQ} failed: .*2035"),
+    ):
+        preview_queue(queue_manager, parse(RULES), clock=world.clock)
+
+
+@pytest.mark.parametrize("user", MAY)
+def test_the_test_of_a_connection_says_how_far_its_user_may_go(world: World, user: str) -> None:
+    become(world, user)
+
+    with world.connect() as queue_manager:
+        found = permissions.missing(queue_manager, user, "MQDLQ.STATE")
+
+    assert {fault.stage for fault in found} == {
+        SENSE: {"dry run", "execution"},
+        DRY: {"execution"},
+        EXECUTE: set(),
+    }[user]
+
+
+def test_settled_messages_are_parked_and_seen_again(world: World) -> None:
+    """The second run meets only what the first has left: compact rows, and the last browse."""
+    become(world, EXECUTE)
+    world.handle(RULES)
+    run = world.start(RULES)
+
+    manifest = take_snapshot(
+        run,
+        world.settings,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        clock=world.clock,
+        progress=world.log.info,
+    )
+    settle(world.execution(run))
+
+    assert (manifest.counts.full, manifest.counts.parked) == (0, 10)
+    assert world.ledger.run(run.run_id) == run
+
+
+def put(world: World, dest_q: str, body: bytes = b"body", **fields: Any) -> None:
+    """Put a dead letter with a message property, as the queue manager's administrator."""
+    header = DeadLetterHeader(
+        2053, dest_q, "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
+    )
+    data = encode_dlh(header, encoding=546, ccsid=819) + body
+    with world.connect() as queue_manager:
+        module, constants = queue_manager.client.module, queue_manager.client.CMQC
+        handle = module.MessageHandle(queue_manager.handle)
+        handle.properties.set(b"colour", "blue", constants.MQTYPE_STRING, -1)
+        descriptor = module.MD()
+        descriptor.Version = constants.MQMD_VERSION_2
+        values = {"Format": b"MQDEAD  ", "Encoding": 546, "CodedCharSetId": 819, **fields}
+        for name, value in values.items():
+            setattr(descriptor, name, value)
+        pmo = queue_manager.client.packed.PMO()
+        pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
+        pmo.NewMsgHandle = handle.msg_handle
+        queue_manager.handle.put1(module.OD(ObjectName=DLQ.encode()), data, descriptor, pmo)
+
+
+@pytest.mark.parametrize("body", [b"body", b"PDMQ\x02\x00\x02\x00\x68\x00\x00\x00" + bytes(99)])
+def test_properties_and_protected_payload_ask_for_nothing_more(world: World, body: bytes) -> None:
+    world.mqsc(f"CLEAR QLOCAL({DLQ})")
+    for dest_q in ("PAYMENTS.IN", "QUOTES.TICKER", "ORDERS.EU"):
+        put(world, dest_q, body)
+    become(world, EXECUTE)
+
+    outcomes = world.handle(
+        "DESTQ(PAYMENTS.*) ACTION(RETRY)\nDESTQ(QUOTES.*) ACTION(DISCARD)\n"
+        "ACTION(FWD) FWDQ(ORDERS.PARKED) HEADER(NO)\n"
+    )
+
+    assert Counter(outcomes.values()) == {"delivered": 1, "discarded": 1, "forwarded": 1}
+
+
+def test_an_action_for_named_messages_asks_for_nothing_more(world: World) -> None:
+    world.mqsc(f"CLEAR QLOCAL({DLQ})")
+    for dest_q in ("NOWHERE", "ELSEWHERE"):
+        put(world, dest_q)
+    become(world, EXECUTE)
+    world.handle(RULES)
+    (key, _) = _keys(world)
+
+    outcomes = world.handle(
+        RULES, message_keys=(key,), action="ACTION(FWD) FWDQ(PAYMENTS.PARKED) HEADER(YES)"
+    )
+
+    assert Counter(outcomes.values())["forwarded"] == 1
+    assert embedded.depths("QM1")[DLQ] == 1
+
+
+def _keys(world: World) -> list[str]:
+    with world.ledger.engine.connect() as connection:
+        found = connection.exec_driver_sql("SELECT message_key FROM messages").scalars()
+        return [bytes(key).hex() for key in found]
+
+
+@pytest.mark.parametrize(("granted", "left"), [(False, 1), (True, 0)])
+def test_only_puts_as_another_user_ask_for_the_authority_that_is_left_out(
+    world: World, granted: bool, left: int
+) -> None:
+    world.mqsc(f"CLEAR QLOCAL({DLQ})")
+    put(world, "PAYMENTS.IN", UserIdentifier=b"clerk")
+    world.mqsc(
+        "SET AUTHREC PROFILE(PAYMENTS.IN) OBJTYPE(QUEUE) PRINCIPAL('clerk') AUTHADD(PUT,PASSALL)"
+    )
+    if granted:
+        world.mqsc(ALTUSR)
+    become(world, EXECUTE)
+
+    make_pass(world.plan("ACTION(RETRY) PUTAUT(CTX)"))
+
+    assert embedded.depths("QM1")[DLQ] == left
