@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.errors import ExecutionError
-from mqdlq.ledger import Ledger, Run, last_approval
+from mqdlq.ledger import DRY_RUN, Ledger, Run, last_approval
 
 
 def why_not_to_act(run: Run, ledger: Ledger) -> str:
@@ -13,7 +13,7 @@ def why_not_to_act(run: Run, ledger: Ledger) -> str:
     of exactly the accepted plan counts: raises ExecutionError where another one was approved.
     """
     if run.dry_run:
-        return "dry run"
+        return DRY_RUN
     approval = last_approval(ledger, run.run_id)
     if approval is None:
         return ""

@@ -195,7 +195,7 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
     elif item.message.disposition is Disposition.NO_RULE:
         outcome, why = Outcome.LEFT_NO_RULE, "no rule matches"
     elif findings.why_not_to_act:
-        outcome, why = Outcome.NOT_ATTEMPTED, findings.why_not_to_act
+        outcome, why = Outcome.NOT_ATTEMPTED, _not_acted_on(item, findings.why_not_to_act)
     else:
         outcome, why = _still_planned(item, last, findings.blocked.get(_destination(item), 0))
     step = item.step
@@ -209,6 +209,11 @@ def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
         target_q_mgr=step.target_q_mgr if step else last.target_q_mgr if last else "",
         at=findings.at,
     )
+
+
+def _not_acted_on(item: WorkItem, why: str) -> str:
+    """Say why a run does nothing, and what would have kept it from this message anyway."""
+    return f"{why}; else it would stay all the same: {item.withheld}" if item.withheld else why
 
 
 def _vanished(

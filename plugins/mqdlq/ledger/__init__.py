@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
+from mqdlq.ledger.facts import DRY_RUN, Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.ledger.parking import Parking, Settled
 from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons_acted_on
 from mqdlq.ledger.store import Ledger, open_ledger
@@ -24,6 +24,7 @@ from mqdlq.ledger.workflow import (
 )
 
 __all__ = [
+    "DRY_RUN",
     "Approval",
     "Attempt",
     "Cause",

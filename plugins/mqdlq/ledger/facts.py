@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 
@@ -93,6 +94,10 @@ class OutcomeFact:
     target_q: str
     target_q_mgr: str
     at: datetime
+
+
+DRY_RUN: Final = "dry run"
+"""Why a dry run attempted nothing, where nothing else would have stood in the way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mqdlq.constants import reason_text
+from mqdlq.ledger import DRY_RUN, OutcomeFact
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.report.causes import cause_of
 from mqdlq.report.records import CauseGroup, PersonRow, RuleRow, Tried
@@ -79,14 +80,21 @@ def _cause_group(
 
 def person_rows(sources: Sources) -> tuple[PersonRow, ...]:
     """Return the messages that need a person, in browse order."""
-    wanted = set(NEEDS_A_PERSON)
-    if sources.run is not None and sources.run.dry_run:
-        wanted.remove(Outcome.NOT_ATTEMPTED)
     return tuple(
         _person_row(message, sources)
         for message in _in_browse_order(sources)
-        if message.outcome and message.outcome.outcome in wanted
+        if message.outcome and _needs_a_person(message.outcome)
     )
+
+
+def _needs_a_person(fact: OutcomeFact) -> bool:
+    """Whether an outcome does; what a dry run alone kept from being attempted does not."""
+    return fact.outcome in NEEDS_A_PERSON and not would_be_acted_on(fact)
+
+
+def would_be_acted_on(fact: OutcomeFact) -> bool:
+    """Whether nothing but the dry run kept a message's next step from being taken."""
+    return fact.outcome is Outcome.NOT_ATTEMPTED and fact.why == DRY_RUN
 
 
 def _in_browse_order(sources: Sources) -> list[Message]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mqdlq.model import Action, Outcome
+from mqdlq.report.groups import would_be_acted_on
 from mqdlq.report.records import Account, Verdict
 from mqdlq.report.sources import Sources
 from mqdlq.report.words import HANDLED, OUTCOMES, count, moment
@@ -92,7 +93,7 @@ def _parts(sources: Sources, account: Account, people: int) -> Iterator[str]:
 
 def _in_a_dry_run(sources: Sources) -> Iterator[str]:
     facts = [message.outcome for message in sources.messages if message.outcome]
-    actions = [fact.action for fact in facts if fact.outcome is Outcome.NOT_ATTEMPTED]
+    actions = [fact.action for fact in facts if would_be_acted_on(fact)]
     left = actions.count(Action.IGNORE)
     yield f"{len(actions) - left:,} would be acted on"
     if left:

@@ -22,7 +22,7 @@ NEEDS_A_PERSON: Final = frozenset(
         Outcome.UNKNOWN,
         Outcome.CHANGED,
         Outcome.QUARANTINED,
-        Outcome.NOT_ATTEMPTED,  # but not in a dry run, where nothing is meant to be attempted
+        Outcome.NOT_ATTEMPTED,  # but not where a dry run is the only reason
     }
 )
 

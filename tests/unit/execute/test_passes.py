@@ -165,6 +165,19 @@ def test_a_message_put_back_by_a_rule_does_not_add_up(world: World) -> None:
     )
 
 
+def test_a_dry_run_says_what_a_real_one_would_not_try_either(world: World) -> None:
+    world.dead_letter(b"loop", dest_q="DLQ")
+    world.dead_letter()
+
+    world.handle("ACTION(RETRY)", dry_run=True)
+
+    assert [fact.why for fact in world.ledger.outcomes("run-1").values()] == [
+        "dry run; else it would stay all the same: its target, DLQ, is a queue of this very"
+        " handler",
+        "dry run",
+    ]
+
+
 def test_a_dry_run_attempts_nothing(world: World) -> None:
     world.dead_letter()
 

@@ -192,6 +192,20 @@ def test_messages_in_the_same_trouble_are_one_group_whatever_their_times(
     )
 
 
+def test_what_a_real_run_would_not_attempt_either_is_not_said_to_be_acted_on(
+    report_of: ReportOf,
+) -> None:
+    planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=())
+    why = "dry run; else it would stay all the same: it was not selected for this run"
+
+    report = report_of(EndedRun([planned, replace(planned, why=why)], dry_run=True))
+
+    assert report.headline == (
+        "2 messages: 1 needs a person, 1 would be acted on. The account adds up."
+    )
+    assert [(row.browse_seq, row.why) for row in report.people] == [(2, why)]
+
+
 def test_what_a_dry_run_does_not_attempt_needs_no_person(report_of: ReportOf) -> None:
     planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=())
     ignored = replace(left_by_rule(), outcome=Outcome.NOT_ATTEMPTED, why="dry run")
