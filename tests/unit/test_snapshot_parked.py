@@ -146,6 +146,32 @@ def test_the_report_of_a_run_with_parked_messages_adds_up(world: World) -> None:
     }
 
 
+def test_the_report_names_a_parked_message_that_has_vanished(world: World) -> None:
+    world.dead_letter(b"unmatched", dest_q="NOWHERE", MsgId=b"m" * 24)
+    handle(world)
+    world.dead_letter(b"new", dest_q="PAYMENTS")
+    run = world.start(RULES)
+    world.snapshot(run)
+    world.accept(run)
+    with world.connect() as queue_manager:
+        constants = queue_manager.client.CMQC
+        held = queue_manager.open("DLQ", constants.MQOO_INPUT_AS_Q_DEF)
+        options = queue_manager.client.module.GMO(Options=constants.MQGMO_SYNCPOINT)
+        held.get(None, None, options)
+        settle(world.execution(run))
+        queue_manager.back_out()
+        queue_manager.close(held)
+
+    report = read_report(
+        run.run_id, ledger=world.ledger, lake_root=world.lake_root, stages={}, now=world.clock()
+    )
+
+    assert report.troubles == ()
+    unknown = report.people[0]
+    assert (unknown.browse_seq, unknown.outcome) == (1, Outcome.UNKNOWN)
+    assert (unknown.msg_id, unknown.dest_q_name) == ((b"m" * 24).hex(), "NOWHERE")
+
+
 @pytest.mark.parametrize(
     ("options", "full"),
     [({}, 0), ({"rescan": True}, 3), ({"full_every": timedelta(seconds=1)}, 3)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -24,6 +24,7 @@ from mqdlq.ledger import (
     Look,
     OutcomeFact,
     Run,
+    RunMessage,
     Settled,
     Sighting,
     last_look,
@@ -108,15 +109,18 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     rows, taken_by, troubles = _rows(snapshot)
     plan = _plan(run, snapshot, ledger, lake_root)
     attempts = tuple(ledger.attempts(run_id))
-    messages = _messages(run_id, ledger, rows, attempts)
+    listed = ledger.run_messages(run_id)
     parked = parking.outcomes_of_parked(ledger, run_id)
     left_before: tuple[Message, ...] = ()
-    if snapshot is not None and parked:
-        listed = {message.browse_seq for message in messages}
+    vanished = {message.browse_seq for message in listed} - set(rows)
+    if snapshot is not None and taken_by and (parked or vanished):  # else it cannot be read
         try:
-            left_before = _left_before(snapshot, listed)
+            compact = {r["browse_seq"]: r for r in rows_of_parked(snapshot.location, _COLUMNS)}
+            left_before = _left_before(snapshot, compact, vanished)
+            rows |= {browse_seq: compact[browse_seq] for browse_seq in vanished & set(compact)}
         except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
             troubles = (*troubles, f"what was left before cannot be read: {error}")
+    messages = _messages(listed, ledger.outcomes(run_id), rows, attempts)
     return Sources(
         run=run,
         snapshot=snapshot,
@@ -194,13 +198,12 @@ def _rows(
 
 
 def _messages(
-    run_id: str,
-    ledger: Ledger,
+    listed: Sequence[RunMessage],
+    outcomes: Mapping[int, OutcomeFact],
     rows: dict[int, dict[str, Any]],
     attempts: tuple[Attempt, ...],
 ) -> tuple[Message, ...]:
-    ids = {listed.browse_seq: listed.message_id for listed in ledger.run_messages(run_id)}
-    outcomes = ledger.outcomes(run_id)
+    ids = {message.browse_seq: message.message_id for message in listed}
     tried: dict[int | None, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         tried[attempt.message_id].append(attempt)
@@ -215,12 +218,13 @@ def _messages(
     )
 
 
-def _left_before(snapshot: SnapshotFacts, listed: set[int]) -> tuple[Message, ...]:
+def _left_before(
+    snapshot: SnapshotFacts, rows: Mapping[int, dict[str, Any]], vanished: set[int]
+) -> tuple[Message, ...]:
     """Return the parked messages that are still as they were left, in browse order.
 
-    Those that vanished are `listed` among the run's own, with outcomes of their own.
+    Those that vanished are listed among the run's own, with outcomes of their own.
     """
-    rows = {row["browse_seq"]: row for row in rows_of_parked(snapshot.location, _COLUMNS)}
     facts = {}
     for batch in parked_rows(snapshot.location, _PARKED_COLUMNS):
         for compact in batch.to_pylist():
@@ -230,7 +234,7 @@ def _left_before(snapshot: SnapshotFacts, listed: set[int]) -> tuple[Message, ..
     return tuple(
         _message(browse_seq, rows[browse_seq], fact, ())
         for browse_seq, fact in sorted(facts.items())
-        if browse_seq not in listed
+        if browse_seq not in vanished
     )
 
 

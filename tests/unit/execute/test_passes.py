@@ -171,9 +171,9 @@ def test_a_dry_run_says_what_a_real_one_would_not_try_either(world: World) -> No
 
     world.handle("ACTION(RETRY)", dry_run=True)
 
+    loop = "its target, DLQ, is a queue of this very handler"
     assert [fact.why for fact in world.ledger.outcomes("run-1").values()] == [
-        "dry run; else it would stay all the same: its target, DLQ, is a queue of this very"
-        " handler",
+        f"dry run; else it would stay all the same: {loop}",
         "dry run",
     ]
 
