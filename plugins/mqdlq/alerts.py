@@ -1,24 +1,33 @@
 """What a run found in, what a person should be told of it out.
 
-An event is told when it begins, not at every run while it lasts: what was so after the last run,
-too, is no news.
+An event is told when it begins, not at every run while it lasts: what people were told of before is
+no news. It is over when a run has seen that it is: a run that found nothing to do, or broke off,
+has seen nothing of it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import ColumnElement, func, insert, select
 
 from mqdlq.constants import reason_text
 from mqdlq.handlers.operation import Alerts
-from mqdlq.ledger import Cause, Ledger, Run, causes_of, earlier_reasons, parking, schema
+from mqdlq.ledger import (
+    Ledger,
+    Run,
+    causes_of,
+    earlier_reasons,
+    last_approval,
+    parking,
+    schema,
+)
 from mqdlq.ledger.workflow_tables import alerts as table
-from mqdlq.model import DEPARTED, Outcome
+from mqdlq.model import Outcome
 
 EVENTS: Final[Mapping[str, str]] = {
     "first_arrival": "messages came to a queue that was empty",
@@ -52,13 +61,14 @@ class Facts:
     """What is known of a run at its end.
 
     `short` is the report's short text, `failed` and `adds_up` what the report says of run and
-    account.
+    account, `oldest_left` since when the oldest message that stays is there.
     """
 
     run: Run
     short: str
     failed: bool
     adds_up: bool
+    oldest_left: datetime | None = None
 
 
 def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[Alert]:
@@ -66,11 +76,13 @@ def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime
     run = facts.run
     before = _run_before(run, ledger)
     lasted = _standing(before, ledger) if before is not None else set()
-    if _could_not_begin_since(run, before, ledger):
+    can_tell_of = _can_tell_of(run, ledger)
+    if "failed" not in lasted and _could_not_begin_since(run, before, ledger):
         lasted.add("failed")
-    found = dict(_found(facts, thresholds, ledger, now, before))
+        can_tell_of.add("failed")  # it has begun
+    found = dict(_found(facts, thresholds, ledger, now))
     news = {event: words for event, words in found.items() if event not in lasted}
-    over = sorted(lasted - set(found))
+    over = sorted(lasted & can_tell_of - set(found))
     if over and not any(event in found for event in LASTING):
         news["recovery"] = f"no more {', '.join(over)}"
     place = f"{run.queue} @ {run.queue_manager}"
@@ -101,15 +113,27 @@ def of_no_run(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Ale
 
 
 def standing(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
-    """Return the lasting events that hold after a run, told before or not."""
-    found = dict(_found(facts, thresholds, ledger, now, _run_before(facts.run, ledger)))
-    return [event for event in LASTING if event in found]
+    """Return the lasting events that hold after a run, told before or not.
+
+    What a run cannot tell of is as it was.
+    """
+    before = _run_before(facts.run, ledger)
+    lasted = _standing(before, ledger) if before is not None else set()
+    holds = set(dict(_found(facts, thresholds, ledger, now)))
+    holds |= lasted - _can_tell_of(facts.run, ledger)
+    return [event for event in LASTING if event in holds]
 
 
 def record(run_id: str, told: list[str], lasting: list[str], ledger: Ledger, at: datetime) -> None:
-    """Record what was told of a run, and what holds after it."""
-    rows = [{"run_id": run_id, "event": e, "is_told": True, "at": at} for e in told]
-    rows += [{"run_id": run_id, "event": e, "is_told": False, "at": at} for e in lasting]
+    """Record what was told of a run, and what holds after it and people know of; each once."""
+    known = {(event, True) for event in told_before(run_id, ledger)}
+    known |= {(event, False) for event in _standing(run_id, ledger)}
+    new = [(event, True) for event in told] + [(event, False) for event in lasting]
+    rows = [
+        {"run_id": run_id, "event": event, "is_told": is_told, "at": at}
+        for event, is_told in new
+        if (event, is_told) not in known
+    ]
     with ledger.engine.begin() as connection:
         if rows:
             connection.execute(insert(table), rows)
@@ -123,19 +147,21 @@ def told_before(run_id: str, ledger: Ledger) -> set[str]:
 
 
 def _found(
-    facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime, before: str | None
+    facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[str, str]]:
     run = facts.run
-    causes = causes_of(ledger, run.run_id)
+    before = _run_before(run, ledger, is_closed=True)
+    sighting = ledger.sighting(before) if before is not None else None
     messages, had = _messages(run.run_id, ledger), _messages(before, ledger)
-    if messages and not had:
+    if messages and (sighting is None or not sighting.depth):
         yield "first_arrival", f"{messages} messages on a queue that was empty"
-    new = {cause.reason for cause in causes} - {0} - earlier_reasons(ledger, run)
+    new = {cause.reason for cause in causes_of(ledger, run.run_id)} - {0}
+    new -= earlier_reasons(ledger, run)
     if new:
         yield "new_cause", f"first {', '.join(reason_text(reason) for reason in sorted(new))}"
     if had and messages - had >= thresholds.growth:
         yield "growth", f"{messages - had} messages more than at the last run"
-    yield from _about_what_stays(run, thresholds, ledger, now, causes)
+    yield from _about_what_stays(facts, thresholds, ledger, now)
     if not facts.adds_up:
         yield "conservation", "the account does not add up"
     elif facts.failed:
@@ -143,12 +169,11 @@ def _found(
 
 
 def _about_what_stays(
-    run: Run, thresholds: Alerts, ledger: Ledger, now: datetime, causes: Sequence[Cause]
+    facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[str, str]]:
-    outcomes = outcomes_of(run, ledger)
-    oldest = min((cause.oldest for cause in causes if cause.oldest), default=now)
-    stays = outcomes.total() - sum(outcomes[one] for one in DEPARTED)
-    if stays and now - oldest >= thresholds.oldest_age:
+    outcomes = outcomes_of(facts.run, ledger)
+    oldest = facts.oldest_left
+    if oldest is not None and now - oldest >= thresholds.oldest_age:
         yield "oldest_age", f"a message is there since {oldest:%Y-%m-%d %H:%M} UTC"
     for outcome in (Outcome.UNPROCESSABLE, Outcome.EXHAUSTED):
         if outcomes[outcome]:
@@ -183,26 +208,45 @@ def _messages(run_id: str | None, ledger: Ledger) -> int:
     return int(snapshot.messages) if snapshot is not None else 0
 
 
-def _run_before(run: Run, ledger: Ledger) -> str | None:
-    """Return the run of this queue before this one that ended with an account or failed."""
+def _can_tell_of(run: Run, ledger: Ledger) -> set[str]:
+    """Return the lasting events of which a run knows whether they hold."""
+    if ledger.sighting(run.run_id) is None:
+        return set()
+    approval = last_approval(ledger, run.run_id)
+    acts = not run.dry_run and (approval is None or approval.decision == "approved")
+    return set(LASTING) if acts else set(LASTING) - {"exhausted"}
+
+
+def _run_before(run: Run, ledger: Ledger, *, is_closed: bool = False) -> str | None:
+    """Return the run of this queue that ended last before this one, with an account or failed.
+
+    With `is_closed` it is the last one that closed its account. Runs overlap: the one that started
+    last need not be the one that ended last.
+    """
     runs = schema.runs
-    ended = select(table.c.run_id).where(table.c.run_id == runs.c.run_id)
-    seen = select(schema.sightings.c.run_id).where(schema.sightings.c.run_id == runs.c.run_id)
-    query = (
-        select(runs.c.run_id)
-        .where(
+    with ledger.engine.connect() as connection:
+        own_end = connection.scalar(select(_end()).where(runs.c.run_id == run.run_id))
+        query = select(runs.c.run_id).where(
             runs.c.queue_manager == run.queue_manager,
             runs.c.queue == run.queue,
             runs.c.run_id != run.run_id,
-            runs.c.started_at < run.started_at,
-            ended.exists() | seen.exists(),
+            _end().is_not(None) if own_end is None else _end() < own_end,
         )
-        .order_by(runs.c.started_at.desc())
-        .limit(1)
-    )
-    with ledger.engine.connect() as connection:
-        found: str | None = connection.scalar(query)
+        if is_closed:
+            query = query.where(runs.c.run_id.in_(select(schema.sightings.c.run_id)))
+        found: str | None = connection.scalar(query.order_by(_end().desc()).limit(1))
     return found
+
+
+def _end() -> ColumnElement[datetime | None]:
+    """When a run closed its account or, without one, was first told of; null if neither."""
+    seen, run_id = schema.sightings, schema.runs.c.run_id
+    closed = select(seen.c.at).where(seen.c.run_id == run_id)
+    told = select(func.min(table.c.at)).where(table.c.run_id == run_id)
+    return func.coalesce(
+        closed.correlate(schema.runs).scalar_subquery(),
+        told.correlate(schema.runs).scalar_subquery(),
+    )
 
 
 def _standing(run_id: str, ledger: Ledger) -> set[str]:

@@ -6,6 +6,7 @@ import atexit
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -22,7 +23,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from mqdlq.airflow.metrics import REASONS, emit
 from mqdlq.execute import Execution, make_pass, settle
-from mqdlq.guards import note_causes
+from mqdlq.ledger import Look, Run, record_look
+from mqdlq.report import write_report
 from world import World
 
 TAGS = "handler=test,queue_manager=QM1,queue=DLQ"
@@ -108,6 +110,15 @@ def _collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
 
 
+def tell(world: World | Execution, run: Run) -> None:
+    """Emit the metrics of a run as its report does, 90 seconds after its end."""
+    ledger, now = world.ledger, world.clock() + timedelta(seconds=90)
+    files = write_report(
+        run.run_id, ledger=ledger, lake_root=world.lake_root, stages={}, clock=world.clock
+    )
+    emit(run, ledger, now, files.reasons, files.oldest_left)
+
+
 def handled(tmp_path: Path, *reasons: int) -> Execution:
     """Make a run over a message with each of these reasons; the first can be delivered."""
     world = World(tmp_path)
@@ -115,7 +126,6 @@ def handled(tmp_path: Path, *reasons: int) -> Execution:
         dest_q = "ELSEWHERE" if number else "PAYMENTS"
         world.dead_letter(dest_q=dest_q, reason=reason, body=str(number).encode())
     execution = world.plan("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n")
-    note_causes(execution.run, ledger=world.ledger)
     make_pass(execution)
     settle(execution)
     return execution
@@ -124,7 +134,7 @@ def handled(tmp_path: Path, *reasons: int) -> Execution:
 def test_a_run_is_told_by_queue_outcome_and_reason(tmp_path: Path, server: socket.socket) -> None:
     execution = handled(tmp_path, 2053, 2085)
 
-    emit(execution.run, execution.ledger, execution.clock() + timedelta(seconds=90))
+    tell(execution, execution.run)
 
     assert {server.recv(4096).decode() for _ in range(7)} == {
         f"airflow.mqdlq.depth,{TAGS}:1|g",
@@ -143,7 +153,7 @@ def test_opentelemetry_has_the_metrics_when_the_task_ends(
     """Airflow ends a task's process at once; the next export would be ten minutes later."""
     execution = handled(tmp_path, 2053, 2085)
 
-    emit(execution.run, execution.ledger, execution.clock() + timedelta(seconds=90))
+    tell(execution, execution.run)
 
     tags = (("handler", "test"), ("queue_manager", "QM1"), ("queue", "DLQ"))
     assert collector.points() == {
@@ -163,8 +173,47 @@ def test_the_labels_are_bounded_whatever_is_in_the_messages(
     """Reason codes come from messages, and anybody may put a message: twenty have a label."""
     execution = handled(tmp_path, *range(2030, 2060))
 
-    emit(execution.run, execution.ledger, execution.clock())
+    tell(execution, execution.run)
 
     reasons = [dict(labels)["reason"] for name, labels in collector.points() if "messages" in name]
     assert len(reasons) == REASONS + 1
     assert "other" in reasons
+
+
+def test_what_was_settled_before_counts_among_the_reasons_and_the_ages(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    world = World(tmp_path)
+    world.dead_letter(dest_q="ELSEWHERE", reason=2085)
+    world.handle("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n")
+    world.dead_letter(dest_q="ELSEWHERE", reason=2085, body=b"another")
+    world.clock.now += timedelta(minutes=10)
+    execution = world.plan("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n")
+    make_pass(execution)
+    settle(execution)
+
+    tell(world, execution.run)
+
+    assert {server.recv(4096).decode() for _ in range(5)} >= {
+        f"airflow.mqdlq.messages,{TAGS},reason=MQRC_UNKNOWN_OBJECT_NAME:2|g",
+        f"airflow.mqdlq.oldest_age_seconds,{TAGS}:4290.0|g",
+    }
+
+
+def test_a_queue_on_which_nothing_stays_has_no_age(tmp_path: Path, server: socket.socket) -> None:
+    execution = handled(tmp_path, 2053)
+
+    tell(execution, execution.run)
+
+    found = {server.recv(4096).decode() for _ in range(5)}
+    assert f"airflow.mqdlq.oldest_age_seconds,{TAGS}:0.0|g" in found
+
+
+def test_a_backfill_says_nothing_of_the_depth(tmp_path: Path, server: socket.socket) -> None:
+    world = World(tmp_path)
+    run = replace(world.start("WAIT(NO)\nACTION(IGNORE)\n"), run_type="backfill")
+    record_look(world.ledger, run.run_id, Look(3, True, "a backfill", world.clock()))
+
+    tell(world, run)
+
+    assert server.recv(4096).decode().startswith(f"airflow.mqdlq.run_duration,{TAGS}:")

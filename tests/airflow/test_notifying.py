@@ -8,6 +8,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,14 @@ from typing import Any
 import pytest
 
 from mqdlq.airflow.notifying import notifier_class, notify
+from mqdlq.airflow.report import Report
 from mqdlq.alerts import Alert
 from mqdlq.errors import HandlerError
+from mqdlq.execute import make_pass, settle
 from mqdlq.handlers import Handler
+from mqdlq.ledger import Run
+from mqdlq.report import write_report
+from world import World
 
 ALERT = Alert("new_cause", "demo: first MQRC_Q_FULL (2053) (DLQ @ QM1)", "3 messages: 3 handled.")
 WEBHOOK = "mqdlq.airflow.webhook.WebhookNotifier"
@@ -175,6 +181,40 @@ def test_a_notifier_that_fails_is_told_of_and_keeps_none_from_being_called(
     assert told == []  # so that it is told again when the task runs again
     assert len(server.got) == 1
     assert f"{WEBHOOK} could not tell of new_cause" in caplog.text
+
+
+def test_what_nobody_got_is_told_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    (tmp_path / "demo.yaml").write_text(
+        "connection: mq\nrules: demo.rules\nalerts: {notify: [{notifier: "
+        f"{WEBHOOK}, on: [unprocessable, recovery], arguments: {{conn_id: hook}}}}]}}\n"
+    )
+    world.put("DLQ", b"no dead letter")
+    server = Receiver()
+    told = []
+    with serving(server):
+        for _ in range(3):
+            world.clock.now += timedelta(hours=1)
+            execution = world.plan("WAIT(NO)\nACTION(IGNORE)\n")
+            make_pass(execution)
+            settle(execution)
+            tell(world, execution.run)
+            told.append(len(server.got))
+            webhook(server, monkeypatch)  # which the first run has had no connection for
+
+    assert told == [0, 1, 1]
+
+
+def tell(world: World, run: Run) -> None:
+    """Tell of a run as its report does."""
+    report = Report(task_id="report", handler="demo")
+    files = write_report(
+        run.run_id, ledger=world.ledger, lake_root=world.lake_root, stages={}, clock=world.clock
+    )
+    report._tell_people(run, files, {}, world.ledger)
 
 
 @pytest.mark.parametrize(

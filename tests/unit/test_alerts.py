@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from sqlalchemy import select
 
-from mqdlq.alerts import EVENTS, Facts, alerts_of, of_no_run, record, standing, told_before
+from mqdlq.alerts import EVENTS, Alert, Facts, alerts_of, of_no_run, record, standing, told_before
 from mqdlq.execute import make_pass, settle
 from mqdlq.guards import note_causes
 from mqdlq.handlers.operation import Alerts, Event
+from mqdlq.ledger import Run
+from mqdlq.ledger.workflow_tables import alerts
+from mqdlq.report.numbers import read_report
 from world import World
 
 RULES = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n"
@@ -22,20 +26,44 @@ def _world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def told(world: World, *, failed: bool = False, adds_up: bool = True, growth: int = 2) -> list[str]:
-    """Make a run to its end, tell of it, and return the titles."""
+def ended(world: World, rules: str = RULES, **options: Any) -> Run:
+    """Make a run to its end, an hour after the last one."""
     world.clock.now += timedelta(hours=1)
-    execution = world.plan(RULES)
+    execution = world.plan(rules, **options)
     note_causes(execution.run, ledger=world.ledger)
     make_pass(execution)
     settle(execution)
-    facts = Facts(execution.run, "a short text", failed, adds_up)
+    return execution.run
+
+
+def events(
+    world: World, run: Run, *, failed: bool = False, adds_up: bool = True, growth: int = 99
+) -> list[Alert]:
+    """Tell of a run, and record it as told."""
+    report = read_report(
+        run.run_id,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        stages={},
+        now=world.clock(),
+    )
+    facts = Facts(run, "a short text", failed, adds_up, report.oldest_left)
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
     found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
     lasting = standing(facts, thresholds, ledger=world.ledger, now=world.clock())
-    events = [alert.event for alert in found]
-    record(execution.run.run_id, events, lasting, world.ledger, world.clock())
-    assert told_before(execution.run.run_id, world.ledger) == set(events)
+    names = [alert.event for alert in found]
+    record(run.run_id, names, lasting, world.ledger, world.clock())
+    assert told_before(run.run_id, world.ledger) == set(names)
+    return found
+
+
+def names(world: World, run: Run, **how: Any) -> list[str]:
+    return [alert.event for alert in events(world, run, **how)]
+
+
+def told(world: World, *, failed: bool = False, adds_up: bool = True, growth: int = 2) -> list[str]:
+    """Make a run to its end, tell of it, and return the titles."""
+    found = events(world, ended(world), failed=failed, adds_up=adds_up, growth=growth)
     assert all(alert.text == "a short text" for alert in found)
     return [alert.title.removeprefix("test: ").removesuffix(" (DLQ @ QM1)") for alert in found]
 
@@ -98,6 +126,84 @@ def test_a_failed_run_and_a_wrong_account_are_told_and_so_is_their_end(world: Wo
     assert told(world) == ["no more conservation"]
 
 
+def test_messages_that_come_when_all_were_handled_are_a_first_arrival(world: World) -> None:
+    world.dead_letter()
+    told(world)
+    world.dead_letter(body=b"the next")
+
+    assert told(world) == ["1 messages on a queue that was empty"]
+
+
+def test_a_run_that_found_nothing_to_do_says_of_nothing_that_it_is_over(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    names(world, ended(world))
+
+    assert names(world, world.start(RULES)) == []
+    assert names(world, ended(world)) == []
+
+
+def test_a_run_that_broke_off_leaves_what_lasts_as_it_was(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    names(world, ended(world))
+    world.clock.now += timedelta(hours=1)
+
+    assert names(world, world.start(RULES), failed=True) == ["failed"]
+    assert names(world, ended(world)) == []
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    assert names(world, ended(world)) == ["recovery"]
+
+
+def test_a_dry_run_does_not_say_that_exhausted_messages_are_no_more(world: World) -> None:
+    world.dead_letter(dest_q="CLOSED")
+    rules = "WAIT(NO) RETRYINT(60)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(1)\n"
+    assert "exhausted" in names(world, ended(world, rules))
+
+    assert names(world, ended(world, rules, dry_run=True)) == []
+    assert names(world, ended(world, rules)) == []
+
+
+def test_an_old_message_that_was_settled_before_is_still_there(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    names(world, ended(world))
+    world.clock.now += timedelta(hours=20)
+    world.put("DLQ", b"a newer one", PutDate=b"20261122")
+
+    assert names(world, ended(world)) == ["oldest_age", "unprocessable"]
+    assert names(world, ended(world)) == []
+
+
+def test_an_old_message_that_was_delivered_is_none_that_stays(world: World) -> None:
+    world.dead_letter()
+    world.clock.now += timedelta(hours=30)
+    world.put("DLQ", b"a newer one", PutDate=b"20261122", PutTime=b"17000000")
+
+    assert names(world, ended(world)) == ["first_arrival", "new_cause", "unprocessable"]
+
+
+def test_runs_that_overlap_tell_of_what_lasts_once(world: World) -> None:
+    rules = "WAIT(NO) RETRYINT(60)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
+    world.dead_letter(dest_q="CLOSED")
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    waits = world.plan(rules)
+    note_causes(waits.run, ledger=world.ledger)
+    make_pass(waits)
+    assert names(world, ended(world, rules)) == ["first_arrival", "unprocessable"]
+    world.clock.now += timedelta(seconds=61)
+    make_pass(waits)
+    settle(waits)
+
+    assert names(world, waits.run) == ["new_cause", "exhausted"]
+
+
+def test_what_is_recorded_again_is_recorded_once(world: World) -> None:
+    run = world.start(RULES)
+    for _ in range(2):
+        record(run.run_id, ["failed"], ["failed"], world.ledger, world.clock())
+
+    with world.ledger.engine.connect() as connection:
+        assert len(connection.execute(select(alerts)).all()) == 2
+
+
 def test_every_event_of_a_handlers_file_is_known() -> None:
     assert set(get_args(Event)) == set(EVENTS)
 
@@ -120,6 +226,16 @@ def test_runs_that_cannot_begin_are_told_once_and_when_it_is_over(world: World) 
     assert told(world) == ["no more failed"]
     assert told(world) == []
     assert refuse(world, "three") == ["test: the run could not begin"]
+
+
+def test_a_run_that_finds_nothing_to_do_shows_that_runs_can_begin_again(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    names(world, ended(world))
+    refuse(world, "one")
+    world.clock.now += timedelta(hours=1)
+
+    assert names(world, world.start(RULES)) == ["recovery"]
+    assert names(world, ended(world)) == []
 
 
 def test_what_no_notifier_could_deliver_is_told_at_the_next_run(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +13,7 @@ from airflow.sdk.observability import stats
 
 from mqdlq.alerts import outcomes_of
 from mqdlq.constants import reason_text
-from mqdlq.ledger import Ledger, Run, causes_of, last_look
+from mqdlq.ledger import Ledger, Run, last_look
 
 REASONS: Final = 20
 """How many reasons of a queue have a label of their own; the rarer ones are `other` together."""
@@ -22,25 +23,36 @@ SEND_WITHIN_MS: Final = 5000
 log = logging.getLogger(__name__)
 
 
-def emit(run: Run, ledger: Ledger, now: datetime) -> None:
-    """Tell depth, outcomes, ages and duration of a run, by queue manager, queue and reason."""
+def emit(
+    run: Run,
+    ledger: Ledger,
+    now: datetime,
+    reasons: Mapping[int, int],
+    oldest_left: datetime | None,
+) -> None:
+    """Tell depth, outcomes, ages and duration of a run, by queue manager, queue and reason.
+
+    `reasons` counts the messages of the run's snapshot by the reason in their MQDLH (0 without
+    one); `oldest_left` is since when the oldest that stays is there, None where none stays. Called
+    again for a run it counts its outcomes again.
+    """
     tags = {"handler": run.handler, "queue_manager": run.queue_manager, "queue": run.queue}
     seen, look = ledger.sighting(run.run_id), last_look(ledger, run.run_id)
-    if seen is not None or look is not None:
-        stats.gauge("mqdlq.depth", seen.depth if seen else look.depth if look else 0, tags=tags)
+    if seen is not None:
+        stats.gauge("mqdlq.depth", seen.depth, tags=tags)
+    elif look is not None and run.run_type != "backfill":  # which looks at no queue
+        stats.gauge("mqdlq.depth", look.depth, tags=tags)
     for outcome, number in outcomes_of(run, ledger).items():
         stats.incr("mqdlq.outcomes", number, tags={**tags, "outcome": str(outcome)})
-    causes = sorted(causes_of(ledger, run.run_id), key=lambda cause: -cause.messages)
     by_reason: Counter[str] = Counter()
-    for rank, cause in enumerate(causes):
-        name = reason_text(cause.reason).split(" ")[0] if cause.reason else "none"
-        by_reason[name if rank < REASONS else "other"] += cause.messages
-    for reason, number in by_reason.items():
-        stats.gauge("mqdlq.messages", number, tags={**tags, "reason": reason})
-    oldest = [cause.oldest for cause in causes if cause.oldest]
-    if oldest:
-        age = max(0.0, (now - min(oldest)).total_seconds())
-        stats.gauge("mqdlq.oldest_age_seconds", age, tags=tags)
+    for rank, (reason, number) in enumerate(Counter(reasons).most_common()):
+        name = reason_text(reason).split(" ")[0] if reason else "none"
+        by_reason[name if rank < REASONS else "other"] += number
+    for name, number in by_reason.items():
+        stats.gauge("mqdlq.messages", number, tags={**tags, "reason": name})
+    if oldest_left is not None or seen is not None:
+        age = (now - oldest_left).total_seconds() if oldest_left else 0.0
+        stats.gauge("mqdlq.oldest_age_seconds", max(0.0, age), tags=tags)
     stats.timing("mqdlq.run_duration", now - run.started_at, tags=tags)
     _send()
 

@@ -43,12 +43,18 @@ class Report(Stage):
         from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (the same)
 
         handler, now = load_handler(self.handler), utc_now()
-        facts = alerts.Facts(run, files.short, files.failed, files.adds_up)
+        facts = alerts.Facts(
+            run, files.short, files.failed, files.adds_up, oldest_left=files.oldest_left
+        )
         before = alerts.told_before(run.run_id, ledger)
         found = alerts.alerts_of(facts, handler.alerts, ledger=ledger, now=now)
-        told = notify(handler, (a for a in found if a.event not in before), context, run.run_id)
-        lasting = alerts.standing(facts, handler.alerts, ledger=ledger, now=now)
-        alerts.record(run.run_id, told, lasting if not before else [], ledger, now)
+        news = [alert for alert in found if alert.event not in before]
+        told = notify(handler, news, context, run.run_id)
+        # What did not reach everybody is news to the next run, too.
+        untold = {alert.event for alert in news} - set(told)
+        holds = alerts.standing(facts, handler.alerts, ledger=ledger, now=now)
+        lasting = [event for event in holds if event not in untold]
+        alerts.record(run.run_id, told, lasting, ledger, now)
 
     def _tell_of_no_run(
         self, run_id: str, files: ReportFiles, context: Context, ledger: Ledger
@@ -87,7 +93,7 @@ class Report(Stage):
             run = ledger.run(run_id)
             if run is not None:
                 self._tell_people(run, files, context, ledger)
-                emit(run, ledger, utc_now())
+                emit(run, ledger, utc_now(), files.reasons, files.oldest_left)
             elif files.failed:
                 self._tell_of_no_run(run_id, files, context, ledger)
             self._prune(ledger, run_id)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from mqdlq.ledger import Ledger
 from mqdlq.report.html import render_html
 from mqdlq.report.json import render_json
 from mqdlq.report.numbers import read_report
+from mqdlq.report.records import Report
 from mqdlq.report.text import render_text
 
 _PRIVATE_DIRECTORY: Final = 0o700
@@ -37,6 +39,10 @@ class ReportFiles:
     """Verdict, headline and why, as an alert tells them."""
     adds_up: bool = True
     """Whether the account adds up, where there is one that was to."""
+    oldest_left: datetime | None = None
+    """Since when the oldest message that stays on the queue is there."""
+    reasons: Mapping[int, int] = field(default_factory=dict)
+    """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
 
 
 def write_report(
@@ -74,7 +80,18 @@ def write_report(
         report.why,
         short="\n".join(filter(None, (report.headline, report.why))),
         adds_up=report.account is None or report.account.adds_up or not closed,
+        oldest_left=report.oldest_left,
+        reasons=_reasons(report),
     )
+
+
+def _reasons(report: Report) -> Counter[int]:
+    counted: Counter[int] = Counter()
+    for group in report.causes:
+        counted[group.reason] += group.messages
+    if report.account is not None and not report.troubles:
+        counted[0] += report.account.messages - counted.total()
+    return +counted
 
 
 def report_directory(run_id: str) -> Path:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from mqdlq.constants import reason_text
 from mqdlq.ledger import DRY_RUN, OutcomeFact
-from mqdlq.model import AttemptState, MessageClass, Outcome
+from mqdlq.model import DEPARTED, AttemptState, MessageClass, Outcome
 from mqdlq.report.causes import cause_of
 from mqdlq.report.records import CauseGroup, PersonRow, RuleRow, Tried
 from mqdlq.report.sources import Message, Sources, WrittenRule
@@ -76,6 +76,16 @@ def _cause_group(
         first_at=min(times, default=None),
         last_at=max(times, default=None),
     )
+
+
+def oldest_left(sources: Sources) -> datetime | None:
+    """Return since when the oldest message that stays is there, None where none stays."""
+    times = (
+        message.since
+        for message in (*sources.messages, *sources.left_before)
+        if message.outcome is None or message.outcome.outcome not in DEPARTED
+    )
+    return min(filter(None, times), default=None)
 
 
 def person_rows(sources: Sources) -> tuple[PersonRow, ...]:

@@ -9,7 +9,13 @@ from datetime import datetime
 from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState
 from mqdlq.report.account import account_of
-from mqdlq.report.groups import cause_groups, person_rows, rule_rows, unaccounted_rows
+from mqdlq.report.groups import (
+    cause_groups,
+    oldest_left,
+    person_rows,
+    rule_rows,
+    unaccounted_rows,
+)
 from mqdlq.report.records import Report, RunFacts
 from mqdlq.report.sources import Sources, read_sources
 from mqdlq.report.timeline import timeline
@@ -55,6 +61,7 @@ def read_report(
         causes=cause_groups(sources),
         people=people,
         unaccounted=unaccounted_rows(sources),
+        oldest_left=oldest_left(sources),
         timeline=timeline(sources.attempts),
         attempts={state: states[state] for state in AttemptState if states[state]},
         written_at=now,

@@ -209,7 +209,8 @@ class Report:
 
     `stages` are the states Airflow gave the stages before this one, `error` is the text of what
     stopped the run, `troubles` what could not be read for this report; `people` need a person,
-    `unaccounted` have no outcome.
+    `unaccounted` have no outcome. `oldest_left` is since when the oldest message that stays on the
+    queue is there.
     """
 
     verdict: Verdict
@@ -226,6 +227,7 @@ class Report:
     causes: tuple[CauseGroup, ...]
     people: tuple[PersonRow, ...]
     unaccounted: tuple[PersonRow, ...]
+    oldest_left: datetime | None
     timeline: tuple[TimelinePoint, ...]
     attempts: Mapping[AttemptState, int]
     written_at: datetime

@@ -44,6 +44,7 @@ _COLUMNS: Final = (
     "dlh_dest_q_name",
     "dlh_dest_q_mgr_name",
     "dead_lettered_at",
+    "put_at",
 )
 """All that a report reads of a snapshot: no body, no user identifier."""
 _PARKED_COLUMNS: Final = ("browse_seq", "outcome", "rule", "action", "target_q", "target_q_mgr")
@@ -53,7 +54,8 @@ _PARKED_COLUMNS: Final = ("browse_seq", "outcome", "rule", "action", "target_q",
 class Message:
     """A message of the run with what became of it; `cls` is None where the lake has no row of it.
 
-    `reason` is the MQDLH's, 0 where there is no MQDLH.
+    `reason` is the MQDLH's, 0 where there is no MQDLH; `since` is when the message was
+    dead-lettered or, where nothing says that, put.
     """
 
     browse_seq: int
@@ -65,6 +67,7 @@ class Message:
     dest_q_name: str
     dest_q_mgr_name: str
     dead_lettered_at: datetime | None
+    since: datetime | None
     outcome: OutcomeFact | None
     attempts: tuple[Attempt, ...]
 
@@ -261,6 +264,7 @@ def _message(
         dest_q_name=row.get("dlh_dest_q_name") or "",
         dest_q_mgr_name=row.get("dlh_dest_q_mgr_name") or "",
         dead_lettered_at=row.get("dead_lettered_at"),
+        since=row.get("dead_lettered_at") or row.get("put_at"),
         outcome=outcome,
         attempts=attempts,
     )
