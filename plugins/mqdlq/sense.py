@@ -87,6 +87,12 @@ def prepare_run(
     """
     recorded = ledger.run(run_id)
     if recorded is not None:
+        if (recorded.handler, recorded.dag_run_id) != (handler.name, options.dag_run_id):
+            raise HandlerError(
+                f"run {run_id} is in the ledger as DAG run {recorded.dag_run_id} of handler"
+                f" {recorded.handler}: start {options.dag_run_id} of {handler.name} under another"
+                " DAG run id"
+            )
         return recorded
     try:
         return _begin(run_id, handler, settings, clock, options)

@@ -56,3 +56,10 @@ def test_spark_submit_is_found() -> None:
 )
 def test_the_id_of_a_run_is_fit_for_paths_and_its_own(dag_run_id: str, run_id: str) -> None:
     assert ledger_run_id("demo", dag_run_id) == run_id
+
+
+def test_the_id_of_a_run_is_never_too_long_for_a_file_or_the_ledger() -> None:
+    first, second = (ledger_run_id("demo", f"{'x' * 240}{number}") for number in (1, 2))
+
+    assert len(first) == len(second) == 200
+    assert first != second

@@ -36,6 +36,29 @@ def test_a_run_keeps_the_rules_it_read_first(world: World) -> None:
     assert world.start("ACTION(IGNORE)", run_id="r") == first
 
 
+@pytest.mark.parametrize(("handler", "dag_run"), [("other", "x-1"), ("test", "1")])
+def test_an_id_that_another_run_has_is_refused(world: World, handler: str, dag_run: str) -> None:
+    """As handlers `test` and `test-x` would have one, each by a run id that a person made up."""
+    world.start("ACTION(RETRY)", run_id="test-x-1")
+    folder = world.directory / "rules"
+    other = Handler(name=handler, directory=folder, connection="mq", rules="test.rules")
+
+    with pytest.raises(HandlerError) as caught:
+        start_run(
+            "test-x-1",
+            other,
+            world.settings,
+            ledger=world.ledger,
+            clock=world.clock,
+            options=RunOptions(dag_run_id=dag_run),
+        )
+
+    assert str(caught.value) == (
+        f"run test-x-1 is in the ledger as DAG run  of handler test: start {dag_run} of {handler}"
+        " under another DAG run id"
+    )
+
+
 def test_control_data_become_seconds(world: World) -> None:
     run = world.start("RETRYINT(5) WAIT(30)\nACTION(RETRY)")
 

@@ -79,9 +79,10 @@ class Stage(BaseOperator):
         if dag_run.run_type.value != BACKFILL:
             return own
         # A backfill may take over a run that has been before, again and again, under its old id.
-        if self.task_id != SENSE:
-            return str(context["ti"].xcom_pull(task_ids=SENSE, key=BACKFILL))
         run_id = f"{own}-backfill-{dag_run.clear_number}"
+        if self.task_id != SENSE:
+            # Clearing any task raises the number. A sense that failed early has not said any.
+            return str(context["ti"].xcom_pull(task_ids=SENSE, key=BACKFILL) or run_id)
         context["ti"].xcom_push(key=BACKFILL, value=run_id)
         return run_id
 
