@@ -3,6 +3,8 @@
 A backfill takes no snapshot of the queue. It puts the snapshots of its window together into one,
 in which the newest row of a message wins, frozen with today's rules; the evaluation then is the
 ordinary one. Where the backfill is to act, only messages that are on the queue now are put in.
+Messages with equal keys are equal in all that rules look at: of them there are as many as the
+snapshot has that holds most.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from mqdlq.lake import (
     planned_messages,
     read_manifest,
     snapshot_rows,
+    snapshot_stands,
 )
 from mqdlq.ledger import Ledger, Run, TakenSnapshot
 from mqdlq.model import Disposition, PlannedMessage
@@ -31,8 +34,6 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
 
 NOT_EVALUATED: Final = "not evaluated"
-
-Place = tuple[bytes, int]  # a message key and its occurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ def put_together(
 ) -> SnapshotManifest:
     """Write one snapshot out of several, with the run's rules; the newest row of a message wins.
 
+    The snapshots are those that are `still_kept`.
+
     With `settings` the run is to act: only messages that a browse of the queue meets now are put
     in, and the run works on this snapshot as on one of its own. Without, it is for evaluation
     only, and the ledger does not know it. Called again for a run that acts, it returns the one
@@ -66,16 +69,16 @@ def put_together(
     sources, wanted = _sources(list(taken), lake_root)
     if settings is not None:
         present = _on_the_queue(run, settings)
-        wanted = {place for place in wanted if place[1] < present[place[0]]}
-    newest = _newest(sources, wanted)
+        wanted = Counter({key: min(number, present[key]) for key, number in wanted.items()})
+    chosen = _newest(sources, wanted)
     at = clock()
     snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
     with SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer:
         browse_seq = 0
-        for number, location in enumerate(sources):
-            rows = zip(_places(location), snapshot_rows(location), strict=True)
-            for place, row in rows:
-                if newest.get(place) == number:
+        for location, rest in zip(sources, chosen, strict=True):
+            for row in snapshot_rows(location):
+                if rest[row["message_key"]] > 0:
+                    rest[row["message_key"]] -= 1
                     browse_seq += 1
                     writer.write({**row, "browse_seq": browse_seq})
         manifest = writer.publish(
@@ -92,33 +95,36 @@ def put_together(
     return manifest
 
 
-def _sources(taken: Sequence[TakenSnapshot], lake_root: str) -> tuple[list[str], set[Place]]:
-    """Return where the full rows of a window's messages are, oldest first, and whose they are.
+def still_kept(taken: Iterable[TakenSnapshot]) -> list[TakenSnapshot]:
+    """Return those snapshots that have not been pruned."""
+    return [one for one in taken if snapshot_stands(one.location)]
+
+
+def _sources(taken: Sequence[TakenSnapshot], lake_root: str) -> tuple[list[str], Counter[bytes]]:
+    """Return where the full rows of a window's messages are, oldest first, and how many of each.
 
     A message that was settled has a compact row in the window, and its full one in an earlier
     snapshot.
     """
     earlier: dict[str, str] = {}
-    wanted: set[Place] = set()
+    wanted: Counter[bytes] = Counter()
     for one in taken:
         for snapshot_id in read_manifest(one.location).refers_to:
             earlier.setdefault(snapshot_id, find_snapshot(lake_root, snapshot_id))
-        wanted |= set(_places(one.location))
-        for batch in parked_rows(one.location, ["message_key", "occurrence"]):
-            wanted |= {(row["message_key"], row["occurrence"]) for row in batch.to_pylist()}
+        wanted |= Counter(_keys(one.location)) + Counter(_keys_of_parked(one.location))
     own = [one.location for one in taken]
     before = [place for _, place in sorted(earlier.items()) if place not in own]
     return [*before, *own], wanted
 
 
-def _newest(sources: Sequence[str], wanted: set[Place]) -> dict[Place, int]:
-    """Return by message which source has its newest full row, of those that are wanted."""
-    newest: dict[Place, int] = {}
-    for number, location in enumerate(sources):
-        for place in _places(location):
-            if place in wanted:
-                newest[place] = number
-    return newest
+def _newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Counter[bytes]]:
+    """Return by source how many rows of each message are to be taken from it, the newest ones."""
+    missing, chosen = Counter(wanted), []
+    for location in reversed(sources):
+        taken = Counter(_keys(location)) & missing
+        missing -= taken
+        chosen.append(taken)
+    return chosen[::-1]
 
 
 def differences(
@@ -129,21 +135,20 @@ def differences(
     `put_together_at` is the directory of the snapshot that `plan`, another directory, was made
     of. What was planned then is read from the plans of the runs that took the snapshots.
     """
-    then: dict[Place, str] = {}
+    then: dict[bytes, str] = {}
     for one in taken:
         plan_then = ledger.plan(one.run_id)
         steps = _treatments(plan_then.location) if plan_then is not None else {}
-        seqs = (row["browse_seq"] for row in snapshot_rows(one.location, ["browse_seq"]))
-        for browse_seq, place in zip(seqs, _places(one.location), strict=True):
-            then[place] = steps.get(browse_seq, NOT_EVALUATED)
-    for place, treatment in _of_parked(taken):
-        then.setdefault(place, treatment)
+        for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
+            then[row["message_key"]] = steps.get(row["browse_seq"], NOT_EVALUATED)
+    for key, treatment in _of_parked(taken):
+        then.setdefault(key, treatment)
     now = _treatments(plan)
     counted: Counter[tuple[str, str]] = Counter()
     evaluated = 0
-    for browse_seq, place in enumerate(_places(put_together_at), start=1):
+    for browse_seq, key in enumerate(_keys(put_together_at), start=1):
         evaluated += 1
-        counted[then.get(place, NOT_EVALUATED), now[browse_seq]] += 1
+        counted[then.get(key, NOT_EVALUATED), now[browse_seq]] += 1
     changed = [
         Difference(was, is_now, number)
         for (was, is_now), number in counted.most_common()
@@ -152,22 +157,23 @@ def differences(
     return evaluated, changed
 
 
-def _places(location: str) -> Iterator[Place]:
-    counts: Counter[bytes] = Counter()
-    for row in snapshot_rows(location, ["message_key"]):
-        key = row["message_key"]
-        yield key, counts[key]
-        counts[key] += 1
+def _keys(location: str) -> Iterator[bytes]:
+    return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
 
 
-def _of_parked(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[Place, str]]:
-    """Yield the messages with compact rows, and how they had been left."""
-    columns = ["message_key", "occurrence", "outcome", "action"]
+def _keys_of_parked(location: str) -> Iterator[bytes]:
+    for batch in parked_rows(location, ["message_key"]):
+        yield from batch.column("message_key").to_pylist()
+
+
+def _of_parked(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
+    """Yield the keys of messages with compact rows, and how they had been left."""
+    columns = ["message_key", "outcome", "action"]
     for one in taken:
         for batch in parked_rows(one.location, columns):
             for row in batch.to_pylist():
                 left = row["action"] or row["outcome"].removeprefix("left_").replace("_", " ")
-                yield (row["message_key"], row["occurrence"]), left
+                yield row["message_key"], left
 
 
 def _treatments(plan: str) -> dict[int, str]:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from mqdlq import lake
-from mqdlq.backfill import Difference, differences, put_together
+from mqdlq.backfill import Difference, differences, put_together, still_kept
 from mqdlq.execute import make_pass, settle
 from mqdlq.lake import SnapshotManifest, snapshot_rows
 from mqdlq.ledger import Run
 from mqdlq.sense import Window, snapshots_of
+from mqdlq.snapshot import prune_snapshots
 from world import NOON, World
 
 THEN = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(IGNORE)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
@@ -42,7 +43,7 @@ def backfill_run(world: World, rules: str) -> Run:
 def made(world: World, run: Run, *, apply: bool, window: Window = DAY) -> SnapshotManifest:
     return put_together(
         run,
-        snapshots_of(run, window, world.ledger),
+        still_kept(snapshots_of(run, window, world.ledger)),
         world.settings if apply else None,
         ledger=world.ledger,
         lake_root=world.lake_root,
@@ -76,6 +77,37 @@ def test_a_window_is_from_its_start_up_to_its_end(world: World) -> None:
         second
     ]
     assert snapshots_of(run, Window(NOON - timedelta(days=1), NOON), world.ledger) == []
+
+
+def test_snapshots_that_are_pruned_are_left_out(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for body in (b"1", b"2", b"3"):
+        world.dead_letter(body=body)
+        run = world.start(THEN)
+        world.snapshot(run, rescan=True)  # no later one needs it
+        world.accept(run)
+        settle(world.execution(run))
+        world.clock.now += timedelta(hours=1)
+    prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), keep=2)
+    run = backfill_run(world, NOW)
+
+    assert len(snapshots_of(run, DAY, world.ledger)) == 3
+    assert len(still_kept(snapshots_of(run, DAY, world.ledger))) == 2
+    assert made(world, run, apply=False).messages == 3
+
+
+@pytest.mark.parametrize("apply", [False, True])
+def test_equal_messages_are_counted_though_some_were_settled_before(
+    tmp_path: Path, apply: bool
+) -> None:
+    world = World(tmp_path)
+    world.dead_letter(MsgId=b"A" * 24)
+    world.handle(THEN)
+    world.clock.now += timedelta(hours=1)
+    world.dead_letter(MsgId=b"A" * 24)
+    world.handle(THEN)
+
+    assert made(world, backfill_run(world, NOW), apply=apply).messages == 2
 
 
 def test_an_evaluation_leaves_the_ledger_as_it_was(world: World) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from mqdlq import home
 from mqdlq.airflow.stage import Work, progress, utc_now
-from mqdlq.backfill import differences
+from mqdlq.backfill import differences, still_kept
 from mqdlq.ledger import Look, record_look
 from mqdlq.report import report_directory
 from mqdlq.sense import Window, snapshots_of
@@ -15,13 +15,16 @@ from mqdlq.sense import Window, snapshots_of
 
 def tell_differences(work: Work, window: Window, snapshot: str, plan: str) -> None:
     """Say what would be treated differently, and write it beside the run's report."""
-    taken = snapshots_of(work.run, window, work.ledger)
+    of_window = snapshots_of(work.run, window, work.ledger)
+    taken = still_kept(of_window)
     evaluated, changed = differences(taken, snapshot, plan, ledger=work.ledger)
     number = sum(difference.messages for difference in changed)
     headline = (
         f"Backfill of {window}: today's rules would treat {number} of {evaluated} messages"
         " differently. Nothing was done; apply: true does it."
     )
+    if pruned := len(of_window) - len(taken):
+        headline += f" {pruned} of {len(of_window)} snapshots are pruned, and not in this."
     for difference in changed:
         progress.info(
             "%d messages: then %s; now %s", difference.messages, difference.then, difference.now

@@ -12,6 +12,7 @@ from mqdlq.airflow.assets import tell
 from mqdlq.airflow.execute import execution_of
 from mqdlq.airflow.stage import REPORT, Stage, Work, progress, utc_now
 from mqdlq.handlers import load_handler
+from mqdlq.ledger import Look, record_look
 from mqdlq.sense import Window, snapshots_of
 
 if TYPE_CHECKING:
@@ -78,9 +79,19 @@ class Snapshot(Stage):
         """Put the snapshots of a backfill's interval together, of what is still on the queue."""
         from mqdlq import backfill, guards  # noqa: PLC0415 (Arrow: not at parse time)
 
+        taken = snapshots_of(work.run, window, work.ledger)
+        kept = backfill.still_kept(taken)
+        if len(kept) < len(taken):
+            progress.warning("%d of %d snapshots are pruned", len(taken) - len(kept), len(taken))
+        if not kept:
+            why = f"All {len(taken)} snapshots taken from {window} are pruned: nothing to evaluate."
+            record_look(work.ledger, work.run.run_id, Look(0, False, why, utc_now()))
+            progress.info("%s", why)
+            after = self.get_flat_relative_ids(upstream=False)
+            raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
         manifest = backfill.put_together(
             work.run,
-            snapshots_of(work.run, window, work.ledger),
+            kept,
             work.settings if apply else None,
             ledger=work.ledger,
             lake_root=home.lake(),

@@ -22,6 +22,7 @@ from mqdlq.lake.snapshots import (
     payload_rows,
     read_manifest,
     snapshot_rows,
+    snapshot_stands,
 )
 from mqdlq.lake.storage import read_text, uri, write_text
 from mqdlq.lake.whole import rows_of_parked, whole_rows
@@ -51,6 +52,7 @@ __all__ = [
     "rows_of_parked",
     "snapshot_directory",
     "snapshot_rows",
+    "snapshot_stands",
     "start_plan",
     "unfinished_messages",
     "uri",

@@ -131,6 +131,11 @@ def find_snapshot(root: str, snapshot_id: str) -> str:
     return found[0].removesuffix(f"/{MANIFEST}")
 
 
+def snapshot_stands(directory: str) -> bool:
+    """Whether a directory holds a finished snapshot, which may have been pruned since."""
+    return storage.exists(f"{directory}/{MANIFEST}")
+
+
 def read_manifest(directory: str) -> SnapshotManifest:
     """Return the manifest of a snapshot; raise `LakeError` where it was never finished."""
     place = f"{directory}/{MANIFEST}"
