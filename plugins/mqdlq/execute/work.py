@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from mqdlq.errors import ExecutionError
 from mqdlq.headers import message_key
 from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger, Run, RunMessage
-from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, Step
+from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.mqi.browse import BrowseCursor, Browsed
+from mqdlq.plan import plan_hash
 
 
 @dataclass(slots=True)
@@ -117,12 +119,14 @@ def _last_first(item: WorkItem) -> tuple[bool, int]:
 
 
 def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
-    """Bring together a run's plan, its messages, their attempts and their outcomes."""
+    """Bring together a run's plan, its messages, their attempts and their outcomes.
+
+    Raises ExecutionError where the plan in the lake is not the one that was accepted.
+    """
     plan = ledger.plan(run.run_id)
     if plan is None:
         return WorkList([])
-    rows = planned_messages(plan_directory(lake_root, plan.plan_id))
-    steps = {row.browse_seq: row.steps for row in rows}
+    steps = _accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
     attempts = ledger.attempts_made(run)
     outcomes = ledger.outcomes(run.run_id)
     unknown = ledger.unsettled(run.queue_manager, AttemptState.UNKNOWN)
@@ -141,6 +145,24 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
         item.withheld = _why_withheld(item, run, message.browse_seq in truncated)
         items.append(item)
     return WorkList(items)
+
+
+def _accepted_steps(plan_id: str, accepted: str, lake_root: str) -> dict[int, tuple[Step, ...]]:
+    """Return the steps of a plan by browse_seq; raises ExecutionError if it is not as accepted."""
+    steps: dict[int, tuple[Step, ...]] = {}
+
+    def rows() -> Iterator[PlannedMessage]:
+        for row in planned_messages(plan_directory(lake_root, plan_id)):
+            steps[row.browse_seq] = row.steps
+            yield row
+
+    found = plan_hash(rows())
+    if found != accepted:
+        raise ExecutionError(
+            f"plan {plan_id} was altered after it was accepted: its rows hash to {found}, those"
+            f" accepted to {accepted}"
+        )
+    return steps
 
 
 def _maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
