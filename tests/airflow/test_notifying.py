@@ -71,6 +71,12 @@ class _Post(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.got.append((self.path, self.headers["Authorization"], body))
         self.send_response(self.server.status)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.server.got.append((self.path, self.headers["Authorization"], None))
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *words: object) -> None:
@@ -132,6 +138,22 @@ def test_a_webhook_gets_title_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
             {"event": "new_cause", "text": f"{ALERT.title}\n{ALERT.text}"},
         )
     ]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 403, 500])
+def test_an_answer_that_is_no_success_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    server = Receiver()
+    server.status = status
+    webhook(server, monkeypatch)
+    with serving(server):
+        told = notify(
+            handler({"notifier": WEBHOOK, "arguments": {"conn_id": "hook"}}), [ALERT], {}, "demo-1"
+        )
+
+    assert told == []
+    assert [path for path, *_ in server.got] == ["/hooks/mq"]
 
 
 def test_airflows_own_mail_notifier_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ class WebhookNotifier(BaseNotifier):
 
     The URL is made of the connection's schema, host, port and extra `endpoint`; a password, if
     there is one, is sent as ``Authorization: Bearer``. Sends once; an answer other than 2xx, or
-    none, is an error. Run twice, it sends twice.
+    none, is an error, and so is a redirection: what follows one is no POST any more, and would take
+    the password to another place. Run twice, it sends twice.
 
     :param conn_id: id of the Airflow connection
     :param payload: what to send, with templates in its values
@@ -46,5 +47,12 @@ class WebhookNotifier(BaseNotifier):
             headers,
             method="POST",
         )
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 (the same)
+        with urllib.request.build_opener(_NoRedirection).open(request, timeout=TIMEOUT_S):
             pass
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection, so that one is an error as every other answer that is no success."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
