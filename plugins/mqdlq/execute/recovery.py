@@ -48,9 +48,10 @@ def _confirm(execution: Execution, units: set[str]) -> None:
     in_doubt = ledger.unsettled(
         execution.run.queue_manager, AttemptState.INTENDED, AttemptState.UNKNOWN
     )
-    for attempt in in_doubt:
-        if attempt.unit not in units:
-            continue
+    proven = [attempt for attempt in in_doubt if attempt.unit in units]
+    # Once a run, not once an attempt: a run may have a million outcomes, a unit many attempts.
+    booked = {run_id: set(ledger.outcomes(run_id)) for run_id in {a.run_id for a in proven}}
+    for attempt in proven:
         log.info(
             "unit %s committed: its marker is on the state queue (%s by rule %d)",
             attempt.unit,
@@ -59,7 +60,8 @@ def _confirm(execution: Execution, units: set[str]) -> None:
         )
         confirmed = replace(attempt, state=AttemptState.CONFIRMED, at=execution.clock())
         fact = outcome_of_success(confirmed, "known from the unit's marker after an interruption")
-        is_booked = attempt.message_id in ledger.outcomes(attempt.run_id)
+        is_booked = attempt.message_id in booked[attempt.run_id]
+        booked[attempt.run_id].add(attempt.message_id)
         ledger.add_attempts([confirmed], [] if is_booked else [(attempt.run_id, fact)])
 
 

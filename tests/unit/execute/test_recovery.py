@@ -12,6 +12,7 @@ import pytest
 
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.execute import make_pass, settle
+from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi import embedded
 from world import World
@@ -46,6 +47,25 @@ def test_a_commit_whose_answer_is_lost_is_settled_by_the_next_execution(
     assert settle(execution) == {Outcome.DELIVERED: 3}
     assert sorted(world.bodies("PAYMENTS")) == sorted(BODIES)
     assert world.bodies("DLQ") == []
+
+
+def test_the_outcomes_of_a_run_are_read_once_however_many_messages_a_unit_had(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(7):
+        world.dead_letter()
+    execution = world.plan("ACTION(RETRY)")
+    world.interrupted_pass(execution, "MQCMIT:3:2009:after")
+    read: list[str] = []
+    outcomes = Ledger.outcomes
+    monkeypatch.setattr(
+        Ledger, "outcomes", lambda ledger, run: read.append(run) or outcomes(ledger, run)
+    )
+
+    make_pass(execution)
+
+    assert read == ["run-1", "run-1"]  # by the recovery of four messages, and by the pass
+    assert settle(execution) == {Outcome.DELIVERED: 7}
 
 
 def test_a_unit_that_was_backed_out_charges_no_attempt(world: World) -> None:
