@@ -15,8 +15,12 @@ TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
 
 
 def connect_to(url: str) -> Engine:
-    """Return an engine for a database; an SQLite file is made for its owner alone."""
-    engine = create_engine(url)
+    """Return an engine for a database; an SQLite file is made for its owner alone.
+
+    Connections are tried before use: a server that was started anew while a run waited for its
+    next pass costs that run nothing.
+    """
+    engine = create_engine(url, pool_pre_ping=True)
     if engine.dialect.name == "sqlite":
         _make_private(engine.url.database)
         event.listen(engine, "connect", _prepare_sqlite)

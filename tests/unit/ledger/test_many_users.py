@@ -80,7 +80,6 @@ def test_what_was_booked_is_there_after_postgresql_was_killed() -> None:
         ledger.add_attempts([attempt(message_id)], [("r1", outcome(message_id))])
         server.kill()
         server.start()
-        ledger.engine.dispose()
 
         assert ledger.attempts("r1") == [attempt(message_id)]
         assert ledger.outcomes("r1") == {message_id: outcome(message_id)}
