@@ -86,6 +86,16 @@ class Handler(Operation):
         return self
 
     @model_validator(mode="after")
+    def _has_a_plan_to_carry_out_when_it_is_approved(self) -> Self:
+        asks = self.approval.model_dump(exclude={"within"}, exclude_defaults=True)
+        if asks and self.approval.within >= self.max_plan_age:
+            raise ValueError(
+                f"approval: an answer within {self.approval.within} may come when the plan is too"
+                f" old to be carried out: max_plan_age, {self.max_plan_age}, must be longer"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_one_table(self) -> Self:
         if self.rules is None and self.table is None:
             raise ValueError("a handler needs 'rules', a file beside it, or 'table', its rules")

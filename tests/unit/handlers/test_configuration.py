@@ -223,6 +223,17 @@ def test_the_readmes_examples_are_valid(tmp_path: Path) -> None:
     assert handler.alerts.notify[0].on[0] == "failed"  # YAML would read the key as `true`
 
 
+def test_an_answer_may_not_come_when_the_plan_is_too_old(tmp_path: Path) -> None:
+    keys = "connection: mq\nrules: a.rules\napproval: {discard: yes, within: P2D}\n"
+
+    assert load(tmp_path, f"{keys}max_plan_age: P3D\n").approval.within == timedelta(days=2)
+    assert load(tmp_path, keys.replace("discard: yes", "discard: no")).approval.discard is False
+    assert (
+        "approval: an answer within 2 days, 0:00:00 may come when the plan is too old to be"
+        " carried out: max_plan_age, 1 day, 0:00:00, must be longer"
+    ) in error(tmp_path, keys)
+
+
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
