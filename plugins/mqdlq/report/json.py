@@ -12,26 +12,48 @@ changes its meaning.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import re
+from dataclasses import fields, is_dataclass
 from datetime import datetime
+from io import StringIO
+from typing import Any, Final
 
 from mqdlq.report.records import Report
 
 FORMAT = "mqdlq-report"
 VERSION = 1
+_ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""What JSON leaves as it is: control characters of eight bits, and those that turn text around."""
 
 
 def render_json(report: Report) -> str:
-    """Return the document as text."""
-    document = {"format": FORMAT, "version": VERSION, "failed": report.failed, **asdict(report)}
-    document["run"]["duration_s"] = report.run.duration_s
+    """Return the document as text, in which no character acts on a terminal."""
+    document = {"format": FORMAT, "version": VERSION, "failed": report.failed, **_shallow(report)}
+    document["run"] = {**_shallow(report.run), "duration_s": report.run.duration_s}
     if report.account is not None:
         account = {"booked": report.account.booked, "adds_up": report.account.adds_up}
-        document["account"] |= account
-    return json.dumps(document, indent=2, ensure_ascii=False, default=_plain) + "\n"
+        document["account"] = {**_shallow(report.account), **account}
+    # Piece by piece: a report may list a million messages, and a deep copy of it takes much more.
+    text = StringIO()
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=False, default=_plain).iterencode(
+        document
+    ):
+        text.write(piece if piece.isprintable() else _ACTING.sub(_escaped, piece))
+    text.write("\n")
+    return text.getvalue()
 
 
-def _plain(value: object) -> str:
+def _shallow(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
+    if is_dataclass(value):
+        return _shallow(value)
     raise TypeError(f"a report holds no {type(value).__name__}")

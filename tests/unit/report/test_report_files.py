@@ -5,7 +5,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,17 @@ from ended_runs import (
     failed_at,
     left_by_rule,
     the_story,
+    unmatched,
 )
 from typer.testing import CliRunner
 
 from mqdlq.cli import app
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger
-from mqdlq.report import ReportFiles, report_directory, written_stages
+from mqdlq.report import Report, ReportFiles, render_json, report_directory, written_stages
 
 FilesOf = Callable[..., ReportFiles]
+ReportOf = Callable[..., Report]
 RULES_ERROR = """\
 include/rules/demo.rules:3:8: unknown reason code MQRC_Q_FUL; did you mean MQRC_Q_FULL (2053)?
     REASON(MQRC_Q_FUL) ACTION(RETRY) RETRY(5)
@@ -62,6 +65,25 @@ def test_no_body_and_no_user_identifier_is_in_any_file(files_of: FilesOf) -> Non
     assert CANARY not in written
     assert CANARY.encode().hex() not in written
     assert USER not in written
+
+
+def test_the_json_is_the_whole_report_and_acts_on_no_terminal(report_of: ReportOf) -> None:
+    name = "A\x9b31m\x1b[0m\xadB\xc4"
+    report = report_of(EndedRun([delivered(), unmatched(dest_q_name=name), bare()]))
+
+    text = render_json(report)
+
+    document = json.loads(text)
+    assert [row["dest_q_name"] for row in document["people"]] == [name, ""]
+    assert text.replace("\n", "").isprintable()
+    assert "\xc4" in text  # a letter like any other
+    names = set(Report.__dataclass_fields__) | {"format", "version", "failed"}
+    assert set(document) == names
+    whole = json.loads(json.dumps(asdict(report), default=datetime.isoformat))
+    for part in ("people", "rules", "causes", "timeline", "attempts", "stages", "snapshot"):
+        assert document[part] == whole[part]
+    assert document["account"] == whole["account"] | {"booked": 3, "adds_up": True}
+    assert document["run"] == whole["run"] | {"duration_s": report.run.duration_s}
 
 
 def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -> None:
