@@ -11,7 +11,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-e2e soak bench bench-spark cluster cluster-stop check lock clean java
+.PHONY: help set-up setup run up down test test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
 
 help:  ## this list
@@ -45,6 +45,9 @@ bench: $(READY)  ## how fast it is, as JSON: each number beside a floor taken in
 
 bench-spark: $(READY)  ## the evaluation in Spark beside a floor, DuckDB, Polars and plain Python: half an hour
 	@$(BIN)/python benchmarks/spark_evaluation.py
+
+bench-handlers: $(READY)  ## what 1, 10 and 50 waiting handlers cost Airflow's services: ten minutes
+	@PYTHONPATH=tests:tests/e2e $(BIN)/python benchmarks/handlers.py
 
 cluster: $(READY)  ## a Spark master and two workers on this machine; prints the master's URL
 	@$(BIN)/python spark/local_cluster.py start

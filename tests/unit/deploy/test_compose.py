@@ -264,6 +264,23 @@ def test_the_dockerfile_pins_what_the_project_pins() -> None:
     assert f'version = "{version}"' in project
 
 
+def test_the_image_is_set_up_by_the_commands_that_make_runs() -> None:
+    """They are run here with every `make set-up`; no image was ever built here."""
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+    for name, place in {"UV": ".venv/bin/uv", "BIN": ".venv/bin"}.items():
+        makefile = makefile.replace(f"$({name})", place)
+    commands = re.findall(
+        r"(?m)^\t@(\.venv/bin/(?:uv pip install|python -m mqdlq\.(?:mqi|airflow\.class)).*)$",
+        re.sub(r"\s*\\\n\s*", " ", makefile),
+    )
+    image = re.sub(r"\s*\\\n\s*", " ", dockerfile())
+
+    of_the_tools = [command for command in commands if ".tools" in command]
+    needed = [command for command in commands if command not in of_the_tools]
+    assert len(needed) == 4
+    assert [command for command in needed if command not in image] == []
+
+
 def test_the_image_has_what_the_services_use() -> None:
     text = dockerfile()
     volumes = {
