@@ -28,6 +28,7 @@ from mqdlq.airflow.assets import asset
 from mqdlq.airflow.documentation import page
 from mqdlq.airflow.execute import Execute
 from mqdlq.airflow.params import form
+from mqdlq.airflow.pools import pools_of
 from mqdlq.airflow.report import Report
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.schedules import schedule_of
@@ -38,10 +39,13 @@ from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
 
 RETRY_DELAY = timedelta(seconds=20)
 
-for handler in load_handlers()[0]:
+handlers = load_handlers()[0]
+pools = pools_of(handlers)
+
+for handler in handlers:
     name = handler.name
     # Evaluation and execution are one at a time for a handler, however many of its runs overlap.
-    one_at_a_time: dict[str, Any] = {"pool": handler.pool, "max_active_tis_per_dag": 1}
+    one_at_a_time: dict[str, Any] = {"pool": pools[name], "max_active_tis_per_dag": 1}
     with DAG(
         f"mq_dlq_{name}",
         schedule=schedule_of(handler),

@@ -142,6 +142,27 @@ def test_spark_and_execution_are_one_at_a_time_for_a_handler(tmp_path: Path) -> 
     assert {task.task_id for task in dag.tasks if task.pool == "mq"} == bounded
 
 
+def test_handlers_of_one_queue_take_turns_by_a_pool_of_their_own(tmp_path: Path) -> None:
+    """They have one connection and one INPUTQ; others have no business with it."""
+    for name, keys in (("night", ""), ("day", ""), ("own", "pool: own\n"), ("other", "")):
+        handler(tmp_path, name, keys)
+    other = tmp_path / "other.yaml"
+    other.write_text(other.read_text().replace("any.rules", "other.rules"))
+    (tmp_path / "other.rules").write_text("INPUTQ(OTHER.DLQ)\nACTION(IGNORE)\n")
+
+    dags = bag_of(tmp_path).dags
+    pools = {
+        name: {task.pool for task in dags[f"mq_dlq_{name}"].tasks if task.max_active_tis_per_dag}
+        for name in ("night", "day", "own", "other")
+    }
+    assert pools == {
+        "night": {"mq_dlq_day"},
+        "day": {"mq_dlq_day"},
+        "own": {"own"},
+        "other": {"default_pool"},
+    }
+
+
 def test_an_evaluation_that_does_not_end_fails_and_no_wait_does(tmp_path: Path) -> None:
     """It would keep every later one from beginning; sense and retry may wait for days."""
     handler(tmp_path, "night", "evaluate_timeout: PT10M\n")

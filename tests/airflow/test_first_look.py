@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -233,7 +234,7 @@ def warnings(task: Sense, caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.parametrize(
     ("night", "day", "is_told"),
     [
-        ("default_pool", "default_pool", True),
+        ("default_pool", "default_pool", False),  # they share one that is made for them
         ("dlq", "default_pool", True),
         ("dlq", "dlq", False),
     ],
@@ -245,11 +246,26 @@ def test_two_handlers_of_one_queue_need_one_pool(
 
     told = warnings(handler(place, "NO", "night", f"pool: {night}\n"), caplog)
 
-    warning = (
+    assert told == ([warning(night, day)] if is_told else [])
+
+
+def test_only_a_run_sees_that_two_connections_lead_to_one_queue_manager(
+    place: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MQ_TOO", os.environ["AIRFLOW_CONN_MQ"])
+    handler(place, "NO", "day")
+    (place / "day.yaml").write_text("connection: mq_too\nrules: day.rules\n")
+
+    told = warnings(handler(place, "NO"), caplog)
+
+    assert told == [warning("default_pool", "default_pool")]
+
+
+def warning(night: str, day: str) -> str:
+    return (
         f"night (pool: {night}) and day (pool: {day}) both handle DLQ of QMT: give both one pool"
         " of one slot, or one waits in a worker while the other executes"
     )
-    assert told == ([warning] if is_told else [])
 
 
 def test_one_handler_of_a_queue_needs_no_pool(

@@ -28,7 +28,7 @@ def _running(place: Place) -> Iterator[Airflow]:
         AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION="False",
         # Else the next scheduler takes up what a dead one was running after five minutes only.
         AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL="15",
-        AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD="10",
+        AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD="20",
         AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT="20",
         AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL="5",
     ) as found:

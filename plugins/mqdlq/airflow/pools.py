@@ -1,10 +1,12 @@
-"""A handler and its run in, a warning out for every handler of the same queue without its pool."""
+"""Handlers in, the pools of their tasks out; a warning where two of one queue share none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
 
 from mqdlq.airflow.hook import MqHook
@@ -15,6 +17,20 @@ from mqdlq.rules import parse
 
 NO_POOL: Final = Handler.model_fields["pool"].default
 
+Place = tuple[str, str, str]
+
+
+def pools_of(handlers: list[Handler]) -> dict[str, str]:
+    """Return each handler's pool by its name: the one it names, or one that rivals share.
+
+    Handlers without a pool of their own that have the same connection and the same INPUTQ take
+    turns by a pool of one slot, named after the first of them and made as a run begins. A task
+    that is run has its pool already: there the rules tables are not read for it.
+    """
+    is_for_a_task = get_parsing_context().dag_id is not None
+    places = {} if is_for_a_task else _places([one for one in handlers if one.pool == NO_POOL])
+    return {handler.name: _pool(handler, places) for handler in handlers}
+
 
 def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
     """Yield a warning for each other handler of the run's queue that does not share its pool.
@@ -24,16 +40,41 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
     which has many. Executors that meet wait for each other at the state queue: nothing is done
     twice, but the second holds a worker meanwhile.
     """
-    own_q = _input_q(handler)
-    for other in load_handlers()[0]:
+    handlers, own_q = load_handlers()[0], _input_q(handler)
+    places = _places([one for one in handlers if one.pool == NO_POOL])
+    own = _pool(handler, places)
+    for other in handlers:
         if other.name == handler.name or not _reads(other, run, is_blank_ours=own_q == ""):
             continue
-        if other.pool != handler.pool or handler.pool == NO_POOL:
+        its = _pool(other, places)
+        if its != own or own == NO_POOL:
             yield (
-                f"{handler.name} (pool: {handler.pool}) and {other.name} (pool: {other.pool}) both"
+                f"{handler.name} (pool: {own}) and {other.name} (pool: {its}) both"
                 f" handle {run.queue} of {run.queue_manager}: give both one pool of one slot, or"
                 " one waits in a worker while the other executes"
             )
+
+
+def _pool(handler: Handler, places: Mapping[str, Place]) -> str:
+    place = places.get(handler.name)
+    rivals = sorted(name for name, other in places.items() if other == place)
+    return f"mq_dlq_{rivals[0]}" if len(rivals) > 1 else handler.pool
+
+
+def _places(handlers: list[Handler]) -> dict[str, Place]:
+    """Return connection, INPUTQM and INPUTQ of those handlers that have one of theirs in common."""
+    connections = Counter(handler.connection for handler in handlers)
+    found = {}
+    for handler in handlers:
+        if connections[handler.connection] > 1:
+            try:
+                source, text = handler.rules_text()
+                control = parse(text, source).control
+            except MqDlqError:  # what is wrong with the table is said when it is read for a run
+                continue
+            q_mgr, queue = control.input_q_mgr.strip(), control.input_q.strip()
+            found[handler.name] = (handler.connection, q_mgr, queue)
+    return found
 
 
 def _reads(other: Handler, run: Run, *, is_blank_ours: bool) -> bool:

@@ -30,7 +30,7 @@ LOOPBACK: Final = "127.0.0.1"
 USER: Final = "admin"
 GRACE_S: Final = 8
 """How long a service may take to end by itself; a scheduler with idle workers takes minutes."""
-START_S: Final = 180
+START_S: Final = 300
 
 AIRFLOW: Final = ("-m", "airflow")
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
