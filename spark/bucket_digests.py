@@ -1,21 +1,19 @@
-"""The digests of a plan's buckets: batches of rows' contents in, a row per bucket out.
+"""The digests of a plan's buckets: rows' browse numbers and contents in, a digest per bucket out.
 
-It runs in Spark's workers, a partition at a time, and holds no more than one digest per bucket.
+It holds no more than one digest per bucket. `mqdlq.plan.plan_hash` is the definition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
-
-SCHEMA: Final = "bucket bigint, digest string, rows bigint"
 
 
 @dataclass
@@ -26,50 +24,73 @@ class _Bucket:
     is_in_order: bool = True
 
 
-def digests_of_sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Digest buckets whose rows come in the order of `browse_seq`, then of `content`."""
-    return _digests(batches, trusted=True)
+@dataclass(frozen=True, slots=True)
+class BucketDigest:
+    """A bucket's number, the digest (hex) of its rows, and how many there are.
+
+    There is no digest where they did not ascend.
+    """
+
+    bucket: int
+    digest: str | None
+    rows: int
 
 
-def digests_if_sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Digest buckets as far as their browse numbers ascend; null where those of a bucket do not."""
-    return _digests(batches, trusted=False)
+class Buckets:
+    """Digest the buckets of rows that come batch by batch, in the order of `browse_seq`.
 
+    Where they are `sorted`, rows of the same browse number are known to be in the order of their
+    content; else browse numbers must ascend, and a bucket in which they do not has no digest.
+    """
 
-def _digests(batches: Iterable[pa.RecordBatch], *, trusted: bool) -> Iterator[pa.RecordBatch]:
-    buckets: dict[int, _Bucket] = {}
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        browse_seq = batch.column(0).to_numpy()
-        offsets, contents = _contents(batch.column(1))
-        numbers = browse_seq // MESSAGES_TO_A_BUCKET
-        ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
+    def __init__(self, *, sorted: bool = False) -> None:  # noqa: A002 (what it is)
+        self._sorted = sorted
+        self._buckets: dict[int, _Bucket] = {}
+
+    def add(self, browse_seq: pa.Array, content: pa.Array) -> None:
+        """Add rows."""
+        seqs = browse_seq.to_numpy()
+        offsets, contents = _contents(content)
+        numbers = seqs // MESSAGES_TO_A_BUCKET
+        ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(seqs)]
         start = 0
         for end in ends:
-            bucket = buckets.setdefault(int(numbers[start]), _Bucket())
-            seqs = browse_seq[start:end]
-            follows = bucket.last is None or seqs[0] > bucket.last
-            if not (trusted or (follows and (np.diff(seqs) > 0).all())):
-                bucket.is_in_order = False
+            bucket = self._buckets.setdefault(int(numbers[start]), _Bucket())
+            follows = bucket.last is None or seqs[start] > bucket.last
+            ascends = self._sorted or (follows and (np.diff(seqs[start:end]) > 0).all())
+            bucket.is_in_order = bucket.is_in_order and bool(ascends)
             bucket.content.update(contents[offsets[start] : offsets[end]])
             bucket.rows += end - start
-            bucket.last = int(seqs[-1])
+            bucket.last = int(seqs[end - 1])
             start = end
-    digests = [each.content.hexdigest() if each.is_in_order else None for each in buckets.values()]
-    yield pa.RecordBatch.from_arrays(
-        [
-            pa.array(buckets, pa.int64()),
-            pa.array(digests, pa.string()),
-            pa.array([each.rows for each in buckets.values()], pa.int64()),
-        ],
-        ["bucket", "digest", "rows"],
-    )
+
+    def digests(self) -> list[BucketDigest]:
+        """Return the digests of all buckets met with."""
+        return [
+            BucketDigest(number, each.content.hexdigest() if each.is_in_order else None, each.rows)
+            for number, each in self._buckets.items()
+        ]
 
 
-def _contents(column: pa.Array) -> tuple[list[int], memoryview]:
+def row_contents(rows: pa.RecordBatch, digests: pa.Array) -> pa.Array:
+    """Return of each row what `mqdlq.plan.row_content` does; `digests` are their treatments'."""
+    keys = rows.column("message_key")
+    numbers = pc.cast(rows.column("browse_seq"), pa.string()).cast(pa.binary())
+    lengths = pc.cast(pc.binary_length(keys), pa.string()).cast(pa.binary())
+    names = (_measured(rows.column(name)) for name in ("queue_manager", "queue"))
+    colon = pa.scalar(b":")
+    return pc.binary_join_element_wise(numbers, colon, lengths, colon, keys, *names, digests, b"")
+
+
+def _measured(names: pa.Array) -> pa.Array:
+    """Put its length before each name, of which there are few."""
+    held = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+    measured = [f"{len(name)}:{name}".encode() for name in held.dictionary.to_pylist()]
+    return pa.array(measured, pa.binary()).take(held.indices)
+
+
+def _contents(column: pa.Array) -> tuple[Any, memoryview]:
     """Return where each value starts in the bytes that Arrow keeps them in, one after another."""
-    width = np.int64 if pa.types.is_large_binary(column.type) else np.int32
     _, offsets, contents = column.buffers()
-    starts = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
-    return starts.tolist(), memoryview(contents)
+    starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    return starts, memoryview(contents)

@@ -12,24 +12,20 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
+from pyspark.sql import SparkSession
 
-from decisions import Decided, Question, decide
-from evaluate_rules import nul_as_blank, rules_of_file
+from comparison import SCHEMA, Cell, Comparison, put_together
+from decisions import columns_needed
+from evaluate_rules import rules_of_file
+from messages import Messages
 from mqdlq import lake
-from mqdlq.errors import LakeError, MqDlqError
-from mqdlq.plan import STEP_FIELDS
+from mqdlq.errors import MqDlqError
 from mqdlq.rules import RulesTable
-from plan_transforms import columns_needed, with_steps
-from snapshot_rows import Snapshot, read_headers, sample_headers
+from snapshot_rows import Snapshot, nul_as_blank
 from strategies import Bounds
-
-SAMPLES: Final = 5
-_ACTS: Final = tuple(name for name in STEP_FIELDS if name not in {"rule", "rule_line"})
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -66,83 +62,26 @@ def compare(
     `messages`, and of a few of them the snapshot and the browse number. Raises `LakeError`.
     """
     columns = sorted({*columns_needed(old), *columns_needed(new)})
-    headers = read_headers(spark, snapshots, columns, whole=True)
-    looked_at = [name for name in columns if name not in {"browse_seq", "message_key"}]
-    within = bounds or Bounds()
-    sample, is_all = sample_headers(snapshots, looked_at, within.sample, whole=True)
-    messages = sum(snapshot.manifest.messages for snapshot in snapshots)
-    before, after = (
-        Question(
-            table,
-            sample,
-            messages,
-            is_all,
-            nul_as_blank=nul_as_blank(snapshots),
-            bounds=within,
-        )
-        for table in (old, new)
-    )
-    first, _ = _steps(spark, headers, before, "old")
-    both, _ = _steps(spark, first, after, "new")
-    both = both.select("snapshot_id", "browse_seq", "class", "old", "new")
-    cells = _cells(both)
-    counted = both.agg(F.count(F.lit(1)), _rules_met("old"), _rules_met("new")).collect()[0]
+    messages = Messages(spark, snapshots, columns, bounds or Bounds(), whole=True)
+    choice = messages.strategy()
+    work = Comparison(old, new, nul_as_blank=nul_as_blank(snapshots))
+    found = [
+        Cell.from_json(text) for text in messages.through(work, SCHEMA, choice)["cell"].to_pylist()
+    ]
+    cells = put_together(found)
+    met = {"old": {0}, "new": {0}}
+    for cell in cells:
+        met["old"].update(cell.old)
+        met["new"].update(cell.new)
+    differ = [cell for cell in cells if cell.differ]
     return {
-        "messages": counted[0],
-        "cells": cells,
-        "never_matched": {
-            "old": _never(old, counted[1]),
-            "new": _never(new, counted[2]),
-        },
+        "messages": sum(cell.messages for cell in cells),
+        "cells": [
+            cell.shown()
+            for cell in sorted(differ, key=lambda cell: (-cell.messages, cell.old, cell.new))
+        ],
+        "never_matched": {"old": _never(old, met["old"]), "new": _never(new, met["new"])},
     }
-
-
-def _steps(
-    spark: SparkSession, messages: DataFrame, asked: Question, name: str
-) -> tuple[DataFrame, Decided]:
-    """Add the steps of each message under this name."""
-    decided = decide(spark, messages, asked)
-    rows = with_steps(spark, decided, asked.table)
-    return rows.select(*messages.columns, F.col("steps").alias(name)), decided
-
-
-def _cells(both: DataFrame) -> list[dict[str, Any]]:
-    """Count the messages treated differently by the rules that say so."""
-    different = both.where(_acts("old") != _acts("new")).select(
-        "snapshot_id",
-        "browse_seq",
-        F.col("old.rule").alias("old"),
-        F.col("new.rule").alias("new"),
-    )
-    place = F.row_number().over(
-        Window.partitionBy("old", "new").orderBy("snapshot_id", "browse_seq")
-    )
-    numbered = different.withColumn("place", place)
-    sample = F.when(F.col("place") <= SAMPLES, F.struct("snapshot_id", "browse_seq"))
-    rows = numbered.groupBy("old", "new").agg(
-        F.count(F.lit(1)).alias("messages"),
-        F.array_sort(F.collect_list(sample)).alias("samples"),
-    )
-    found = [row.asDict(recursive=True) for row in rows.limit(MAX_CELLS + 1).collect()]
-    if len(found) > MAX_CELLS:
-        raise LakeError(
-            f"the messages are treated differently in more than {MAX_CELLS} ways; compare fewer"
-            " snapshots, or tables that differ less"
-        )
-    return sorted(found, key=lambda cell: (-cell["messages"], cell["old"], cell["new"]))
-
-
-MAX_CELLS: Final = 100_000
-
-
-def _acts(name: str) -> Column:
-    """Return what is done, whichever rules say so."""
-    return F.transform(name, lambda step: F.struct(*(step[field] for field in _ACTS)))
-
-
-def _rules_met(name: str) -> Column:
-    """Collect the ordinals of the rules any message meets: at most as many as the table has."""
-    return F.array_distinct(F.flatten(F.collect_set(F.col(f"{name}.rule"))))
 
 
 def _never(table: RulesTable, met: Iterable[int]) -> list[int]:

@@ -15,23 +15,22 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from decisions import Decided, Question, decide
+from decisions import columns_needed
+from messages import Messages
 from mqdlq import lake
 from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.lake import PlanDescription
-from mqdlq.plan import plan_hash as plan_hash_of
 from mqdlq.rules import RulesError, RulesTable, parse
-from plan_transforms import columns_needed, plan_counts, plan_hash, planned
-from snapshot_rows import Snapshot, read_headers, sample_headers
-from strategies import Bounds
-
-IN_THE_DRIVER = 10_000
-"""Up to so many messages, the plan is read back and hashed by the driver itself."""
+from plan_parts import SCHEMA as RECEIPT
+from plan_parts import PlanPart, Receipt
+from plan_receipts import are_whole, counts_of, dispositions_of, hash_of
+from snapshot_rows import Snapshot, nul_as_blank
+from strategies import Bounds, Choice, Strategy
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -85,109 +84,78 @@ def evaluate(
     finished = lake.find_plan(place)
     spark = SparkSession.builder.appName(f"mqdlq {place.rsplit('/', 1)[-1]}").getOrCreate()
     whole = len(snapshots) > 1 or rules is not None
-    evaluation = Evaluation(spark, snapshots, table, explain, bounds or Bounds(), whole)
-    _say(f"{evaluation.named}: {evaluation.messages} messages, {len(table.rules)} rules")
+    messages = Messages(spark, snapshots, columns_needed(table), bounds or Bounds(), whole)
+    _say(f"{_named(snapshots)}: {messages.number} messages, {len(table.rules)} rules")
 
-    decided, rows = evaluation.plan_rows()
-    _say(decided.how)
+    part = PlanPart(
+        table,
+        plan=None if finished else place,
+        nul_as_blank=nul_as_blank(snapshots),
+        explain=explain,
+        remembered=messages.bounds.remembered,
+    )
+    if not finished:
+        lake.start_plan(place)
+    receipts = _receipts(messages, part)
     if finished:
-        found, _ = evaluation.hashed(decided, rows)
-        _must_agree(finished, found, place)
+        _must_agree(finished, hash_of(receipts), place)
         _say(f"plan {finished.plan_id} stands already, hash {finished.plan_hash}")
         return finished
-    lake.start_plan(place)
-    in_order = rows.drop("digest").sortWithinPartitions("browse_seq")
-    in_order.write.mode("append").parquet(lake.uri(place))
-    _say(f"written after {time.monotonic() - started:.1f} s")
-    description = evaluation.described(decided, rows, place)
+    description = PlanDescription(
+        plan_id=place.rsplit("/", 1)[-1],
+        plan_hash=hash_of(receipts),
+        snapshot_ids=tuple(snapshot.manifest.snapshot_id for snapshot in snapshots),
+        rules_digest=table.digest,
+        messages=sum(receipt.rows for receipt in receipts),
+        dispositions=dispositions_of(receipts),
+        counts=counts_of(receipts),
+    )
+    lake.keep_attempts(place, [receipt.file for receipt in receipts if receipt.file])
+    _must_add_up(messages, description, lake.count_planned(place))
     lake.publish_plan(place, description)
     _say(f"plan {description.plan_id}: {_totals(description)}, hash {description.plan_hash}")
     _say(f"evaluated in {time.monotonic() - started:.1f} s")
     return description
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What is evaluated: snapshots by a table, within bounds; `whole` with what is parked."""
+def _receipts(messages: Messages, part: PlanPart) -> list[Receipt]:
+    """Evaluate all messages; return the receipts of the plan's parts in the order of browsing."""
+    choice = messages.strategy()
+    _say(f"strategy {choice.strategy}: {choice.why}")
+    receipts = _done(messages, part, choice)
+    if not are_whole(receipts):
+        choice = Choice(Strategy.ROWS, "the messages do not stand in the order of browsing")
+        _say(f"strategy {choice.strategy}: {choice.why}")
+        receipts = _done(messages, part, choice)
+    return sorted(receipts, key=lambda receipt: receipt.first)
 
-    spark: SparkSession
-    snapshots: Sequence[Snapshot]
-    table: RulesTable
-    explain: bool = False
-    bounds: Bounds = field(default_factory=Bounds)
-    whole: bool = False
 
-    @property
-    def messages(self) -> int:
-        """How many messages of the snapshots are evaluated, by their manifests."""
-        manifests = [snapshot.manifest for snapshot in self.snapshots]
-        return sum(each.messages if self.whole else each.counts.full for each in manifests)
+def _done(messages: Messages, part: PlanPart, choice: Choice) -> list[Receipt]:
+    is_sorted = choice.strategy is Strategy.ROWS or len(messages.snapshots) > 1
+    found = messages.through(replace(part, sorted=is_sorted), RECEIPT, choice)
+    return [Receipt.from_json(text) for text in found["receipt"].to_pylist()]
 
-    @property
-    def named(self) -> str:
-        """The snapshots as a person names them."""
-        first = self.snapshots[0].manifest.snapshot_id
-        return (
-            f"snapshot {first}" if len(self.snapshots) == 1 else f"{len(self.snapshots)} snapshots"
+
+def _must_add_up(messages: Messages, description: PlanDescription, written: int) -> None:
+    """Raise `LakeError` where a message was lost or doubled on its way."""
+    if len(messages.snapshots) == 1 and written != messages.number:
+        raise LakeError(
+            f"{_named(messages.snapshots)} holds {written} messages, its manifest says "
+            f"{messages.number}"
+        )
+    counted = sum(description.dispositions.values())
+    if not written == description.messages == counted:
+        raise LakeError(
+            f"{_named(messages.snapshots)}: {written} rows were written, {description.messages} "
+            f"hashed and {counted} counted"
         )
 
-    def plan_rows(self) -> tuple[Decided, DataFrame]:
-        """Return what was decided and how, and the rows of the plan with their digests."""
-        columns = columns_needed(self.table)
-        looked_at = [name for name in columns if name not in {"browse_seq", "message_key"}]
-        headers = read_headers(self.spark, self.snapshots, columns, whole=self.whole)
-        sample, is_all = sample_headers(
-            self.snapshots, looked_at, self.bounds.sample, whole=self.whole
-        )
-        asked = Question(
-            self.table,
-            sample,
-            self.messages,
-            is_all,
-            nul_as_blank=nul_as_blank(self.snapshots),
-            explain=self.explain,
-            bounds=self.bounds,
-        )
-        decided = decide(self.spark, headers, asked)
-        return decided, planned(self.spark, decided, self.table)
 
-    def hashed(self, decided: Decided, rows: DataFrame) -> tuple[str, int]:
-        """Return the plan's hash and the number of its rows."""
-        return plan_hash(rows, in_order=len(self.snapshots) == 1 and not decided.moved)
-
-    def described(self, decided: Decided, rows: DataFrame, place: str) -> PlanDescription:
-        """Count and hash the plan; what was written is counted where it stands."""
-        written = lake.count_planned(place)
-        if written <= IN_THE_DRIVER:
-            hashed, evaluated = plan_hash_of(lake.unfinished_messages(place)), written
-        else:
-            hashed, evaluated = self.hashed(decided, rows)
-        if len(self.snapshots) == 1 and written != self.messages:
-            raise LakeError(
-                f"{self.named} holds {written} messages, its manifest says {self.messages}"
-            )
-        treatments = decided.treatments
-        if treatments is None or treatments.is_open:
-            schema = rows.drop("digest").schema
-            dispositions, counts = plan_counts(
-                self.spark.read.schema(schema).parquet(lake.uri(place))
-            )
-        else:
-            dispositions, counts = treatments.dispositions(), treatments.step_counts()
-        if not written == evaluated == sum(dispositions.values()):
-            raise LakeError(
-                f"{place}: {written} rows were written, {evaluated} hashed and "
-                f"{sum(dispositions.values())} counted; the snapshot changed meanwhile"
-            )
-        return PlanDescription(
-            plan_id=place.rsplit("/", 1)[-1],
-            plan_hash=hashed,
-            snapshot_ids=tuple(snapshot.manifest.snapshot_id for snapshot in self.snapshots),
-            rules_digest=self.table.digest,
-            messages=written,
-            dispositions=dispositions,
-            counts=counts,
-        )
+def _named(snapshots: Sequence[Snapshot]) -> str:
+    """Name the snapshots as a person does."""
+    if len(snapshots) == 1:
+        return f"snapshot {snapshots[0].manifest.snapshot_id}"
+    return f"{len(snapshots)} snapshots"
 
 
 def _frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
@@ -221,17 +189,6 @@ def _parsed(text: str, name: str) -> RulesTable:
         return parse(text, name)
     except RulesError as error:
         raise LakeError(str(error)) from error
-
-
-def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
-    """Say how the snapshots' rules compare NULs; raise `LakeError` where they differ in that."""
-    ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
-    if len(ways) > 1:
-        raise LakeError(
-            "some of the snapshots take NULs for blanks (nul_as_blank), some do not; evaluate"
-            " them apart"
-        )
-    return ways.pop()
 
 
 def _must_agree(finished: PlanDescription, found: str, plan: str) -> None:

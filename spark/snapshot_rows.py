@@ -48,6 +48,16 @@ class Snapshot:
         """The directory of its rows."""
         return f"{self.directory}/headers"
 
+    @property
+    def names(self) -> dict[str, str]:
+        """What is the same for all its messages: their queue, and which snapshot it is."""
+        manifest = self.manifest
+        return {
+            "queue_manager": manifest.queue_manager,
+            "queue": manifest.queue,
+            "snapshot_id": manifest.snapshot_id,
+        }
+
 
 def read_headers(
     spark: SparkSession,
@@ -63,16 +73,11 @@ def read_headers(
     must be asked for then. Raises `LakeError` where a snapshot lacks a column or a full row.
     """
     for snapshot in snapshots:
-        _must_have(snapshot, columns)
+        must_have(snapshot, columns)
     if len(snapshots) == 1 and not (whole and snapshots[0].manifest.parked):
         rows = _read(spark, snapshots, columns)
-        manifest = snapshots[0].manifest
-        return rows.select(
-            *columns,
-            F.lit(manifest.queue_manager).alias("queue_manager"),
-            F.lit(manifest.queue).alias("queue"),
-            F.lit(manifest.snapshot_id).alias("snapshot_id"),
-        )
+        names = snapshots[0].names.items()
+        return rows.select(*columns, *(F.lit(value).alias(name) for name, value in names))
     rows = read_all_headers(spark, snapshots, columns, whole=whole)
     return _newest(rows, "message_key").select(*columns, "queue_manager", "queue", "snapshot_id")
 
@@ -93,39 +98,6 @@ def read_all_headers(
     if not whole or not any(snapshot.manifest.parked for snapshot in snapshots):
         return rows
     return rows.unionByName(_parked(spark, snapshots, columns).select(*rows.columns))
-
-
-def sample_headers(
-    snapshots: Sequence[Snapshot], columns: Sequence[str], at_most: int, *, whole: bool = False
-) -> tuple[pa.Table, bool]:
-    """Return some rows from all over the snapshots, and whether they are all there are.
-
-    With `whole`, snapshots with the full rows of parked messages are among those looked into. Row
-    groups are read whole, so that there may be a few rows more.
-    """
-    referred = _referred(snapshots) if whole else []
-    chosen = [
-        *snapshots[:: max(1, len(snapshots) // 16)],
-        *referred[:: max(1, len(referred) // 16)],
-    ]
-    groups = [
-        (snapshot, name, group, rows)
-        for snapshot in chosen
-        for name in _spread(file_names(snapshot.headers, ".parquet"), 16)
-        for group, rows in enumerate(_rows_of_groups(snapshot, name))
-        if rows
-    ]
-    rows = sum(group[3] for group in groups)
-    step = max(1, -(-rows // at_most))
-    parts = []
-    for snapshot, name, group, _ in groups[::step]:
-        files, path = filesystem(f"{snapshot.headers}/{name}")
-        with files.open(path, "rb") as file:
-            parts.append(pq.ParquetFile(file).read_row_group(group, columns=list(columns)))
-    empty = pa.schema([HEADERS.field(name) for name in columns]).empty_table()
-    found = pa.concat_tables([empty, *parts], promote_options="permissive") if parts else empty
-    is_all = len(chosen) == 1 and found.num_rows == snapshots[0].manifest.counts.full
-    return found.select(list(columns)), is_all
 
 
 def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> DataFrame:
@@ -153,7 +125,7 @@ def _parked(
     compact = [f"{each.directory}/parked" for each in snapshots if each.manifest.parked]
     referred = _referred(snapshots)
     for snapshot in referred:
-        _must_have(snapshot, columns)
+        must_have(snapshot, columns)
     schema = "browse_seq bigint, message_key binary, snapshot_id string"
     rows = spark.read.schema(schema).parquet(*map(lake.uri, compact))
     held_by = F.col("snapshot_id").alias("held_by")
@@ -172,26 +144,8 @@ def _parked(
     return parked.join(full, key)
 
 
-def _schema(columns: Sequence[str]) -> str:
-    return ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
-
-
-def _spread(things: list[str], at_most: int) -> list[str]:
-    return things[:: max(1, -(-len(things) // at_most))]
-
-
-def _rows_of_groups(snapshot: Snapshot, name: str) -> list[int]:
-    metadata = _metadata(snapshot, name)
-    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-
-
-def _metadata(snapshot: Snapshot, name: str) -> Any:
-    files, path = filesystem(f"{snapshot.headers}/{name}")
-    with files.open(path, "rb") as file:
-        return pq.read_metadata(file)
-
-
-def _must_have(snapshot: Snapshot, columns: Sequence[str]) -> None:
+def must_have(snapshot: Snapshot, columns: Sequence[str]) -> None:
+    """Raise `LakeError` where a snapshot lacks one of these columns."""
     for name in file_names(snapshot.headers, ".parquet")[:1]:
         held = _metadata(snapshot, name).schema.to_arrow_schema().names
         missing = sorted(set(columns) - set(held))
@@ -199,6 +153,27 @@ def _must_have(snapshot: Snapshot, columns: Sequence[str]) -> None:
             raise LakeError(
                 f"{snapshot.directory}: its headers lack the columns {', '.join(missing)}"
             )
+
+
+def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
+    """Say how the snapshots' rules compare NULs; raise `LakeError` where they differ in that."""
+    ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
+    if len(ways) > 1:
+        raise LakeError(
+            "some of the snapshots take NULs for blanks (nul_as_blank), some do not; evaluate"
+            " them apart"
+        )
+    return ways.pop()
+
+
+def _schema(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{name}` {_SPARK_TYPES[HEADERS.field(name).type]}" for name in columns)
+
+
+def _metadata(snapshot: Snapshot, name: str) -> Any:
+    files, path = filesystem(f"{snapshot.headers}/{name}")
+    with files.open(path, "rb") as file:
+        return pq.read_metadata(file)
 
 
 def _with_their_snapshots(
@@ -209,7 +184,7 @@ def _with_their_snapshots(
     queues = [(each.manifest.queue_manager, each.manifest.queue) for each in oldest_first]
     taken = [
         {
-            "place": _last_segment(snapshot.directory),
+            "place": _place(snapshot.directory),
             "snapshot": number,
             "queue_manager": snapshot.manifest.queue_manager,
             "queue": snapshot.manifest.queue,
@@ -221,13 +196,15 @@ def _with_their_snapshots(
         for number, snapshot in enumerate(oldest_first)
     ]
     known = spark.createDataFrame(pa.Table.from_pylist(taken))
-    path = F.col("_metadata.file_path")
-    place = F.regexp_extract(path, r"([^/]+)/(?:headers|parked)/[^/]+\z", 1)
+    # It is percent-encoded; a plus is none of what that encodes.
+    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|parked)/[^/]+\z", 1)
     return rows.withColumn("place", place).join(F.broadcast(known), "place")
 
 
-def _last_segment(directory: str) -> str:
-    return directory.rsplit("/", 1)[-1]
+def _place(directory: str) -> str:
+    """Return the end of a snapshot's location: queue manager, queue and snapshot id."""
+    return "/".join(lake.uri(directory).split("/")[-3:])
 
 
 def _newest(rows: DataFrame, key: str) -> DataFrame:

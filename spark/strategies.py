@@ -1,136 +1,78 @@
-"""How an evaluation goes about it: a sample of what the rules look at in, a strategy out.
+"""How an evaluation goes about it: what is to be evaluated in, a strategy and why out.
 
-The strategies differ in what they bring to the driver, not in what they find.
+The strategies differ in who reads the messages and where they are decided about, not in what is
+found. What is done with a batch of them is always the same (see `plan_parts`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-import pyarrow as pa
+from row_groups import Group, groups_in_order
+from snapshot_rows import Snapshot
+
+
+class Strategy(StrEnum):
+    """Where messages are decided about, and who reads them."""
+
+    DRIVER = "driver"
+    """Spark reads the few there are; the driver decides, and no worker need be started."""
+    ROW_GROUPS = "row groups"
+    """Each of Spark's tasks reads its stretch of the snapshot; nothing is moved."""
+    ROWS = "rows"
+    """Spark reads, finds each message's newest row, and brings them in order for its workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the driver takes in at most, whatever the number of messages.
+    """What is taken in at most, whatever the number of messages.
 
-    `combinations` of the values of several columns, `values` of one column, `treatments` (steps
-    that differ), `sample` rows to choose a strategy by. Where more than a `share` of the messages
-    differ, their combinations are not worth bringing together.
+    `in_driver` messages by the driver; `rows_to_a_task` of a snapshot's stretch, `remembered`
+    values of each column and treatments by a worker. A `strategy` named here is not chosen.
     """
 
-    combinations: int = 200_000
-    values: int = 1_000_000
-    treatments: int = 200_000
-    sample: int = 65_536
-    share: float = 0.25
-
-
-class Strategy(StrEnum):
-    """What is asked of the matcher, and where."""
-
-    COMBINATIONS = "combinations"
-    """One join: every distinct combination of what the rules look at is decided in the driver."""
-    VALUES = "values"
-    """Columns apart: the bits of their values are joined and put together by Spark."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Columns whose values are looked up together; `in_driver` says where the matcher runs."""
-
-    columns: tuple[str, ...]
-    in_driver: bool
+    in_driver: int = 20_000
+    rows_to_a_task: int = 524_288
+    remembered: int = 65_536
+    strategy: Strategy | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy, what it groups, and why it was chosen."""
+    """A strategy and why it was chosen; the row groups to read, where it reads these."""
 
     strategy: Strategy
-    groups: tuple[Group, ...]
     why: str
+    groups: tuple[Group, ...] = ()
+
+
+ROWS_ARE_WORTH_A_TASK: Final = 131_072
 
 
 def choose(
-    sample: pa.Table, columns: Sequence[str], *, messages: int, is_all: bool, bounds: Bounds
+    snapshots: Sequence[Snapshot], *, messages: int, with_parked: bool, bounds: Bounds
 ) -> Choice:
-    """Choose by how many distinct combinations a sample has, and how their number grows in it."""
-    codes = {name: _codes(sample[name]) for name in columns}
-    seen = _distinct(sample.num_rows, list(codes.values()))
-    expected = seen if is_all else _expected(sample.num_rows, list(codes.values()), messages)
-    why = f"{seen} combinations in {sample.num_rows} of {messages} messages"
-    why += "" if is_all else f", about {expected} in all"
-    few = expected <= bounds.combinations and (is_all or expected <= bounds.share * messages)
-    if few or not columns:
-        whole = Group(tuple(columns), in_driver=True)
-        return Choice(Strategy.COMBINATIONS, (whole,), why)
-    return Choice(Strategy.VALUES, _grouped(sample.num_rows, codes, messages, bounds), why)
+    """Choose by the number of messages, and by whether one snapshot has them all in order."""
+    few = messages <= bounds.in_driver
+    if bounds.strategy is Strategy.DRIVER or (few and bounds.strategy is None):
+        return Choice(Strategy.DRIVER, f"{messages} messages are few")
+    if len(snapshots) > 1:
+        return Choice(Strategy.ROWS, f"{len(snapshots)} snapshots have messages in common")
+    if with_parked:
+        return Choice(Strategy.ROWS, "other snapshots hold the rows of its parked messages")
+    if bounds.strategy is Strategy.ROWS:
+        return Choice(Strategy.ROWS, "as was asked for")
+    groups = groups_in_order(snapshots[0].headers)
+    if groups is None:
+        return Choice(Strategy.ROWS, "the snapshot's row groups are not in order")
+    why = f"{messages} messages in {len(groups)} row groups in order"
+    return Choice(Strategy.ROW_GROUPS, why, tuple(groups))
 
 
-def in_groups(
-    sample: pa.Table, columns: Sequence[str], *, messages: int, bounds: Bounds, why: str
-) -> Choice:
-    """Return the strategy that works for any number of combinations."""
-    codes = {name: _codes(sample[name]) for name in columns}
-    groups = _grouped(sample.num_rows, codes, messages, bounds)
-    return Choice(Strategy.VALUES, groups, why)
-
-
-def _grouped(
-    rows: int, codes: dict[str, pa.Array], messages: int, bounds: Bounds
-) -> tuple[Group, ...]:
-    """Put columns together as long as they have few combinations; what varies most stays alone."""
-    few = min(bounds.combinations, max(rows // 8, 1))
-    groups: list[list[str]] = []
-    for name in sorted(codes, key=lambda name: _distinct(rows, [codes[name]])):
-        for group in groups:
-            together = [codes[column] for column in (*group, name)]
-            if (
-                _distinct(rows, together) <= few
-                and _expected(rows, together, messages) <= bounds.combinations
-            ):
-                group.append(name)
-                break
-        else:
-            groups.append([name])
-    return tuple(
-        Group(
-            tuple(group),
-            len(group) > 1
-            or _expected(rows, [codes[column] for column in group], messages) <= bounds.values,
-        )
-        for group in groups
-    )
-
-
-def _expected(rows: int, codes: list[pa.Array], messages: int) -> int:
-    """Extrapolate the number of distinct combinations by what doubling the sample added."""
-    seen = _distinct(rows, codes)
-    if not rows or messages <= rows:
-        return seen
-    half = _distinct(rows // 2, codes)
-    growth = min(seen / max(half, 1), 2.0)
-    doublings = math.log2(messages / rows)
-    return min(messages, math.ceil(seen * math.pow(growth, doublings)))
-
-
-def _distinct(rows: int, codes: Sequence[pa.Array]) -> int:
-    """Count the distinct combinations in every other row, or in all where these are all rows."""
-    if not rows:
-        return 0
-    table = pa.table({str(number): code for number, code in enumerate(codes)})
-    if not codes:
-        return 1
-    if rows < table.num_rows:
-        table = table.take(pa.array(range(0, 2 * rows, 2)))
-    distinct: int = table.group_by(table.column_names).aggregate([]).num_rows
-    return distinct
-
-
-def _codes(column: pa.ChunkedArray) -> pa.Array:
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    return encoded.indices
+def rows_to_a_task(messages: int, cores: int, bounds: Bounds) -> int:
+    """Return how many rows a task is to take: two tasks to a core if they are worth their start."""
+    wanted = max(messages // (2 * cores), ROWS_ARE_WORTH_A_TASK)
+    return min(wanted, bounds.rows_to_a_task)

@@ -1,153 +1,195 @@
 """What can be done with a message: the rules it meets in, a numbered row of ready-made steps out.
 
-Many messages are treated alike. Each treatment is made once, by the core, and joined to all its
-messages; a target that only the message's own row knows is left open in it.
+Many messages are treated alike. Each treatment is made once, by the core, and taken for all its
+messages.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from mqdlq.lake import StepCount
 from mqdlq.lake.schema import STEP
-from mqdlq.model import Disposition
+from mqdlq.model import Disposition, Step
 from mqdlq.plan import StepTemplate, resolve, steps_of, treatment_digest
 from mqdlq.rules import Rule, RulesTable
 
-OPEN: Final = pa.struct([("target_q", pa.string()), ("target_q_mgr", pa.string())])
-"""The columns a step's targets are to be taken from, "" where they are known."""
+UNPROCESSABLE: Final = 0
+"""The number of what is done with all that is no dead letter: nothing."""
 
+_NAME: Final = pa.dictionary(pa.int32(), pa.string())
+_STEP: Final = pa.struct(
+    [each.with_type(_NAME) if pa.types.is_string(each.type) else each for each in STEP]
+)
 SCHEMA: Final = pa.schema(
     [
-        ("treatment", pa.int32()),
-        ("disposition", pa.string()),
-        ("steps", pa.list_(STEP)),
-        ("open", pa.list_(OPEN)),
-        ("digest", pa.string()),
+        ("disposition", _NAME),
+        ("steps", pa.list_(_STEP)),
         ("winning_rule", pa.int32()),
         ("nearest_rule", pa.int32()),
+        ("digest", pa.binary()),
     ]
 )
+"""The columns of a treatment. Texts are held once each, which makes them cheap to repeat."""
 
-UNPROCESSABLE: Final = -1
-"""The number of what is done with all that is no dead letter: nothing."""
+
+TARGETS_TO_A_RULE: Final = 1000
+"""The messages of a rule are counted by so many targets at most; of more, in one number."""
+
+MANY: Final = "*"
+"""The target in the place of too many: no queue has this name."""
+
+_Row = tuple[Disposition, tuple[Step, ...], tuple[int, int]]
 
 
 def targets_needed(table: RulesTable) -> frozenset[str]:
     """Name the columns of a message that the rules' targets are taken from."""
-    steps = [step for rule in table.rules for step in steps_of([rule])]
-    return frozenset({name for step in steps for name in _columns(step) if name})
+    return frozenset().union(*(Chain.of([rule]).columns for rule in table.rules))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Chain:
+    """The steps of all messages that meet the same rules, and the columns of their targets."""
+
+    templates: tuple[StepTemplate, ...]
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> Chain:
+        """Return the chain of these rules, given in the order of their table."""
+        templates = steps_of(rules)
+        named = {
+            name for step in templates for name in (step.target_q.column, step.target_q_mgr.column)
+        }
+        return cls(templates, tuple(sorted(named - {""})))
+
+    @property
+    def winning(self) -> int:
+        """The ordinal of the first rule, 0 if there is none."""
+        return self.templates[0].rule if self.templates else 0
 
 
 @dataclass
 class Treatments:
-    """The treatments met with so far, numbered from 0, and how many messages get each.
+    """The treatments met with so far, numbered from 1, and how many messages get each.
 
-    `known` are the target columns whose values are told to `number`; others stay open.
+    With `explain`, they say which rule won and which was nearest.
     """
 
-    table: RulesTable
-    known: tuple[str, ...]
     explain: bool = False
-    counts: Counter[int] = field(default_factory=Counter)
+    _settled: list[StepCount] = field(default_factory=list)
+    _dispositions: Counter[str] = field(default_factory=Counter)
+
     _numbers: dict[Any, int] = field(default_factory=dict)
-    _rows: list[dict[str, Any]] = field(default_factory=list)
+    _rows: list[_Row] = field(default_factory=list)
+    _counts: Any = None
+    _made: Any = None
 
-    def number(self, rules: Sequence[Rule], held: Mapping[str, str], nearest: int = 0) -> int:
-        """Return the number of what is done with a message that meets these rules.
+    def __post_init__(self) -> None:
+        self._clear()
 
-        `held` are the values of its `known` columns, `nearest` the ordinal of the rule that is
-        nearest if it meets none.
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def number(self, chain: Chain, held: Mapping[str, str], nearest: int = 0) -> int:
+        """Return the number of what is done with a message of this chain.
+
+        `held` are the values of the columns its targets are taken from, `nearest` the ordinal of
+        the rule that is nearest where none is met.
         """
-        templates = steps_of(rules)
-        row = {name: held[name] for step in templates for name in _columns(step) if name in held}
-        explained = (rules[0].ordinal if rules else 0, 0 if rules else nearest)
-        what = (templates, tuple(sorted(row.items())), explained if self.explain else ())
+        explained = (chain.winning, nearest) if self.explain else (0, 0)
+        what = (chain, *(held[name] for name in chain.columns), explained)
         if what not in self._numbers:
             self._numbers[what] = len(self._rows)
-            self._rows.append(self._row(templates, row, explained))
+            steps = tuple(resolve(step, held) for step in chain.templates)
+            planned = Disposition.PLANNED if steps else Disposition.NO_RULE
+            self._rows.append((planned, steps, explained))
         return self._numbers[what]
 
-    def to_arrow(self) -> pa.Table:
-        """Return all treatments, that of what is no dead letter among them."""
-        nothing = self._treatment(UNPROCESSABLE, Disposition.UNPROCESSABLE, ())
-        return pa.Table.from_pylist([nothing, *self._rows], schema=SCHEMA)
+    def count(self, numbers: Any) -> None:
+        """Count a message for each of these numbers."""
+        counted = np.bincount(numbers, minlength=len(self._rows))
+        counted[: len(self._counts)] += self._counts
+        self._counts = counted
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there are steps whose targets are to be taken from the message."""
-        return any(row["open"] is not None for row in self._rows)
+    def steps(self, number: int) -> tuple[Step, ...]:
+        """Return the steps of a treatment."""
+        return self._rows[number][1]
+
+    def rows(self, numbers: Any) -> pa.RecordBatch:
+        """Return for each number its treatment, as `SCHEMA` has it."""
+        new = self._rows[self._made.num_rows :]
+        if new:
+            made = pa.RecordBatch.from_pylist([_as_row(*row) for row in new], schema=SCHEMA)
+            self._made = pa.concat_batches([self._made, made])
+        return self._made.take(pa.array(numbers))
+
+    def forget(self) -> None:
+        """Begin to number anew; what was counted stays counted."""
+        for number, count in enumerate(self._counts.tolist()):
+            if count:
+                disposition, steps, _ = self._rows[number]
+                self._dispositions[disposition.value] += count
+                if steps:
+                    self._settled.append(_first_step(steps[0], count))
+        self._settled = summed(self._settled)
+        self._clear()
 
     def dispositions(self) -> dict[str, int]:
-        """Count the messages by disposition."""
-        found = {disposition.value: 0 for disposition in Disposition}
-        for number, count in self.counts.items():
-            found[self._disposition(number)] += count
-        return found
+        """Return how many messages have each disposition."""
+        self.forget()
+        return dict(self._dispositions)
 
-    def step_counts(self) -> tuple[StepCount, ...]:
+    def step_counts(self) -> list[StepCount]:
         """Count the planned messages by their first step."""
-        found: Counter[StepCount] = Counter()
-        for number, count in self.counts.items():
-            if self._disposition(number) == Disposition.PLANNED:
-                step = self._rows[number]["steps"][0]
-                names = ("rule", "rule_line", "action", "target_q", "target_q_mgr")
-                found[StepCount(**{name: step[name] for name in names}, messages=0)] += count
-        return in_order([replace(what, messages=count) for what, count in found.items()])
+        self.forget()
+        return self._settled
 
-    def _disposition(self, number: int) -> str:
-        if number == UNPROCESSABLE:
-            return Disposition.UNPROCESSABLE.value
-        return str(self._rows[number]["disposition"])
-
-    def _row(
-        self,
-        templates: tuple[StepTemplate, ...],
-        held: Mapping[str, str],
-        explained: tuple[int, int],
-    ) -> dict[str, Any]:
-        columns = {name for step in templates for name in _columns(step)}
-        row = {name: held.get(name, "") for name in columns}
-        steps = tuple(resolve(step, row) for step in templates)
-        disposition = Disposition.PLANNED if steps else Disposition.NO_RULE
-        treatment = self._treatment(len(self._rows), disposition, steps)
-        if columns - {""} - set(held):
-            treatment["open"] = open_targets(templates, held)
-            treatment["digest"] = None
-        if self.explain:
-            winning, nearest = explained
-            treatment |= {"winning_rule": winning or None, "nearest_rule": nearest or None}
-        return treatment
-
-    def _treatment(
-        self, number: int, disposition: Disposition, steps: tuple[Any, ...]
-    ) -> dict[str, Any]:
-        return {
-            "treatment": number,
-            "disposition": disposition.value,
-            "steps": [asdict(step) for step in steps],
-            "open": None,
-            "digest": treatment_digest(disposition, steps),
-        }
+    def _clear(self) -> None:
+        self._numbers = {}
+        self._rows = [(Disposition.UNPROCESSABLE, (), (0, 0))]
+        self._counts = np.zeros(0, np.int64)
+        self._made = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
 
-def open_targets(
-    templates: Sequence[StepTemplate], held: Mapping[str, str]
-) -> list[dict[str, str]]:
-    """Name the columns the steps' targets are to be taken from, "" for what is known."""
-    names = [("" if name in held else name for name in _columns(step)) for step in templates]
-    return [dict(zip(("target_q", "target_q_mgr"), pair, strict=True)) for pair in names]
+def _as_row(
+    disposition: Disposition, steps: Sequence[Step], explained: tuple[int, int]
+) -> dict[str, Any]:
+    winning, nearest = explained
+    return {
+        "disposition": disposition.value,
+        "steps": [asdict(step) for step in steps],
+        "winning_rule": winning or None,
+        "nearest_rule": nearest or None,
+        "digest": bytes.fromhex(treatment_digest(disposition, tuple(steps))),
+    }
 
 
-def in_order(counts: Sequence[StepCount]) -> tuple[StepCount, ...]:
-    """Return counts in the order a plan's description gives them."""
-    return tuple(sorted(counts, key=lambda count: (count.rule, count.target_q, count.target_q_mgr)))
+def _first_step(step: Step, messages: int) -> StepCount:
+    return StepCount(
+        step.rule, step.rule_line, step.action.value, step.target_q, step.target_q_mgr, messages
+    )
 
 
-def _columns(step: StepTemplate) -> tuple[str, str]:
-    return step.target_q.column, step.target_q_mgr.column
+def summed(counts: Iterable[StepCount]) -> list[StepCount]:
+    """Add up the counts of equal first steps; where a rule has too many targets, those of the rule.
+
+    The result is the same in whatever portions they are added up.
+    """
+    found: Counter[StepCount] = Counter()
+    for count in counts:
+        found[replace(count, messages=0)] += count.messages
+    targets = Counter(step.rule for step in found)
+    many = {rule for rule, number in targets.items() if number > TARGETS_TO_A_RULE}
+    many |= {step.rule for step in found if step.target_q == MANY}
+    told: Counter[StepCount] = Counter()
+    for step, messages in found.items():
+        is_one_of_many = step.rule in many
+        told[replace(step, target_q=MANY, target_q_mgr="") if is_one_of_many else step] += messages
+    return [replace(step, messages=messages) for step, messages in told.items()]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mqdlq.plan import cannot_fail
 from mqdlq.rules import Pattern, Rule, RulesTable, with_nuls_as_blanks
 
 BITS: Final = 62
@@ -23,8 +24,10 @@ BITS: Final = 62
 Words = np.ndarray[Any, np.dtype[np.int64]]
 """A row per value or message, a column per word."""
 
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What Spark's `mapInArrow` takes."""
+Ordinals = np.ndarray[Any, np.dtype[np.int32]]
+
+Standing = tuple[Words, np.ndarray[Any, Any]]
+"""The bits of a column's values, and which of the values each row holds."""
 
 _WILDCARDS: Final = re.compile(r"[*?]")
 
@@ -32,14 +35,17 @@ _WILDCARDS: Final = re.compile(r"[*?]")
 class ValueMasks:
     """The bits of a rules table, whose rule of ordinal n is bit (n - 1) % BITS of word n // BITS.
 
-    `nul_as_blank` says that NULs are compared as blanks, which IBM's handler does not.
+    `nul_as_blank` says that NULs are compared as blanks, which IBM's handler does not. The bits of
+    about so many values of each column are `remembered`.
     """
 
-    def __init__(self, table: RulesTable, *, nul_as_blank: bool = False) -> None:
+    def __init__(
+        self, table: RulesTable, *, nul_as_blank: bool = False, remembered: int = 65_536
+    ) -> None:
         self.table = table
         self.nul_as_blank = nul_as_blank
         self.columns = table.columns
-        self.words = -(-len(table.rules) // BITS)
+        self.words = max(-(-len(table.rules) // BITS), 1)
         self.everything = self.bits(table.rules)
         self._asking: dict[str, dict[Pattern, list[Rule]]] = {
             column: defaultdict(list) for column in table.columns
@@ -47,6 +53,9 @@ class ValueMasks:
         for rule in table.rules:
             for pattern in rule.patterns:
                 self._asking[pattern.column][pattern].append(rule)
+        self._last = self.bits([rule for rule in table.rules if cannot_fail(rule)])
+        self._remembered = remembered
+        self._known: dict[str, tuple[pa.Array, Words]] = {}
 
     def unmatched(self, column: str) -> Words:
         """Return the bits of the rules that do not look at a column: those of any other value."""
@@ -56,9 +65,9 @@ class ValueMasks:
     def of_values(self, column: str, values: pa.Array) -> Words:
         """Return the bits of the rules that each value of a column leaves standing.
 
-        Values are best distinct. A null is a field of blanks, or 0, as for the core's matcher.
+        Values are best distinct, and none is null: an absent one is a field of blanks, or 0.
         """
-        present = as_compared(values)
+        present = values
         if self.nul_as_blank and pa.types.is_string(present.type):
             held = (with_nuls_as_blanks({"": value})[""] for value in present.to_pylist())
             present = pa.array(held, pa.string())
@@ -76,35 +85,50 @@ class ValueMasks:
             bits[found] |= asked
         return bits
 
-    def of_rows(self, rows: pa.Table, columns: tuple[str, ...] | None = None) -> Words:
-        """Return the bits each row leaves standing, judged by these of its columns or by all."""
-        bits = np.tile(self.everything, (rows.num_rows, 1))
-        for column in self.columns if columns is None else columns:
-            values, codes = _encoded(rows[column])
-            bits &= self.of_values(column, values)[codes]
+    def known(self, column: str, values: pa.Array) -> Words:
+        """Return what `of_values` does, which is asked only about values it was not asked about."""
+        held, bits = self._known.get(column, (values[:0], np.empty((0, self.words), np.int64)))
+        if len(held) > self._remembered:
+            held, bits = held[:0], bits[:0]
+        new = values.filter(pc.is_null(pc.index_in(values, value_set=held)))
+        if len(new):
+            held = pa.concat_arrays([held, new])
+            bits = np.concatenate([bits, self.of_values(column, new)])
+            self._known[column] = held, bits
+        found: Words = bits[pc.index_in(values, value_set=held).to_numpy()]
+        return found
+
+    def together(self, rows: int, standing: Sequence[Standing]) -> Words:
+        """Return the bits that all values of a row leave standing, up to what cannot fail."""
+        bits = np.tile(self.everything, (rows, 1))
+        for stands, codes in standing:
+            bits &= stands[codes]
+        ended = np.zeros(rows, bool)
+        for word in range(self.words):
+            stop = bits[:, word] & self._last[word]
+            lowest = stop & -stop
+            kept = np.where(stop == 0, bits[:, word], bits[:, word] & (lowest | (lowest - 1)))
+            bits[:, word] = np.where(ended, 0, kept)
+            ended |= stop != 0
         return bits
 
-    def nearest(self, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def nearest(self, rows: int, standing: Sequence[Standing]) -> Ordinals:
         """Return the ordinal of the rule nearest to each row: the first that fails in least.
 
         It is `mqdlq.rules.explain(…).nearest`: a rule has one pattern to a column at most, so
         what it fails in are the columns whose value does not leave it standing.
         """
-        encoded = [(column, *_encoded(rows[column])) for column in self.columns]
-        standing = [
-            (self._unpacked(self.of_values(column, values)), codes)
-            for column, values, codes in encoded
-        ]
-        found = np.empty(rows.num_rows, np.int32)
-        for start in range(0, rows.num_rows, 4096):
+        unpacked = [(self._unpacked(stands), codes) for stands, codes in standing]
+        found = np.zeros(rows, np.int32)
+        for start in range(0, rows if self.table.rules else 0, 4096):
             chunk = slice(start, start + 4096)
             left = np.zeros((len(found[chunk]), len(self.table.rules)), np.int16)
-            for stands, codes in standing:
+            for stands, codes in unpacked:
                 left += stands[codes[chunk]]
             found[chunk] = left.argmax(axis=1) + 1
         return found
 
-    def rules(self, bits: tuple[int, ...]) -> Iterator[Rule]:
+    def rules(self, bits: Sequence[int]) -> Iterator[Rule]:
         """Yield the rules of one row of bits in the order of the table."""
         for word, held in enumerate(bits):
             left = int(held)
@@ -126,53 +150,13 @@ class ValueMasks:
         return ((bits[:, places // BITS] >> (places % BITS)) & 1).astype(np.int8)
 
 
-def as_words(rows: pa.Table, words: Sequence[str]) -> Words:
-    """Return bits that stand in columns, a column per word."""
-    return np.stack([rows[word].to_numpy() for word in words], axis=1)
-
-
-def words_in_batches(masks: ValueMasks, column: str, words: Sequence[str]) -> Batches:
-    """Return what adds its bits to each distinct value that any pattern matches; others go."""
-
-    def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            bits = masks.of_values(column, batch.column(0))
-            found = np.flatnonzero((bits != masks.unmatched(column)).any(axis=1))
-            columns = [pa.array(bits[found, number]) for number in range(len(words))]
-            values = batch.column(0).take(pa.array(found))
-            yield pa.RecordBatch.from_arrays([values, *columns], [column, *words])
-
-    return ask
-
-
-def nearest_in_batches(masks: ValueMasks) -> Batches:
-    """Return what adds `nearest` to each distinct combination of what the rules look at."""
-
-    def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            found = pa.array(masks.nearest(pa.Table.from_batches([batch])), pa.int32())
-            yield batch.append_column("nearest", found)
-
-    return ask
-
-
-def as_compared(values: pa.Array) -> pa.Array:
-    """Return values without nulls: blank text, or 0."""
-    return pc.fill_null(values, "" if pa.types.is_string(values.type) else 0)
-
-
-def without_nulls(rows: pa.Table) -> pa.Table:
-    """Return rows whose values are as they are compared."""
-    columns: Mapping[str, pa.Array] = {
-        name: as_compared(rows[name].combine_chunks()) for name in rows.column_names
-    }
-    return pa.table(columns)
-
-
-def _encoded(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray[Any, Any]]:
-    """Return the distinct values of a column, and which of them each row holds."""
-    encoded = as_compared(column).combine_chunks().dictionary_encode()
-    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
+def encoded(column: pa.Array) -> tuple[pa.Array, Words]:
+    """Return the values of a column as they are compared, and which of them each row holds."""
+    held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    blank = "" if pa.types.is_string(held.type.value_type) else 0
+    values = pa.concat_arrays([held.dictionary, pa.array([blank], held.type.value_type)])
+    codes = pc.fill_null(held.indices, len(held.dictionary)).to_numpy(zero_copy_only=False)
+    return values, codes
 
 
 def _candidates(pattern: Pattern, values: pa.Array) -> np.ndarray[Any, Any]:

@@ -80,12 +80,13 @@ def write_rows(
     table: RulesTable,
     *,
     snapshot_id: str = "s1",
+    queue: str = "DLQ",
     nul_as_blank: bool = False,
     rows_to_a_group: int = 256,
     taken_at: datetime = NOON,
 ) -> str:
     """Publish a snapshot of rows that need not be whole; return its directory."""
-    directory = lake.snapshot_directory(root, "QM1", "DLQ", snapshot_id)
+    directory = lake.snapshot_directory(root, "QM1", queue, snapshot_id)
     make_directory(f"{directory}/headers")
     nullable = pa.schema([field.with_nullable(True) for field in HEADERS])
     pq.write_table(
@@ -96,7 +97,7 @@ def write_rows(
     manifest = SnapshotManifest(
         snapshot_id=snapshot_id,
         queue_manager="QM1",
-        queue="DLQ",
+        queue=queue,
         taken_at=taken_at,
         taken_by="test",
         messages=len(rows),

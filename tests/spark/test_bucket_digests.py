@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucket_digests import digests_if_sorted, digests_of_sorted
+from bucket_digests import Buckets
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 
 Row = tuple[int, bytes]
-Digests = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def asked(digests: Digests, rows: list[Row], batch: int = 3) -> dict[int, tuple[str | None, int]]:
+def asked(
+    rows: list[Row], batch: int = 3, *, is_sorted: bool = False
+) -> dict[int, tuple[str | None, int]]:
     """Return digest and number of rows by bucket, the rows given in batches of so many."""
-    names = ["browse_seq", "content"]
-    columns = [
-        pa.array([row[0] for row in rows], pa.int64()),
-        pa.array([row[1] for row in rows], pa.binary()),
-    ]
-    whole = pa.RecordBatch.from_arrays(columns, names)
-    batches = [whole.slice(start, batch) for start in range(0, len(rows), batch)]
-    (found,) = digests(iter(batches))
-    return {row["bucket"]: (row["digest"], row["rows"]) for row in found.to_pylist()}
+    seqs = pa.array([row[0] for row in rows], pa.int64())
+    contents = pa.array([row[1] for row in rows], pa.binary())
+    buckets = Buckets(sorted=is_sorted)
+    for start in range(0, len(rows), batch):
+        buckets.add(seqs.slice(start, batch), contents.slice(start, batch))
+    return {found.bucket: (found.digest, found.rows) for found in buckets.digests()}
 
 
 def expected(rows: list[Row]) -> dict[int, tuple[str | None, int]]:
@@ -51,7 +48,7 @@ def spaced(seqs: Iterable[int]) -> list[Row]:
 def test_sorted_rows_are_digested_in_whatever_batches(seqs: list[int], batch: int) -> None:
     rows = sorted(spaced(seqs))
 
-    assert asked(digests_of_sorted, rows, batch) == expected(rows)
+    assert asked(rows, batch, is_sorted=True) == expected(rows)
 
 
 @settings(deadline=None)
@@ -60,7 +57,7 @@ def test_a_digest_is_given_only_where_browse_numbers_ascend(seqs: list[int], bat
     rows = spaced(seqs)
     in_order = expected(rows)
 
-    for number, (digest, count) in asked(digests_if_sorted, rows, batch).items():
+    for number, (digest, count) in asked(rows, batch).items():
         held = [seq for seq, _ in rows if seq // MESSAGES_TO_A_BUCKET == number]
         wanted = in_order[number][0] if held == sorted(held) else None
         assert (digest, count) == (wanted, in_order[number][1])
@@ -69,12 +66,11 @@ def test_a_digest_is_given_only_where_browse_numbers_ascend(seqs: list[int], bat
 def test_equal_browse_numbers_are_in_no_order_that_is_known() -> None:
     rows = [(5, b"b"), (5, b"a"), (5000, b"c")]
 
-    digests = asked(digests_if_sorted, rows)
+    digests = asked(rows)
 
     assert digests[0] == (None, 2)
     assert digests[1] == expected(rows)[1]
 
 
-@pytest.mark.parametrize("digests", [digests_of_sorted, digests_if_sorted])
-def test_no_rows_are_no_buckets(digests: Digests) -> None:
-    assert asked(digests, []) == {}
+def test_no_rows_are_no_buckets() -> None:
+    assert asked([]) == {}

@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from equality import expected, random_rows, random_table
-from pyspark.sql import functions as F  # noqa: N812
 from snapshot_builders import NOON, write_rows
 
-import lookups
-import plan_transforms
-from evaluate_rules import Evaluation, evaluate
+from decisions import columns_needed
+from evaluate_rules import evaluate
+from messages import Messages, brought_together
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.model import PlannedMessage
 from mqdlq.plan import plan_hash
-from mqdlq.rules import RulesTable, parse
+from mqdlq.rules import RulesTable, parse, print_table
+from row_groups import groups_in_order, rows_of, stretches
 from snapshot_rows import Snapshot
-from strategies import Bounds
+from strategies import Bounds, Strategy
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -34,11 +34,12 @@ WHOLE = bool(os.environ.get("MQDLQ_SPARK_EQUALITY"))
 TABLES, MESSAGES = (50, 20_000) if WHOLE else (2, 600)
 
 STRATEGIES = {
-    "the sample has everything": Bounds(),
-    "combinations by Spark": Bounds(sample=64, share=1),
-    "values in the driver": Bounds(sample=64, combinations=300),
-    "values in the workers": Bounds(sample=64, combinations=8, values=4),
-    "bits in Spark": Bounds(sample=64, combinations=300, treatments=1),
+    "driver": Bounds(strategy=Strategy.DRIVER),
+    "row groups": Bounds(strategy=Strategy.ROW_GROUPS),
+    "row groups, many tasks, little memory": Bounds(
+        strategy=Strategy.ROW_GROUPS, rows_to_a_task=100, remembered=8
+    ),
+    "rows": Bounds(strategy=Strategy.ROWS),
 }
 
 
@@ -68,30 +69,48 @@ def test_a_plan_is_what_the_core_makes_of_each_message(
     assert plan.plan_hash == plan_hash(wanted)
 
 
-def read_columns(frame: Any) -> set[str]:
-    """Name the columns that the scans of a physical plan read from files."""
-    physical = frame._jdf.queryExecution().executedPlan().toString()
-    schemas = re.findall(r"ReadSchema: struct<([^>]*)>", physical)
-    return {field.partition(":")[0] for schema in schemas for field in schema.split(",")}
+def spoil(part: Path, but: set[str]) -> None:
+    """Overwrite all columns of a Parquet file but these with what no reader can take."""
+    metadata = pq.read_metadata(part)
+    with part.open("r+b") as file:
+        for number in range(metadata.num_row_groups):
+            for place in range(metadata.num_columns):
+                column = metadata.row_group(number).column(place)
+                if column.path_in_schema.partition(".")[0] not in but:
+                    file.seek(column.dictionary_page_offset or column.data_page_offset)
+                    file.write(b"\xff" * column.total_compressed_size)
 
 
 @pytest.mark.parametrize("bounds", STRATEGIES.values(), ids=STRATEGIES)
-def test_only_the_columns_the_rules_look_at_are_read(
-    spark: Any, tmp_path: Path, bounds: Bounds
-) -> None:
-    """The bodies of the messages, which stand in payload/, are not even listed."""
+def test_only_the_columns_the_rules_look_at_are_read(tmp_path: Path, bounds: Bounds) -> None:
+    """Not a byte of another column, nor of the bodies in payload/: they are no Parquet here."""
     table = parse("REASON(2053) APPLNAME(A*) ACTION(FWD) FWDQ(&REPLYQ)\n")
-    snapshot = write_rows(str(tmp_path), random_rows(1, 400), table)
+    rows = random_rows(1, 400)
+    snapshot = write_rows(str(tmp_path), rows, table)
+    looked_at = {
+        "browse_seq", "message_key", "class", "dlh_reason", "put_appl_name", "reply_to_q"
+    }  # fmt: skip
+    spoil(Path(snapshot, "headers", "part-00000.parquet"), but=looked_at)
     Path(snapshot, "payload").mkdir()
     Path(snapshot, "payload", "part-00000.parquet").write_bytes(b"no Parquet, and never opened")
 
-    spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)
-    _, rows = Evaluation(spark, [Snapshot.at(snapshot)], table, bounds=bounds).plan_rows()
+    plan = evaluate(snapshot, plan=str(tmp_path / "plan"), bounds=bounds)
 
-    assert read_columns(rows) == {
-        "browse_seq", "message_key", "class", "dlh_reason", "put_appl_name", "reply_to_q"
-    }  # fmt: skip
-    assert len(rows.collect()) == 400
+    assert plan.plan_hash == plan_hash(expected(rows, table))
+
+
+def test_the_physical_plan_scans_only_those_columns(spark: Any, tmp_path: Path) -> None:
+    table = parse("REASON(2053) APPLNAME(A*) ACTION(FWD) FWDQ(&REPLYQ)\n")
+    snapshot = Snapshot.at(write_rows(str(tmp_path), random_rows(1, 9), table))
+    spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)
+
+    rows = brought_together(Messages(spark, [snapshot], columns_needed(table)).rows())
+
+    physical = rows._jdf.queryExecution().executedPlan().toString()
+    scanned = re.findall(r"ReadSchema: struct<([^>]*)>", physical)
+    assert [sorted(field.partition(":")[0] for field in scan.split(",")) for scan in scanned] == [
+        ["browse_seq", "class", "dlh_reason", "message_key", "put_appl_name", "reply_to_q"]
+    ]
 
 
 @pytest.mark.parametrize("files", [1, 1000])
@@ -105,27 +124,54 @@ def test_one_hot_combination_in_however_many_files(tmp_path: Path, files: int) -
         for number in range(files):
             pq.write_table(held.slice(number, 1), whole.with_name(f"part-{number:05d}.parquet"))
 
-    plan = evaluate(directory, plan=str(tmp_path / "plan"), bounds=Bounds(sample=100))
+    plan = evaluate(directory, plan=str(tmp_path / "plan"), bounds=Bounds())
 
     assert plan.plan_hash == plan_hash(expected(rows, table))
 
 
-@pytest.mark.parametrize("in_order", [True, False])
-def test_a_bucket_that_goes_on_in_another_partition_is_hashed_whole(
-    spark: Any, tmp_path: Path, *, in_order: bool
+def test_messages_that_do_not_stand_in_order_are_brought_in_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Neither row groups that overlap nor rows out of order in one are taken as they come."""
+    table = random_table(4, 7)
+    rows = random_rows(4, 9000)
+    within = Bounds(strategy=Strategy.ROW_GROUPS)
+    wanted = plan_hash(expected(rows, table))
+    for name, group in {"overlap": 256, "within": 9000}.items():
+        mixed = rows[1::2] + rows[::2]
+        snapshot = write_rows(str(tmp_path), mixed, table, snapshot_id=name, rows_to_a_group=group)
+
+        plan = evaluate(snapshot, plan=str(tmp_path / f"plan-{name}"), bounds=within)
+
+        assert plan.plan_hash == wanted
+        found = list(lake.planned_messages(str(tmp_path / f"plan-{name}")))
+        assert [row.browse_seq for row in found] == [row["browse_seq"] for row in rows]
+    said = [line for line in capsys.readouterr().out.splitlines() if "strategy" in line]
+    assert said == [
+        "evaluate_rules: strategy rows: the snapshot's row groups are not in order",
+        "evaluate_rules: strategy row groups: 9000 messages in 1 row groups in order",
+        "evaluate_rules: strategy rows: the messages do not stand in the order of browsing",
+    ]
+
+
+def test_a_bucket_that_goes_on_in_another_file_is_in_one_task(tmp_path: Path) -> None:
     table = random_table(4, 7)
     rows = [{**row, "browse_seq": n} for n, row in enumerate(random_rows(4, 1) * 9000)]
-    directory = write_rows(str(tmp_path), rows[:5000], table)
-    end = write_rows(str(tmp_path), rows[5000:], table, snapshot_id="end")
+    directory = write_rows(str(tmp_path), rows[:5000], table, rows_to_a_group=1000)
+    end = write_rows(str(tmp_path), rows[5000:], table, snapshot_id="end", rows_to_a_group=1000)
     part = Path(end, "headers", "part-00000.parquet")
     part.rename(Path(directory, "headers", "part-00001.parquet"))
+    groups = groups_in_order(f"{directory}/headers")
+    assert groups is not None
 
-    _, planned = Evaluation(spark, [Snapshot.at(directory)], table).plan_rows()
+    cut = stretches(groups, rows=1500)
 
-    assert planned.rdd.getNumPartitions() == 2
-    found = plan_transforms.plan_hash(planned, in_order=in_order)
-    assert found == (plan_hash(expected(rows, table)), 9000)
+    assert [(each.start, each.end) for each in cut] == [(0, 4096), (4096, 9000)]
+    read = [
+        [seq for batch in rows_of(each, ["browse_seq"], {}) for seq in batch[0].to_pylist()]
+        for each in cut
+    ]
+    assert read == [list(range(each.start, each.end)) for each in cut]
 
 
 def test_of_a_message_in_several_snapshots_the_newest_row_counts(tmp_path: Path) -> None:
@@ -166,30 +212,43 @@ def test_snapshots_of_different_rules_need_to_be_told_which(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(), "driver: 400 messages are few"),
+        (Bounds(in_driver=100), "row groups: 400 messages in 2 row groups in order"),
+        (Bounds(strategy=Strategy.ROWS), "rows: as was asked for"),
+    ],
+)
 def test_what_was_chosen_and_why_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bounds: Bounds, said: str
 ) -> None:
-    table = parse("REASON(5) APPLNAME(A*) ACTION(IGNORE)\n")
-    rows = [{**row, "put_appl_name": f"A{n}"} for n, row in enumerate(random_rows(1, 400))]
-    snapshot = write_rows(str(tmp_path), rows, table)
+    snapshot = write_rows(str(tmp_path), random_rows(1, 400), parse("ACTION(IGNORE)\n"))
 
-    evaluate(snapshot, plan=str(tmp_path / "plan"), bounds=Bounds(sample=300, combinations=200))
+    evaluate(snapshot, plan=str(tmp_path / "plan"), bounds=bounds)
 
-    assert capsys.readouterr().out.splitlines()[1] == (
-        "evaluate_rules: strategy values: 256 combinations in 256 of 400 messages, about 400 in"
-        " all; dlh_reason in the driver, put_appl_name in the driver; 2 sets of rules decided in"
-        " the driver"
-    )
+    assert capsys.readouterr().out.splitlines()[1] == f"evaluate_rules: strategy {said}"
 
 
-@pytest.mark.parametrize("name", ["combinations by Spark", "values in the driver"])
-def test_keys_with_the_same_mark_are_not_taken_for_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(lookups, "fingerprint", lambda key: F.length(F.hash(*key).cast("string")))
-    table, rows = random_table(8, 9), random_rows(8, 400)
-    snapshot = write_rows(str(tmp_path), rows, table)
+def test_two_queues_may_have_snapshots_of_the_same_name(tmp_path: Path) -> None:
+    """Also where a queue's name holds what paths cannot."""
+    table = parse("REASON(1) ACTION(RETRY)\nREASON(2) ACTION(IGNORE)\n")
+    rules = tmp_path / "both.rules"
+    rules.write_text(print_table(table))
+    own = {"A/B%C": 1, "D E": 2}
+    snapshots = [
+        write_rows(
+            str(tmp_path),
+            [{**row, "class": "dead_letter", "dlh_reason": reason} for row in random_rows(3, 5)],
+            table,
+            queue=queue,
+        )
+        for queue, reason in own.items()
+    ]
 
-    plan = evaluate(snapshot, plan=str(tmp_path / "plan"), bounds=STRATEGIES[name])
+    evaluate(*snapshots, plan=str(tmp_path / "plan"), rules=str(rules))
 
-    assert plan.plan_hash == plan_hash(expected(rows, table))
+    found = [
+        (row.queue, row.steps[0].rule) for row in lake.planned_messages(str(tmp_path / "plan"))
+    ]
+    assert sorted(found) == [("A/B%C", 1)] * 5 + [("D E", 2)] * 5

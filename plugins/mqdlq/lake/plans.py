@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -16,11 +16,28 @@ from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 
 DESCRIPTION: Final = "_PLAN.json"
 _CONTENTS: Final = ("part-", "_", ".")
+_ATTEMPTS: Final = "_attempts"
 
 
 def start_plan(directory: str) -> None:
     """Make room for the rows of a plan; what an unfinished evaluation left there is removed."""
     storage.make_empty_directory(directory, _CONTENTS)
+    storage.make_directory(f"{directory}/{_ATTEMPTS}")
+
+
+def attempt(directory: str, name: str) -> str:
+    """Return where to write a file that may become a part of a plan: readers pass it by."""
+    return f"{directory}/{_ATTEMPTS}/{name}"
+
+
+def keep_attempts(directory: str, names: Sequence[str]) -> None:
+    """Make these files, and no others, the parts of a plan, in this order.
+
+    What else was attempted is removed; what a straggler may still write there, nobody reads.
+    """
+    for number, name in enumerate(names):
+        storage.rename(attempt(directory, name), f"{directory}/part-{number:05d}.parquet")
+    storage.remove_directory(f"{directory}/{_ATTEMPTS}")
 
 
 def publish_plan(directory: str, description: PlanDescription) -> None:

@@ -81,10 +81,16 @@ def make_directory(location: str) -> None:
                 _sync(directory.parent)
 
 
-def remove_directory(location: str, first: str) -> None:
+def rename(location: str, new: str) -> None:
+    """Give a file another name on the same file system."""
+    files, path = _fresh(location)
+    files.mv(path, filesystem(new)[1])
+
+
+def remove_directory(location: str, first: str = "") -> None:
     """Remove a directory with all that is in it, a file called `first` before anything else."""
     files, path = _fresh(location)
-    if files.exists(f"{path}/{first}"):
+    if first and files.exists(f"{path}/{first}"):
         files.rm(f"{path}/{first}")
     if files.exists(path):
         files.rm(path, recursive=True)

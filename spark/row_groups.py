@@ -1,0 +1,139 @@
+"""A snapshot's row groups as tasks: a snapshot in, stretches of it out, and their rows.
+
+A stretch is a range of browse numbers, whose ends lie between buckets of the plan's hash: every
+bucket is then in one task, in order, and nothing need be sorted or brought together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.storage import file_names, filesystem
+from mqdlq.plan import MESSAGES_TO_A_BUCKET
+
+ROWS_AT_ONCE: Final = 65_536
+"""About so many rows make a batch: few enough to stay in the processor's cache."""
+
+_FILES: Final = 256
+"""The footers of so many files are read by the driver; of more, none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A row group of a file, how many rows it has, and between which browse numbers they are."""
+
+    file: str
+    number: int
+    rows: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The rows of these groups whose `browse_seq` is in [start, end)."""
+
+    start: int
+    end: int
+    groups: tuple[Group, ...]
+
+
+def groups_in_order(headers: str) -> list[Group] | None:
+    """Return the row groups of a directory in the order of browsing, by what their footers say.
+
+    None where they overlap, as in files put together by others, or cannot be told.
+    """
+    names = file_names(headers, ".parquet")
+    if len(names) > _FILES:
+        return None
+    groups = []
+    for name in names:
+        files, path = filesystem(f"{headers}/{name}")
+        with files.open(path, "rb") as file:
+            metadata = pq.read_metadata(file)
+        place = metadata.schema.to_arrow_schema().names.index("browse_seq")
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            known = group.column(place).statistics
+            if not group.num_rows:
+                continue
+            if known is None or not known.has_min_max:
+                return None
+            groups.append(Group(f"{headers}/{name}", number, group.num_rows, known.min, known.max))
+    groups.sort(key=lambda group: group.first)
+    ascend = all(one.last < other.first for one, other in pairwise(groups))
+    return groups if ascend else None
+
+
+def stretches(groups: Sequence[Group], rows: int) -> list[Stretch]:
+    """Cut a snapshot into stretches of about so many rows."""
+    cuts: list[int] = []
+    waiting = 0
+    for group in groups:
+        cut = group.first // MESSAGES_TO_A_BUCKET * MESSAGES_TO_A_BUCKET
+        if waiting >= rows and cut > (cuts[-1] if cuts else groups[0].first):
+            cuts.append(cut)
+            waiting = 0
+        waiting += group.rows
+    starts = [groups[0].first, *cuts] if groups else []
+    ends = [*cuts, groups[-1].last + 1] if groups else []
+    return [
+        Stretch(
+            start,
+            end,
+            tuple(group for group in groups if group.last >= start and group.first < end),
+        )
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def rows_of(
+    stretch: Stretch, columns: Sequence[str], constants: dict[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a stretch: these columns, and constant ones beside them.
+
+    Texts come as Parquet's own dictionaries where it has them. No other column is read.
+    """
+    for name, groups in groupby(stretch.groups, key=lambda group: group.file):
+        files, path = filesystem(name)
+        texts = [each for each in columns if pa.types.is_string(HEADERS.field(each).type)]
+        with files.open(path, "rb") as opened:
+            file = pq.ParquetFile(opened, read_dictionary=texts, pre_buffer=True)
+            for some in _batched(groups):
+                rows = file.read_row_groups(
+                    [group.number for group in some], columns=list(columns), use_threads=False
+                )
+                if some[0].first < stretch.start or some[-1].last >= stretch.end:
+                    rows = rows.filter(_inside(stretch))
+                for column, value in constants.items():
+                    rows = rows.append_column(column, _repeated(value, rows.num_rows))
+                yield from rows.unify_dictionaries().combine_chunks().to_batches()
+
+
+def _batched(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """Yield groups together as long as their rows make no more than one batch."""
+    some: list[Group] = []
+    for group in groups:
+        if some and sum(each.rows for each in some) + group.rows > ROWS_AT_ONCE:
+            yield some
+            some = []
+        some.append(group)
+    yield some
+
+
+def _inside(stretch: Stretch) -> pc.Expression:
+    browse_seq = pc.field("browse_seq")
+    return (browse_seq >= stretch.start) & (browse_seq < stretch.end)
+
+
+def _repeated(value: str, rows: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [value])
