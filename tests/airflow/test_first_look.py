@@ -17,11 +17,13 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskDeferred
 from mqdlq.airflow.answer_trigger import AnswerTrigger
 from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.params import SCHEMAS
+from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.sense import POLL_S, Sense
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import last_look, open_ledger
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.rules import RulesError
 
 GONE = "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059)"
 
@@ -127,6 +129,41 @@ def test_the_wait_does_not_begin_anew(place: Path) -> None:
 
     assert isinstance(deferred.value.trigger, AnswerTrigger)
     assert deferred.value.trigger.until == until
+
+
+def test_a_wait_for_messages_that_was_broken_off_ends_when_it_was_to_end(place: Path) -> None:
+    task, run = handler(place, "600"), context()
+    until = (now() + timedelta(seconds=60)).isoformat()
+    embedded.faults.set("MQCONNX:1:2059:before")
+
+    with pytest.raises(TaskDeferred) as away:
+        task.resume(run, {"depth": 0, "why": "", "until": until})
+    embedded.faults.set("")
+    _, kwargs = away.value.trigger.serialize()
+    with pytest.raises(TaskDeferred) as back:
+        task.look_again(run, {"until": kwargs["until"].isoformat(), "waited": kwargs["waited"]})
+
+    assert isinstance(back.value.trigger, DepthTrigger)
+    assert back.value.trigger.until == datetime.fromisoformat(until)
+
+
+def test_a_continuous_run_that_cannot_begin_does_not_fail_at_once(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Airflow starts the next one as soon as it has failed, and that would fail, too."""
+    task, run = handler(place, "NO", keys="schedule: '@continuous'\n"), context()
+    (place / "night.rules").write_text("ACTION(DISCRAD)\n")
+    before = now()
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute(run)
+
+    assert deferred.value.method_name == "look_once_more"
+    assert isinstance(deferred.value.trigger, RetryTrigger)
+    assert before <= deferred.value.trigger.moment - timedelta(minutes=1) <= now()
+    assert caplog.messages[-1].endswith("; looking once more in 0:01:00, then the run fails")
+    with pytest.raises(RulesError):
+        task.look_once_more(run, {})
 
 
 def test_a_queue_manager_that_stays_away_fails_the_run(place: Path) -> None:

@@ -72,7 +72,9 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     [
         RetryTrigger(PAST, STATE),
         depth_trigger(until=FUTURE),
-        AnswerTrigger(conn_id="mq", queue_manager="QMT", until=FUTURE, poll_s=10),
+        AnswerTrigger(
+            conn_id="mq", queue_manager="QMT", until=FUTURE, waited={"until": None}, poll_s=10
+        ),
         depth_trigger(known=3, due_at=FUTURE, due_why="it is time to rescan"),
     ],
 )
@@ -232,8 +234,19 @@ def test_rules_that_are_not_valid_are_told_once_and_waited_out(
     assert watch.have_changed()
 
 
+def test_rules_that_could_never_be_read_are_told_once(
+    queue_manager: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert queue_manager
+    (tmp_path / "night.yaml").write_text("connexion: mq\n")
+    watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
+
+    assert [watch.have_changed() for _ in range(3)] == [False, False, False]
+    assert len(caplog.records) == 1
+
+
 def answer_trigger(until: datetime) -> AnswerTrigger:
-    return AnswerTrigger(conn_id="mq", queue_manager="", until=until, poll_s=0)
+    return AnswerTrigger(conn_id="mq", queue_manager="", until=until, waited=STATE, poll_s=0)
 
 
 def test_a_queue_manager_that_answers_again_ends_the_wait_for_it(
@@ -246,7 +259,7 @@ def test_a_queue_manager_that_answers_again_ends_the_wait_for_it(
     finally:
         embedded.faults.set("")
 
-    assert event == {"until": FUTURE.isoformat()}
+    assert event == {"until": FUTURE.isoformat(), "waited": STATE}
     told = [record.message for record in caplog.records if "_trigger" in record.name]
     assert told == [
         "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again in 0 s",
@@ -259,7 +272,7 @@ def test_the_wait_for_a_queue_manager_has_an_end(queue_manager: str) -> None:
     assert queue_manager
     embedded.faults.set("MQCONNX:1:2059:before")
     try:
-        assert fire(answer_trigger(PAST)) == {"until": PAST.isoformat()}
+        assert fire(answer_trigger(PAST)) == {"until": PAST.isoformat(), "waited": STATE}
     finally:
         embedded.faults.set("")
 

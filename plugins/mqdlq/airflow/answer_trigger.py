@@ -53,25 +53,35 @@ class AnswerTrigger(BaseTrigger):
 
     It connects and disconnects and opens nothing, so any number of copies may run. It looks ever
     more seldom, and says so; an error that does not pass by itself ends the wait with that error.
-    The event's payload is ``{"until": moment}``, as it was given: whether the queue manager
-    answers is for the task to see.
+    The event's payload is ``{"until": moment, "waited": state}``, as they were given: whether the
+    queue manager answers is for the task to see.
 
     :param conn_id: id of the Airflow connection; the password is read from it where this runs
     :param queue_manager: name of the queue manager, "" for the connection's own
     :param until: when to give up, aware
+    :param waited: what the task waited for before this, as plain JSON values, if it did
     :param poll_s: seconds before the first look
     """
 
-    def __init__(self, *, conn_id: str, queue_manager: str, until: datetime, poll_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        conn_id: str,
+        queue_manager: str,
+        until: datetime,
+        waited: dict[str, Any] | None,
+        poll_s: float,
+    ) -> None:
         super().__init__()
         self.conn_id = conn_id
         self.queue_manager = queue_manager
         self.until = until
+        self.waited = waited
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments that make this trigger again."""
-        names = ("conn_id", "queue_manager", "until", "poll_s")
+        names = ("conn_id", "queue_manager", "until", "waited", "poll_s")
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {name: getattr(self, name) for name in names}
 
@@ -93,7 +103,7 @@ class AnswerTrigger(BaseTrigger):
             if left <= 0:
                 break
             pause = min(pause, left)
-        yield TriggerEvent({"until": self.until.isoformat()})
+        yield TriggerEvent({"until": self.until.isoformat(), "waited": self.waited})
 
 
 def _connect(settings: ConnectionSettings) -> str:

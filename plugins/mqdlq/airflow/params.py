@@ -27,6 +27,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "items": {
             "type": "string",
             "pattern": "^[0-9a-f]{64}$",
+            "maxLength": 64,  # in Python's patterns, `$` lets a line's end pass
             "$comment": "a message_key is 64 hex digits, as in the report's JSON",
         },
         "title": "Only these messages",

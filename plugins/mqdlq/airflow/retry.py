@@ -11,6 +11,7 @@ from airflow.sdk import Context
 from mqdlq.airflow.execute import execution_of, left_by
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.stage import DEFER_FROM_S, Stage, Work, progress, utc_now
+from mqdlq.errors import ExecutionError
 from mqdlq.handlers import load_handler
 
 
@@ -29,7 +30,13 @@ class Retry(Stage):
 
     def execute(self, context: Context) -> dict[str, int]:
         """Start from what the first pass left."""
-        return self._passes(context, context["ti"].xcom_pull(task_ids="execute"))
+        left = context["ti"].xcom_pull(task_ids="execute")
+        if left is None:
+            raise ExecutionError(
+                "the task execute has left no result: it was marked as done by hand, or its XCom is"
+                " gone; clear execute, and it goes on from what the ledger knows"
+            )
+        return self._passes(context, left)
 
     def resume(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
         """Go on from the state that the trigger carried."""

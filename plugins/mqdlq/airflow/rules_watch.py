@@ -28,6 +28,7 @@ class RulesWatch:
         self._digest = digest
         self._seen: tuple[Path, ...] = ()
         self._stamp: Stamp = ()
+        self._told = ""
 
     def have_changed(self) -> bool:
         """Look at the files; reading them is left out while they look as they did."""
@@ -41,11 +42,17 @@ class RulesWatch:
             # Taken before the reading: what changes meanwhile is seen at the next look.
             self._seen, self._stamp = files, stamp(files)
             source, text = handler.rules_text(self._rules)
-            return parse(text, source).digest != self._digest
+            has_changed = parse(text, source).digest != self._digest
         except MqDlqError as error:
             self._stamp = stamp(self._seen)
-            log.warning("the rules of %s cannot be read now; going on: %s", self._handler, error)
+            if str(error) != self._told:
+                self._told = str(error)
+                log.warning(
+                    "the rules of %s cannot be read now; going on: %s", self._handler, error
+                )
             return False
+        self._told = ""
+        return has_changed
 
 
 def files_of(handler: Handler, rules: str | None = None) -> tuple[Path, ...]:

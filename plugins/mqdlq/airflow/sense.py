@@ -17,10 +17,22 @@ from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.params import fault, wait_seconds
 from mqdlq.airflow.pools import shared_without_a_pool
-from mqdlq.airflow.stage import BACKFILL, DEFER_FROM_S, REPORT, Stage, progress, utc_now
-from mqdlq.errors import HandlerError, QueueManagerError
+from mqdlq.airflow.retry_trigger import RetryTrigger
+from mqdlq.airflow.stage import (
+    BACKFILL,
+    DEFER_FROM_S,
+    REPORT,
+    Stage,
+    in_the_foreground,
+    progress,
+    utc_now,
+)
+from mqdlq.errors import HandlerError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Look, Run, record_look
+
+BREATH = timedelta(minutes=1)
+"""How long a run with schedule @continuous takes to fail: Airflow starts the next one at once."""
 
 POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task too soon
 
@@ -35,7 +47,8 @@ class Sense(Stage):
     says so, and the DAG run succeeds.
 
     While the queue manager cannot be reached it waits in the same way, for as long as WAIT says and
-    with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails.
+    with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails. With
+    schedule @continuous whatever is wrong is looked at once more a minute later, before it fails.
 
     A run begins, and what it reads holds to its end, when it stops waiting: rules that change
     meanwhile are read anew, and the wait goes on with them to the time that it had.
@@ -47,11 +60,23 @@ class Sense(Stage):
 
     def execute(self, context: Context) -> None:
         """Record the run; defer where there is nothing on the queue yet and WAIT allows it."""
+        try:
+            self._sense_or_wait(context)
+        except MqDlqError as error:
+            if not load_handler(self.handler).is_continuous or in_the_foreground():
+                raise
+            progress.warning("%s; looking once more in %s, then the run fails", error, BREATH)
+            self.defer(trigger=RetryTrigger(utc_now() + BREATH, {}), method_name="look_once_more")
+
+    def look_once_more(self, context: Context, event: dict[str, Any]) -> None:
+        """Look by what files and queue are by now; what is still wrong fails the run."""
+        del event
         self._sense_or_wait(context)
 
     def look_again(self, context: Context, event: dict[str, Any]) -> None:
-        """Begin anew, after a wait for the queue manager that ends for good at the event's time."""
-        self._sense_or_wait(context, patience=datetime.fromisoformat(event["until"]))
+        """Look anew, after a wait for the queue manager that ends for good at the event's time."""
+        until = datetime.fromisoformat(event["until"])
+        self._sense_or_wait(context, patience=until, waited=event.get("waited"))
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Look once more after the wait, by the rules as they are by now; wait on if it is early.
@@ -89,6 +114,7 @@ class Sense(Stage):
                 conn_id=handler.connection,
                 queue_manager=sense.queue_manager_of(handler, options),
                 until=until,
+                waited=waited,
                 poll_s=POLL_S,
             )
             self.defer(trigger=trigger, method_name="look_again")

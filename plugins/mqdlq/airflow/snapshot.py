@@ -34,6 +34,7 @@ class Snapshot(Stage):
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # Arrow: not at parse time.
         from mqdlq import execute, guards, snapshot  # noqa: PLC0415
+        from mqdlq.snapshot.named import told_of_named  # noqa: PLC0415
 
         handler = load_handler(self.handler)
         key = _payload_key(handler.payload_key) if handler.payload_key else None
@@ -52,6 +53,8 @@ class Snapshot(Stage):
                     handler, rescan=context["params"].get("full_snapshot", False), key=key
                 ),
             )
+            for told in told_of_named(work.run, str(_places(manifest)["snapshot"])):
+                progress.warning("%s", told)
             guards.note_causes(work.run, ledger=work.ledger)
             is_settled = (
                 manifest.counts.full == 0
