@@ -126,16 +126,13 @@ class Containers:
         path.write_text(json.dumps(connections))
 
     def _take_the_demos_rules(self) -> None:
-        """Schedule the demo's handler once a day: a run every five minutes would be in the way.
-
-        Nor does it look again soon at what is settled, so that a run can wait for messages.
-        """
+        """Schedule the demo's handler once a day: a run every five minutes would be in the way."""
         rules = self.directory / "rules"
         shutil.copytree(PROJECT / "include" / "rules", rules)
         handler = rules / "demo.yaml"
         text, replaced = re.subn(r"(?m)^schedule:.*$", "schedule: 0 2 * * *", handler.read_text())
         assert replaced == 1
-        handler.write_text(f"{text}rescan_interval: PT2H\n")
+        handler.write_text(text)
 
     def environment(self, service: str) -> dict[str, str]:
         """Return what the image and the compose file set, and where things are on this machine."""

@@ -27,6 +27,7 @@ from containers import LOOPBACK, SERVICES, Containers
 from services import ENDED, Airflow, now
 
 from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.parking import outcomes_of_parked
 from mqdlq.model import Outcome
@@ -44,14 +45,16 @@ STORY = {
     "left_no_rule": 2,
     "unprocessable": 5,
 }
-# Who dies, one after the other, while a run is where.
+# Who dies, one after the other, while a run is where: one run is to live through all of it.
+WAITING = ("airflow-dag-processor", "airflow-triggerer")
 DEATHS = {
-    "waits for messages": ("airflow-dag-processor", "airflow-triggerer"),
     "takes its snapshot": ("airflow-api-server",),
     "evaluates": ("spark-worker-1", "spark-worker-2", "spark-master"),
     "executes": ("airflow-scheduler",),
     "retries": ("postgres",),
 }
+MOST_RUNS = 8
+EMPTY_QUEUE = "DLQ.EMPTY"
 LEFT = ("left_by_rule", "left_no_rule", "unprocessable")
 
 
@@ -102,9 +105,15 @@ class Rehearsed(Airflow):
 
         super().wait(now_holds, limit_s)
 
+    def comes_to(self, run_id: str, moment: str) -> bool:
+        """Wait until a run is where somebody is to die; False where it has ended before."""
+        self.wait(lambda: self.is_at(run_id, moment) or self.has_ended(run_id), 400)
+        return self.is_at(run_id, moment) and not self.has_ended(run_id)
+
+    def has_ended(self, run_id: str) -> bool:
+        return self.run("demo", run_id)["state"] in ENDED
+
     def is_at(self, run_id: str, moment: str) -> bool:
-        """Say whether a run is where somebody is to die; it must not have ended before."""
-        assert self.run("demo", run_id)["state"] not in ENDED, self.tasks("demo", run_id)
         if moment == "evaluates":  # on the cluster, that is
             return any(
                 "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
@@ -117,7 +126,6 @@ class Rehearsed(Airflow):
                 return bool(connection.exec_driver_sql(of_the_run, run).scalar())
         states = self.tasks("demo", run_id)
         return {
-            "waits for messages": states.get("sense") == "deferred",
             "takes its snapshot": states.get("snapshot") == "running",
             "retries": states.get("retry") == "running",
         }[moment]
@@ -175,7 +183,7 @@ def test_the_compose_files_services_survive_the_death_of_each(
 
 
 def rehearse(containers: Containers, airflow: Rehearsed, tell: Any) -> None:
-    assert {victim for victims in DEATHS.values() for victim in victims} == set(SERVICES)
+    assert {*WAITING, *(victim for victims in DEATHS.values() for victim in victims)} == {*SERVICES}
     airflow.pause("demo", paused=False)  # Airflow starts the run of the last interval
     airflow.wait(lambda: bool(airflow.runs("demo")))
     (scheduled,) = airflow.runs("demo")
@@ -195,27 +203,52 @@ def rehearse(containers: Containers, airflow: Rehearsed, tell: Any) -> None:
     backfill(airflow)
     tell("backfill: its runs have succeeded")
 
+    kill_while_a_run_waits(containers, airflow)
+    tell(f"killed while a run waited for messages: {', '.join(WAITING)}; it took the first")
+
+    run_id, fills = "", 0
     for moment, victims in DEATHS.items():
-        waits = moment == "waits for messages"
-        if not waits:
+        while not (run_id and airflow.comes_to(run_id, moment)):
+            fills += 1
+            assert fills <= MOST_RUNS, containers.last_words()
             containers.start("mq-embedded")
-        run_id = airflow.trigger("demo", **({"wait": "600"} if waits else {}))
-        airflow.wait(partial(airflow.is_at, run_id, moment), 300)
-        for victim in victims:
-            assert containers.kill(victim), f"nothing of {victim} was running"
-            containers.start(victim)
-        if waits:
-            assert airflow.tasks("demo", run_id)["sense"] == "deferred"
-            containers.start("mq-embedded")
-        ended = airflow.wait_for_run("demo", run_id, 400)
-        tell(f"killed while a run {moment}: {', '.join(victims)}; the run ended as {ended}")
+            run_id = airflow.trigger("demo")
+        kill(containers, victims)
+        tell(f"killed while a run {moment}: {', '.join(victims)}")
+    ended = airflow.wait_for_run("demo", run_id, 400)
+    tell(f"{fills} runs for these deaths, the last has ended as {ended}")
 
     containers.start("mq-embedded")
     last = airflow.trigger("demo")
     assert airflow.wait_for_run("demo", last, 400) == "success", containers.last_words()
     tell(f"the run after: {airflow.outcomes('demo', last)}")
     tell(f"started again by themselves: {', '.join(containers.restarted) or 'none'}")
-    check_the_account(airflow, fills=len(DEATHS) + 3)
+    check_the_account(airflow, fills + 3)
+
+
+def kill(containers: Containers, victims: tuple[str, ...]) -> None:
+    for victim in victims:
+        assert containers.kill(victim), f"nothing of {victim} was running"
+        containers.start(victim)
+
+
+def kill_while_a_run_waits(containers: Containers, airflow: Rehearsed) -> None:
+    """Let a run wait in the triggerer, kill that, and see the run take the first message."""
+    embedded.run_mqsc("QM1", f"DEFINE QLOCAL({EMPTY_QUEUE})")
+    run_id = airflow.trigger("demo", wait="1200", input_q=EMPTY_QUEUE)
+    airflow.wait_for_task("demo", run_id, "sense", "deferred")
+    kill(containers, WAITING)
+    assert airflow.tasks("demo", run_id)["sense"] == "deferred"
+    header = DeadLetterHeader(
+        2053, "PAYMENTS.IN", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
+    )
+    with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
+        module = queue_manager.client.module
+        descriptor = module.MD(Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819)
+        body = encode_dlh(header, encoding=546, ccsid=819) + b"the first"
+        queue_manager.handle.put1(EMPTY_QUEUE.encode(), body, descriptor)
+    assert airflow.wait_for_run("demo", run_id, 400) == "success", containers.last_words()
+    assert airflow.outcomes("demo", run_id) == {"delivered": 1}
 
 
 def backfill(airflow: Rehearsed) -> None:
@@ -256,7 +289,7 @@ def check_the_account(airflow: Rehearsed, fills: int) -> None:
         states = Counter(connection.exec_driver_sql("SELECT state FROM attempt_states").scalars())
 
     assert [one for one, count in ids.items() if count > 1] == []
-    assert ids.total() + discarded == fills * PUT_BY_THE_DEMO
+    assert ids.total() + discarded == fills * PUT_BY_THE_DEMO + 1
     left = fills * sum(STORY[outcome] for outcome in LEFT)
     assert embedded.depths("QM1")["SYSTEM.DEAD.LETTER.QUEUE"] == left
     assert {run: booked[run] for run in settled} == {run: runs[run] for run in settled}
