@@ -1,6 +1,6 @@
 """Waiting: what a thousand waiting queues cost one triggerer, in processor time and memory.
 
-Each case is `airflow triggerer` with that many triggers, over metadata of its own. `nothing` is the
+Each case is `airflow triggerer` with that many triggers. `nothing` is the
 floor: a triggerer without triggers. The peer is as many of Airflow's own triggers that wait for a
 moment, `moments`. `waits` are runs that wait for messages (DepthTrigger), `events` are handlers
 with schedule event (ArrivalTrigger), which read the ledger, too; both look every ten seconds, each
@@ -43,13 +43,16 @@ PLAIN = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
 DEPTH = "mqdlq.airflow.depth_trigger.DepthTrigger"
 ARRIVAL = "mqdlq.airflow.arrival_trigger.ArrivalTrigger"
 
-ADD = """
+PREPARE = """
 import datetime, json, sys
-from airflow.models.asset import AssetModel
+from airflow.models.asset import AssetEvent, AssetModel, AssetWatcherModel
 from airflow.models.trigger import Trigger
 from airflow.utils.session import create_session
+from sqlalchemy import delete
 path, rows = json.load(sys.stdin)
 with create_session() as session:
+    for model in (AssetEvent, AssetWatcherModel, AssetModel, Trigger):
+        session.execute(delete(model))
     for number, kwargs in enumerate(rows):
         if "moment" in kwargs:
             kwargs["moment"] = datetime.datetime.fromisoformat(kwargs["moment"])
@@ -73,9 +76,10 @@ def measure() -> dict[str, Any]:
         "events": (ARRIVAL, events),
     }
     found: dict[str, Any] = {"queues": QUEUES, "looks_every_s": POLL_S}
-    for name, (path, rows) in cases.items():
-        sys.stderr.write(f"waiting: {name}\n")
-        found[name] = _case(path, rows)
+    with tempfile.TemporaryDirectory() as directory, _place(Path(directory)) as settings:
+        for name, (path, rows) in cases.items():
+            sys.stderr.write(f"waiting: {name}\n")
+            found[name] = _case(path, rows, settings, Path(directory))
     return found
 
 
@@ -94,24 +98,27 @@ def _wait(number: int) -> dict[str, Any]:
     return {**place, **rules, **nothing, "known": 0, "poll_s": POLL_S}
 
 
-def _case(path: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as directory, _place(Path(directory)) as settings:
-        subprocess.run(  # noqa: S603 (this very Python, a text of our own)
-            [sys.executable, "-c", ADD],
-            env=settings,
-            input=json.dumps([path, rows]),
-            text=True,
-            check=True,
-            capture_output=True,
-        )
-        with _triggerer(settings, Path(directory)) as processes:
-            time.sleep(WARM_UP_S)
-            before, began = _processor_s(processes()), time.monotonic()
-            time.sleep(MEASURED_S)
-            used = _processor_s(processes()) - before
-            minute = 60 * used / (time.monotonic() - began)
-            memory = sum(one.memory_full_info().pss for one in processes()) / 2**20
-            noticed = _noticed(Path(directory)) if path != PLAIN else None
+def _case(
+    path: str, rows: list[dict[str, Any]], settings: dict[str, str], directory: Path
+) -> dict[str, Any]:
+    clear = (f"CLEAR QLOCAL(DLQ.{number:04})" for number in range(QUEUES))
+    embedded.run_mqsc("QM1", "\n".join(clear))
+    subprocess.run(  # noqa: S603 (this very Python, a text of our own)
+        [sys.executable, "-c", PREPARE],
+        env=settings,
+        input=json.dumps([path, rows]),
+        text=True,
+        check=True,
+        capture_output=True,
+    )
+    with _triggerer(settings, directory) as processes:
+        time.sleep(WARM_UP_S)
+        before, began = _processor_s(processes()), time.monotonic()
+        time.sleep(MEASURED_S)
+        used = _processor_s(processes()) - before
+        minute = 60 * used / (time.monotonic() - began)
+        memory = sum(one.memory_full_info().pss for one in processes()) / 2**20
+        noticed = _noticed(directory) if path != PLAIN else None
     found = {"processor_s_per_minute": round(minute, 2), "memory_mib": round(memory)}
     return {**found, "noticed_s": noticed} if noticed else found
 
