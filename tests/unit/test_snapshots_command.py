@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from mqdlq import lake
 from mqdlq.cli import app
 from mqdlq.execute import settle
+from mqdlq.report import write_report
 from mqdlq.snapshot import prune_snapshots
 from world import World
 
@@ -174,3 +175,31 @@ def test_what_is_pruned_makes_the_next_snapshot_a_full_one(world: World) -> None
 
     (found,) = lake.finished_snapshots(world.lake_root)
     assert found.manifest.counts == lake.SnapshotCounts(full=1, parked=0)
+
+
+def test_the_report_of_a_run_whose_snapshot_was_pruned_is_the_one_written_then(
+    world: World,
+) -> None:
+    world.dead_letter()
+    execution = world.plan(RULES)
+    settle(execution)
+    run_id = execution.run.run_id
+    written = write_report(
+        run_id,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        stages={"sense": "success"},
+        clock=world.clock,
+    )
+    snapshot(world, rescan=True)
+    assert prune(world, keep=1) == [world.ledger.snapshot(run_id).snapshot_id]
+
+    result = CliRunner().invoke(app, ["report", run_id])
+    as_json = CliRunner().invoke(app, ["report", run_id, "--format", "json"])
+
+    assert (result.exit_code, as_json.exit_code) == (0, 0)
+    assert result.output == (
+        "The snapshot was pruned (2026-11-21 13:00:00 UTC); this was written at the run's end:\n\n"
+        f"{written.text}"
+    )
+    assert json.loads(as_json.output)["verdict"] == "ok"

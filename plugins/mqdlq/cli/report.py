@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mqdlq import home
 from mqdlq.errors import LedgerError, MqDlqError
-from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger import Ledger, open_ledger, pruned_at
 from mqdlq.report import (
     Report,
     latest_run_id,
@@ -20,8 +20,10 @@ from mqdlq.report import (
     read_report,
     render_json,
     render_text,
+    report_directory,
     written_stages,
 )
+from mqdlq.report.words import moment
 
 
 class Format(StrEnum):
@@ -45,13 +47,17 @@ def report(
     """
     try:
         with open_ledger() as ledger:
-            _show(_read(run_id, ledger), output)
+            wanted = _wanted(run_id, ledger)
+            if written := _written_before_pruning(wanted, ledger, output):
+                typer.echo(written, nl=False)
+            else:
+                _show(_read(wanted, ledger), output)
     except MqDlqError as error:
         typer.echo(f"mqdlq: {error}", err=True)
         raise typer.Exit(1) from None
 
 
-def _read(run_id: str | None, ledger: Ledger) -> Report:
+def _wanted(run_id: str | None, ledger: Ledger) -> str:
     latest = latest_run_id(ledger)
     if latest is None:
         raise LedgerError(
@@ -60,12 +66,31 @@ def _read(run_id: str | None, ledger: Ledger) -> Report:
             " MQDLQ_LEDGER_URL has to name it here"
         )
     wanted = run_id or latest
-    stages, error = written_stages(wanted)
-    if not stages and ledger.run(wanted) is None:
+    if ledger.run(wanted) is None and not written_stages(wanted)[0]:
         raise LedgerError(f"no run {wanted!r} is recorded; the latest is {latest!r}")
+    return wanted
+
+
+def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
+    """Return the report written at a run's end where its snapshot was pruned since, else "".
+
+    Read anew, it would not know the messages any more.
+    """
+    snapshot = ledger.snapshot(run_id)
+    at = pruned_at(ledger, snapshot.snapshot_id) if snapshot is not None else None
+    file = report_directory(run_id) / ("report.json" if output is Format.JSON else "report.txt")
+    if at is None or not file.is_file():
+        return ""
+    if output is Format.TEXT:
+        typer.echo(f"The snapshot was pruned ({moment(at)}); this was written at the run's end:\n")
+    return file.read_text(encoding="utf-8")
+
+
+def _read(run_id: str, ledger: Ledger) -> Report:
+    stages, error = written_stages(run_id)
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)
     return read_report(
-        wanted, ledger=ledger, lake_root=home.lake(), stages=stages, error=error, now=now
+        run_id, ledger=ledger, lake_root=home.lake(), stages=stages, error=error, now=now
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqdlq.ledger.facts import DRY_RUN, Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.ledger.parking import Parking, Settled
 from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons_acted_on
+from mqdlq.ledger.retention import pruned_at, record_pruned
 from mqdlq.ledger.store import Ledger, open_ledger
 from mqdlq.ledger.workflow import (
     Approval,
@@ -46,9 +47,11 @@ __all__ = [
     "last_look",
     "open_ledger",
     "other_rules_before",
+    "pruned_at",
     "reasons_acted_on",
     "record_approval",
     "record_causes",
     "record_look",
+    "record_pruned",
     "snapshots_between",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mqdlq.lake import Found, finished_snapshots, remove_snapshot
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, record_pruned
 
 NEWEST = "it is the newest of its queue"
 
@@ -36,13 +36,15 @@ def prune_snapshots(
     With both limits a snapshot goes that exceeds either; without any, none does. Never removed are
     the newest of a queue, those that compact rows of a kept one refer to, and those of a run that
     has not settled its account. `queue` (queue manager, queue) names the only one to look at;
-    with `only_say` nothing is removed. Raises LakeError for a manifest that is none.
+    with `only_say` nothing is removed. The ledger knows from then on what was pruned, and so is
+    not lost. Raises LakeError for a manifest that is none.
     """
     found = finished_snapshots(lake_root)
     beyond = [one for one in _beyond(found, now, keep, keep_for) if queue in {None, one.queue}]
     reasons = why_kept(found, ledger, {one.manifest.snapshot_id for one in beyond})
     removed = [one for one in beyond if one.manifest.snapshot_id not in reasons]
-    if not only_say:
+    if not only_say and removed:
+        record_pruned(ledger, [one.manifest.snapshot_id for one in removed], now)
         for one in removed:
             remove_snapshot(lake_root, one)
     kept = [(one, reasons[one.manifest.snapshot_id]) for one in beyond if one not in removed]
