@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -35,10 +35,11 @@ START_S: Final = 300
 AIRFLOW: Final = ("-m", "airflow")
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "api-server": (*AIRFLOW, "api-server"),
-    "scheduler": (*AIRFLOW, "scheduler", "--skip-serve-logs"),
     "dag-processor": (*AIRFLOW, "dag-processor"),
     "triggerer": (*AIRFLOW, "triggerer", "--skip-serve-logs"),
+    "scheduler": (*AIRFLOW, "scheduler", "--skip-serve-logs"),
 }
+"""The services, in the order in which they are started."""
 
 
 class ServicesError(MqDlqError):
@@ -104,12 +105,19 @@ class Services:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start_all(self) -> None:
-        """Start the services and wait until all are healthy; raises ServicesError."""
+        """Start the services and wait until all are healthy; raises ServicesError.
+
+        The scheduler comes last: a task that begins before the api-server answers is failed, and
+        the first request for a task takes it seconds to answer.
+        """
         if in_use(self.port):
             raise ServicesError(f"port {self.port} of {LOOPBACK} is in use")
-        for name in COMMANDS:
+        *first, last = COMMANDS
+        for name in first:
             self.start(name)
-        self.wait_until_healthy()
+        self._wait_until(self._answers_tasks, first)
+        self.start(last)
+        self._wait_until(self._healthy, [*COMMANDS])
 
     def start(self, name: str, command: tuple[str, ...] = ()) -> Process:
         """Start a service, or another command of this Python that is to live as long as they."""
@@ -141,26 +149,32 @@ class Services:
             if started.stdin:
                 started.stdin.close()
 
-    def wait_until_healthy(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Wait for the health that Airflow tells of its services; raises ServicesError."""
-        deadline = clock() + START_S
-        while not self._healthy():
-            dead = {*COMMANDS} - {process.name for process in running()}
-            if dead or clock() > deadline:
+    def _wait_until(self, holds: Callable[[], bool], names: list[str]) -> None:
+        deadline = time.monotonic() + START_S
+        while not holds():
+            dead = {*names} - {process.name for process in running()}
+            if dead or time.monotonic() > deadline:
                 which = ", ".join(sorted(dead)) or "some service"
                 raise ServicesError(
                     f"{which} did not come up; the logs are in {home.home() / 'logs'}"
                 )
             time.sleep(0.5)
 
-    def _healthy(self) -> bool:
+    def _answers_tasks(self) -> bool:
+        return self._get("/execution/health") is not None
+
+    def _get(self, path: str) -> Any:
         try:
             with urllib.request.urlopen(  # noqa: S310 (http on the loopback)
-                f"{self.address}/api/v2/monitor/health", timeout=10
+                f"{self.address}{path}", timeout=30
             ) as answer:
-                health = json.load(answer)
+                return json.load(answer)
         except (urllib.error.URLError, OSError):
-            return False
+            return None
+
+    def _healthy(self) -> bool:
+        """Whether Airflow says of its services that they are healthy."""
+        health = self._get("/api/v2/monitor/health") or {}
         return all(
             (health.get(name) or {}).get("status") == "healthy"
             for name in ("metadatabase", "scheduler", "triggerer", "dag_processor")
@@ -213,6 +227,8 @@ def _settings(port: int) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
+        # With Airflow's own 5 s a task fails where the api-server is busy.
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",
         "PYTHONWARNINGS": "ignore",
     }
 
