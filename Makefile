@@ -33,7 +33,7 @@ down: $(READY)  ## stop what `make up` started
 test: $(READY)  ## every test that needs neither Docker nor IBM MQ
 	$(BIN)/pytest tests -m "not long"
 
-test-e2e: $(READY)  ## the workflow under Airflow's real services, and a real cluster: ten minutes
+test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: half an hour
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
