@@ -8,6 +8,7 @@ from mqdlq.cli.on_demand import Place, on_demand
 
 COMMANDS = {
     "run": Place("mqdlq.cli.run", "run"),
+    "check": Place("mqdlq.cli.check", "check"),
     "preview": Place("mqdlq.cli.preview", "preview"),
     "explain": Place("mqdlq.cli.explain", "explain"),
     "decode": Place("mqdlq.cli.decode", "decode"),

@@ -58,15 +58,23 @@ def advice(error: QueueManagerError, user: str) -> str:
     return str(error)
 
 
-def missing(queue_manager: QueueManager, user: str, state_queue: str) -> list[Missing]:
+def missing(
+    queue_manager: QueueManager,
+    user: str,
+    state_queue: str,
+    *,
+    queue: str = "",
+    targets: tuple[str, ...] = (),
+) -> list[Missing]:
     """Return what keeps the user from sensing, from a dry run and from executing, in this order.
 
-    The dead-letter queue is the queue manager's own. What a rules table sends messages to is not
-    known here: execution also needs +put +passall on each of those queues.
+    Without a name the queue to be handled is the queue manager's dead-letter queue. `targets` are
+    queues that messages are put to with all their context; those that only a message names are not
+    known before it is there.
     """
     constants = queue_manager.client.CMQC
     try:
-        queue = queue_manager.dead_letter_q_name()
+        queue = queue or queue_manager.dead_letter_q_name()
     except QueueManagerError as error:
         if error.reason != NOT_AUTHORIZED:
             return [Missing("sense", str(error))]
@@ -80,6 +88,17 @@ def missing(queue_manager: QueueManager, user: str, state_queue: str) -> list[Mi
         _Need("execution", queue, {"get": get}),
         _Need(
             "execution", state_queue, {"browse": browse, "get": get, "put": constants.MQOO_OUTPUT}
+        ),
+        *(
+            _Need(
+                "execution",
+                target,
+                {
+                    "put": constants.MQOO_OUTPUT,
+                    "passall": constants.MQOO_OUTPUT | constants.MQOO_PASS_ALL_CONTEXT,
+                },
+            )
+            for target in targets
         ),
     )
     return [fault for need in needs for fault in _try(queue_manager, need, user)]
