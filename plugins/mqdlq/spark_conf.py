@@ -32,6 +32,8 @@ _ALWAYS: Final = {
     "spark.sql.catalogImplementation": "in-memory",
     # What Spark writes is the owner's alone.
     "spark.hadoop.fs.permissions.umask-mode": "077",
+    # What few steps are done per batch, rather than per row, is worth large batches.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # HotSpot does not compile methods of more bytecodes than this; Spark would still make them.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }

@@ -148,6 +148,7 @@ def test_the_hash_does_not_depend_on_partitions_or_strategy(
 
     plan = evaluate(snapshot, plan=str(tmp_path / "plan"), bounds=bounds)
 
+    spark.conf.unset("spark.sql.shuffle.partitions")
     assert plan.plan_hash == plan_hash(by_python(rows, RULES))
 
 

@@ -98,7 +98,8 @@ class StepCount:
 class PlanDescription:
     """A plan's description.
 
-    `counts` counts the planned messages by rule, action and target of their first step,
+    `counts` counts the planned messages by rule, action and target of their first step, those of a
+    rule with more than a thousand targets by the target "*" (which is no name of a queue),
     `dispositions` all messages by disposition; both add up to what the snapshots hold.
     """
 
