@@ -77,7 +77,8 @@ class Messages:
             work,
         )
         tasks = len(reading.stretches)
-        return _through_workers(self.spark.range(0, tasks, 1, tasks), reading, schema)
+        numbers = self.spark.range(0, tasks, 1, max(tasks, 1))
+        return _through_workers(numbers, reading, schema)
 
 
 @dataclass(frozen=True)
