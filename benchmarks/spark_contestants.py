@@ -128,7 +128,7 @@ def steps_a_message(plan: Path) -> float:
     """Return how many steps a message of a plan has."""
     rows = lengths = 0
     for part in plan.glob("*.parquet"):
-        steps = pq.read_table(part, columns=["steps.list.element.rule"])["steps"]
+        steps = pq.ParquetFile(part).read(columns=["steps.list.element.rule"])["steps"]
         rows += len(steps)
         lengths += sum(len(chunk.flatten()) for chunk in steps.chunks)
     return lengths / max(rows, 1)
