@@ -47,7 +47,7 @@ COPY requirements.lock ./
 RUN python3 -m venv .venv && \
     .venv/bin/pip install --quiet "uv==${UV_VERSION}" && \
     echo pymqi > .venv/excluded.txt && \
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --no-deps \
+    .venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes --no-deps \
       --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
 COPY pyproject.toml README.md ./
 COPY plugins plugins

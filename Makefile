@@ -113,15 +113,17 @@ $(UV): | java
 	    "apt-get install python3-venv) or name another one, as in: make PYTHON=python3.12 set-up" >&2; \
 	  exit 1; \
 	}
-	@echo "Setting up .venv (1 GB): about a minute"
+	@echo "Setting up .venv (2 GB): a minute or two"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
+# Bytecode is made here, once: every process of Airflow and Spark would else compile what it imports
+# wherever it may not, or is not to (PYTHONDONTWRITEBYTECODE), leave it behind.
 # pymqi stays in the complete lock, but uv must pass it by: it cannot be built without IBM's SDK,
 # and pymqi_layer brings it in one way or the other. Builds take their tools from the lock, too.
 $(READY): requirements.lock pyproject.toml $(UV) | java
 	@echo pymqi > .venv/excluded.txt
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps \
+	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
 	  --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements.lock
