@@ -76,7 +76,7 @@ compose-test:  ## the contract tests and the demo against the queue manager in i
 
 check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadolint and Docker Compose
 	.tools/bin/hadolint Dockerfile
-	$(BIN)/pytest --quiet tests/unit/deploy
+	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py
 
 supply-chain: .tools/.set-up $(READY)  ## licences of all that is installed (var/licences.md), vulnerabilities
 	@$(BIN)/python deploy/supply_chain.py
