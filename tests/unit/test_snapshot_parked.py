@@ -254,23 +254,36 @@ def test_of_equal_messages_only_as_many_are_parked_as_were_seen(world: World) ->
     assert counts(world, third) == (0, 2)
 
 
-def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(world: World) -> None:
+ONE_OF_EACH = {
+    Outcome.TAKEN: 1,
+    Outcome.LEFT_BY_RULE: 1,
+    Outcome.LEFT_NO_RULE: 1,
+    Outcome.UNPROCESSABLE: 1,
+}
+
+
+def with_one_taken_meanwhile(world: World) -> Run:
+    """Park a backlog; return a run over it and a new message, of which the first is gone."""
     backlog(world)
     handle(world)
+    return new_run_with_the_first_taken(world)
+
+
+def new_run_with_the_first_taken(world: World) -> Run:
     world.dead_letter(b"new", dest_q="ORDERS")
     run = world.start(RULES)
     world.snapshot(run)
     world.accept(run)
     world.lose_first()
+    return run
+
+
+def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(world: World) -> None:
+    run = with_one_taken_meanwhile(world)
 
     outcomes = settle(world.execution(run))
 
-    assert outcomes == {
-        Outcome.TAKEN: 1,
-        Outcome.LEFT_BY_RULE: 1,
-        Outcome.LEFT_NO_RULE: 1,
-        Outcome.UNPROCESSABLE: 1,
-    }
+    assert outcomes == ONE_OF_EACH
     assert settle(world.execution(run)) == outcomes
 
 
@@ -280,13 +293,7 @@ def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(worl
 def test_settling_that_broke_off_at_any_write_is_settled_by_the_next_call(
     world: World, table: str
 ) -> None:
-    backlog(world)
-    handle(world)
-    world.dead_letter(b"new", dest_q="ORDERS")
-    run = world.start(RULES)
-    world.snapshot(run)
-    world.accept(run)
-    world.lose_first()
+    run = with_one_taken_meanwhile(world)
 
     def break_off(*values: Any) -> None:
         if values[2].startswith(f"INSERT INTO {table} "):
@@ -297,24 +304,14 @@ def test_settling_that_broke_off_at_any_write_is_settled_by_the_next_call(
         settle(world.execution(run))
     event.remove(world.ledger.engine, "before_cursor_execute", break_off)
 
-    assert settle(world.execution(run)) == {
-        Outcome.TAKEN: 1,
-        Outcome.LEFT_BY_RULE: 1,
-        Outcome.LEFT_NO_RULE: 1,
-        Outcome.UNPROCESSABLE: 1,
-    }
+    assert settle(world.execution(run)) == ONE_OF_EACH
 
 
 def test_a_parked_message_that_left_and_comes_back_is_read_in_full(world: World) -> None:
     backlog(world)
     handle(world)
     ((descriptor, body),) = world.messages("DLQ")[:1]
-    world.dead_letter(b"new", dest_q="ORDERS")
-    run = world.start(RULES)
-    world.snapshot(run)
-    world.accept(run)
-    world.lose_first()
-    settle(world.execution(run))
+    settle(world.execution(new_run_with_the_first_taken(world)))
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
         options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT

@@ -1,25 +1,21 @@
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
 from ended_runs import (
     ALL_WELL,
     PUT_INHIBITED,
     Q_FULL,
-    STAGES,
     START,
     EndedRun,
     Try,
     bare,
     delivered,
     exhausted,
-    failed_at,
     forwarded,
     left_by_rule,
     the_story,
@@ -27,14 +23,12 @@ from ended_runs import (
     unmatched,
 )
 
-from mqdlq.lake import PlanDescription, plan_directory, publish_plan, start_plan
-from mqdlq.ledger import Ledger, Look, record_look
+from mqdlq.ledger import Ledger
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 from mqdlq.report import Report, Verdict
 from mqdlq.report.groups import person_groups
 from mqdlq.report.records import CauseGroup, RuleRow, Tried
 from mqdlq.report.sources import WrittenRule, written_rules
-from mqdlq.report.text import render_text
 from mqdlq.report.timeline import BINS
 
 ReportOf = Callable[..., Report]
@@ -285,112 +279,6 @@ def test_messages_that_arrived_meanwhile_do_not_disturb_the_account(report_of: R
     assert report.account.adds_up
     assert report.account.last_browse is not None
     assert report.account.last_browse.arrived == 7
-
-
-def test_a_failed_stage_fails_the_run_even_where_the_account_adds_up(report_of: ReportOf) -> None:
-    report = report_of(EndedRun([delivered()]), failed_at("retry"))
-
-    assert (report.verdict, report.why) == (Verdict.FAILED, "stage retry failed")
-    assert report.headline == "1 message: 1 handled. The account adds up. The run failed at retry."
-
-
-def test_stages_stand_in_the_order_they_run_in(report_of: ReportOf) -> None:
-    report = report_of(EndedRun([delivered()]), dict(sorted(ALL_WELL.items())))
-
-    assert tuple(report.stages) == STAGES
-
-
-def test_an_empty_queue_says_when_it_was_looked_at(report_of: ReportOf) -> None:
-    stages = {**dict.fromkeys(STAGES, "skipped"), "sense": "success"}
-
-    report = report_of(EndedRun(snapshot=False), stages)
-
-    assert (report.verdict, report.failed) == (Verdict.EMPTY, False)
-    assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:22 UTC."
-
-
-def test_a_queue_of_settled_messages_is_not_called_empty(
-    report_of: ReportOf, ledger: Ledger
-) -> None:
-    run = EndedRun(snapshot=False)
-    record_look(ledger, run.run_id, Look(3, False, "", datetime(2026, 11, 21, 3, tzinfo=UTC)))
-    stages = {**dict.fromkeys(STAGES, "skipped"), "sense": "success"}
-
-    report = report_of(run, stages)
-
-    assert (report.verdict, report.failed) == (Verdict.SETTLED, False)
-    assert report.headline == (
-        "Nothing new: 3 messages on the queue, all settled by earlier runs;"
-        " last looked at 2026-11-21 03:00:00 UTC."
-    )
-    assert render_text(report).startswith("NOTHING NEW")
-
-
-def test_a_snapshot_of_nothing_is_an_empty_queue_too(report_of: ReportOf) -> None:
-    report = report_of(EndedRun([], last_browse=False))
-
-    assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:25 UTC."
-
-
-@pytest.mark.parametrize(
-    ("run", "headline"),
-    [
-        (
-            EndedRun([delivered()], snapshot=False),
-            "No snapshot was taken: the queue was empty, or the run did not come that far.",
-        ),
-        (
-            EndedRun([replace(delivered(), outcome=None)], last_browse=False),
-            "1 message: 0 handled, 1 without an outcome. The account does not add up.",
-        ),
-    ],
-)
-def test_a_run_whose_stages_nobody_knows_is_unfinished_until_its_last_browse(
-    report_of: ReportOf, run: EndedRun, headline: str
-) -> None:
-    report = report_of(run, {})
-
-    assert (report.verdict, report.headline) == (Verdict.UNFINISHED, headline)
-
-
-def test_a_plan_that_nobody_accepted_is_told_from_none(
-    report_of: ReportOf, ledger: Ledger, lake_root: str
-) -> None:
-    run = EndedRun([delivered()], plan=False)
-    assert report_of(run, failed_at("evaluate")).plan is None
-    snapshot = ledger.snapshot(run.run_id)
-    assert snapshot is not None
-    plan_id = f"{snapshot.snapshot_id}-3f9a0b12c4d5"
-    directory = plan_directory(lake_root, plan_id)
-    start_plan(directory)
-    publish_plan(directory, PlanDescription(plan_id, "ab", (snapshot.snapshot_id,), "", 1, {}))
-
-    report = report_of(replace(run, snapshot=False, run_id=run.run_id + "-2"), failed_at("approve"))
-    again = _read_again(report_of, run, failed_at("approve"))
-
-    assert report.plan is None
-    assert again.plan is not None
-    assert (again.plan.plan_id, again.plan.accepted_at) == (plan_id, None)
-    assert again.headline == "The run ended at approve: none of 1 message was acted on."
-
-
-def test_a_snapshot_that_is_gone_fails_the_report_and_keeps_the_ledgers_numbers(
-    report_of: ReportOf, lake_root: str
-) -> None:
-    run = EndedRun([delivered(), unmatched()])
-    location = report_of(run).snapshot.location  # type: ignore[union-attr]
-    shutil.rmtree(Path(lake_root))
-
-    report = _read_again(report_of, run)
-
-    assert report.verdict is Verdict.FAILED
-    assert report.why == (
-        f"the snapshot cannot be read: {location} is no snapshot: it has no _MANIFEST.json,"
-        " which is written last; take a new snapshot"
-    )
-    assert report.account is not None
-    assert report.account.outcomes == {Outcome.DELIVERED: 1, Outcome.LEFT_NO_RULE: 1}
-    assert [row.cause for row in report.people] == ["the snapshot has no row of it"]
 
 
 def test_the_timeline_holds_every_attempt_once(report_of: ReportOf, ledger: Ledger) -> None:
