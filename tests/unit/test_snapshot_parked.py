@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,52 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from backlog import RULES, backlog, counts, handle
 from mqdlq import lake
-from mqdlq.errors import LakeError
-from mqdlq.execute import make_pass, settle
+from mqdlq.execute import settle
 from mqdlq.ledger import Run, parking
 from mqdlq.model import Outcome
 from mqdlq.report import read_report
 from world import World
-
-RULES = """\
-WAIT(NO)
-DESTQ(ORDERS) ACTION(IGNORE)
-DESTQ(PAYMENTS) ACTION(RETRY)
-"""
-
-
-def handle(world: World, rules: str = RULES, **keys: Any) -> tuple[Run, Counter[Outcome]]:
-    """Run the handler to its end; return its run, and its outcomes, counted."""
-    options = {name: keys.pop(name) for name in ("rescan", "full_every") if name in keys}
-    run = world.start(rules, **keys)
-    world.clock.sleep(1)
-    world.snapshot(run, **options)
-    world.accept(run)
-    execution = world.execution(run)
-    result = make_pass(execution)
-    while result.next_pass_at is not None:
-        world.clock.now = result.next_pass_at
-        result = make_pass(execution)
-    return run, settle(execution)
-
-
-def place(world: World, run: Run) -> str:
-    snapshot = world.ledger.snapshot(run.run_id)
-    assert snapshot is not None
-    return str(snapshot.location)
-
-
-def counts(world: World, run: Run) -> tuple[int, int]:
-    found = lake.read_manifest(place(world, run)).counts
-    return found.full, found.parked
-
-
-def backlog(world: World) -> None:
-    """Put one message of each kind that a run leaves for good."""
-    world.dead_letter(b"ignored", dest_q="ORDERS")
-    world.dead_letter(b"unmatched", dest_q="NOWHERE")
-    world.put("DLQ", b"no header")
 
 
 def test_what_was_left_for_good_gets_compact_rows(world: World) -> None:
@@ -358,54 +318,3 @@ def test_a_dry_run_parks_nothing_it_would_have_acted_on(world: World) -> None:
 
     assert counts(world, after) == (2, 2)
     assert parking.outcomes_of_parked(world.ledger, run.run_id) == {}
-
-
-def test_a_snapshot_is_read_whole_with_the_rows_others_hold(world: World) -> None:
-    backlog(world)
-    world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
-    world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
-    first, _ = handle(world)
-    world.dead_letter(b"new", dest_q="ORDERS")
-    second, _ = handle(world)
-    places = [world.ledger.snapshot(run.run_id) for run in (first, second)]
-    columns = ["browse_seq", "message_key", "dlh_dest_q_name"]
-
-    complete, compact = (
-        list(lake.whole_rows(place.location, columns)) for place in places if place
-    )
-
-    assert counts(world, second) == (1, 5)
-    assert [row["browse_seq"] for row in compact] == [6, 1, 2, 3, 4, 5]
-    assert compact[1:] == complete
-
-
-def test_a_full_row_that_is_gone_is_told(world: World) -> None:
-    backlog(world)
-    first, _ = handle(world)
-    second, _ = handle(world)
-    here, gone = place(world, second), place(world, first)
-    for file in Path(gone).glob("headers/*.parquet"):
-        file.unlink()
-
-    with pytest.raises(LakeError) as caught:
-        list(lake.whole_rows(here, ["class"]))
-
-    assert str(caught.value) == (
-        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} says it holds; take a"
-        " full snapshot"
-    )
-
-
-def test_many_equal_messages_are_met_one_by_one(world: World) -> None:
-    for _ in range(4):
-        world.dead_letter(b"same", MsgId=b"m" * 24, dest_q="ORDERS")
-    world.dead_letter(b"other", dest_q="ORDERS")
-    handle(world)
-    for _ in range(2):
-        world.dead_letter(b"same", MsgId=b"m" * 24, dest_q="ORDERS")
-
-    run, outcomes = handle(world)
-
-    assert counts(world, run) == (2, 5)
-    assert outcomes == {Outcome.LEFT_BY_RULE: 7}
-    assert [m.occurrence for m in world.ledger.run_messages(run.run_id)] == [4, 5]
