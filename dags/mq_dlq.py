@@ -44,7 +44,8 @@ pools = pools_of(handlers)
 
 for handler in handlers:
     name = handler.name
-    # Evaluation and execution are one at a time for a handler, however many of its runs overlap.
+    # One at a time, however many runs overlap, even in a pool with more slots. A retry that is
+    # deferred would count there, and keep those of other runs from their passes.
     one_at_a_time: dict[str, Any] = {"pool": pools[name], "max_active_tis_per_dag": 1}
     with DAG(
         f"mq_dlq_{name}",
@@ -60,7 +61,7 @@ for handler in handlers:
         },
         tags=["mq", "dead-letter-queue", *handler.tags],
         description=f"Handles the dead-letter queue behind connection {handler.connection}",
-        doc_md=page(handler, __doc__ or ""),
+        doc_md=page(handler, __doc__ or "", pools[name]),
     ):
         sense = Sense(task_id="sense", handler=name)
         snapshot = Snapshot(task_id="snapshot", handler=name, outlets=[asset(name, "snapshot")])
@@ -82,7 +83,7 @@ for handler in handlers:
         )
         approve = Approve(task_id="approve", handler=name, outlets=[asset(name, "plan")])
         execute = Execute(task_id="execute", handler=name, **one_at_a_time)
-        retry = Retry(task_id="retry", handler=name, **one_at_a_time)
+        retry = Retry(task_id="retry", handler=name, pool=pools[name])
         report = Report(
             task_id="report",
             handler=name,

@@ -271,19 +271,20 @@ def warnings(task: Sense, caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.parametrize(
     ("night", "day", "is_told"),
     [
-        ("default_pool", "default_pool", False),  # they share one that is made for them
-        ("dlq", "default_pool", True),
+        ("", "", False),  # they share one that is made for them
+        ("dlq", "", True),
         ("dlq", "dlq", False),
+        ("default_pool", "default_pool", True),  # it has many slots
     ],
 )
 def test_two_handlers_of_one_queue_need_one_pool(
     place: Path, caplog: pytest.LogCaptureFixture, night: str, day: str, is_told: bool
 ) -> None:
-    handler(place, "NO", "day", f"pool: {day}\n")
+    handler(place, "NO", "day", f"pool: {day}\n" if day else "")
 
-    told = warnings(handler(place, "NO", "night", f"pool: {night}\n"), caplog)
+    told = warnings(handler(place, "NO", "night", f"pool: {night}\n" if night else ""), caplog)
 
-    assert told == ([warning(night, day)] if is_told else [])
+    assert told == ([warning(night, day or "mq_dlq_day")] if is_told else [])
 
 
 def test_only_a_run_sees_that_two_connections_lead_to_one_queue_manager(
@@ -295,7 +296,7 @@ def test_only_a_run_sees_that_two_connections_lead_to_one_queue_manager(
 
     told = warnings(handler(place, "NO"), caplog)
 
-    assert told == [warning("default_pool", "default_pool")]
+    assert told == [warning("mq_dlq_night", "mq_dlq_day")]
 
 
 def warning(night: str, day: str) -> str:

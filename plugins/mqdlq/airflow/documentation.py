@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqdlq.handlers import Handler
 
 
-def page(handler: Handler, workflow: str) -> str:
+def page(handler: Handler, workflow: str, pool: str) -> str:
     """Return Markdown: what the workflow does, then how this handler is set up."""
     facts = {
         "connection": f"`{handler.connection}`",
@@ -16,7 +16,7 @@ def page(handler: Handler, workflow: str) -> str:
         "attempts counted": "per run" if handler.attempts == "run" else "from run to run",
         "retrying ends after": str(handler.max_run_time),
         "a plan may be acted on for": str(handler.max_plan_age),
-        "pool": f"`{handler.pool}`",
+        "pool": f"`{pool}`",
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     return (

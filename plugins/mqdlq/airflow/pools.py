@@ -15,39 +15,40 @@ from mqdlq.handlers import Handler, load_handlers
 from mqdlq.ledger import Run
 from mqdlq.rules import parse
 
-NO_POOL: Final = Handler.model_fields["pool"].default
+AIRFLOWS_OWN: Final = "default_pool"
+"""The one pool that has many slots unless somebody has changed that."""
 
 Place = tuple[str, str, str]
 
 
 def pools_of(handlers: list[Handler]) -> dict[str, str]:
-    """Return each handler's pool by its name: the one it names, or one that rivals share.
+    """Return each handler's pool by its name: the one it names, or one of one slot that is made.
 
-    Handlers without a pool of their own that have the same connection and the same INPUTQ take
-    turns by a pool of one slot, named after the first of them and made as a run begins. A task
-    that is run has its pool already: there the rules tables are not read for it.
+    That is made as a run begins. Handlers with the same connection and the same INPUTQ that name
+    no pool share it, and it has the name of the first of them. Deferred tasks take no slot, so the
+    passes of overlapping runs take turns, and none waits for another's RETRYINT. A task that is run
+    has its pool already: there the rules tables are not read for it.
     """
     is_for_a_task = get_parsing_context().dag_id is not None
-    places = {} if is_for_a_task else _places([one for one in handlers if one.pool == NO_POOL])
+    places = {} if is_for_a_task else _places([one for one in handlers if not one.pool])
     return {handler.name: _pool(handler, places) for handler in handlers}
 
 
 def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
     """Yield a warning for each other handler of the run's queue that does not share its pool.
 
-    Airflow runs the evaluation and the execution of one handler one at a time by itself; those of
-    two handlers only where both take their slots from one pool, and not from Airflow's default,
-    which has many. Executors that meet wait for each other at the state queue: nothing is done
-    twice, but the second holds a worker meanwhile.
+    Evaluations and passes are one at a time where they take their slots from one pool of one slot,
+    as those of one handler do; Airflow's default has many. Executors that meet wait for each other
+    at the state queue: nothing is done twice, but the second holds a worker meanwhile.
     """
     handlers, own_q = load_handlers()[0], _input_q(handler)
-    places = _places([one for one in handlers if one.pool == NO_POOL])
+    places = _places([one for one in handlers if not one.pool])
     own = _pool(handler, places)
     for other in handlers:
         if other.name == handler.name or not _reads(other, run, is_blank_ours=own_q == ""):
             continue
         its = _pool(other, places)
-        if its != own or own == NO_POOL:
+        if its != own or own == AIRFLOWS_OWN:
             yield (
                 f"{handler.name} (pool: {own}) and {other.name} (pool: {its}) both"
                 f" handle {run.queue} of {run.queue_manager}: give both one pool of one slot, or"
@@ -56,9 +57,11 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
 
 
 def _pool(handler: Handler, places: Mapping[str, Place]) -> str:
+    if handler.pool:
+        return handler.pool
     place = places.get(handler.name)
-    rivals = sorted(name for name, other in places.items() if other == place)
-    return f"mq_dlq_{rivals[0]}" if len(rivals) > 1 else handler.pool
+    rivals = [name for name, other in places.items() if other == place]
+    return f"mq_dlq_{min([handler.name, *rivals])}"
 
 
 def _places(handlers: list[Handler]) -> dict[str, Place]:

@@ -97,8 +97,9 @@ class Operation(BaseModel):
     `schedule` is a cron expression in UTC, one of its presets such as @hourly, or @continuous, or
     `event`; without one a handler is run by hand. `max_active_runs` bounds how many of its runs may
     overlap, most of them waiting for their retries. `rescan_interval` is after how long settled
-    messages are looked at again, 10 x RETRYINT if it is not said. `pool` is an Airflow pool that
-    its evaluation and execution take a slot of; where there is none of the name it is made.
+    messages are looked at again, 10 x RETRYINT if it is not said. `pool` is the Airflow pool that
+    its evaluation and passes take a slot of, one of its own if it is not said; where there is none
+    of the name it is made, with one slot.
     `approval` says what makes a run ask a person first. `alerts` says who is told of what.
     `evaluate_timeout` is after how long an evaluation fails that does not end, such as one that
     waits for executors of a Spark cluster; it would keep every later one from beginning.
@@ -113,7 +114,7 @@ class Operation(BaseModel):
     tags: tuple[Tag, ...] = ()
     rescan_interval: Annotated[timedelta, Field(ge=timedelta(seconds=1))] | None = None
     max_active_runs: Annotated[int, Field(ge=1, le=100)] = 4
-    pool: Annotated[str, Field(min_length=1, max_length=256)] = "default_pool"
+    pool: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     evaluate_timeout: Annotated[timedelta, Field(ge=timedelta(minutes=1))] = timedelta(hours=2)
     task_retries: Annotated[int, Field(ge=0, le=10)] = 0
     approval: ApprovalGuards = ApprovalGuards()
