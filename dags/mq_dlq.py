@@ -31,7 +31,7 @@ from mqdlq.airflow.params import form
 from mqdlq.airflow.pools import pools_of
 from mqdlq.airflow.report import Report
 from mqdlq.airflow.retry import Retry
-from mqdlq.airflow.schedules import schedule_of
+from mqdlq.airflow.schedules import schedule_of, start_of
 from mqdlq.airflow.sense import Sense
 from mqdlq.airflow.snapshot import Snapshot
 from mqdlq.handlers import load_handlers
@@ -50,6 +50,7 @@ for handler in handlers:
     with DAG(
         f"mq_dlq_{name}",
         schedule=schedule_of(handler),
+        start_date=start_of(handler),
         catchup=False,
         max_active_runs=handler.runs_at_once,
         params={key: Param(**schema) for key, schema in form().items()},

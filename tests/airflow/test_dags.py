@@ -13,6 +13,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, TriggerRule
+from airflow.serialization.serialized_objects import DagSerialization
 
 from mqdlq import home
 
@@ -196,6 +197,19 @@ def test_a_continuous_handler_has_one_run_at_a_time(tmp_path: Path) -> None:
     dag = bag_of(tmp_path).dags["mq_dlq_always"]
 
     assert (type(dag.timetable).__name__, dag.max_active_runs) == ("ContinuousTimetable", 1)
+
+
+def test_continuous_runs_have_each_a_logical_date_of_its_own(tmp_path: Path) -> None:
+    """Else Airflow takes the next run for one that exists, and makes none any more."""
+    handler(tmp_path, "always", "schedule: '@continuous'\n")
+    dag = bag_of(tmp_path).dags["mq_dlq_always"]
+    scheduled = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+
+    runs = [scheduled.next_dagrun_info(last_automated_run_info=None)]
+    for _ in range(3):
+        runs.append(scheduled.next_dagrun_info(last_automated_run_info=runs[-1]))
+
+    assert len({run.logical_date for run in runs if run}) == 4
 
 
 def test_what_was_missed_is_not_caught_up_and_tasks_are_not_retried_by_airflow(dag: DAG) -> None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from airflow.sdk import Asset, AssetWatcher, CronDataIntervalTimetable
 
 from mqdlq.airflow.arrival_trigger import ArrivalTrigger
 from mqdlq.airflow.sense import POLL_S
 from mqdlq.handlers import Handler
+
+LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def start_of(handler: Handler) -> datetime | None:
+    """Return what Airflow takes as a DAG's `start_date`: any past one under @continuous, else none.
+
+    Without one the interval of the first continuous run begins and ends at one moment. The next
+    interval begins where the last has ended, so the second run would have the first one's logical
+    date, and Airflow would pass it over for ever: "run already exists; skipping dagrun creation".
+    """
+    return LONG_AGO if handler.is_continuous else None
 
 
 def schedule_of(handler: Handler) -> Any:
