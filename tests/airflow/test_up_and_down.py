@@ -38,6 +38,19 @@ def test_what_was_started_is_stopped_with_all_it_started() -> None:
     assert stop_all() == []
 
 
+def test_what_was_started_is_stopped_from_whatever_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file names it over the state directory that it was started over."""
+    services = Services(18080)
+    process = services.start("a sleeper", SLEEP)
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "other"))
+
+    services.stop_all()
+
+    assert not process.is_alive
+
+
 def test_a_later_process_with_the_same_number_is_not_ours() -> None:
     here = psutil.Process()
 

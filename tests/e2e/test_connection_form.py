@@ -29,11 +29,11 @@ GRANTED = "SET AUTHREC PROFILE(DLQ) OBJTYPE(QUEUE) PRINCIPAL('mqdlq') AUTHADD(IN
 @pytest.fixture(name="server")
 def _server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow]:
     """Start the api-server alone, with a queue manager to connect to."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))  # before the world does, so that it is undone
     world = World(tmp_path)
     world.ledger.engine.dispose()
     for name in [name for name in os.environ if name.startswith("AIRFLOW__")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     settings = {"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}
     migrate(settings)
     services = Services(free_port(), settings, tied=True)

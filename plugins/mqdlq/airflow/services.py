@@ -102,7 +102,7 @@ class Services:
         self._tied = tied
         self.address = f"http://{LOOPBACK}:{port}"
         self._environment = {**environment(), **_settings(port), **(more or {})}
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[tuple[Process, subprocess.Popen[bytes]]] = []
 
     def start_all(self) -> None:
         """Start the services and wait until all are healthy; raises ServicesError.
@@ -136,15 +136,17 @@ class Services:
                 stderr=subprocess.STDOUT,
                 start_new_session=not self._tied,  # a tied process begins its own
             )
-        self._started.append(started)
         process = Process(name, started.pid, psutil.Process(started.pid).create_time())
+        self._started.append((process, started))
         _write([*(p for p in running() if p.name != name), process])
         return process
 
     def stop_all(self, grace_s: float = GRACE_S) -> None:
-        """End all that was started."""
+        """End all that was started, here or by another process over the same state directory."""
         stop_all(grace_s)
-        for started in self._started:
+        # The file is of no use where it was removed, or MQDLQ_HOME names another place by now.
+        end([process for process, _ in self._started], grace_s)
+        for _, started in self._started:
             started.wait()
             if started.stdin:
                 started.stdin.close()
