@@ -137,6 +137,22 @@ def test_what_is_ours_runs_without_privileges_on_a_read_only_image() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"], name
 
 
+def test_spark_may_execute_what_it_unpacks() -> None:
+    """The JVM unpacks its codecs to /tmp and maps them; Docker mounts a tmpfs `noexec` by itself.
+
+    Without them not one plan is written: "failed to map segment from shared object".
+    """
+    runs_spark = {"airflow-scheduler", "spark-master", "spark-worker-1", "spark-worker-2", "tests"}
+    executable = {
+        name
+        for name, service in services().items()
+        for mount in service.get("tmpfs", ())
+        if mount.partition(":")[0] == "/tmp" and "exec" in mount.partition(":")[2].split(",")
+    }
+
+    assert executable == runs_spark
+
+
 # The compose file and what it names
 
 
