@@ -19,15 +19,21 @@ from typing import Any
 import typer
 
 from mqdlq import home
-from mqdlq.constants import reason_text
+from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.mqi import embedded
-from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, connect
 
 QUEUE_MANAGER = "QM1"
 LITTLE_ENDIAN, BIG_ENDIAN, Z_OS = 546, 273, 785  # MQENC: Linux on x86, AIX, z/OS
 LATIN_1, EBCDIC = 819, 500
+ROOM = {"PAYMENTS.IN": 4}
+"""Nobody read payments for a while: the queue had room for four more, then for none.
+
+The mover remembers it. To fill the queue for real, MAXDEPTH would have to be altered, and who may
+fill a queue manager need not be its administrator.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +60,27 @@ class Mover:
         self._client = queue_manager.client
         self._dlq = queue_manager.dead_letter_q_name()
         self._clock = clock
+        self._room = Counter(ROOM)
 
     def move(self, message: Message) -> int:
         """Put the message to its queue, else to the dead-letter queue; return the reason, or 0."""
         descriptor = self._descriptor(message)
         try:
-            self._put(message.target_q, message.body, descriptor)
+            self._deliver(message, descriptor)
         except QueueManagerError as error:
             self._dead_letter(message, descriptor, error.reason)
             return error.reason
         return 0
+
+    def _deliver(self, message: Message, descriptor: Any) -> None:
+        queue = message.target_q
+        if queue in ROOM and not self._room[queue]:
+            reason = MQRC["MQRC_Q_FULL"]
+            raise QueueManagerError(
+                "MQPUT1", f"queue {queue}", MQCC_FAILED, reason, reason_text(reason)
+            )
+        self._put(queue, message.body, descriptor)
+        self._room[queue] -= 1
 
     def dead_letter_as_is(self, message: Message, body: bytes, format_name: bytes) -> None:
         """Put `body` on the dead-letter queue without a header of ours: people do such things."""
@@ -122,14 +139,10 @@ class Mover:
 def fill(queue_manager: QueueManager, clock: Callable[[], datetime]) -> Counter[str]:
     """Tell the story once more on a defined queue manager; return what came of its messages."""
     mover = Mover(queue_manager, clock)
-    # Nobody reads payments for a while: the queue has room for four more, then for none.
-    depth = queue_manager.depth("PAYMENTS.IN")
-    embedded.run_mqsc(queue_manager.name, f"ALTER QLOCAL(PAYMENTS.IN) MAXDEPTH({depth + 4})")
     told: Counter[str] = Counter()
     for message in _messages(clock()):
         reason = mover.move(message)
         told[f"dead-lettered: {reason_text(reason)}" if reason else "delivered"] += 1
-    embedded.run_mqsc(queue_manager.name, "ALTER QLOCAL(PAYMENTS.IN) MAXDEPTH(5000)")
     for message, body, format_name in _strays(clock()):
         mover.dead_letter_as_is(message, body, format_name)
         told["on the dead-letter queue without a valid MQDLH"] += 1

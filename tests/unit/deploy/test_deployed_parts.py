@@ -61,9 +61,11 @@ def test_the_demo_runs_as_the_user_of_the_container(
 def test_the_demo_fills_the_queue_manager_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """By putting alone: IBM MQ is administered by no `run_mqsc` of ours."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     embedded.create("QM7")
     embedded.run_mqsc("QM7", mounted_mqsc()[0])
+    monkeypatch.delattr(embedded, "run_mqsc")
     settings = tmp_path / "settings.json"
     settings.write_text('{"queue_manager": "QM7", "transport": "embedded"}', encoding="utf-8")
 
