@@ -3,26 +3,44 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-docker info >/dev/null 2>&1 || {
-  echo "No Docker engine answers here, and docker-compose.yaml needs one (with Compose 2.24 or" \
-    "newer); \`make run\` handles the demo's dead letters without." >&2
+refuse() {
+  echo "$*" >&2
   exit 1
 }
 
+docker info >/dev/null 2>&1 || refuse "No Docker engine answers here, and docker-compose.yaml" \
+  "needs one (with Compose 2.24 or newer); \`make run\` handles the demo's dead letters without."
+
 prepare() {
   [ -f .env ] || cp .env.example .env
+  compare_with_the_example
   python3 deploy/make-secrets.py "$(setting MQDLQ_SECRETS)"
-  if [[ ",$(setting COMPOSE_PROFILES)," == *,mq,* && "$(setting MQ_LICENSE)" != accept ]]; then
-    echo "IBM MQ's developer image starts only where its licence is accepted: read it with" \
+  if has_profile mq && [ "$(setting MQ_LICENSE)" != accept ]; then
+    refuse "IBM MQ's developer image starts only where its licence is accepted: read it with" \
       "\`docker run --rm -e LICENSE=view $(setting MQ_IMAGE)\`, then set MQ_LICENSE=accept in" \
       ".env, or do without IBM MQ: COMPOSE_PROFILES=embedded and" \
-      "MQDLQ_CONNECTIONS=connections-embedded.json" >&2
-    exit 1
+      "MQDLQ_CONNECTIONS=connections-embedded.json"
   fi
 }
 
-setting() { # the value of a variable in .env
-  sed -n "s/^$1=//p" .env | tail -n 1
+setting() { # the value of a variable as Docker Compose sees it: this environment's, else .env's
+  printenv "$1" || sed -n "s/^$1=//p" .env | tail -n 1 | tr -d "\"'"
+}
+
+has_profile() {
+  [[ ",$(setting COMPOSE_PROFILES)," == *,"$1",* ]]
+}
+
+compare_with_the_example() { # .env is older than the example after an upgrade
+  local name value missing=()
+  while IFS='=' read -r name value; do
+    if ! printenv "$name" >/dev/null && ! grep -q "^$name=" .env; then
+      missing+=("$name")
+    elif [[ $name == *_IMAGE || $name == MQ_CLIENT_* ]] && [ "$(setting "$name")" != "$value" ]; then
+      echo "$name is $(setting "$name"); .env.example has $value" >&2
+    fi
+  done < <(grep '^[A-Z]' .env.example)
+  [ ${#missing[@]} -eq 0 ] || refuse ".env has no ${missing[*]}: take over what .env.example says"
 }
 
 case "${1:-}" in
@@ -35,8 +53,10 @@ case "${1:-}" in
   down) docker compose --profile '*' down ;;
   test)
     prepare
+    has_profile mq || refuse "compose-test is about IBM MQ, and the profile mq is not among" \
+      "COMPOSE_PROFILES ($(setting COMPOSE_PROFILES)); \`make test\` has the other tests"
     docker compose up --build --detach --wait
-    docker compose --profile test run --rm tests
+    docker compose run --rm tests
     ;;
   *)
     echo "usage: deploy/compose.sh up|down|test" >&2

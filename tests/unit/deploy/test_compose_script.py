@@ -1,0 +1,128 @@
+"""deploy/compose.sh and what it makes ready, run without a Docker engine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mqdlq import home
+
+PROJECT = home.PROJECT
+ACCEPTED = {"MQ_LICENSE": "accept"}
+EMBEDDED = {
+    "COMPOSE_PROFILES": "embedded",
+    "MQDLQ_CONNECTIONS": "connections-embedded.json",
+}
+
+
+@pytest.fixture(name="place")
+def _place(tmp_path: Path) -> Path:
+    """Make a copy of what the script needs, and a `docker` that writes down what it is asked."""
+    place = tmp_path / "project"
+    shutil.copytree(PROJECT / "deploy", place / "deploy", ignore=shutil.ignore_patterns("secrets"))
+    shutil.copy(PROJECT / ".env.example", place)
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n', encoding="utf-8")
+    docker.chmod(0o755)
+    return place
+
+
+def compose(place: Path, verb: str, **environment: str) -> tuple[int, str, str]:
+    """Run the script; return its exit code, what it asked of Docker, and what it complained of."""
+    done = subprocess.run(
+        ["/bin/bash", place / "deploy" / "compose.sh", verb],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": f"{place.parent}/bin:/usr/bin:/bin", **environment},
+    )
+    asked = place.parent / "asked"
+    return done.returncode, asked.read_text() if asked.exists() else "", done.stderr
+
+
+@pytest.mark.parametrize("verb", ["up", "down", "test"])
+def test_where_no_engine_is_one_sentence_says_so(verb: str, place: Path) -> None:
+    (place.parent / "bin" / "docker").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+
+    assert compose(place, verb) == (
+        1,
+        "",
+        (
+            "No Docker engine answers here, and docker-compose.yaml needs one (with Compose 2.24 or"
+            " newer); `make run` handles the demo's dead letters without.\n"
+        ),
+    )
+    assert not (place / ".env").exists()
+
+
+def test_ibm_mq_starts_only_where_its_licence_is_accepted(place: Path) -> None:
+    code, asked, complaint = compose(place, "up")
+
+    assert (code, asked) == (1, "info\n")
+    assert complaint.endswith(
+        "do without IBM MQ: COMPOSE_PROFILES=embedded and"
+        " MQDLQ_CONNECTIONS=connections-embedded.json\n"
+    )
+
+
+def test_a_variable_of_the_environment_counts_more_than_the_files(place: Path) -> None:
+    """As it does for Docker Compose itself."""
+    secrets = place.parent / "elsewhere"
+
+    assert compose(place, "up", **EMBEDDED, MQDLQ_SECRETS=str(secrets)) == (
+        0,
+        "info\ncompose up --build --detach --wait\n",
+        "",
+    )
+    assert (secrets / "connections-embedded.json").exists()
+    assert not (place / "deploy" / "secrets").exists()
+
+
+def test_the_tests_run_beside_ibm_mq_alone(place: Path) -> None:
+    code, asked, complaint = compose(place, "test", **EMBEDDED)
+
+    assert (code, asked) == (1, "info\n")
+    assert complaint == (
+        "compose-test is about IBM MQ, and the profile mq is not among COMPOSE_PROFILES"
+        " (embedded); `make test` has the other tests\n"
+    )
+    _, asked, _ = compose(place, "test", **ACCEPTED)
+    # Without --profile, which would take the place of COMPOSE_PROFILES, and mq out of the model.
+    assert asked.endswith("info\ncompose up --build --detach --wait\ncompose run --rm tests\n")
+
+
+def test_settings_older_than_the_project_are_noticed(place: Path) -> None:
+    """.env is made once; after an upgrade the example has more variables and other versions."""
+    example = (place / ".env.example").read_text()
+    older = [
+        line.replace("python3.11", "python3.10")
+        for line in example.splitlines()
+        if not line.startswith(("MQDLQ_LAKE", "AIRFLOW_PARALLELISM"))
+    ]
+    (place / ".env").write_text("\n".join(older) + "\n")
+
+    code, asked, complaint = compose(place, "up", **ACCEPTED)
+
+    image = next(line for line in example.splitlines() if line.startswith("AIRFLOW_IMAGE="))
+    value = image.partition("=")[2]
+    assert (code, asked) == (1, "info\n")
+    assert complaint == (
+        f"AIRFLOW_IMAGE is {value.replace('python3.11', 'python3.10')}; .env.example has {value}\n"
+        ".env has no AIRFLOW_PARALLELISM MQDLQ_LAKE: take over what .env.example says\n"
+    )
+
+
+def test_secrets_are_made_before_anything_is_installed(tmp_path: Path) -> None:
+    """The standard library is enough."""
+    script = PROJECT / "deploy" / "make-secrets.py"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", script, tmp_path], capture_output=True, text=True, check=True
+    )
+
+    assert f"made {tmp_path}/ledger_url\n" in done.stdout
+    assert (tmp_path / "ledger_url").read_text(encoding="utf-8") not in done.stdout
