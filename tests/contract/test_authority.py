@@ -162,11 +162,11 @@ def test_the_most_specific_profile_counts(mq: World, alice: Application) -> None
         alice.open("PAY.EU", "BROWSE")
 
 
-def as_other(app: Application, user: bytes, queue: str = "A") -> Any:
+def as_other(app: Application, user: bytes, queue: str = "A", *options: str, **fields: Any) -> Any:
     """Put to a queue with another user's authority."""
     od = app.mqi.OD(ObjectName=queue.encode(), AlternateUserId=user, Version=3)
     md = app.md()
-    app.handle.put1(od, b"body", md, app.pmo("ALTERNATE_USER_AUTHORITY"))
+    app.handle.put1(od, b"body", md, app.pmo("ALTERNATE_USER_AUTHORITY", *options, **fields))
     return md
 
 
@@ -185,6 +185,25 @@ def test_an_alternate_user_is_checked_in_place_of_ones_own(mq: World, alice: App
     for user, queue in ((b"bob", "B"), (b"", "B"), (b"carol", "A")):
         with alice.failing("MQRC_NOT_AUTHORIZED"):
             as_other(alice, user, queue)
+
+
+def test_context_is_ones_own_to_pass_whoever_the_alternate_user_is(
+    mq: World, alice: Application
+) -> None:
+    """IBM MQ docs, "AlternateUserId (MQOD)": context checks stay with the current user."""
+    mq.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(ALTUSR)")
+    allow(mq, "B", "PUT", "GET")
+    allow(mq, "A", "PUT", "PASSALL", user="bob")
+    alice.put("B")
+    source = alice.open("B", "INPUT_SHARED", "SAVE_ALL_CONTEXT")
+    alice.get(source)
+    passing = {"Context": source.get_handle()}
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        as_other(alice, b"bob", "A", "PASS_ALL_CONTEXT", **passing)
+    allow(mq, "A", "PASSALL")
+    mq.mqsc("SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHRMV(PASSALL)")
+
+    as_other(alice, b"bob", "A", "PASS_ALL_CONTEXT", **passing)
 
 
 def test_the_owner_may_do_everything_but_what_is_taken_away(mq: World, app: Application) -> None:

@@ -87,7 +87,8 @@ NOT_OURS = Effect(
     "the same; the messages behind it that are put by our own authority, PUTAUT(DEF), are charged"
     " without a get, those under PUTAUT(CTX) are tried",
     "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
-    "grant `+put +passall` on the destination to the user the handler runs as",
+    "grant `+put +passall` on the destination to the user the handler runs as; under PUTAUT(CTX)"
+    " `+passall` to that user and `+put` to the message's",
     moved="01",
     charged=2,
     says="AMQ8722",

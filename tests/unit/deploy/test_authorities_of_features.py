@@ -138,7 +138,7 @@ def test_only_puts_as_another_user_ask_for_the_authority_that_is_left_out(
     world.mqsc(f"CLEAR QLOCAL({DLQ})")
     put(world, "PAYMENTS.IN", UserIdentifier=b"clerk")
     world.mqsc(
-        "SET AUTHREC PROFILE(PAYMENTS.IN) OBJTYPE(QUEUE) PRINCIPAL('clerk') AUTHADD(PUT,PASSALL)"
+        "SET AUTHREC PROFILE(PAYMENTS.IN) OBJTYPE(QUEUE) PRINCIPAL('clerk') AUTHADD(PUT)"
     )
     if granted:
         world.mqsc(ALTUSR)

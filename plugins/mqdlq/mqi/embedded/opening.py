@@ -53,6 +53,7 @@ AUTHORITIES = {
     mq.MQOO_SET_IDENTITY_CONTEXT: "SETID",
     mq.MQOO_SET_ALL_CONTEXT: "SETALL",
 }
+CONTEXT = frozenset({"PASSID", "PASSALL", "SETID", "SETALL"})
 NEEDED_ON_BOTH = frozenset({"SETID", "SETALL"})
 """Needed on the queue manager as well as on the queue (IBM MQ docs, "setmqaut")."""
 
@@ -140,15 +141,19 @@ def _user(connection: Connection, od: MQOD, options: int) -> str:
 
 
 def _check_authority(connection: Connection, od: MQOD, queue: Definition, options: int) -> None:
-    """Check what the options ask for on the queue that was named, not on what is behind it."""
+    """Check what the options ask for on the queue that was named, not on what is behind it.
+
+    Context is the connection's own user's to pass or set, whoever the alternate user is (IBM MQ
+    docs, "AlternateUserId (MQOD)").
+    """
     if not connection.store.catalogue().authorities:
         return
     user = _user(connection, od, options)
     needed = {word for option, word in AUTHORITIES.items() if options & option}
-    connection.check_authority(authority.QUEUE, queue.name, *needed, user=user)
+    connection.check_authority(authority.QUEUE, queue.name, *needed - CONTEXT, user=user)
+    connection.check_authority(authority.QUEUE, queue.name, *needed & CONTEXT)
     name = connection.store.catalogue().name
-    on_both = needed & NEEDED_ON_BOTH
-    connection.check_authority(authority.QUEUE_MANAGER, name, *on_both, user=user)
+    connection.check_authority(authority.QUEUE_MANAGER, name, *needed & NEEDED_ON_BOTH)
 
 
 def _check_type(destination: Destination, options: int) -> None:
