@@ -247,6 +247,30 @@ def test_a_wait_that_is_over_skips_the_rest_and_says_so(place: Path) -> None:
     assert (look.depth, look.is_work) == (0, False)
 
 
+@pytest.mark.parametrize("wait", ["NO", "600"])
+def test_an_empty_queue_is_snapshot_where_that_is_asked_for(place: Path, wait: str) -> None:
+    """To show that it was empty: `mqdlq shadow` compares with it."""
+    handler(place, wait).execute(context(full_snapshot=True))
+
+    with open_ledger() as ledger:
+        look = last_look(ledger, "night-one")
+    assert look is not None
+    assert (look.depth, look.is_work, look.why) == (0, True, "a full snapshot is asked for")
+
+
+@pytest.mark.parametrize(("keys", "is_dry"), [("dry_run: yes\n", True), ("", False)])
+def test_a_handler_that_is_dry_is_so_in_every_run(place: Path, keys: str, *, is_dry: bool) -> None:
+    """Nobody gives a scheduled run its params."""
+    put("DLQ")
+
+    handler(place, "NO", keys=keys).execute(context(dry_run=False))
+
+    with open_ledger() as ledger:
+        run = ledger.run("night-one")
+    assert run is not None
+    assert run.dry_run is is_dry
+
+
 def test_a_run_that_has_begun_and_is_cleared_waits_with_the_rules_it_had(place: Path) -> None:
     task, run = handler(place, "600"), context()
     trigger = wait_for_messages(task, run)

@@ -45,7 +45,8 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "default": False,
         "type": "boolean",
         "title": "Full snapshot",
-        "description": "Read every message in full, those too that earlier runs have settled.",
+        "description": "Read every message in full, those too that earlier runs have settled; of an"
+        " empty queue the snapshot is taken as well.",
     },
     "rules": {
         "default": None,

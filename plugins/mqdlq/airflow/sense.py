@@ -41,10 +41,11 @@ class Sense(Stage):
     """Freeze the rules, record the run, and find out by MQINQ whether there is work.
 
     Takes no message and opens the queue for inquiry only. Work is a depth other than the last run
-    left, a retry or a rescan that is due, rules that have changed; settled messages are none. With
-    WAIT(NO) it looks once; else it looks, and waits deferred: so many seconds, or with WAIT(YES)
-    until the next scheduled start. Without work it skips all tasks after it but the report, which
-    says so, and the DAG run succeeds.
+    left, a retry or a rescan that is due, rules that have changed; settled messages are none, but
+    a full snapshot that is asked for is, of an empty queue, too. With WAIT(NO) it looks once; else
+    it looks, and waits deferred: so many seconds, or with WAIT(YES) until the next scheduled start.
+    Without work it skips all tasks after it but the report, which says so, and the DAG run
+    succeeds.
 
     While the queue manager cannot be reached it waits in the same way, for as long as WAIT says and
     with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails. With
@@ -94,7 +95,8 @@ class Sense(Stage):
         patience: datetime | None = None,
         waited: dict[str, Any] | None = None,
     ) -> None:
-        handler, options = load_handler(self.handler), self._options(context)
+        handler = load_handler(self.handler)
+        options = self._options(context, handler)
         try:
             self._sense(context, handler, options, waited)
         except QueueManagerError as error:
@@ -146,6 +148,8 @@ class Sense(Stage):
             why = watch.news(depth, utc_now())
             if not why and sense.is_unfinished(run, ledger):
                 why = "an earlier execution was interrupted: its account is to be settled"
+            if not why and context["params"].get("full_snapshot"):
+                why = "a full snapshot is asked for"
             until = _end_of_wait(run, handler, waited)
             left = (until - utc_now()).total_seconds() if until else math.inf
             if not why and 0 < left < DEFER_FROM_S:
@@ -173,7 +177,7 @@ class Sense(Stage):
                 self.defer(trigger=trigger, method_name="resume")
             self._conclude(run, depth, why, ledger)
 
-    def _options(self, context: Context) -> sense.RunOptions:
+    def _options(self, context: Context, handler: Handler) -> sense.RunOptions:
         asked, dag_run = context["params"], context["dag_run"]
         if wrong := fault(dag_run.conf or {}):
             raise HandlerError(wrong)
@@ -181,12 +185,13 @@ class Sense(Stage):
             raise HandlerError(
                 f"apply is for backfills, and this is a {dag_run.run_type.value} run: leave it out"
             )
+        # A backfill that is not told to apply evaluates only.
+        only_evaluates = self.window(context) is not None and not asked["apply"]
         return sense.RunOptions(
             input_q=asked["input_q"],
             input_q_mgr=asked["input_q_mgr"],
             rules=asked["rules"],
-            # A backfill that is not told to apply evaluates only.
-            dry_run=asked["dry_run"] or (self.window(context) is not None and not asked["apply"]),
+            dry_run=asked["dry_run"] or handler.dry_run or only_evaluates,
             message_keys=tuple(asked["message_keys"] or ()),
             action=asked["action"],
             wait_s=wait_seconds(asked["wait"]),

@@ -95,11 +95,11 @@ class Operation(BaseModel):
     """When a handler runs, and how it shows in Airflow.
 
     `schedule` is a cron expression in UTC, one of its presets such as @hourly, or @continuous, or
-    `event`; without one a handler is run by hand. `max_active_runs` bounds how many of its runs may
-    overlap, most of them waiting for their retries. `rescan_interval` is after how long settled
-    messages are looked at again, 10 x RETRYINT if it is not said. `pool` is the Airflow pool that
-    its evaluation and passes take a slot of, one of its own if it is not said; where there is none
-    of the name it is made, with one slot.
+    `event`; without one a handler is run by hand. With `dry_run` no run acts, whoever starts it.
+    `max_active_runs` bounds how many of its runs may overlap, most of them waiting for their
+    retries. `rescan_interval` is after how long settled messages are looked at again, 10 x RETRYINT
+    if it is not said. `pool` is the Airflow pool that its evaluation and passes take a slot of, one
+    of its own if it is not said; where there is none of the name it is made, with one slot.
     `approval` says what makes a run ask a person first. `alerts` says who is told of what.
     `evaluate_timeout` is after how long an evaluation fails that does not end, such as one that
     waits for executors of a Spark cluster; it would keep every later one from beginning.
@@ -110,6 +110,7 @@ class Operation(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schedule: str | None = None
+    dry_run: bool = False
     owner: Annotated[str, Field(min_length=1, max_length=500)] = "mqdlq"
     tags: tuple[Tag, ...] = ()
     rescan_interval: Annotated[timedelta, Field(ge=timedelta(seconds=1))] | None = None
@@ -137,6 +138,16 @@ class Operation(BaseModel):
         if self.is_continuous and asked > 1:
             raise ValueError(
                 "with schedule '@continuous' Airflow allows one run: max_active_runs: 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _is_dry_by_the_clock_or_by_hand(self) -> Self:
+        if self.dry_run and (self.is_continuous or self.is_by_event):
+            raise ValueError(
+                "a dry run leaves every message where it is, so that with schedule"
+                f" {self.schedule!r} the next would begin at once: with 'dry_run' give a cron"
+                " expression such as '0 * * * *', or none"
             )
         return self
 

@@ -263,6 +263,16 @@ def test_an_answer_may_not_come_when_the_plan_is_too_old(tmp_path: Path) -> None
                 "    ~~~~~~~~~~~~~^"
             ),
         ),
+        (
+            "schedule: event\ndry_run: yes\n",
+            (
+                "h.yaml:1:1: a dry run leaves every message where it is, so that with schedule"
+                " 'event' the next would begin at once: with 'dry_run' give a cron expression such"
+                " as '0 * * * *', or none\n"
+                "    connection: mq\n"
+                "    ~~~~~~~~~~~~~^"
+            ),
+        ),
     ],
 )
 def test_what_airflow_could_not_run_is_refused(tmp_path: Path, keys: str, text: str) -> None:
