@@ -137,9 +137,7 @@ def test_only_puts_as_another_user_ask_for_the_authority_that_is_left_out(
 ) -> None:
     world.mqsc(f"CLEAR QLOCAL({DLQ})")
     put(world, "PAYMENTS.IN", UserIdentifier=b"clerk")
-    world.mqsc(
-        "SET AUTHREC PROFILE(PAYMENTS.IN) OBJTYPE(QUEUE) PRINCIPAL('clerk') AUTHADD(PUT)"
-    )
+    world.mqsc("SET AUTHREC PROFILE(PAYMENTS.IN) OBJTYPE(QUEUE) PRINCIPAL('clerk') AUTHADD(PUT)")
     if granted:
         world.mqsc(ALTUSR)
     become(world, EXECUTE)
