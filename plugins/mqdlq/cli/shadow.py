@@ -37,9 +37,14 @@ def shadow(
     """Compare what our rules said of a queue's messages with what another handler then did.
 
     A message that is still on the queue, or on a queue of --arrivals, shows what was done to it;
-    one that is on neither stays open. BEFORE holds the rules as they were then. Take the snapshots
-    by dry runs: of the dead-letter queue before and after the other handler was at work, and
-    of the queues it puts to (`--conf '{"dry_run": true, "input_q": "PAYMENTS.IN"}'`).
+    one that is on neither stays open: discarded, taken, expired, or put where nobody looked, which
+    cannot be told apart. Where our rules would have left it, that differs. A message that somebody
+    holds in a unit of work is not seen: take AFTER while the other handler has nothing to do.
+
+    BEFORE holds the rules as they were then. Take the snapshots by dry runs, of a queue that may
+    be empty with full_snapshot: of the dead-letter queue before and after the other handler was
+    at work, and of the queues it puts to, by the names the rules call them
+    (`--conf '{"dry_run": true, "full_snapshot": true, "input_q": "PAYMENTS.IN"}'`).
 
     Ends with 0 if nothing differs, with 1 if something does, with 2 if a snapshot cannot be read
     or they do not belong together.
@@ -85,11 +90,12 @@ def _compare(places: list[str], manifests: list[lake.SnapshotManifest]) -> Shado
     first, second, *arrivals = manifests
     table = parse(first.rules_text)
     now = Whereabouts(
+        first.queue_manager,
         lake.whole_rows(places[1], ["message_key"]),
-        {
-            manifest.queue: lake.whole_rows(place, IDENTITY)
+        (
+            ((manifest.queue, manifest.queue_manager), lake.whole_rows(place, IDENTITY))
             for place, manifest in zip(places[2:], arrivals, strict=True)
-        },
+        ),
         second.taken_at,
     )
     rows = lake.whole_rows(places[0], columns_needed(table))
@@ -115,11 +121,19 @@ def _as_json(found: Shadow) -> dict[str, Any]:
 
 def _as_text(found: Shadow, manifests: list[lake.SnapshotManifest]) -> list[str]:
     first, second, *arrivals = manifests
-    browsed = ", ".join(manifest.queue for manifest in arrivals) or "no queue"
+    browsed = sorted(
+        {
+            manifest.queue
+            if manifest.queue_manager == first.queue_manager
+            else f"{manifest.queue} @ {manifest.queue_manager}"
+            for manifest in arrivals
+        }
+    )
+    day = "" if first.taken_at.date() == second.taken_at.date() else f"{second.taken_at:%Y-%m-%d} "
     lines = [
         (
             f"{first.queue} @ {first.queue_manager}, {first.taken_at:%Y-%m-%d %H:%M:%S} to"
-            f" {second.taken_at:%H:%M:%S} UTC; arrivals on {browsed}"
+            f" {day}{second.taken_at:%H:%M:%S} UTC; arrivals on {', '.join(browsed) or 'no queue'}"
         ),
         (
             f"{found.messages(Verdict.AGREES)} messages agree, {found.messages(Verdict.DIFFERS)}"

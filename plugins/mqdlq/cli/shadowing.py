@@ -1,7 +1,9 @@
 """What our rules said of a queue's messages and where they are now in; who agrees with whom out.
 
 Another handler, `runmqdlq` as a rule, handled the queue between two snapshots. What it did is known
-from where the messages are: on the queue still, on a queue they could be meant for, or on neither.
+from where the messages are: on the queue still, or on a queue that was browsed. Of a message that
+is on neither nothing is known: it may have been discarded, put to a queue nobody looked at, taken
+from there since, taken by somebody else, or it may have expired.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ IDENTITY: Final = ("msg_id", "correl_id", "put_date", "put_time", "put_appl_name
 """What a message keeps when it is put with all its context, whatever becomes of its headers."""
 
 Row = Mapping[str, Any]
+Place = tuple[str, str]
+"""A queue and its queue manager."""
 
 
 class Verdict(StrEnum):
-    """Whether what happened is what our rules said."""
+    """Whether a message is where our rules would have it; open where that cannot be seen."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -66,16 +70,23 @@ class Whereabouts:
     """Where messages are after the other handler was at work."""
 
     def __init__(
-        self, still: Iterable[Row], arrivals: Mapping[str, Iterable[Row]], seen_at: datetime
+        self,
+        queue_manager: str,
+        still: Iterable[Row],
+        arrivals: Iterable[tuple[Place, Iterable[Row]]],
+        seen_at: datetime,
     ) -> None:
-        """Take the rows of the second snapshot, and of the queues browsed, by their names."""
-        self.queues = frozenset(arrivals)
+        """Take the rows of the second snapshot, and of other queues, each browsed once or more."""
+        self.queue_manager = queue_manager
         self.seen_at = seen_at
+        self.places: set[Place] = set()
         self._still = Counter(row["message_key"] for row in still)
-        self._arrived: dict[tuple[Any, ...], list[str]] = {}
-        for queue, rows in arrivals.items():
-            for row in rows:
-                self._arrived.setdefault(_identity(row), []).append(queue)
+        self._arrived: dict[tuple[Any, ...], Counter[Place]] = {}
+        for place, rows in arrivals:
+            self.places.add(place)
+            for identity, count in Counter(map(_identity, rows)).items():
+                found = self._arrived.setdefault(identity, Counter())
+                found[place] = max(found[place], count)  # the same ones, where seen twice
 
     @property
     def left_over(self) -> int:
@@ -89,10 +100,25 @@ class Whereabouts:
             self._still[row["message_key"]] -= 1
         return there
 
-    def arrived_on(self, row: Row) -> str | None:
-        """Take one of the messages with this identity off the account; return its queue."""
-        queues = self._arrived.get(_identity(row))
-        return queues.pop(0) if queues else None
+    def arrived_on(self, row: Row, targets: Iterable[Place]) -> Place | None:
+        """Take one of the messages with this identity off the account; return where it is.
+
+        Several may share an identity: one that is where this one is meant to be comes first.
+        """
+        found = +self._arrived.get(_identity(row), Counter())
+        place = next((place for place in (*targets, *found) if found[place]), None)
+        if place is not None:
+            self._arrived[_identity(row)][place] -= 1
+        return place
+
+    def of(self, step: Step) -> Place:
+        """Return where a step puts."""
+        return step.target_q, step.target_q_mgr or self.queue_manager
+
+    def shown(self, place: Place) -> str:
+        """Return a place for people."""
+        queue, queue_manager = place
+        return queue if queue_manager == self.queue_manager else f"{queue} @ {queue_manager}"
 
 
 def compare(
@@ -103,7 +129,7 @@ def compare(
     for row in rows:
         steps = tuple(_steps(table, row, nul_as_blank=nul_as_blank))
         verdict, happened = _judge(steps, row, now)
-        said = _said(steps, row)
+        said = _said(steps, row, now)
         finding = found.setdefault((verdict, said, happened), Finding(verdict, said, happened))
         finding.messages += 1
         if len(finding.samples) < SAMPLES:
@@ -121,11 +147,12 @@ def _steps(table: RulesTable, row: Row, *, nul_as_blank: bool) -> Iterator[Step]
             yield resolve(template, row)
 
 
-def _said(steps: Sequence[Step], row: Row) -> str:
+def _said(steps: Sequence[Step], row: Row, now: Whereabouts) -> str:
     if row["class"] != MessageClass.DEAD_LETTER:
         return "leave it: no valid MQDLH"
     words = (
-        f"{step.action} to {step.target_q}" if step.target_q else step.action for step in steps
+        f"{step.action} to {now.shown(now.of(step))}" if step.target_q else step.action
+        for step in steps
     )
     return ", then ".join(words) or "leave it: no rule"
 
@@ -134,11 +161,11 @@ def _judge(steps: Sequence[Step], row: Row, now: Whereabouts) -> tuple[Verdict, 
     wish = steps[0].action if steps else Action.IGNORE
     if now.is_still_there(row):
         return _WISH_STILL_THERE[wish]
-    targets = sorted({step.target_q for step in steps if step.target_q})
-    if queue := now.arrived_on(row):
-        return Verdict.AGREES if queue in targets else Verdict.DIFFERS, f"on {queue}"
+    targets = sorted({now.of(step) for step in steps if step.target_q})
+    if place := now.arrived_on(row, targets):
+        return Verdict.AGREES if place in targets else Verdict.DIFFERS, f"on {now.shown(place)}"
     if row["expires_at"] is not None and row["expires_at"] <= now.seen_at:
-        return Verdict.OPEN, "gone: it has expired"
+        return Verdict.OPEN, "gone; its time to expire has come"
     return _judge_gone(wish, targets, now)
 
 
@@ -151,15 +178,15 @@ _WISH_STILL_THERE: Final = {
 }
 
 
-def _judge_gone(wish: Action, targets: list[str], now: Whereabouts) -> tuple[Verdict, str]:
+def _judge_gone(wish: Action, targets: list[Place], now: Whereabouts) -> tuple[Verdict, str]:
     if wish is Action.IGNORE:
-        return Verdict.DIFFERS, "gone"
-    if wish is Action.DISCARD:
-        return Verdict.AGREES, "gone"
-    unseen = [target for target in targets if target not in now.queues]
+        return Verdict.DIFFERS, "gone: by that handler, or by somebody else"
+    unseen = [now.shown(target) for target in targets if target not in now.places]
     if unseen:
         return Verdict.OPEN, f"gone; not browsed: {', '.join(unseen)}"
-    return Verdict.OPEN, f"gone: not on {' or '.join(targets)} any more"
+    if targets:
+        return Verdict.OPEN, f"gone, and not seen on {' or '.join(map(now.shown, targets))}"
+    return Verdict.OPEN, "gone: discarded, or taken or put where nobody looked"
 
 
 def _identity(row: Row) -> tuple[Any, ...]:
