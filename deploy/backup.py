@@ -17,6 +17,7 @@ import shutil
 import sqlite3
 import subprocess
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -39,11 +40,15 @@ def backup(directory: Path) -> None:
     if directory.exists():
         raise BackupError(f"{directory} is there already; name a new directory")
     lake = _lake()
+    url = make_url(home.ledger_url())
+    if not lake.is_dir():
+        raise BackupError(f"there is no lake {lake}; is MQDLQ_LAKE right?")
+    if not _has_tables(url):
+        raise BackupError(f"the ledger {url} is empty; is MQDLQ_LEDGER_URL right?")
     os.umask(0o077)  # the archive holds customers' messages
     building = directory.with_name(f"{directory.name}.part")
     shutil.rmtree(building, ignore_errors=True)
     home.make_private_directory(building)
-    url = make_url(home.ledger_url())
     if url.drivername.startswith("sqlite"):
         with (
             sqlite3.connect(str(url.database)) as source,
@@ -53,7 +58,10 @@ def backup(directory: Path) -> None:
     else:
         _run(url, "pg_dump", "--format=custom", "--no-owner", f"--file={building / LEDGER}")
     with tarfile.open(building / LAKE, "w") as archive:
-        archive.add(lake, arcname=".")
+        archive.add(lake, arcname=".", recursive=False)
+        for parent, directories, files in os.walk(lake):
+            for name in (*directories, *files):
+                _add(archive, Path(parent, name), lake)
     building.rename(directory)
 
 
@@ -75,6 +83,16 @@ def restore(directory: Path) -> None:
     home.make_private_directory(lake)
     with tarfile.open(directory / LAKE) as archive:
         archive.extractall(lake, filter="data")
+
+
+def _add(archive: tarfile.TarFile, path: Path, lake: Path) -> None:
+    """Add a file or a directory, or nothing where it is gone by now: renamed, or pruned.
+
+    What is being written the copy of the ledger, which is older, does not name yet; a snapshot that
+    is pruned is missed as pruned ones are.
+    """
+    with suppress(FileNotFoundError):
+        archive.add(path, arcname=f"./{path.relative_to(lake)}", recursive=False)
 
 
 def _lake() -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -138,3 +141,70 @@ def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
     assert len(archived) == 1
     mode = (copy / "ledger").stat().st_mode & 0o077
     assert (mode, copy.parent.stat().st_mode & 0o077) == (0, 0)
+
+
+def test_what_vanishes_while_the_lake_is_copied_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Handlers may run meanwhile: they rename what they have written, and prune snapshots."""
+    backup = _script()
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path)
+    with world.ledger:
+        world.dead_letter(dest_q="PAYMENTS")
+        world.handle(RULES)
+    vanishing = Path(world.lake_root) / "snapshots" / "half-written"
+    vanishing.write_bytes(b"x")
+    add = backup.tarfile.TarFile.add
+
+    def add_late(archive: Any, name: Any, *arguments: Any, **more: Any) -> None:
+        if Path(name).name == vanishing.name:
+            vanishing.unlink()
+        add(archive, name, *arguments, **more)
+
+    monkeypatch.setattr(backup.tarfile.TarFile, "add", add_late)
+
+    backup.backup(tmp_path / "copy")
+
+    assert not vanishing.exists()
+    with tarfile.open(tmp_path / "copy" / "lake.tar") as archive:
+        copied = {name for name in archive.getnames() if name.endswith(".parquet")}
+    assert copied == {
+        f"./{path.relative_to(world.lake_root)}"
+        for path in Path(world.lake_root).rglob("*.parquet")
+    }
+
+
+@pytest.mark.parametrize("missing", ["ledger", "lake"])
+def test_nothing_is_not_copied_for_something(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup of the wrong place would be noticed when it is needed."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    if missing == "lake":
+        with open_ledger(f"sqlite:///{tmp_path}/ledger.db"):
+            pass
+    else:
+        (tmp_path / "lake").mkdir()
+
+    done = _backup("backup", tmp_path / "copy", {**os.environ, "MQDLQ_HOME": str(tmp_path)})
+
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == {
+            "ledger": f"deploy/backup.py: the ledger sqlite:///{tmp_path}/ledger.db is empty; is"
+            " MQDLQ_LEDGER_URL right?\n",
+            "lake": f"deploy/backup.py: there is no lake {tmp_path}/lake; is MQDLQ_LAKE right?\n",
+        }[missing]
+    )
+    assert not (tmp_path / "copy").exists()
+
+
+def _script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("backup", home.PROJECT / "deploy" / "backup.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
