@@ -1,0 +1,58 @@
+#!/bin/bash
+# What deploy/backup.py does, for the services of docker-compose.yaml: ledger and lake in, one
+# directory with a copy of both out; and back. The copies are the same to both programs.
+#     bash deploy/compose-backup.sh backup /backups/2026-11-21
+#     bash deploy/compose-backup.sh restore /backups/2026-11-21
+set -eu
+directory="${2:-}"
+case "${1:-} ${directory:+named}" in
+  "backup named" | "restore named") directory="$(realpath -m "$directory")" ;;
+  *)
+    echo "usage: deploy/compose-backup.sh backup|restore DIRECTORY" >&2
+    exit 2
+    ;;
+esac
+cd "$(dirname "$0")/.."
+
+refuse() {
+  echo "deploy/compose-backup.sh: $*" >&2
+  exit 1
+}
+
+postgres() { # a program of PostgreSQL's, on the database of the ledger
+  local program="$1"
+  shift
+  docker compose exec -T postgres "$program" --username=mqdlq --dbname=mqdlq "$@"
+}
+
+# Run as the user whose files the lake holds.
+in_the_lake() {
+  docker compose run --rm --no-deps -T --entrypoint bash airflow-init \
+    -c "umask 077; mkdir -p \"\$MQDLQ_LAKE\"; cd \"\$MQDLQ_LAKE\"; $1"
+}
+
+backup() {
+  [ ! -e "$directory" ] || refuse "$directory is there already; name a new directory"
+  umask 077 # the archive holds customers' messages
+  rm -rf "$directory.part"
+  mkdir -p "$directory.part"
+  # The ledger first: it only names what is in the lake already.
+  postgres pg_dump --format=custom --no-owner >"$directory.part/ledger"
+  # 1: something changed or vanished meanwhile, which the ledger's copy does not name yet.
+  in_the_lake "tar --create . || [ \$? -eq 1 ]" >"$directory.part/lake.tar"
+  mv "$directory.part" "$directory"
+  echo "ledger and lake are copied to $directory"
+}
+
+restore() {
+  [ -f "$directory/ledger" ] && [ -f "$directory/lake.tar" ] || refuse "$directory holds no copy"
+  docker compose up --detach --wait postgres
+  [ -z "$(in_the_lake "ls -A" </dev/null)" ] || refuse "the lake is not empty; move it away first"
+  [ -z "$(postgres psql --tuples-only --no-align --command='\dt' </dev/null 2>/dev/null)" ] ||
+    refuse "the ledger is not empty; restore into a new volume"
+  postgres pg_restore --single-transaction --exit-on-error --no-owner <"$directory/ledger"
+  in_the_lake "tar --extract" <"$directory/lake.tar"
+  echo "ledger and lake are those of $directory again"
+}
+
+"$1"
