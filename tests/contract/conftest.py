@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "embedded_only: uses MQSC, faults or other processes of the embedded queue manager"
-        " (by which a test is marked without being told to)",
+        " (by which a test is marked without being told to), or is about what that does not do",
     )
 
 

@@ -76,6 +76,7 @@ def test_a_queue_manager_tells_its_attributes(
     assert inquire(app, app.handle, selector) == value
 
 
+@pytest.mark.embedded_only
 def test_a_queue_manager_may_have_no_dead_letter_queue(app: Application) -> None:
     """IBM MQ docs, "DeadLetterQName (MQCHAR48)": blank where there is none."""
     assert inquire(app, app.handle, "MQCA_DEAD_LETTER_Q_NAME") == b" " * 48
@@ -163,6 +164,7 @@ def test_mqset_changes_triggering(app: Application) -> None:
         queue.set(app.number("MQIA_MAX_Q_DEPTH"), 2)
 
 
+@pytest.mark.embedded_only
 def test_what_is_not_emulated_is_refused(app: Application) -> None:
     """IBM MQ docs, "2067 (0813) (RC2067): MQRC_SELECTOR_ERROR"."""
     with app.failing("MQRC_SELECTOR_ERROR"):

@@ -229,6 +229,7 @@ def test_a_property_that_must_be_understood_is_refused(app: Application) -> None
         app.open("A", "OUTPUT").put(b"", app.md(), app.pmo(NewMsgHandle=handle.msg_handle))
 
 
+@pytest.mark.embedded_only
 def test_verbs_that_are_not_emulated_are_refused(mq: World, app: Application) -> None:
     """IBM MQ docs, "2298 (08FA) (RC2298): MQRC_FUNCTION_NOT_SUPPORTED"."""
     extension = mq.mqi.ibmmqc if mq.client == "ibmmq" else mq.mqi.pymqe

@@ -38,8 +38,12 @@ def test_identifiers_are_kept_unless_new_ones_are_asked_for(app: Application) ->
     assert len({kept.MsgId, new.MsgId, new.CorrelId, again.MsgId}) == 4
 
 
+@pytest.mark.embedded_only
 def test_default_context_says_who_put_it_and_when(app: Application) -> None:
-    """IBM MQ docs, "Message context": MQPMO_DEFAULT_CONTEXT; PutDate and PutTime are GMT."""
+    """IBM MQ docs, "Message context": MQPMO_DEFAULT_CONTEXT; PutDate and PutTime are GMT.
+
+    Here the user is this process's; over a channel it is the channel's.
+    """
     md = app.put("A")
 
     user = pwd.getpwuid(os.geteuid()).pw_name.encode()

@@ -38,6 +38,7 @@ def test_an_object_descriptor_is_checked(
         open_with(app, **fields)
 
 
+@pytest.mark.embedded_only
 def test_selectors_are_not_emulated(app: Application) -> None:
     """IBM MQ docs, "2551 (09F7) (RC2551): MQRC_SELECTION_NOT_AVAILABLE"."""
     descriptor = app.mqi.OD(Version=4, ObjectName=b"A")
@@ -48,13 +49,16 @@ def test_selectors_are_not_emulated(app: Application) -> None:
 
 
 def test_the_options_of_a_put_are_checked(app: Application) -> None:
-    """IBM MQ docs, "2173 (087D) (RC2173)", "2535 (09E7) (RC2535)"; MQACTP_REPLY is not emulated."""
-    queue = app.open("A", "OUTPUT")
-
+    """IBM MQ docs, "2173 (087D) (RC2173): MQRC_PMO_ERROR"."""
     with app.failing("MQRC_PMO_ERROR"):
-        queue.put(b"", app.md(), app.pmo(Version=4))
+        app.open("A", "OUTPUT").put(b"", app.md(), app.pmo(Version=4))
+
+
+@pytest.mark.embedded_only
+def test_a_reply_as_an_action_is_not_emulated(app: Application) -> None:
+    """IBM MQ docs, "2535 (09E7) (RC2535): MQRC_ACTION_ERROR"."""
     with app.failing("MQRC_ACTION_ERROR"):
-        queue.put(b"", app.md(), app.pmo(Action=app.number("MQACTP_REPLY")))
+        app.open("A", "OUTPUT").put(b"", app.md(), app.pmo(Action=app.number("MQACTP_REPLY")))
 
 
 def test_the_options_of_a_get_are_checked(app: Application) -> None:

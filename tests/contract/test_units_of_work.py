@@ -200,7 +200,8 @@ def test_a_broken_connection_frees_its_messages(mq: World, app: Application) -> 
     assert (body, md.BackoutCount) == (b"1", 1)
 
 
+@pytest.mark.embedded_only
 def test_mqbegin_finds_no_one_to_take_part(app: Application) -> None:
-    """IBM MQ docs, "MQBEGIN", "2121 (0849) (RC2121): MQRC_NO_EXTERNAL_PARTICIPANTS"."""
+    """IBM MQ docs, "MQBEGIN", "2121 (0849) (RC2121)"; a client connection has no MQBEGIN."""
     with app.failing("MQRC_NO_EXTERNAL_PARTICIPANTS"):
         app.handle.begin()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +75,33 @@ def test_the_demo_fills_the_queue_manager_it_is_told(
 
     assert "71 messages wait on the dead-letter queue of QM7" in capsys.readouterr().out
     assert embedded.names() == ["QM7"]
+
+
+def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> None:
+    """Those that a real queue manager takes part in: `app` is missing no authority they need."""
+    (tmp_path / "place.py").write_text(
+        f"from mqdlq.mqi import embedded\nembedded.install({str(tmp_path)!r})\n", encoding="utf-8"
+    )
+    embedded.create("QM1", tmp_path)
+    for commands in mounted_mqsc():
+        embedded.run_mqsc("QM1", commands, tmp_path)
+    settings = {"queue_manager": "QM1", "transport": "embedded", "user": "app", "client": "ibmmq"}
+
+    options = ("-p", "place", "-p", "no:cacheprovider", "-k", "real", "tests/contract")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", f"--basetemp={tmp_path / 'tests'}", *options],
+        cwd=home.PROJECT,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+            "MQDLQ_TEST_QUEUE_MANAGER": json.dumps(settings),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_each_database_is_its_roles_alone() -> None:
