@@ -328,6 +328,12 @@ class Containers:
                 if self._service_of(process) == service:
                     yield process
 
+    def commands(self, service: str) -> Iterator[str]:
+        """Yield the command lines of those that are still there."""
+        for process in self.inside(service):
+            with _gone():
+                yield " ".join(process.cmdline())
+
     def _service_of(self, process: psutil.Process) -> str | None:
         """Return whose process it is: by its session, else by its environment.
 

@@ -123,10 +123,8 @@ class Rehearsed(Airflow):
 
     def is_at(self, run_id: str, moment: str) -> bool:
         if moment == "evaluates":  # on the cluster, that is
-            return any(
-                "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
-                for process in self.containers.inside("spark-worker-1")
-            )
+            commands = self.containers.commands("spark-worker-1")
+            return any("CoarseGrainedExecutorBackend" in command for command in commands)
         if moment == "executes":
             of_the_run = "SELECT count(*) FROM attempts WHERE run_id = %s"
             with self.ledger() as ledger, ledger.engine.connect() as connection:
