@@ -262,11 +262,14 @@ class Seen:
 
 
 def look_for_the_next(
-    run: Run, handler: Handler, settings: ConnectionSettings, ledger: Ledger, now: datetime
+    run: Run, handler: Handler, depth_of: Callable[[], int], ledger: Ledger, now: datetime
 ) -> Seen:
-    """Look whether there is work for `run`, a run that has not begun, by MQINQ and the ledger."""
+    """Look whether there is work for `run`, a run that has not begun, by MQINQ and the ledger.
+
+    `depth_of` returns the CURDEPTH of its queue.
+    """
     account = last_account(ledger, run.queue_manager, run.queue)
-    there = depth(run, settings)
+    there = depth_of()
     why = _watch(run, account, handler.rescan_interval).news(there, now)
     return Seen(there, why, account.at if account else None)
 

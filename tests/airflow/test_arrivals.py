@@ -21,6 +21,7 @@ from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.sense import Seen, next_run
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -41,6 +42,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded.create("QMT")
     embedded.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)\nDEFINE QLOCAL(OTHER)")
     ledger_connection._opened.cache_clear()
+    shared_inquiries.cache_clear()
     yield tmp_path
     embedded.faults.set("")
 
@@ -137,7 +139,7 @@ def test_after_a_failure_everything_is_read_anew() -> None:
     put("QMT", 1)
     lookout = Lookout("night")
     lookout.look(NOON)
-    embedded.faults.set("MQCONNX:1:2009:before")
+    embedded.faults.set("MQINQ:1:2009:before")
 
     with pytest.raises(QueueManagerError, match="MQRC_CONNECTION_BROKEN"):
         lookout.look(NOON)

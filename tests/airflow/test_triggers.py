@@ -21,6 +21,7 @@ from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.rules import parse
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)
@@ -62,6 +63,7 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "night.rules").write_text(RULES)
     extra = {"queue_manager": "QMT", "transport": "embedded"}
     monkeypatch.setenv("AIRFLOW_CONN_MQ", json.dumps({"conn_type": "ibmmq", "extra": extra}))
+    shared_inquiries.cache_clear()
     embedded.create("QMT")
     embedded.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)")
     return "QMT"

@@ -23,7 +23,8 @@ from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.sense import Seen, look_for_the_next, next_run
+from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.sense import Seen, connection_for, look_for_the_next, next_run
 
 TELL_AGAIN: Final = timedelta(minutes=10)
 """After how long an event is told again that no account has followed: its run may have failed."""
@@ -118,7 +119,8 @@ class Lookout:
             self._kept = self._read(now)
         handler, run, settings, ledger = self._kept
         try:
-            return look_for_the_next(run, handler, settings, ledger, now)
+            depth = shared_inquiries().depth(settings, run.queue)
+            return look_for_the_next(run, handler, depth.result, ledger, now)
         except BaseException:
             self._kept = None  # password, queue or ledger may be another by the next look
             raise
@@ -127,4 +129,5 @@ class Lookout:
         handler = load_handler(self._name)
         self._stamp = stamp(files_of(handler))  # before the reading: a change is seen next time
         settings = MqHook(handler.connection).settings()
-        return handler, next_run(handler, settings, now), settings, shared_ledger()
+        run = next_run(handler, settings, now)
+        return handler, run, connection_for(settings, run.queue_manager), shared_ledger()

@@ -16,7 +16,7 @@ from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.airflow.stage import utc_now
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.sense import Watch, connection_for
 
 RULES_CHANGED: Final = "the rules have changed"
@@ -96,7 +96,7 @@ class DepthTrigger(BaseTrigger):
         await asyncio.sleep(pause)
         while True:
             try:
-                depth = await asyncio.to_thread(_depth, settings, self.queue)
+                depth = await asyncio.wrap_future(shared_inquiries().depth(settings, self.queue))
             except QueueManagerError as error:
                 failures += 1
                 pause = back_off(error, failures, self.poll_s)
@@ -121,9 +121,3 @@ class DepthTrigger(BaseTrigger):
         now = utc_now()
         moments = [moment for moment in (self.due_at, self.until) if moment and moment > now]
         return min([pause, *((moment - now).total_seconds() for moment in moments)])
-
-
-def _depth(settings: ConnectionSettings, queue: str) -> int:
-    # MQ handles belong to the thread that made them: connect, inquire and close stay together.
-    with connect(settings) as queue_manager:
-        return queue_manager.depth(queue)

@@ -123,7 +123,8 @@ class QueueManager:
 
     def inquire_attributes(self, queue: str, *selectors: int) -> list[Any]:
         """Return attributes of a queue in the order asked, opened for inquiry only."""
-        opened = self.open(queue, self.client.CMQC.MQOO_INQUIRE)
+        constants = self.client.CMQC
+        opened = self.open(queue, constants.MQOO_INQUIRE | constants.MQOO_FAIL_IF_QUIESCING)
         try:
             with self.client.calling("MQINQ", f"queue {queue}"):
                 return [_value(opened.inquire(selector)) for selector in selectors]
