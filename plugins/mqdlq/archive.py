@@ -99,14 +99,20 @@ def read_back(location: str) -> dict[int, str]:
 
     Raises OSError or ValueError for what is not there, or is no Parquet file.
     """
+    return {copy.message_id: copy.digest for copy in read_copies(location)}
+
+
+def read_copies(location: str) -> Iterator[Copy]:
+    """Yield the copies in a file, in the order the messages had on their queue.
+
+    Raises OSError or ValueError for what is not there, or is no Parquet file.
+    """
     files, path = storage.filesystem(location)
-    digests = {}
     with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group, ["message_id", "descriptor", "body"])
             for number, descriptor, body in zip(*rows.columns, strict=True):
-                digests[number.as_py()] = full_digest(descriptor.as_py(), body.as_py())
-    return digests
+                yield Copy(number.as_py(), descriptor.as_py(), body.as_py())
 
 
 def copies_location(root: str, run_id: str, name: str) -> str:

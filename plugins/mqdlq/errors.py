@@ -79,6 +79,10 @@ class AnotherExecutorError(ExecutionError):
     """Another executor acts on the queue at this moment."""
 
 
+class RestoreError(MqDlqError):
+    """What is asked of the archive cannot be restored, or not all of it was."""
+
+
 class ConservationError(MqDlqError):
     """The account does not add up: the outcomes are not the messages of the snapshot."""
 

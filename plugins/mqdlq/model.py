@@ -82,6 +82,22 @@ DEPARTED = frozenset(
 """The outcomes after which a message is no longer on the queue."""
 
 
+class RestorationState(StrEnum):
+    """What a restoration has come to with one archived copy.
+
+    The first three are stages on the way; exactly one of the others is how it ends.
+    """
+
+    SELECTED = "selected"
+    INTENDED = "intended"
+    BACKED_OUT = "backed_out"
+    RESTORED = "restored"
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    NOT_ATTEMPTED = "not_attempted"
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One matching rule of a message's plan, with its target resolved.

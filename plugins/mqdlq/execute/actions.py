@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, decode_dlh, decode_md, following_ccsid
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import Browsed
@@ -21,15 +23,43 @@ def delivery(step: Step, got: Got) -> Delivery:
     if step.action is Action.FWD and step.header:
         return Delivery(step.target_q, step.target_q_mgr, got.body, alternate_user=user)
     descriptor = got.descriptor
-    header = decode_dlh(got.body, encoding=descriptor.Encoding, ccsid=descriptor.CodedCharSetId)
+    plain = without_header(got.body, encoding=descriptor.Encoding, ccsid=descriptor.CodedCharSetId)
     return Delivery(
         step.target_q,
         step.target_q_mgr,
-        got.body[DLH_LENGTH:],
-        encoding=header.encoding,
-        coded_char_set_id=following_ccsid(header.coded_char_set_id, descriptor.CodedCharSetId),
-        format=_format(got.body, header),
+        plain.body,
+        encoding=plain.encoding,
+        coded_char_set_id=plain.coded_char_set_id,
+        format=plain.format,
         alternate_user=user,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A message without its MQDLH, and what the header before it must say of it then."""
+
+    body: bytes
+    encoding: int
+    coded_char_set_id: int
+    format: bytes
+
+    def __repr__(self) -> str:
+        """Show the length only: the body is a customer's."""
+        return f"<Plain {len(self.body)} bytes>"
+
+
+def without_header(body: bytes, *, encoding: int, ccsid: int) -> Plain:
+    """Take the MQDLH off a message; `encoding` and `ccsid` are those it is written in.
+
+    Raises MalformedHeaderError where the message does not begin with one.
+    """
+    header = decode_dlh(body, encoding=encoding, ccsid=ccsid)
+    return Plain(
+        body[DLH_LENGTH:],
+        header.encoding,
+        following_ccsid(header.coded_char_set_id, ccsid),
+        _format(body, header),
     )
 
 

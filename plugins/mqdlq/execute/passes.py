@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from mqdlq.constants import reason_text
-from mqdlq.errors import AnotherExecutorError, ExecutionError
+from mqdlq.errors import ExecutionError
 from mqdlq.execute.booking import Booking
 from mqdlq.execute.destinations import Destinations
 from mqdlq.execute.discards import copy_discards
@@ -15,14 +15,12 @@ from mqdlq.execute.execution import Execution, PassResult
 from mqdlq.execute.ownership import own_until, pass_by_what_others_own
 from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.recovery import recover
+from mqdlq.execute.turn import take_turn
 from mqdlq.execute.units import Executor
 from mqdlq.execute.work import load_work
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.mqi.connect import QueueManager, connect
-from mqdlq.mqi.state_queue import Markers, hold
-
-PATIENCE = timedelta(minutes=5)
-"""How long a pass waits for its turn: several handlers may share one queue."""
+from mqdlq.mqi.connect import connect
+from mqdlq.mqi.state_queue import Markers
 
 
 def make_pass(execution: Execution) -> PassResult:
@@ -108,7 +106,7 @@ def _holding(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
     run = execution.run
     with (
         connect(execution.settings) as queue_manager,
-        _turn(execution, queue_manager) as state,
+        take_turn(queue_manager, execution.run.state_queue, execution) as state,
     ):
         constants = queue_manager.client.CMQC
         options = (
@@ -131,37 +129,6 @@ def _holding(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
             yield state, BrowseCursor(queue_manager, queue, run.queue)
         finally:
             queue_manager.close(queue)
-
-
-@contextmanager
-def _turn(execution: Execution, queue_manager: QueueManager) -> Iterator[Markers]:
-    """Hold the state queue, waiting a while for another executor to be done with it."""
-    deadline = execution.clock() + PATIENCE
-    state = None
-    with ExitStack() as held:
-        while state is None:
-            try:
-                state = held.enter_context(hold(queue_manager, execution.run.state_queue))
-            except AnotherExecutorError as error:
-                who = _who_holds_it(execution)
-                if execution.clock() >= deadline:
-                    raise AnotherExecutorError(f"{error}; {who}") from error
-                execution.log.info("waiting for another executor: %s; %s", error, who)
-                execution.sleep(10.0)
-        yield state
-
-
-def _who_holds_it(execution: Execution) -> str:
-    """Say whose pass it probably is: the state queue's holder has written down that it began."""
-    run = execution.run
-    newest = execution.ledger.newest_pass(run.queue_manager, run.state_queue)
-    if newest is None:
-        return "this ledger knows of no pass there: the holder keeps another ledger"
-    other, began = newest
-    return (
-        f"by this ledger it is run {other.run_id} of handler {other.handler} on queue"
-        f" {other.queue}, whose last pass began at {began:%Y-%m-%d %H:%M:%S} UTC"
-    )
 
 
 def _plan_id(execution: Execution) -> str:

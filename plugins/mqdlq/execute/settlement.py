@@ -19,7 +19,7 @@ from mqdlq.execute.parked import ParkedList, disposition_of, to_be_parked
 from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, OutcomeFact, Sighting, parking
+from mqdlq.ledger import Attempt, OutcomeFact, Sighting, parking, restoring
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -147,7 +147,13 @@ def _last_browse(execution: Execution, work: WorkList, parked: ParkedList) -> tu
     """Browse the queue, marking the run's messages that are met; count who reads from it."""
     run = execution.run
     parked.begin()
-    departed = {item.message.message_key for item in work.items if item.outcome in DEPARTED}
+    # What a person has restored in the meantime is a new arrival, and for the next run.
+    restored = restoring.put_back(execution.ledger, run.run_id)
+    departed = {
+        item.message.message_key
+        for item in work.items
+        if item.outcome in DEPARTED and item.message.message_id not in restored
+    }
     met: Counter[str] = Counter()
     with connect(execution.settings) as queue_manager:
         constants = queue_manager.client.CMQC

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqdlq.ledger.facts import DRY_RUN, Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.ledger.parking import Parking, Settled
 from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons_acted_on
+from mqdlq.ledger.restoring import ArchivedCopy, CopyState, Restoration, newest_restoration
 from mqdlq.ledger.retention import pruned_at, record_pruned
 from mqdlq.ledger.store import Ledger, open_ledger
 from mqdlq.ledger.workflow import (
@@ -27,13 +28,16 @@ from mqdlq.ledger.workflow import (
 __all__ = [
     "DRY_RUN",
     "Approval",
+    "ArchivedCopy",
     "Attempt",
     "Cause",
+    "CopyState",
     "LastAccount",
     "Ledger",
     "Look",
     "OutcomeFact",
     "Parking",
+    "Restoration",
     "Run",
     "RunMessage",
     "Settled",
@@ -45,6 +49,7 @@ __all__ = [
     "last_account",
     "last_approval",
     "last_look",
+    "newest_restoration",
     "open_ledger",
     "other_rules_before",
     "pruned_at",

@@ -26,6 +26,7 @@ from sqlalchemy import (
 from mqdlq.ledger.columns import UtcDateTime, Words
 from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.parking_tables import m0002_park_messages
+from mqdlq.ledger.restoring_tables import m0005_restore_from_the_archive
 from mqdlq.ledger.retention_tables import m0004_know_what_was_pruned
 from mqdlq.ledger.workflow_tables import m0003_look_and_approve
 
@@ -213,6 +214,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m0002_park_messages,
     m0003_look_and_approve,
     m0004_know_what_was_pruned,
+    m0005_restore_from_the_archive,
 )
 
 

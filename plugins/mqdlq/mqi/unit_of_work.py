@@ -9,7 +9,7 @@ from typing import Any, Self
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
-from mqdlq.mqi.connect import name_bytes
+from mqdlq.mqi.connect import QueueManager, name_bytes
 from mqdlq.mqi.whole import read_whole
 
 MQRC_RFH_ERROR = MQRC["MQRC_RFH_ERROR"]
@@ -43,18 +43,17 @@ class Delivery:
     alternate_user: bytes = b""
 
 
-class UnitOfWork:
+class Syncpoint:
     """One unit of work on one connection.
 
     Leaving the block without `commit` backs out everything done in it. A failed put leaves the
     unit open, as MQ does; the caller leaves the block.
     """
 
-    def __init__(self, cursor: BrowseCursor) -> None:
-        """Work on the queue under `cursor`, opened to browse, to get and to save all context."""
-        self._cursor = cursor
-        self._queue_manager = cursor.queue_manager
-        self._client = cursor.queue_manager.client
+    def __init__(self, queue_manager: QueueManager) -> None:
+        """Work on that connection, in which no other unit of work is under way."""
+        self._queue_manager = queue_manager
+        self._client = queue_manager.client
         self._open = True
 
     def __enter__(self) -> Self:
@@ -77,6 +76,61 @@ class UnitOfWork:
         if self._open:
             self._open = False
             self._queue_manager.back_out()
+
+    def commit(self) -> None:
+        """Make it all take effect (MQCMIT).
+
+        A QueueManagerError from here leaves the outcome open, except for MQRC_BACKED_OUT (2003):
+        the unit's marker tells. Leaving the block then backs out what still can be.
+        """
+        with self._client.calling("MQCMIT", self._queue_manager.name):
+            self._queue_manager.handle.commit()
+        self._open = False
+
+    def put_as_it_was(self, descriptor: bytes, delivery: Delivery) -> None:
+        """Put a message with all the context that is in its MQMD (MQPUT1).
+
+        `descriptor` is packed (364 bytes). The queue manager takes its identifiers, its user, and
+        when and by whom it was put as they are (IBM MQ docs, "MQPMO options",
+        MQPMO_SET_ALL_CONTEXT), counts its Expiry from now, and makes properties of an MQRFH2 that
+        the message begins with.
+        """
+        constants = self._client.CMQC
+        pmo = self._client.packed.PMO()
+        pmo.Options = (
+            constants.MQPMO_SYNCPOINT
+            | constants.MQPMO_SET_ALL_CONTEXT
+            | constants.MQPMO_FAIL_IF_QUIESCING
+        )
+        self._put(self._target(delivery), delivery, self._described(descriptor, delivery), pmo)
+
+    def _described(self, descriptor: bytes, delivery: Delivery) -> Any:
+        """Return the client's MQMD for a put: that of the message, but for what is overridden."""
+        described = self._client.packed.MD().unpack(descriptor)
+        if delivery.format is not None:
+            described.Format = delivery.format
+            described.Encoding = delivery.encoding
+            described.CodedCharSetId = delivery.coded_char_set_id
+        return described
+
+    def _target(self, delivery: Delivery) -> Any:
+        target = self._client.packed.OD()
+        target.ObjectName = name_bytes(delivery.target_q)
+        target.ObjectQMgrName = name_bytes(delivery.target_q_mgr)
+        return target
+
+    def _put(self, target: Any, delivery: Delivery, descriptor: Any, pmo: Any) -> None:
+        with self._client.calling("MQPUT1", f"queue {delivery.target_q}"):
+            self._queue_manager.handle.put1(target, delivery.body, descriptor, pmo)
+
+
+class UnitOfWork(Syncpoint):
+    """A unit of work on the messages of one queue, which are got under a browse cursor."""
+
+    def __init__(self, cursor: BrowseCursor) -> None:
+        """Work on the queue under `cursor`, opened to browse, to get and to save all context."""
+        super().__init__(cursor.queue_manager)
+        self._cursor = cursor
 
     def get_under_cursor(self, length: int) -> Got:
         """Get the message under the browse cursor, whole and unconverted (MQGET).
@@ -105,14 +159,8 @@ class UnitOfWork:
         handler.
         """
         packed, constants = self._client.packed, self._client.CMQC
-        descriptor = packed.MD().unpack(got.descriptor.pack())
-        if delivery.format is not None:
-            descriptor.Format = delivery.format
-            descriptor.Encoding = delivery.encoding
-            descriptor.CodedCharSetId = delivery.coded_char_set_id
-        target = packed.OD()
-        target.ObjectName = name_bytes(delivery.target_q)
-        target.ObjectQMgrName = name_bytes(delivery.target_q_mgr)
+        descriptor = self._described(got.descriptor.pack(), delivery)
+        target = self._target(delivery)
         pmo = packed.PMO()
         pmo.Options = (
             constants.MQPMO_SYNCPOINT
@@ -135,17 +183,3 @@ class UnitOfWork:
             # valid").
             pmo.OriginalMsgHandle, pmo.Action = 0, constants.MQACTP_NEW
             self._put(target, delivery, descriptor, pmo)
-
-    def _put(self, target: Any, delivery: Delivery, descriptor: Any, pmo: Any) -> None:
-        with self._client.calling("MQPUT1", f"queue {delivery.target_q}"):
-            self._queue_manager.handle.put1(target, delivery.body, descriptor, pmo)
-
-    def commit(self) -> None:
-        """Make it all take effect (MQCMIT).
-
-        A QueueManagerError from here leaves the outcome open, except for MQRC_BACKED_OUT (2003):
-        the unit's marker tells. Leaving the block then backs out what still can be.
-        """
-        with self._client.calling("MQCMIT", self._queue_manager.name):
-            self._queue_manager.handle.commit()
-        self._open = False

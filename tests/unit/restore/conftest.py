@@ -1,0 +1,22 @@
+"""A world per test and client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqdlq.mqi import embedded
+from world import World
+
+
+@pytest.fixture(name="world", params=["pymqi", "ibmmq"])
+def _world(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path, client=request.param)
+    with world.ledger:
+        yield world
+    embedded.faults.set("")
