@@ -220,7 +220,7 @@ def test_what_was_missed_is_not_caught_up_and_tasks_are_not_retried_by_airflow(d
 def test_parsing_opens_no_connection_and_imports_nothing_heavy() -> None:
     found = in_a_fresh_process(PARSE, home.PROJECT / "dags")
 
-    assert found == [{}, ["mq_dlq_demo", "mq_dlq_history"], []]
+    assert found == [{}, ["mq_dlq_demo", "mq_dlq_history", "mq_dlq_restore"], []]
 
 
 def test_airflow_scans_one_plugin_file_and_leaves_the_package_alone() -> None:
@@ -241,7 +241,7 @@ def test_a_broken_handler_breaks_its_own_dag_only_and_is_told_by_file_and_line(
         PARSE, home.PROJECT / "dags", MQDLQ_RULES_DIR=str(tmp_path)
     )
 
-    assert dags == ["mq_dlq_good", "mq_dlq_history"]
+    assert dags == ["mq_dlq_good", "mq_dlq_history", "mq_dlq_restore"]
     # An import error takes all DAGs of its file out of use, so it must not be that of the DAGs.
     assert isinstance(errors, dict)
     assert list(errors) == [str(home.PROJECT / "dags" / "mq_dlq_broken_handlers.py")]

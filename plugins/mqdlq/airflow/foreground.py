@@ -1,7 +1,8 @@
 """A handler's name and a run's parameters in, one run of its DAG in the foreground out.
 
 Run as ``python -m mqdlq.airflow.foreground HANDLER CONF``, which is what ``mqdlq run`` becomes.
-The exit code is the run's state: 0 success, 1 failure; 2 for parameters that cannot be.
+The exit code is the run's state: 0 success, 1 failure; 2 for parameters that cannot be. No handler
+may be called `restore`: that is the DAG which restores from the archive, with params of its own.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from types import FrameType
 import typer
 
 from mqdlq import home
+from mqdlq.airflow import restore_params
 from mqdlq.airflow.environment import airflow_home, environment
 from mqdlq.airflow.follow import Follower
-from mqdlq.airflow.params import fault
+from mqdlq.airflow.params import SCHEMAS, fault
 from mqdlq.airflow.run_ids import ledger_run_id
 
 TAIL = 30  # lines of the log that are shown where no task said why it failed
@@ -98,7 +100,8 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run with this process's arguments."""
-    if wrong := fault(json.loads(sys.argv[2])):
+    schemas = restore_params.schemas() if sys.argv[1] == "restore" else SCHEMAS
+    if wrong := fault(json.loads(sys.argv[2]), schemas):
         typer.echo(f"--conf: {wrong}", err=True)
         sys.exit(USAGE)
     os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import jsonschema
 
-_NAME: Final = r"^[A-Za-z0-9._/%]{0,48}$"
+NAME: Final = r"^[A-Za-z0-9._/%]{0,48}$"
 
 SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
     "dry_run": {
@@ -58,7 +58,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
     "input_q": {
         "default": None,
         "type": ["null", "string"],
-        "pattern": _NAME,
+        "pattern": NAME,
         "title": "Another queue",
         "description": "The queue to handle, in place of the table's INPUTQ; empty text means the"
         " queue manager's own dead-letter queue.",
@@ -66,7 +66,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
     "input_q_mgr": {
         "default": None,
         "type": ["null", "string"],
-        "pattern": _NAME,
+        "pattern": NAME,
         "title": "Another queue manager",
         "description": "The queue manager, in place of the table's INPUTQM and the connection's.",
     },
@@ -90,26 +90,26 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
 }
 
 
-def form() -> dict[str, dict[str, Any]]:
+def form(schemas: Mapping[str, dict[str, Any]] = SCHEMAS) -> dict[str, dict[str, Any]]:
     """Return the schemas as a DAG's params take them.
 
     Airflow refuses a value that is not valid in its own words and with the schema, from which it
     has taken the description: a comment stays in it, and says what would be right.
     """
     return {
-        name: {**schema, "$comment": str(schema["description"])} for name, schema in SCHEMAS.items()
+        name: {**schema, "$comment": str(schema["description"])} for name, schema in schemas.items()
     }
 
 
-def fault(conf: Mapping[str, Any]) -> str:
+def fault(conf: Mapping[str, Any], schemas: Mapping[str, dict[str, Any]] = SCHEMAS) -> str:
     """Return in one sentence what is wrong with a run's parameters, or ""."""
-    unknown = sorted(set(conf) - set(SCHEMAS))
+    unknown = sorted(set(conf) - set(schemas))
     if unknown:
-        known = ", ".join(sorted(SCHEMAS))
+        known = ", ".join(sorted(schemas))
         return f"unknown parameter {', '.join(unknown)}; known are {known}"
     for name, value in conf.items():
-        for error in jsonschema.Draft202012Validator(SCHEMAS[name]).iter_errors(value):
-            says = SCHEMAS[name]["description"]
+        for error in jsonschema.Draft202012Validator(schemas[name]).iter_errors(value):
+            says = schemas[name]["description"]
             return f"parameter {name}: {error.message}; {says[0].lower()}{says[1:]}"
     return ""
 

@@ -13,6 +13,7 @@ COMMANDS = {
     "explain": Place("mqdlq.cli.explain", "explain"),
     "decode": Place("mqdlq.cli.decode", "decode"),
     "report": Place("mqdlq.cli.report", "report", asks=False),
+    "restore": Place("mqdlq.cli.restore"),
     "shadow": Place("mqdlq.cli.shadow", "shadow"),
     "rules": Place("mqdlq.cli.rules"),
     "snapshots": Place("mqdlq.cli.snapshots"),

@@ -64,12 +64,17 @@ def why_provisional(copy: ArchivedCopy) -> str:
     return f"its copy is provisional: {what} the message may still be on {copy.queue}"
 
 
+def already(by: Restoration) -> str:
+    """Return how the refusal of a copy begins that a restoration has put where it puts copies."""
+    return f"it was restored to {place(by.to_queue, by.to_queue_manager)} at "
+
+
 def why_not_again(by: Restoration, state: CopyState) -> str:
     """Say what another restoration has done with a copy, for which it is not put once more."""
     where = place(by.to_queue, by.to_queue_manager)
     if state.state is RestorationState.RESTORED:
         return (
-            f"it was restored to {where} at {moment(state.at)} by restoration {by.restoration_id};"
+            f"{already(by)}{moment(state.at)} by restoration {by.restoration_id};"
             " again puts it once more"
         )
     if state.state is RestorationState.UNKNOWN:

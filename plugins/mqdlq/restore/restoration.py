@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from mqdlq.errors import ConservationError
 from mqdlq.execute.turn import take_turn
-from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyState
+from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyState, Restoration
 from mqdlq.ledger.restoring import CopyId, add_states, archived, put_by_others, states_of
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
-from mqdlq.restore.copies import read, refusals
+from mqdlq.restore.copies import already, read, refusals
 from mqdlq.restore.putting import Putter
 from mqdlq.restore.recovery import settle_open_units
 from mqdlq.restore.work import Restoring
@@ -40,11 +40,39 @@ class Result:
 
     outcomes: Counter[RestorationState]
     reasons: Counter[tuple[RestorationState, str]]
+    restoration: Restoration
 
     @property
     def total(self) -> int:
         """Return how many copies were selected."""
         return self.outcomes.total()
+
+    @property
+    def is_worth_a_retry(self) -> bool:
+        """Whether copies were not put for a reason that may pass."""
+        unfinished = (RestorationState.FAILED, RestorationState.NOT_ATTEMPTED)
+        is_real = not self.restoration.dry_run
+        return is_real and any(self.outcomes[state] for state in unfinished)
+
+    @property
+    def shortfall(self) -> str:
+        """Say what a person asked for and has not got, "" where there is nothing.
+
+        What is refused since it was restored to the same queue before is none.
+        """
+        is_there = already(self.restoration)
+        missed = Counter(
+            {
+                (state, why): number
+                for (state, why), number in self.reasons.items()
+                if not why.startswith(is_there)
+            }
+        )
+        if not missed or self.restoration.dry_run:
+            return ""
+        ((_, why), number), *others = missed.most_common()
+        more = f"; and {len(others)} more reasons" if others else ""
+        return f"{missed.total()} of {self.total} messages are not restored; {number}: {why}{more}"
 
 
 def restore(work: Restoring) -> Result:
@@ -155,4 +183,4 @@ def _account(work: Restoring) -> Result:
     for state in states:
         if state.state is not RestorationState.RESTORED:
             reasons[state.state, state.why] += 1
-    return Result(outcomes, reasons)
+    return Result(outcomes, reasons, work.restoration)

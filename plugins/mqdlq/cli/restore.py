@@ -1,0 +1,247 @@
+"""`mqdlq restore`: what is in the archive, listed; and a restoration, run through Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from itertools import groupby
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mqdlq.cli.files import Format
+from mqdlq.constants import MQRC
+from mqdlq.errors import HandlerError, MqDlqError
+from mqdlq.handlers import load_handler
+from mqdlq.ledger import ArchivedCopy, open_ledger
+from mqdlq.ledger.restoring import archived
+from mqdlq.report.words import count, moment, place, span, visible
+from mqdlq.restore.listing import CanBe, Listed, listed
+
+USAGE: Final = 2
+SHOWN: Final = 1000
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Restore what was discarded, from the archive.",
+)
+
+
+@app.command("list")
+def list_archive(
+    *,
+    handler: Annotated[str, typer.Option(help="Only what this handler discarded.")] = "",
+    run: Annotated[str, typer.Option(help="Only what this run discarded.")] = "",
+    queue_manager: Annotated[str, typer.Option(help="Only of this queue manager.")] = "",
+    queue: Annotated[str, typer.Option(help="Only from this queue.")] = "",
+    message: Annotated[
+        list[str] | None, typer.Option(help="Only this message_key (64 hex digits); repeatable.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
+    most: Annotated[
+        int | None, typer.Option(min=1, help="How many, the newest first; JSON has all.")
+    ] = None,
+    each: Annotated[
+        bool, typer.Option("--each", help="A row for each message, with its message_key.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+) -> None:
+    """List the archived messages, the newest run first, and whether each can be restored.
+
+    Every copy that is listed is read, and its digest computed anew. No queue is touched.
+
+    Example: mqdlq restore list --handler demo --reason MQRC_Q_FULL
+    """
+    try:
+        number = _reason(reason)
+        keys = _keys(message or [])
+    except ValueError as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+    try:
+        with open_ledger() as ledger:
+            found = archived(ledger, handler=handler, run_id=run, message_keys=keys)
+            found = [copy for copy in found if _is_of(copy, queue_manager, queue)]
+            limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
+            newest = _newest_first(found)[:limit]
+            shown = [one for one in listed(newest, ledger) if number in {0, one.reason}]
+    except MqDlqError as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(1) from None
+    if output is Format.JSON:
+        typer.echo(json.dumps({"archived": [_as_json(one) for one in shown]}, indent=2))
+        return
+    _print(shown, each=each)
+    if len(found) > limit:
+        typer.echo(f"and {count(len(found) - limit, 'message')} more: --most N shows N")
+
+
+@app.command("run", no_args_is_help=True)
+def run_restoration(
+    handler: Annotated[str, typer.Argument(help="The handler whose archive is restored from.")],
+    *,
+    run: Annotated[str, typer.Option(help="Restore what this run discarded.")] = "",
+    message: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this message_key (64 hex digits); repeatable."),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
+    to_queue: Annotated[
+        str, typer.Option(help="Put them on this queue, not back on the dead-letter queue.")
+    ] = "",
+    to_queue_manager: Annotated[str, typer.Option(help="That queue's queue manager.")] = "",
+    no_header: Annotated[bool, typer.Option("--no-header", help="Without their MQDLH.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also what was restored before, or may have been.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be restored.")
+    ] = False,
+) -> None:
+    """Restore what a handler has discarded, in the foreground, through Airflow.
+
+    Exit code 0 if all that was asked for is restored, now or before; 1 if not; 2 for a handler or
+    parameters that cannot be.
+
+    Example: mqdlq restore run demo --run demo-manual__2026-11-21T05-12-45.514631 --dry-run
+    """
+    try:
+        load_handler(handler)
+    except HandlerError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(USAGE) from None
+    given = {
+        "run": run,
+        "message_keys": message,
+        "reason": reason,
+        "to_queue": to_queue,
+        "to_queue_manager": to_queue_manager,
+        "again": again,
+        "dry_run": dry_run,
+    }
+    conf = {"handler": handler, "header": not no_header}
+    conf |= {name: value for name, value in given.items() if value}
+    # The command line does not import Airflow's side of the project: it becomes that side.
+    sys.stdout.flush()
+    program = [sys.executable, "-m", "mqdlq.airflow.foreground", "restore", json.dumps(conf)]
+    os.execv(sys.executable, program)  # noqa: S606 (this very Python, no shell)
+
+
+def _is_of(copy: ArchivedCopy, queue_manager: str, queue: str) -> bool:
+    return queue_manager in {"", copy.queue_manager} and queue in {"", copy.queue}
+
+
+def _reason(given: str) -> int:
+    if given and not given.isdecimal() and given not in MQRC:
+        raise ValueError(f"--reason: {given} is no reason code; expected MQRC_Q_FULL or 2053")
+    return int(given) if given.isdecimal() else MQRC.get(given, 0)
+
+
+def _keys(given: list[str]) -> list[str]:
+    for key in given:
+        try:
+            if len(bytes.fromhex(key)) == 32:  # noqa: PLR2004 (SHA-256)
+                continue
+        except ValueError:
+            pass
+        raise ValueError(f"--message: {key!r} is no message_key; expected 64 hex digits")
+    return given
+
+
+def _newest_first(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
+    """Put the newest run first; within a run the order stays."""
+    latest: dict[str, Any] = {}
+    for copy in found:
+        latest[copy.run_id] = max(latest.get(copy.run_id, copy.at), copy.at)
+    return sorted(found, key=lambda copy: (latest[copy.run_id], copy.run_id), reverse=True)
+
+
+def _print(shown: list[Listed], *, each: bool) -> None:
+    if not shown:
+        typer.echo("nothing is archived that fits")
+    console = Console()
+    for run_id, group in groupby(shown, key=lambda one: one.copy.run_id):
+        of_run = list(group)
+        first = of_run[0].copy
+        console.print(Text(visible(run_id), style="bold"), soft_wrap=True)
+        where = place(first.queue, first.queue_manager)
+        archived_at = f"archived {moment(first.at)} from {where}, {count(len(of_run), 'message')}"
+        console.print(Text(archived_at), soft_wrap=True)
+        console.print(_table(of_run, each=each))
+        console.print()
+
+
+def _table(of_run: list[Listed], *, each: bool) -> Table:
+    """Return the messages of a run, those alike in one row unless each is asked for."""
+    alike: dict[tuple[str, ...], list[Listed]] = {}
+    for one in of_run:
+        key = (one.copy.message_key.hex(), str(one.copy.message_id)) if each else ("",)
+        alike.setdefault((*key, _what(one), _state(one)), []).append(one)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for rows in alike.values():
+        first = rows[0]
+        text = Text()
+        if each:
+            text.append(f"{first.copy.message_key.hex()}\n", style="dim")
+        text.append(f"{_what(first)}\n{_size(rows)}: ")
+        style = "green" if first.can_be is CanBe.RESTORED else "yellow"
+        text.append(_state(first), style=style)
+        table.add_row("" if each else f"{len(rows):,}", text)
+    return table
+
+
+def _what(one: Listed) -> str:
+    rule = f"discarded by rule {one.copy.rule} (line {one.rule_line})" if one.copy.rule else ""
+    going = f" for {place(one.dest_q, one.dest_q_mgr)}" if one.dest_q else ""
+    return ", ".join(filter(None, [f"{one.reason_text}{going}", rule]))
+
+
+def _size(rows: list[Listed]) -> str:
+    """Return the length of the messages, and what was left of their Expiry when archived."""
+    lengths = [one.length for one in rows if one.length is not None]
+    if not lengths:
+        return "unreadable"
+    expiries = [one.expiry_s for one in rows if one.expiry_s is not None]
+    expiry = f"expiry left {span(min(expiries))}" if expiries else "expiry unlimited"
+    if len(expiries) > 1:
+        expiry += " or more"
+    return f"{sum(lengths):,} bytes, {expiry}"
+
+
+def _state(one: Listed) -> str:
+    if one.can_be in {CanBe.RESTORED_AGAIN, CanBe.DOUBTFUL}:
+        return f"{one.can_be} {one.why}"
+    return one.why if one.can_be is CanBe.UNUSABLE else str(one.can_be)
+
+
+def _as_json(one: Listed) -> dict[str, Any]:
+    copy = one.copy
+    return {
+        "message_key": copy.message_key.hex(),
+        "run": copy.run_id,
+        "handler": copy.handler,
+        "queue_manager": copy.queue_manager,
+        "queue": copy.queue,
+        "archived_at": copy.at.isoformat(),
+        "discarded_at": copy.discarded_at.isoformat() if copy.discarded_at else None,
+        "rule": copy.rule or None,
+        "rule_line": one.rule_line or None,
+        "destination_queue": one.dest_q or None,
+        "destination_queue_manager": one.dest_q_mgr or None,
+        "reason": one.reason,
+        "reason_text": one.reason_text or None,
+        "bytes": one.length,
+        "expiry_left_s": one.expiry_s,
+        "state": str(one.can_be),
+        "why": one.why or None,
+        "restoration": one.restoration_id or None,
+        "restored_at": one.restored_at.isoformat() if one.restored_at else None,
+        "location": copy.location,
+    }
