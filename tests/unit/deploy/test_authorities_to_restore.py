@@ -1,0 +1,78 @@
+"""deploy/mq/authorities-restore.mqsc: what restoring needs beyond execution, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from test_authorities import DLQ, EXECUTE, MAY, authorities, become
+from test_authorities import _world as world_fixture
+
+from mqdlq import home
+from mqdlq.mqi import embedded, permissions
+from restoring import restored
+from world import World
+
+__all__ = ["world_fixture"]
+
+RESTORE = (home.PROJECT / "deploy" / "mq" / "authorities-restore.mqsc").read_text(encoding="utf-8")
+PARKED = "ORDERS.PARKED"
+TO_THE_DLQ, TO_ANOTHER = {"to_queue": ""}, {"to_queue": PARKED, "header": False, "again": True}
+
+
+def discarded(world: World) -> None:
+    """Let the user who executes discard two messages of the demo."""
+    become(world, EXECUTE)
+    outcomes = world.handle("DESTQ(QUOTES.*) ACTION(DISCARD)\nACTION(IGNORE)")
+    assert list(outcomes.values()).count("discarded") == 12
+
+
+def test_the_user_who_executes_may_restore_what_is_granted_besides_and_nothing_else(
+    world: World,
+) -> None:
+    world.mqsc(RESTORE)
+    discarded(world)
+
+    assert restored(world) == {"restored": 12}
+    assert restored(world, "restoration-2", **TO_ANOTHER) == {"restored": 12}
+
+    besides = {DLQ: {"PUT", "SETALL"}, PARKED: {"SETALL"}}
+    may = authorities(world, EXECUTE)
+    assert may == {
+        queue: words | besides.get(queue, set()) for queue, words in MAY[EXECUTE].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_", "record", "word"),
+    [
+        (TO_THE_DLQ, "OBJTYPE(QMGR)", "SETALL"),
+        (TO_THE_DLQ, f"PROFILE({DLQ}) OBJTYPE(QUEUE)", "PUT"),
+        (TO_THE_DLQ, f"PROFILE({DLQ}) OBJTYPE(QUEUE)", "SETALL"),
+        (TO_ANOTHER, f"PROFILE({PARKED}) OBJTYPE(QUEUE)", "SETALL"),
+    ],
+)
+def test_without_one_of_them_each_message_is_told_to_have_failed(
+    world: World, request_: dict[str, object], record: str, word: str
+) -> None:
+    world.mqsc(RESTORE)
+    discarded(world)
+    profile = f"{record} PRINCIPAL('{EXECUTE}')"
+    world.mqsc(f"SET AUTHREC {profile} AUTHRMV({word})")
+
+    assert restored(world, **request_) == {"failed": 1, "not_attempted": 11}
+    world.mqsc(f"SET AUTHREC {profile} AUTHADD({word})")
+    assert restored(world, **request_) == {"restored": 12}
+
+
+def test_the_check_of_a_handlers_authorities_asks_for_none_of_them(world: World) -> None:
+    become(world, EXECUTE)
+
+    with world.connect() as queue_manager:
+        assert permissions.missing(queue_manager, EXECUTE, "MQDLQ.STATE") == []
+    records = embedded.run_mqsc("QM1", f"DISPLAY AUTHREC PROFILE({DLQ}) PRINCIPAL('{EXECUTE}')")
+    assert not any("SETALL" in record for record in records)
+
+
+def test_by_the_authorities_of_execution_alone_nothing_is_restored(world: World) -> None:
+    discarded(world)
+
+    assert restored(world) == {"failed": 1, "not_attempted": 11}
