@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from test_authorities import DLQ, EXECUTE, MAY, authorities, become
+from typing import Any
+
+from test_authorities import DLQ, EXECUTE, MAY, STATE, authorities, become
 from test_authorities import _world as world_fixture
 
 from mqdlq import home
-from mqdlq.mqi import embedded, permissions
+from mqdlq.mqi import permissions
 from restoring import restored
 from world import World
 
@@ -15,7 +16,8 @@ __all__ = ["world_fixture"]
 
 RESTORE = (home.PROJECT / "deploy" / "mq" / "authorities-restore.mqsc").read_text(encoding="utf-8")
 PARKED = "ORDERS.PARKED"
-TO_THE_DLQ, TO_ANOTHER = {"to_queue": ""}, {"to_queue": PARKED, "header": False, "again": True}
+TO_THE_DLQ: dict[str, Any] = {"again": True}
+TO_ANOTHER: dict[str, Any] = {"to_queue": PARKED, "header": False, "again": True}
 
 
 def discarded(world: World) -> None:
@@ -41,38 +43,24 @@ def test_the_user_who_executes_may_restore_what_is_granted_besides_and_nothing_e
     }
 
 
-@pytest.mark.parametrize(
-    ("request_", "record", "word"),
-    [
-        (TO_THE_DLQ, "OBJTYPE(QMGR)", "SETALL"),
-        (TO_THE_DLQ, f"PROFILE({DLQ}) OBJTYPE(QUEUE)", "PUT"),
-        (TO_THE_DLQ, f"PROFILE({DLQ}) OBJTYPE(QUEUE)", "SETALL"),
-        (TO_ANOTHER, f"PROFILE({PARKED}) OBJTYPE(QUEUE)", "SETALL"),
-    ],
-)
-def test_without_one_of_them_each_message_is_told_to_have_failed(
-    world: World, request_: dict[str, object], record: str, word: str
-) -> None:
+GRANTED = [
+    (TO_THE_DLQ, "OBJTYPE(QMGR)", "SETALL"),
+    (TO_THE_DLQ, f"PROFILE({DLQ}) OBJTYPE(QUEUE)", "PUT"),
+    (TO_THE_DLQ, f"PROFILE({DLQ}) OBJTYPE(QUEUE)", "SETALL"),
+    (TO_ANOTHER, f"PROFILE({PARKED}) OBJTYPE(QUEUE)", "SETALL"),
+]
+
+
+def test_without_any_one_of_them_each_message_is_told_to_have_failed(world: World) -> None:
+    """And the check of a handler's authorities asks for none of them."""
     world.mqsc(RESTORE)
     discarded(world)
-    profile = f"{record} PRINCIPAL('{EXECUTE}')"
-    world.mqsc(f"SET AUTHREC {profile} AUTHRMV({word})")
 
-    assert restored(world, **request_) == {"failed": 1, "not_attempted": 11}
-    world.mqsc(f"SET AUTHREC {profile} AUTHADD({word})")
-    assert restored(world, **request_) == {"restored": 12}
-
-
-def test_the_check_of_a_handlers_authorities_asks_for_none_of_them(world: World) -> None:
-    become(world, EXECUTE)
-
-    with world.connect() as queue_manager:
-        assert permissions.missing(queue_manager, EXECUTE, "MQDLQ.STATE") == []
-    records = embedded.run_mqsc("QM1", f"DISPLAY AUTHREC PROFILE({DLQ}) PRINCIPAL('{EXECUTE}')")
-    assert not any("SETALL" in record for record in records)
-
-
-def test_by_the_authorities_of_execution_alone_nothing_is_restored(world: World) -> None:
-    discarded(world)
-
-    assert restored(world) == {"failed": 1, "not_attempted": 11}
+    for number, (asked, record, word) in enumerate(GRANTED):
+        name, profile = f"restoration-{number}", f"{record} PRINCIPAL('{EXECUTE}')"
+        world.mqsc(f"SET AUTHREC {profile} AUTHRMV({word})")
+        assert restored(world, name, **asked) == {"failed": 1, "not_attempted": 11}
+        with world.connect() as queue_manager:
+            assert permissions.missing(queue_manager, EXECUTE, STATE) == []
+        world.mqsc(f"SET AUTHREC {profile} AUTHADD({word})")
+        assert restored(world, name, **asked) == {"restored": 12}

@@ -75,7 +75,7 @@ MQMD = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(MQMD, min_size=1, max_size=4))
 def test_any_discarded_message_comes_back_byte_for_byte(

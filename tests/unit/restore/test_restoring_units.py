@@ -53,8 +53,9 @@ def bodies(world: World, queue: str = "DLQ") -> list[bytes]:
 def test_whichever_call_fails_nothing_is_lost_and_nothing_is_put_twice(world: World) -> None:
     """Each call of a restoration in turn, with and without effect; then the task is run again."""
     discarded(world, *BODIES)
+    effects = ("before", "after") if world.client == "ibmmq" else ("after",)
     for number, call in enumerate(CALLS):
-        for when in ("before", "after"):
+        for when in effects:
             name = f"restoration-{number}-{when}"
             work = restoring(world, name, to_queue="PARKED", again=True)
             embedded.faults.set(f"{call}:{BROKEN}:{when}")
