@@ -13,7 +13,16 @@ from mqdlq.alerts import EVENTS
 
 RUNBOOK = (home.PROJECT / "docs" / "runbook.md").read_text(encoding="utf-8")
 PACKAGE = home.PROJECT / "plugins" / "mqdlq"
-PARTS = ("airflow", "execute", "sense.py", "backfill.py", "guards.py", "alerts.py", "archive.py")
+PARTS = (
+    "airflow",
+    "execute",
+    "restore",
+    "sense.py",
+    "backfill.py",
+    "guards.py",
+    "alerts.py",
+    "archive.py",
+)
 
 
 def text_of(node: ast.expr) -> str:
