@@ -37,6 +37,7 @@ if handlers:
         "mq_dlq_restore",
         schedule=None,
         catchup=False,
+        is_paused_upon_creation=False,  # it has no schedule: who triggers it means it
         params={
             key: Param(**schema)
             for key, schema in form(schemas([handler.name for handler in handlers])).items()

@@ -131,3 +131,24 @@ def test_there_is_no_context_before_a_get_nor_after_a_browse(app: Application) -
     app.get(queue, "BROWSE_FIRST")
     with app.failing("MQRC_CONTEXT_NOT_AVAILABLE"):
         put_passing(app, "PASS_ALL_CONTEXT", queue, "PASS_ALL_CONTEXT")
+
+
+def test_a_message_put_as_it_was_browsed_with_all_context_is_the_same_again(
+    app: Application,
+) -> None:
+    """IBM MQ docs, "MQPMO_SET_ALL_CONTEXT", "MsgId (MQMD)": identifiers are kept as they are set.
+
+    What restoring from the archive rests on.
+    """
+    everything = app.open("A", "OUTPUT", "SET_ALL_CONTEXT")
+    given = {"CorrelId": b"c" * 24, "ReplyToQ": b"B", "Priority": 3, "Report": 64, "Feedback": 266}
+    app.put(everything, b"body", "SET_ALL_CONTEXT", **IDENTITY, **ORIGIN, **given)
+    body, browsed = app.get(app.open("A", "BROWSE"), "BROWSE_FIRST")
+    app.get(app.open("A", "INPUT_SHARED"))
+
+    again = app.md()
+    again.unpack(browsed.pack())
+    everything.put(body, again, app.pmo("SET_ALL_CONTEXT"))
+
+    there, seen = app.get(app.open("A", "BROWSE"), "BROWSE_FIRST")
+    assert (there, seen.pack()) == (body, browsed.pack())

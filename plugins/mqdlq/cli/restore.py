@@ -115,6 +115,9 @@ def run_restoration(
     except HandlerError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None
+    if not run and not message:
+        typer.echo("mqdlq: say what to restore: --run, --message, or both", err=True)
+        raise typer.Exit(USAGE)
     given = {
         "run": run,
         "message_keys": message,

@@ -29,8 +29,9 @@ PUT = (RestorationState.INTENDED, RestorationState.RESTORED, RestorationState.UN
 class ArchivedCopy:
     """A copy that a run made of a message before it was to discard it.
 
-    `discard` is what the run's DISCARD has come to, None where none was begun; `rule` is that
-    rule's ordinal and `discarded_at` when it was written, else 0 and None.
+    `occurrence` tells messages with the same key apart (see `RunMessage`). `discard` is what the
+    run's DISCARD has come to, None where none was begun; `rule` is that rule's ordinal and
+    `discarded_at` when it was written, else 0 and None.
     """
 
     run_id: str
@@ -39,6 +40,7 @@ class ArchivedCopy:
     queue_manager: str
     queue: str
     message_key: bytes
+    occurrence: int
     location: str
     digest: str
     at: datetime
@@ -121,7 +123,11 @@ def archived(
     """
     table, message, run = schema.archive, schema.messages, schema.runs
     query = (
-        select(table, run.c.handler, run.c.queue_manager, run.c.queue, message.c.message_key)
+        select(
+            table,
+            *(run.c.handler, run.c.queue_manager, run.c.queue),
+            *(message.c.message_key, message.c.occurrence),
+        )
         .join(run, run.c.run_id == table.c.run_id)
         .join(message, message.c.message_id == table.c.message_id)
         .order_by(table.c.at, table.c.location, table.c.message_id)

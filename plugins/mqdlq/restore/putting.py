@@ -34,6 +34,8 @@ from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 from mqdlq.restore.letters import delivery_of
 
 NOT_WRITTEN_AT_ONCE = 500
+TOLD_EVERY = 1000
+"""After how many messages it is told how far a restoration is."""
 OF_A_RESTORATION = "restore"
 """What stands in a restoration's markers where an executor's name the plan."""
 
@@ -102,6 +104,7 @@ class Putter:
         self._load = _Load()
         self._standing: list[str] = []
         self._waiting: list[CopyState] = []
+        self._restored = 0
         self._told: set[int] = set()
 
     def __enter__(self) -> Self:
@@ -240,6 +243,9 @@ class Putter:
             return False
         self._standing = [name] if self._markers.prove_commits else []
         self._write(self._states(name, puts, RestorationState.RESTORED))
+        before, self._restored = self._restored, self._restored + len(puts)
+        if self._restored // TOLD_EVERY > before // TOLD_EVERY:
+            self._log.info("%d messages restored so far", self._restored)
         return True
 
     def _mark(self, name: str, puts: Sequence[_Put]) -> None:

@@ -20,7 +20,8 @@ from mqdlq.restore.letters import dead_letter_header
 class Request:
     """What is to be restored, and where to.
 
-    Of the handler's copies those of `run_id` ("" for any run), of the messages in `message_keys`
+    Of the handler's copies those of `run_id` ("" for whichever run was the last to discard a
+    message), of the messages in `message_keys`
     (hex; empty for all) and that were dead letters for `reason` (0 for whatever). `to_queue` is ""
     for the dead-letter queue they were on. `header` keeps the MQDLH; `again` puts what was
     restored before.
@@ -121,7 +122,25 @@ def _select(handler: Handler, request: Request, ledger: Ledger) -> list[Archived
             f"the archive has no copy by {of} of handler {handler.name}: mqdlq restore list shows"
             " what it has"
         )
+    if not request.run_id:
+        found = _newest(found)
     return _of_one_queue(_with_reason(found, request.reason))
+
+
+def _newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
+    """Return one copy of each message: of several, the newest that is not provisional.
+
+    A message that came back and was discarded again has more than one, and so has one that a run
+    copied and another discarded.
+    """
+    chosen: dict[tuple[str, str, bytes, int], ArchivedCopy] = {}
+    for copy in found:  # the oldest first
+        message = copy.queue_manager, copy.queue, copy.message_key, copy.occurrence
+        before = chosen.get(message)
+        if before is None or before.is_provisional or not copy.is_provisional:
+            chosen[message] = copy
+    kept = {copy.key for copy in chosen.values()}
+    return [copy for copy in found if copy.key in kept]
 
 
 def _of_one_queue(found: list[ArchivedCopy]) -> list[ArchivedCopy]:

@@ -123,6 +123,7 @@ def test_a_copy_that_is_gone_is_listed_as_unusable(world: World) -> None:
             ("list", "--reason", "MQRC_X"),
             "mqdlq: --reason: MQRC_X is no reason code; expected MQRC_Q_FULL or 2053",
         ),
+        (("run", "demo"), "mqdlq: say what to restore: --run, --message, or both"),
     ],
 )
 def test_what_is_no_selection_is_refused(

@@ -389,6 +389,21 @@ def test_by_the_same_table_it_is_discarded_again_and_can_be_restored_again(world
     assert world.depths("DLQ") == (1,)
 
 
+def test_a_message_that_was_discarded_twice_is_named_by_its_key_and_restored_once(
+    world: World,
+) -> None:
+    discarded(world, b"body")
+    restored(world)
+    discarded(world)
+    keys = tuple({copy.message_key.hex() for copy in archived(world.ledger)})
+
+    asked = {"run_id": "", "message_keys": keys, "again": True}
+    assert restored(world, "restoration-2", **asked) == {"restored": 1}
+
+    assert states(world, "restoration-2")[0].run_id == "run-2"
+    assert world.depths("DLQ") == (1,)
+
+
 def test_a_run_that_is_not_settled_takes_what_was_restored_for_a_new_arrival(world: World) -> None:
     world.dead_letter(b"body")
     execution = world.plan(DISCARD)
