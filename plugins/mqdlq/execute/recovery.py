@@ -10,8 +10,8 @@ from datetime import timedelta
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.outcomes import outcome_of_success
 from mqdlq.headers import message_key
-from mqdlq.ledger import Attempt
-from mqdlq.model import AttemptState
+from mqdlq.ledger import Attempt, Learned, OutcomeFact, outcomes_by_run
+from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import Markers
 
@@ -43,14 +43,16 @@ def recover(execution: Execution, markers: Markers, cursor: BrowseCursor) -> lis
 
 
 def _confirm(execution: Execution, units: set[str]) -> None:
-    """Book what the markers prove; an outcome that a run has booked already stays."""
+    """Book what the markers prove; an outcome that a run has booked already stays.
+
+    Where a run had booked another one, for want of the proof, the ledger learns of it.
+    """
     ledger, log = execution.ledger, execution.log
     in_doubt = ledger.unsettled(
         execution.run.queue_manager, AttemptState.INTENDED, AttemptState.UNKNOWN
     )
     proven = [attempt for attempt in in_doubt if attempt.unit in units]
-    # Once a run, not once an attempt: a run may have a million outcomes, a unit many attempts.
-    booked = {run_id: set(ledger.outcomes(run_id)) for run_id in {a.run_id for a in proven}}
+    booked = outcomes_by_run(ledger, [attempt.message_id for attempt in proven])
     for attempt in proven:
         log.info(
             "unit %s committed: its marker is on the state queue (%s by rule %d)",
@@ -60,9 +62,27 @@ def _confirm(execution: Execution, units: set[str]) -> None:
         )
         confirmed = replace(attempt, state=AttemptState.CONFIRMED, at=execution.clock())
         fact = outcome_of_success(confirmed, "known from the unit's marker after an interruption")
-        is_booked = attempt.message_id in booked[attempt.run_id]
-        booked[attempt.run_id].add(attempt.message_id)
-        ledger.add_attempts([confirmed], [] if is_booked else [(attempt.run_id, fact)])
+        before = booked.get(attempt.message_id, {})
+        news = [
+            _learned(fact, run_id, outcome, execution)
+            for run_id, outcome in before.items()
+            if outcome is Outcome.UNKNOWN or (run_id == attempt.run_id and outcome != fact.outcome)
+        ]
+        facts = [] if attempt.run_id in before else [(attempt.run_id, fact)]
+        ledger.add_attempts([confirmed], facts, news)
+
+
+def _learned(fact: OutcomeFact, of_run: str, booked: Outcome, execution: Execution) -> Learned:
+    execution.log.info("what run %s booked as %s is now known: %s", of_run, booked, fact.outcome)
+    return Learned(
+        of_run=of_run,
+        message_id=fact.message_id,
+        run_id=execution.run.run_id,
+        outcome=fact.outcome,
+        target_q=fact.target_q,
+        target_q_mgr=fact.target_q_mgr,
+        at=fact.at,
+    )
 
 
 def _still_open(execution: Execution, cursor: BrowseCursor) -> list[Attempt]:

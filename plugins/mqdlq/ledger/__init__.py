@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from mqdlq.ledger.facts import DRY_RUN, Attempt, OutcomeFact, Run, RunMessage, Sighting
+from mqdlq.ledger.facts import (
+    DRY_RUN,
+    Attempt,
+    Learned,
+    OutcomeFact,
+    Run,
+    RunMessage,
+    Sighting,
+)
+from mqdlq.ledger.learning import LearnedCount, known_since, learned_counts, outcomes_by_run
 from mqdlq.ledger.parking import Parking, Settled
 from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons_acted_on
 from mqdlq.ledger.restoring import ArchivedCopy, CopyState, Restoration, newest_restoration
@@ -33,6 +42,8 @@ __all__ = [
     "Cause",
     "CopyState",
     "LastAccount",
+    "Learned",
+    "LearnedCount",
     "Ledger",
     "Look",
     "OutcomeFact",
@@ -46,12 +57,15 @@ __all__ = [
     "causes_of",
     "earlier_reasons",
     "earlier_targets",
+    "known_since",
     "last_account",
     "last_approval",
     "last_look",
     "newest_restoration",
+    "learned_counts",
     "open_ledger",
     "other_rules_before",
+    "outcomes_by_run",
     "pruned_at",
     "reasons_acted_on",
     "record_approval",

@@ -96,6 +96,22 @@ class OutcomeFact:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """How a message had ended in the run `of_run`, as the run `run_id` came to know.
+
+    The earlier run had booked another outcome, since nothing proved this one then.
+    """
+
+    of_run: str
+    message_id: int
+    run_id: str
+    outcome: Outcome
+    target_q: str
+    target_q_mgr: str
+    at: datetime
+
+
 DRY_RUN: Final = "dry run"
 """Why a dry run attempted nothing, where nothing else would have stood in the way."""
 

@@ -15,6 +15,7 @@ from sqlalchemy import func, insert, select
 
 from mqdlq.ledger import schema
 from mqdlq.ledger.database import in_turn
+from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import OutcomeFact, Run
 from mqdlq.ledger.parking_tables import (
     compact_snapshots,
@@ -23,7 +24,7 @@ from mqdlq.ledger.parking_tables import (
     parkings,
 )
 from mqdlq.ledger.reading import LedgerReader
-from mqdlq.model import DEPARTED, Disposition, Outcome
+from mqdlq.model import Disposition, Outcome
 
 _AT_ONCE = 10_000
 
@@ -141,15 +142,11 @@ def lots_for(ledger: LedgerReader, run: Run) -> list[Lot]:
 
 def messages_of(ledger: LedgerReader, lot: Lot) -> Iterator[list[Parked]]:
     """Yield the messages of a lot that have not departed since, many at a time."""
-    table, ended = schema.messages, schema.outcomes
-    departed = select(ended.c.message_id).where(
-        ended.c.message_id == table.c.message_id,
-        ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
-    )
+    table = schema.messages
     query = (
         select(table.c.message_key, table.c.message_id, table.c.occurrence, parked.c.parking_id)
         .join(table, table.c.message_id == parked.c.message_id)
-        .where(parked.c.parking_id == lot.parking_id, ~departed.exists())
+        .where(parked.c.parking_id == lot.parking_id, ~has_departed(table.c.message_id))
     )
     with ledger.engine.connect() as connection:
         rows = connection.execution_options(yield_per=_AT_ONCE).execute(query)

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Engine, Row, Select, Table, func, select
 
 from mqdlq.ledger import schema
+from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 
@@ -116,36 +117,36 @@ class LedgerReader:
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, int]:
         """Return by key how many messages have not departed from a queue, as far as known."""
-        table, ended = schema.messages, schema.outcomes
-        departed = select(ended.c.message_id).where(
-            ended.c.message_id == table.c.message_id,
-            ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
-        )
+        table = schema.messages
         query = (
             select(table.c.message_key, func.count().label("number"))
             .where(
                 table.c.queue_manager == queue_manager,
                 table.c.queue == queue,
                 table.c.message_key.in_(keys),
-                ~departed.exists(),
+                ~has_departed(table.c.message_id),
             )
             .group_by(table.c.message_key)
         )
         return {row["message_key"]: row["number"] for row in self._rows(query)}
 
     def departed_elsewhere(self, run_id: str) -> dict[int, str]:
-        """Return which of a run's messages another run has moved: message id to that run's id."""
-        ended, listed = schema.outcomes, schema.run_messages
-        query = (
-            select(ended.c.message_id, ended.c.run_id)
-            .join(listed, listed.c.message_id == ended.c.message_id)
-            .where(
-                listed.c.run_id == run_id,
-                ended.c.run_id != run_id,
-                ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
+        """Return which of a run's messages have left by another run's doing: id to that run's id.
+
+        By its booking, or by the proof that one of its units of work moved them.
+        """
+        ended, tried, listed = schema.outcomes, schema.attempts, schema.run_messages
+        departed = ended.c.outcome.in_([outcome.value for outcome in DEPARTED])
+        proven = tried.c.state == AttemptState.CONFIRMED.value
+        found: dict[int, str] = {}
+        for table, has_left in ((tried, proven), (ended, departed)):
+            query = (
+                select(table.c.message_id, table.c.run_id)
+                .join(listed, listed.c.message_id == table.c.message_id)
+                .where(listed.c.run_id == run_id, table.c.run_id != run_id, has_left)
             )
-        )
-        return {row["message_id"]: row["run_id"] for row in self._rows(query)}
+            found |= {row["message_id"]: row["run_id"] for row in self._rows(query)}
+        return found
 
     def last_pass(self, run: Run) -> datetime | None:
         """Return when the last pass began; where attempts carry on, by any run on the queue."""

@@ -25,6 +25,7 @@ from sqlalchemy import (
 
 from mqdlq.ledger.columns import UtcDateTime, Words
 from mqdlq.ledger.database import in_turn
+from mqdlq.ledger.learning_tables import m0006_learn_what_was_unknown
 from mqdlq.ledger.parking_tables import m0002_park_messages
 from mqdlq.ledger.restoring_tables import m0005_restore_from_the_archive
 from mqdlq.ledger.retention_tables import m0004_know_what_was_pruned
@@ -215,6 +216,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m0003_look_and_approve,
     m0004_know_what_was_pruned,
     m0005_restore_from_the_archive,
+    m0006_learn_what_was_unknown,
 )
 
 

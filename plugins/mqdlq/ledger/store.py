@@ -17,10 +17,12 @@ from mqdlq import home
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import schema
 from mqdlq.ledger.database import connect_to, in_turn
-from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, Sighting
+from mqdlq.ledger.departures import has_departed
+from mqdlq.ledger.facts import Attempt, Learned, OutcomeFact, Run, Sighting
+from mqdlq.ledger.learning_tables import learned as learned_table
 from mqdlq.ledger.parking_tables import compact_snapshots
 from mqdlq.ledger.reading import LedgerReader
-from mqdlq.model import DEPARTED, AttemptState, Disposition
+from mqdlq.model import AttemptState, Disposition
 
 KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
 
@@ -109,12 +111,16 @@ class Ledger(LedgerReader):
                 connection.execute(insert(schema.run_messages), listed)
 
     def add_attempts(
-        self, attempts: Sequence[Attempt], outcomes: Sequence[tuple[str, OutcomeFact]] = ()
+        self,
+        attempts: Sequence[Attempt],
+        outcomes: Sequence[tuple[str, OutcomeFact]] = (),
+        learned: Sequence[Learned] = (),
     ) -> None:
         """Add the states that attempts have come to and, with them, (run_id, outcome) pairs.
 
-        All of it in one transaction, durable when this returns. Raises LedgerError, and writes
-        nothing, where one of the messages has an outcome in its run already.
+        `learned` is of messages whose outcome was booked before its proof came. All of it in one
+        transaction, durable when this returns. Raises LedgerError, and writes nothing, where one of
+        the messages has an outcome in its run already, or was learned of.
         """
         # Not by asdict, which copies deeply: this is written for every message that moves.
         rows = [{name: getattr(attempt, name) for name in ATTEMPT} for attempt in attempts]
@@ -126,13 +132,14 @@ class Ledger(LedgerReader):
             with self.engine.begin() as connection:
                 _insert(connection, schema.attempts, rows)
                 _insert(connection, schema.outcomes, ends)
+                _insert(connection, learned_table, [asdict(fact) for fact in learned])
         except IntegrityError as error:
-            if not any(_is_booked(self.engine, end) for end in ends):
+            if not learned and not any(_is_booked(self.engine, end) for end in ends):
                 raise
+            run_id = learned[0].of_run if learned else ends[0]["run_id"]
             raise LedgerError(
-                f"another executor has settled this unit of work of run {ends[0]['run_id']} in the"
-                " meantime, and booked how its messages ended; nothing was done twice, and this"
-                " one ends here"
+                f"another executor has settled this unit of work of run {run_id} in the meantime,"
+                " and booked how its messages ended; nothing was done twice, and this one ends here"
             ) from error
 
     def add_outcomes(self, outcomes: Sequence[tuple[str, OutcomeFact]]) -> None:
@@ -264,13 +271,9 @@ def _message_ids(
 
 def _known(connection: Connection, run: Run, keys: set[bytes]) -> Known:
     """Map known places to (message id, residence), or to (None, next residence) if it ended."""
-    table, ended = schema.messages, schema.outcomes
-    departed = select(ended.c.message_id).where(
-        ended.c.message_id == table.c.message_id,
-        ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),
-    )
+    table = schema.messages
     query = (
-        select(table, departed.exists().label("departed"))
+        select(table, has_departed(table.c.message_id).label("departed"))
         .where(
             table.c.queue_manager == run.queue_manager,
             table.c.queue == run.queue,

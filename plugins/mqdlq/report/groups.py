@@ -83,7 +83,8 @@ def oldest_left(sources: Sources) -> datetime | None:
     times = (
         message.since
         for message in (*sources.messages, *sources.left_before)
-        if message.outcome is None or message.outcome.outcome not in DEPARTED
+        if not message.is_known_since
+        and (message.outcome is None or message.outcome.outcome not in DEPARTED)
     )
     return min(filter(None, times), default=None)
 
@@ -93,7 +94,7 @@ def person_rows(sources: Sources) -> tuple[PersonRow, ...]:
     return tuple(
         _person_row(message, sources)
         for message in _in_browse_order(sources)
-        if message.outcome and _needs_a_person(message.outcome)
+        if message.outcome and _needs_a_person(message.outcome) and not message.is_known_since
     )
 
 

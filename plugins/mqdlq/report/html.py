@@ -84,6 +84,7 @@ def _template() -> Template:
         "place": words.place,
         "target": words.target,
         "count": words.count,
+        "learned_in_words": words.learned_in_words,
         "states": words.STATES,
         "tried_in_words": tried_in_words,
         "segments": drawing.segments,

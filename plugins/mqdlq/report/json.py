@@ -3,8 +3,8 @@
 The keys are those of the records (`mqdlq.report.records`), with `format`, `version` and `failed`
 before them: `verdict` (ok, empty, settled, attention, unfinished, failed), `headline`, `why`,
 `run`, `stages` (name to state), `error`, `troubles`, `snapshot`, `plan`, `account` (with `booked`
-and `adds_up`), `rules`, `causes`, `people`, `unaccounted`, `timeline`, `attempts` (state to
-number), `oldest_left`, `written_at`. Times are ISO 8601 in UTC; outcomes, actions and states are
+and `adds_up`), `rules`, `causes`, `people`, `unaccounted`, `learned`, `timeline`, `attempts` (state
+to number), `oldest_left`, `written_at`. Times are ISO 8601 in UTC; outcomes, actions and states are
 the ledger's words; what is not known is null or "". A new key may appear within a version, none
 changes its meaning.
 """

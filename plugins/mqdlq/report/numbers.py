@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, learned_counts
 from mqdlq.model import AttemptState
 from mqdlq.report.account import account_of
 from mqdlq.report.groups import (
@@ -61,6 +61,7 @@ def read_report(
         causes=cause_groups(sources),
         people=people,
         unaccounted=unaccounted_rows(sources),
+        learned=tuple(learned_counts(ledger, run_id)),
         oldest_left=oldest_left(sources),
         timeline=timeline(sources.attempts),
         attempts={state: states[state] for state in AttemptState if states[state]},

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from mqdlq.ledger import LearnedCount
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 
 
@@ -210,7 +211,7 @@ class Report:
     `stages` are the states Airflow gave the stages before this one, `error` is the text of what
     stopped the run, `troubles` what could not be read for this report; `people` need a person,
     `unaccounted` have no outcome. `oldest_left` is since when the oldest message that stays on the
-    queue is there.
+    queue is there; `learned` is what this run came to know of earlier ones, and later ones of it.
     """
 
     verdict: Verdict
@@ -227,6 +228,7 @@ class Report:
     causes: tuple[CauseGroup, ...]
     people: tuple[PersonRow, ...]
     unaccounted: tuple[PersonRow, ...]
+    learned: tuple[LearnedCount, ...]
     oldest_left: datetime | None
     timeline: tuple[TimelinePoint, ...]
     attempts: Mapping[AttemptState, int]

@@ -27,6 +27,7 @@ from mqdlq.ledger import (
     RunMessage,
     Settled,
     Sighting,
+    known_since,
     last_look,
     parking,
 )
@@ -70,6 +71,8 @@ class Message:
     since: datetime | None
     outcome: OutcomeFact | None
     attempts: tuple[Attempt, ...]
+    is_known_since: bool = False
+    """Whether the ledger learned later how it had ended; its outcome is the one booked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,9 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
             rows |= {browse_seq: compact[browse_seq] for browse_seq in vanished & set(compact)}
         except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
             troubles = (*troubles, f"what was left before cannot be read: {error}")
-    messages = _messages(listed, ledger.outcomes(run_id), rows, attempts)
+    messages = _messages(
+        listed, ledger.outcomes(run_id), rows, attempts, known_since(ledger, run_id)
+    )
     return Sources(
         run=run,
         snapshot=snapshot,
@@ -205,6 +210,7 @@ def _messages(
     outcomes: Mapping[int, OutcomeFact],
     rows: dict[int, dict[str, Any]],
     attempts: tuple[Attempt, ...],
+    known: set[int],
 ) -> tuple[Message, ...]:
     ids = {message.browse_seq: message.message_id for message in listed}
     tried: dict[int | None, list[Attempt]] = defaultdict(list)
@@ -216,6 +222,7 @@ def _messages(
             rows.get(browse_seq, {}),
             outcomes.get(ids.get(browse_seq, 0)),
             tuple(tried.get(ids.get(browse_seq), ())),
+            is_known_since=ids.get(browse_seq) in known,
         )
         for browse_seq in sorted({*rows, *ids})
     )
@@ -253,6 +260,8 @@ def _message(
     row: dict[str, Any],
     outcome: OutcomeFact | None,
     attempts: tuple[Attempt, ...],
+    *,
+    is_known_since: bool = False,
 ) -> Message:
     return Message(
         browse_seq=browse_seq,
@@ -267,4 +276,5 @@ def _message(
         since=row.get("dead_lettered_at") or row.get("put_at"),
         outcome=outcome,
         attempts=attempts,
+        is_known_since=is_known_since,
     )

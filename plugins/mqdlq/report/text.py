@@ -21,6 +21,7 @@ from mqdlq.report.words import (
     NO_OUTCOME,
     OUTCOMES,
     count,
+    learned_in_words,
     moment,
     numbers,
     outcome_in_words,
@@ -31,6 +32,7 @@ from mqdlq.report.words import (
 )
 
 WIDTH: Final = 100
+_MOST_LEARNED: Final = 5
 _MOST_PEOPLE, _MOST_RULES, _MOST_CAUSES, _MOST_ERROR_LINES = 5, 8, 8, 8
 _VERDICTS: Final = {
     Verdict.OK: ("OK", "bold green"),
@@ -57,6 +59,11 @@ def print_report(report: Report, console: Console) -> None:
 def _parts(report: Report) -> Iterator[RenderableType]:
     yield from _verdict(report)
     yield _facts(report)
+    if report.learned:
+        yield from _section("Known since", "")
+        said = [learned_in_words(one, report.run.run_id) for one in report.learned[:_MOST_LEARNED]]
+        yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
+        yield from _rest(len(report.learned) - _MOST_LEARNED, "line")
     lines = report.error.splitlines()
     if len(lines) > 1:  # else the verdict has it
         yield from _section("What stopped it", "")

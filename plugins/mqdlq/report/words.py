@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from mqdlq.ledger import LearnedCount
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.report.causes import cause_of
 
@@ -142,6 +143,18 @@ def span(seconds: float) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 message``, ``2 messages``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def learned_in_words(learned: LearnedCount, run_id: str) -> str:
+    """Say, in the report of a run, what was booked for want of knowing and is known now."""
+    to = target(learned.target_q, learned.target_q_mgr)
+    ended = OUTCOMES[learned.outcome] + (f" to {to}" if to else "")
+    messages, are = count(learned.messages, "message"), "is" if learned.messages == 1 else "are"
+    if learned.of_run == run_id != learned.run_id:
+        since = f"known since run {visible(learned.run_id)}"
+        return f"{messages}, booked as unknown, {are} {since}: {ended}."
+    of_run = "" if learned.of_run == run_id else f" of run {visible(learned.of_run)}"
+    return f"{messages}{of_run}, booked as unknown, {are} now known: {ended}."
 
 
 def numbers(values: tuple[int, ...], shown: int = 8) -> str:
