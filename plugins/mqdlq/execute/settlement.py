@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,11 +15,11 @@ from mqdlq.errors import ConservationError, ExecutionError
 from mqdlq.execute.destinations import Destination, Destinations
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.ownership import give_up_all
-from mqdlq.execute.parked import ParkedList, disposition_of, to_be_parked
+from mqdlq.execute.parked import ParkedList, Vanished, disposition_of, to_be_parked
 from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, OutcomeFact, Sighting, parking, restoring
+from mqdlq.ledger import Attempt, OutcomeFact, Settled, Sighting, parking, restoring
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -66,12 +66,17 @@ def settle(execution: Execution) -> Counter[Outcome]:
     work = load_work(run, ledger, execution.lake_root)
     parked = ParkedList(snapshot.location)
     sighting, readers = _last_look(execution, work, parked, snapshot)
+    missing = _missing_parked(execution, parked)
+    # What is about to be moved is read first: what is confirmed in between has departed then.
+    being_moved = {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)}
+    elsewhere = ledger.departed_elsewhere(run.run_id, [one.message_id for one, _ in missing])
+    work.depart(elsewhere)
     columns = ["browse_seq", "expires_at", "problem"]
     findings = _Findings(
         {attempt.message_id: attempt for attempt in ledger.attempts(run.run_id)},
         {row["browse_seq"]: row for row in snapshot_rows(snapshot.location, columns)},
-        ledger.departed_elsewhere(run.run_id),
-        {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)},
+        elsewhere,
+        being_moved,
         readers,
         _blocked(execution, work) if run.hold_while_blocked else {},
         why_not_to_act(run, ledger),
@@ -79,7 +84,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
     )
     facts = [_outcome(item, findings) for item in work.items if item.outcome is None]
     ledger.add_outcomes([(run.run_id, fact) for fact in facts])
-    _book_parked(execution, parked, findings)
+    _book_parked(execution, parked, missing, findings)
     left = to_be_parked(work.items, ledger.outcomes(run.run_id), run)
     parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
     if ledger.sighting(run.run_id) is None:
@@ -123,7 +128,19 @@ def _last_look(
     return sighting, readers
 
 
-def _book_parked(execution: Execution, parked: ParkedList, findings: _Findings) -> None:
+def _missing_parked(execution: Execution, parked: ParkedList) -> list[tuple[Vanished, Settled]]:
+    """Return the parked messages that the last browse did not meet, where they are not booked."""
+    run, ledger = execution.run, execution.ledger
+    is_booked = parking.outcomes_of_parked(ledger, run.run_id)
+    return [] if is_booked else parked.missing(run, ledger)
+
+
+def _book_parked(
+    execution: Execution,
+    parked: ParkedList,
+    missing: Sequence[tuple[Vanished, Settled]],
+    findings: _Findings,
+) -> None:
     """Book the parked messages, once: by number those that were met, each other one by itself.
 
     Those are among the run's own from then on.
@@ -131,7 +148,6 @@ def _book_parked(execution: Execution, parked: ParkedList, findings: _Findings) 
     run, ledger = execution.run, execution.ledger
     if parking.outcomes_of_parked(ledger, run.run_id):
         return
-    missing = parked.missing(run, ledger)
     booked = ledger.outcomes(run.run_id) if missing else {}
     vanished = []
     for one, settled in missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -108,6 +108,21 @@ class WorkList:
             if recognised is not None:
                 recognised.met = True
             yield Met(key, browsed, recognised)
+
+    def depart(self, elsewhere: Collection[int]) -> None:
+        """Note what another run has moved since; where a browse met a twin of it, it was the twin.
+
+        Nothing tells twins apart but that one of them has left.
+        """
+        unmet: dict[bytes, list[WorkItem]] = defaultdict(list)
+        for item in self.items:
+            item.moved_elsewhere = item.moved_elsewhere or item.message.message_id in elsewhere
+            if not item.met and not item.departed:
+                unmet[item.message.message_key].append(item)
+        for item in self.items:
+            if item.met and item.moved_elsewhere and unmet.get(item.message.message_key):
+                unmet[item.message.message_key].pop(0).met = True
+                item.met = False
 
     def pending(self) -> list[WorkItem]:
         """Return what the last browse met that is still to be tried."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,8 @@ from mqdlq.ledger import schema
 from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
+
+_AT_ONCE = 500  # below every database's limit of bound parameters
 
 COUNTED = (AttemptState.FAILED, AttemptState.CONFIRMED)
 """The states of an attempt that count against a rule's RETRY."""
@@ -130,22 +132,25 @@ class LedgerReader:
         )
         return {row["message_key"]: row["number"] for row in self._rows(query)}
 
-    def departed_elsewhere(self, run_id: str) -> dict[int, str]:
+    def departed_elsewhere(self, run_id: str, others: Sequence[int] = ()) -> dict[int, str]:
         """Return which of a run's messages have left by another run's doing: id to that run's id.
 
-        By its booking, or by the proof that one of its units of work moved them.
+        By its booking, or by the proof that one of its units of work moved them. `others` are
+        messages to look for besides those that the run lists.
         """
-        ended, tried, listed = schema.outcomes, schema.attempts, schema.run_messages
+        listed = select(schema.run_messages.c.message_id)
+        chosen: list[Any] = [listed.where(schema.run_messages.c.run_id == run_id)]
+        chosen += [others[at : at + _AT_ONCE] for at in range(0, len(others), _AT_ONCE)]
+        ended, tried = schema.outcomes, schema.attempts
         departed = ended.c.outcome.in_([outcome.value for outcome in DEPARTED])
         proven = tried.c.state == AttemptState.CONFIRMED.value
         found: dict[int, str] = {}
-        for table, has_left in ((tried, proven), (ended, departed)):
-            query = (
-                select(table.c.message_id, table.c.run_id)
-                .join(listed, listed.c.message_id == table.c.message_id)
-                .where(listed.c.run_id == run_id, table.c.run_id != run_id, has_left)
-            )
-            found |= {row["message_id"]: row["run_id"] for row in self._rows(query)}
+        for some in chosen:
+            for table, has_left in ((tried, proven), (ended, departed)):
+                query = select(table.c.message_id, table.c.run_id).where(
+                    table.c.message_id.in_(some), table.c.run_id != run_id, has_left
+                )
+                found |= {row["message_id"]: row["run_id"] for row in self._rows(query)}
         return found
 
     def last_pass(self, run: Run) -> datetime | None:
