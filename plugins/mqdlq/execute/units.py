@@ -303,22 +303,28 @@ class Executor:
             self._cursor.find(tried.browsed.token)
 
     def _redo(self, tried: Try) -> None:
-        """Try a message that was backed out with others, in a unit of its own."""
-        if not self._find(tried):
-            return
-        failure = 0
-        with UnitOfWork(self._cursor) as unit:
-            try:
-                failure = self._move(unit, tried)
-            except _GoneError:
+        """Try a message that was backed out with others, in a unit of its own.
+
+        Where that is backed out in its turn, it is tried once more; then it waits for a pass.
+        """
+        for _ in range(2):
+            if not self._find(tried):
                 return
-            except _NotArchivedError:
-                tried.item.withheld = NOT_ARCHIVED
+            failure, is_over = 0, True
+            with UnitOfWork(self._cursor) as unit:
+                try:
+                    failure = self._move(unit, tried)
+                except _GoneError:
+                    return
+                except _NotArchivedError:
+                    tried.item.withheld = NOT_ARCHIVED
+                    return
+                if not failure:
+                    is_over = self._conclude(unit, [tried])
+            if failure:
+                self._charge(tried, failure)
+            if is_over:
                 return
-            if not failure:
-                self._conclude(unit, [tried])
-        if failure:
-            self._charge(tried, failure)
 
     def _charge(self, tried: Try, reason: int) -> None:
         self._destinations.failed(tried.destination, reason, tried.step.put_authority)

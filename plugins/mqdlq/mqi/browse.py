@@ -74,6 +74,7 @@ class BrowseCursor:
         # One message handle serves for all: each get fills it anew, as in IBM's handler.
         self.handle = queue_manager.client.module.MessageHandle(queue_manager.handle)
         self._length = length
+        self._is_at_end = False
         self._failure = queue_manager.client.module.MQMIError
         self._accept = queue_manager.client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
         # One descriptor and one set of options serve for all, too: making them anew for every
@@ -87,20 +88,25 @@ class BrowseCursor:
         """Yield every message from the head of the queue to its end.
 
         While a message is the current one it is under the cursor, and a MQGMO_MSG_UNDER_CURSOR
-        on the same queue handle gets it.
+        on the same queue handle gets it. Whoever moves the cursor meanwhile has the rest yielded
+        from there; if the cursor came to the end by it, all messages are yielded once more.
         """
         constants = self.queue_manager.client.CMQC
         where = constants.MQGMO_BROWSE_FIRST
         while (message := self._next(where)) is not None:
+            self._is_at_end = False
             yield message
-            where = constants.MQGMO_BROWSE_NEXT
+            where = constants.MQGMO_BROWSE_FIRST if self._is_at_end else constants.MQGMO_BROWSE_NEXT
+        self._is_at_end = True
 
     def find(self, token: bytes, length: int | None = None) -> Browsed | None:
         """Put the cursor on the message with this MsgToken; None if it is not there for us.
 
         `length` is how much of its body to browse, where that is not as much as of all others.
         """
-        return self._next(self.queue_manager.client.CMQC.MQGMO_BROWSE_FIRST, token, length)
+        found = self._next(self.queue_manager.client.CMQC.MQGMO_BROWSE_FIRST, token, length)
+        self._is_at_end = self._is_at_end and found is None
+        return found
 
     def _next(self, where: int, token: bytes = b"", length: int | None = None) -> Browsed | None:
         gmo, descriptor = self._view, self._descriptor

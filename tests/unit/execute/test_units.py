@@ -8,6 +8,8 @@ import pytest
 
 from mqdlq.errors import ExecutionError
 from mqdlq.execute import make_pass, settle
+from mqdlq.execute.booking import Try
+from mqdlq.execute.units import Executor
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi import embedded
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
@@ -215,3 +217,45 @@ def test_a_message_that_is_not_the_one_browsed_is_never_moved(
         " with it"
     )
     assert world.depths("DLQ", "PAYMENTS") == (2, 0)
+
+
+def test_a_backed_out_message_that_has_vanished_keeps_no_other_from_its_attempt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unit's last message is taken between MQCMIT and its second try: the pass goes on."""
+    bodies = [b"%02d" % number for number in range(9)]
+    for body in bodies:
+        world.dead_letter(body)
+    execution = world.plan("ACTION(RETRY)")
+    redo = Executor._redo
+
+    def when_the_third_is_gone(executor: Executor, tried: Try) -> None:
+        if tried.item.message.browse_seq == 3:
+            world.lose_first()
+        redo(executor, tried)
+
+    monkeypatch.setattr(Executor, "_redo", when_the_third_is_gone)
+    embedded.faults.set("MQCMIT:2:2003:before")
+
+    result = make_pass(execution)
+    embedded.faults.set("")
+
+    assert (result.attempts, result.pending) == (8, 1)  # somebody may put it back
+    assert settle(execution) == {Outcome.DELIVERED: 8, Outcome.TAKEN: 1}
+    assert world.bodies("PAYMENTS") == [body for body in bodies if body != b"02"]
+
+
+def test_a_message_alone_whose_commit_is_backed_out_is_tried_once_more_in_the_pass(
+    world: World,
+) -> None:
+    """Be it the commit of a unit that was taken apart; what is backed out twice waits."""
+    world.mqsc(SMALL)
+    for body in (b"0", b"1", b"2", b"3", b"too long"):
+        world.dead_letter(body, dest_q="SMALL")
+    execution = world.plan("ACTION(RETRY) RETRY(2)")
+    embedded.faults.set("MQCMIT:3:2003:before")
+
+    result = make_pass(execution)
+
+    assert (result.attempts, result.pending) == (5, 1)
+    assert world.bodies("SMALL") == [b"0", b"1", b"2", b"3"]
