@@ -23,6 +23,7 @@ from mqdlq.ledger import (
     causes_of,
     earlier_reasons,
     last_approval,
+    outcome_counts,
     parking,
     schema,
 )
@@ -182,7 +183,7 @@ def _about_what_stays(
 
 def outcomes_of(run: Run, ledger: Ledger) -> Counter[Outcome]:
     """Count the outcomes of a run, those of parked messages included."""
-    counted = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    counted = outcome_counts(ledger, run.run_id)
     for settled, number in parking.outcomes_of_parked(ledger, run.run_id).items():
         counted[settled.outcome] += number
     return counted

@@ -18,9 +18,12 @@ from mqdlq.report import (
     latest_run_id,
     print_report,
     read_report,
+    read_sources,
     render_json,
+    render_row,
     render_text,
     report_directory,
+    rows_for_people,
     written_stages,
 )
 from mqdlq.report.words import moment
@@ -38,8 +41,18 @@ def report(
         str | None, typer.Argument(help="The run; without one, the latest.", metavar="RUN")
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    needs_a_person: Annotated[
+        bool,
+        typer.Option(
+            "--needs-a-person",
+            help="List all messages that need a person or have no outcome, as lines of JSON.",
+        ),
+    ] = False,
 ) -> None:
     """Say what became of every message of a run; touches no queue manager.
+
+    A report lists at most 1,000 messages in the same trouble, 10,000 in all, and counts the
+    others; --needs-a-person lists all of them, whatever the format, however many they are.
 
     Ends with 0 whatever the report says, and with 1 where there is no such run.
 
@@ -48,7 +61,9 @@ def report(
     try:
         with open_ledger() as ledger:
             wanted = _wanted(run_id, ledger)
-            if written := _written_before_pruning(wanted, ledger, output):
+            if needs_a_person:
+                _list(wanted, ledger)
+            elif written := _written_before_pruning(wanted, ledger, output):
                 typer.echo(written, nl=False)
             else:
                 _show(_read(wanted, ledger), output)
@@ -84,6 +99,15 @@ def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
     if output is Format.TEXT:
         typer.echo(f"The snapshot was pruned ({moment(at)}); this was written at the run's end:\n")
     return file.read_text(encoding="utf-8")
+
+
+def _list(run_id: str, ledger: Ledger) -> None:
+    """Write the messages as they are read: a million of them need no more memory than a few."""
+    sources = read_sources(run_id, ledger, home.lake())
+    for trouble in sources.troubles:
+        typer.echo(f"mqdlq: {trouble}; only what the ledger knows is listed", err=True)
+    for row in rows_for_people(sources, ledger):
+        sys.stdout.write(f"{render_row(row)}\n")
 
 
 def _read(run_id: str, ledger: Ledger) -> Report:

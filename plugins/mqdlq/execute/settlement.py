@@ -19,7 +19,7 @@ from mqdlq.execute.parked import ParkedList, Vanished, disposition_of, to_be_par
 from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, OutcomeFact, Settled, Sighting, parking, restoring
+from mqdlq.ledger import Attempt, OutcomeFact, Settled, Sighting, outcome_counts, parking, restoring
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -90,7 +90,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
     if ledger.sighting(run.run_id) is None:
         ledger.record_sighting(run.run_id, sighting)
     give_up_all(execution)
-    counted = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    counted = outcome_counts(ledger, run.run_id)
     for settled, number in parking.outcomes_of_parked(ledger, run.run_id).items():
         counted[settled.outcome] += number
     if counted.total() != snapshot.messages:

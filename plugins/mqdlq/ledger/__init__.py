@@ -17,6 +17,13 @@ from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons
 from mqdlq.ledger.restoring import ArchivedCopy, CopyState, Restoration, newest_restoration
 from mqdlq.ledger.retention import pruned_at, record_pruned
 from mqdlq.ledger.store import Ledger, open_ledger
+from mqdlq.ledger.streaming import (
+    Listed,
+    attempts_between,
+    attempts_in_browse_order,
+    listed_messages,
+    outcome_counts,
+)
 from mqdlq.ledger.workflow import (
     Approval,
     Cause,
@@ -45,6 +52,7 @@ __all__ = [
     "Learned",
     "LearnedCount",
     "Ledger",
+    "Listed",
     "Look",
     "OutcomeFact",
     "Parking",
@@ -54,6 +62,8 @@ __all__ = [
     "Settled",
     "Sighting",
     "TakenSnapshot",
+    "attempts_between",
+    "attempts_in_browse_order",
     "causes_of",
     "earlier_reasons",
     "earlier_targets",
@@ -63,8 +73,10 @@ __all__ = [
     "last_look",
     "newest_restoration",
     "learned_counts",
+    "listed_messages",
     "open_ledger",
     "other_rules_before",
+    "outcome_counts",
     "outcomes_by_run",
     "pruned_at",
     "reasons_acted_on",

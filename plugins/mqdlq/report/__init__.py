@@ -9,9 +9,11 @@ from mqdlq.report.files import (
     write_report,
     written_stages,
 )
-from mqdlq.report.json import render_json
+from mqdlq.report.gathering import rows_for_people
+from mqdlq.report.json import render_json, render_row
 from mqdlq.report.numbers import read_report
 from mqdlq.report.records import Report, Verdict
+from mqdlq.report.sources import read_sources
 from mqdlq.report.text import print_report, render_text
 
 __all__ = [
@@ -21,9 +23,12 @@ __all__ = [
     "latest_run_id",
     "print_report",
     "read_report",
+    "read_sources",
     "render_json",
+    "render_row",
     "render_text",
     "report_directory",
+    "rows_for_people",
     "write_report",
     "written_stages",
 ]

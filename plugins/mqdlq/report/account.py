@@ -8,6 +8,7 @@ from typing import Final
 
 from mqdlq.ledger import Sighting
 from mqdlq.model import Outcome
+from mqdlq.report.gathering import Gathered
 from mqdlq.report.records import Account, LastBrowse
 from mqdlq.report.sources import Sources
 from mqdlq.report.words import OUTCOMES, count, numbers
@@ -27,7 +28,7 @@ _PERHAPS_ON_THE_QUEUE: Final = frozenset(
 )
 
 
-def account_of(sources: Sources) -> Account | None:
+def account_of(sources: Sources, gathered: Gathered) -> Account | None:
     """Do the sum, None where there is no snapshot to account for.
 
     Every message has one outcome; those booked as left were met by the last browse, those booked
@@ -35,13 +36,12 @@ def account_of(sources: Sources) -> Account | None:
     """
     if sources.snapshot is None:
         return None
-    booked = Counter(message.outcome.outcome for message in sources.messages if message.outcome)
+    booked = Counter(gathered.booked)
     for settled, number in sources.parked.items():
         booked[settled.outcome] += number
     outcomes = {outcome: booked[outcome] for outcome in OUTCOMES if booked[outcome]}
-    missing = tuple(m.browse_seq for m in sources.messages if m.outcome is None)
-    total = sources.snapshot.messages
-    differences = [*_sum_differences(total, booked.total(), missing)]
+    total, missing = sources.snapshot.messages, gathered.unaccounted.browse_seqs
+    differences = [*_sum_differences(total, booked.total(), numbers(missing))]
     if total:
         differences.extend(_browse_differences(booked, sources.sighting))
     return Account(
@@ -53,9 +53,9 @@ def account_of(sources: Sources) -> Account | None:
     )
 
 
-def _sum_differences(total: int, booked: int, missing: tuple[int, ...]) -> Iterator[str]:
+def _sum_differences(total: int, booked: int, missing: str) -> Iterator[str]:
     if booked < total:
-        which = f": messages {numbers(missing)}" if missing else ""
+        which = f": messages {missing}" if missing else ""
         have = "has" if total - booked == 1 else "have"
         yield f"{total - booked:,} of {count(total, 'message')} {have} no outcome{which}"
     if booked > total:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from mqdlq.model import Outcome
 from mqdlq.report import drawing, words
-from mqdlq.report.groups import person_groups, tried_in_words
+from mqdlq.report.people import destination_in_words, tried_in_words
 from mqdlq.report.records import Report, Verdict
 
 MOST_GROUPS: Final = 60
@@ -48,8 +48,6 @@ def render_html(report: Report) -> str:
         csp=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         verdict=VERDICTS[report.verdict],
         bar=drawing.account_bar(report.account) if report.account else (),
-        people=person_groups(report.people),
-        unaccounted=person_groups(report.unaccounted),
         rules=[list(rows) for _, rows in groupby(rules, key=lambda row: row.rule)],
         longest_rule=max((row.messages for row in rules), default=0),
         longest_cause=max((group.messages for group in report.causes), default=0),
@@ -73,7 +71,6 @@ def _template() -> Template:
         "visible": words.visible,
         "moment": words.moment,
         "span": words.span,
-        "numbers": words.numbers,
         "number": "{:,}".format,
         "outcome": words.outcome_in_words,
         "said": _said,
@@ -87,6 +84,7 @@ def _template() -> Template:
         "learned_in_words": words.learned_in_words,
         "states": words.STATES,
         "tried_in_words": tried_in_words,
+        "destination_in_words": destination_in_words,
         "segments": drawing.segments,
         "rule_bar": drawing.rule_bar,
         "half": drawing.HALF,

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
 from mqdlq.ledger import Ledger, learned_counts
 from mqdlq.model import AttemptState
 from mqdlq.report.account import account_of
-from mqdlq.report.groups import (
-    cause_groups,
-    oldest_left,
-    person_rows,
-    rule_rows,
-    unaccounted_rows,
-)
+from mqdlq.report.gathering import Gathered, gather
+from mqdlq.report.groups import rule_rows
 from mqdlq.report.records import Report, RunFacts
 from mqdlq.report.sources import Sources, read_sources
-from mqdlq.report.timeline import timeline
 from mqdlq.report.verdict import judge
+from mqdlq.report.words import count
 
 STAGES = ("sense", "snapshot", "evaluate", "approve", "execute", "retry")
 
@@ -41,31 +35,47 @@ def read_report(
     "failed", "upstream_failed", "skipped"); `error` is the text of what stopped the run.
     """
     stages = {name: str(stages[name] or "none") for name in sorted(stages, key=_place_in_the_run)}
-    sources = read_sources(run_id, ledger, lake_root)
-    account = account_of(sources)
-    people = person_rows(sources)
-    verdict, headline, why = judge(sources, account, stages, error, len(people))
-    states = Counter(attempt.state for attempt in sources.attempts)
+    sources, gathered = gather(read_sources(run_id, ledger, lake_root), ledger)
+    account = account_of(sources, gathered)
+    verdict, headline, why = judge(sources, gathered, account, stages, error)
+    people, unaccounted = gathered.people, gathered.unaccounted
+    listed, missing, states = people.rows(), unaccounted.rows(), gathered.attempts
     return Report(
         verdict=verdict,
         headline=headline,
         why=why,
-        run=_run_facts(run_id, sources),
+        run=_run_facts(run_id, sources, gathered),
         stages=stages,
         error=error.strip(),
         troubles=sources.troubles,
         snapshot=sources.snapshot,
         plan=sources.plan,
         account=account,
-        rules=rule_rows(sources),
-        causes=cause_groups(sources),
-        people=people,
-        unaccounted=unaccounted_rows(sources),
+        rules=rule_rows(gathered.rules, sources),
+        causes=gathered.causes.groups(),
+        needs_a_person=people.messages,
+        people_groups=people.groups(),
+        people=listed,
+        without_outcome=unaccounted.messages,
+        unaccounted_groups=unaccounted.groups(),
+        unaccounted=missing,
+        more=_more(run_id, people.messages + unaccounted.messages, len(listed) + len(missing)),
         learned=tuple(learned_counts(ledger, run_id)),
-        oldest_left=oldest_left(sources),
-        timeline=timeline(sources.attempts),
+        oldest_left=gathered.oldest_left,
+        timeline=gathered.timeline.points(),
         attempts={state: states[state] for state in AttemptState if states[state]},
         written_at=now,
+    )
+
+
+def _more(run_id: str, messages: int, listed: int) -> str:
+    """Say how many messages are counted and grouped, but not listed in full, and what lists all."""
+    if listed >= messages:
+        return ""
+    rest = count(messages - listed, "message")
+    return (
+        f"{rest} more of {messages:,} {'is' if messages - listed == 1 else 'are'} counted here but"
+        f" not listed: `mqdlq report {run_id} --needs-a-person` lists all of them."
     )
 
 
@@ -73,7 +83,7 @@ def _place_in_the_run(stage: str) -> tuple[int, str]:
     return (STAGES.index(stage) if stage in STAGES else len(STAGES), stage)
 
 
-def _run_facts(run_id: str, sources: Sources) -> RunFacts:
+def _run_facts(run_id: str, sources: Sources, gathered: Gathered) -> RunFacts:
     run = sources.run
     if run is None:
         return RunFacts(run_id)
@@ -91,15 +101,14 @@ def _run_facts(run_id: str, sources: Sources) -> RunFacts:
         wait_s=run.wait_s,
         taken_by=sources.taken_by,
         started_at=run.started_at,
-        ended_at=_last_fact(run.started_at, sources),
+        ended_at=_last_fact(run.started_at, sources, gathered),
     )
 
 
-def _last_fact(started_at: datetime, sources: Sources) -> datetime:
+def _last_fact(started_at: datetime, sources: Sources, gathered: Gathered) -> datetime:
     times = [started_at]
     times.extend([sources.snapshot.taken_at] if sources.snapshot else [])
     times.extend([sources.plan.accepted_at] if sources.plan and sources.plan.accepted_at else [])
     times.extend([sources.sighting.at] if sources.sighting else [])
-    times.extend(attempt.at for attempt in sources.attempts)
-    times.extend(message.outcome.at for message in sources.messages if message.outcome)
+    times.extend([gathered.last_at] if gathered.last_at else [])
     return max(times)

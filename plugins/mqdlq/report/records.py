@@ -191,6 +191,32 @@ class PersonRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TriedGroup:
+    """What was tried the same way on several messages; `attempts` is the number on each."""
+
+    first: Tried
+    attempts: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PersonGroup:
+    """Messages in the same trouble: the first speaks for all, but for browse_seqs and times.
+
+    `browse_seqs` says in words which they are, `rows` are those listed in full. Where `is_mixed`,
+    they have the outcome and the reason in common: too many troubles are not told apart.
+    """
+
+    first: PersonRow
+    messages: int
+    browse_seqs: str
+    rows: tuple[PersonRow, ...]
+    tried: tuple[TriedGroup, ...]
+    is_mixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TimelinePoint:
     """Attempts of one rule that came to the same state at about the same time."""
 
@@ -209,9 +235,12 @@ class Report:
     """Everything a report shows.
 
     `stages` are the states Airflow gave the stages before this one, `error` is the text of what
-    stopped the run, `troubles` what could not be read for this report; `people` need a person,
-    `unaccounted` have no outcome. `oldest_left` is since when the oldest message that stays on the
-    queue is there; `learned` is what this run came to know of earlier ones, and later ones of it.
+    stopped the run, `troubles` what could not be read for this report. Of the messages that need a
+    person, `needs_a_person` is the number, `people_groups` are all of them by trouble, and `people`
+    those listed in full; it is the same with those that have no outcome. `more` says in words how
+    many are not listed, and what lists them all, "" where none is left out. `oldest_left` is since
+    when the oldest message that stays on the queue is there; `learned` is what this run came to
+    know of earlier ones, and later ones of it.
     """
 
     verdict: Verdict
@@ -226,8 +255,13 @@ class Report:
     account: Account | None
     rules: tuple[RuleRow, ...]
     causes: tuple[CauseGroup, ...]
+    needs_a_person: int
+    people_groups: tuple[PersonGroup, ...]
     people: tuple[PersonRow, ...]
+    without_outcome: int
+    unaccounted_groups: tuple[PersonGroup, ...]
     unaccounted: tuple[PersonRow, ...]
+    more: str
     learned: tuple[LearnedCount, ...]
     oldest_left: datetime | None
     timeline: tuple[TimelinePoint, ...]

@@ -15,15 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.model import AttemptState, MessageClass, Outcome
-from mqdlq.report.groups import PersonGroup, person_groups, tried_in_words
-from mqdlq.report.records import Account, CauseGroup, Report, RuleRow, Verdict
+from mqdlq.report.people import destination_in_words, tried_in_words
+from mqdlq.report.records import Account, CauseGroup, PersonGroup, Report, RuleRow, Verdict
 from mqdlq.report.words import (
     NO_OUTCOME,
     OUTCOMES,
     count,
     learned_in_words,
     moment,
-    numbers,
     outcome_in_words,
     place,
     span,
@@ -69,12 +68,14 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         yield from _section("What stopped it", "")
         yield from (Text(f"  {visible(line)}") for line in lines[:_MOST_ERROR_LINES])
         yield from _rest(len(lines) - _MOST_ERROR_LINES, "line")
-    if report.unaccounted:
-        yield from _section("Without an outcome", count(len(report.unaccounted), "message"))
-        yield from _unaccounted(person_groups(report.unaccounted))
-    if report.people:
-        yield from _section("Needs a person", count(len(report.people), "message"))
-        yield from _people(person_groups(report.people))
+    if report.without_outcome:
+        yield from _section("Without an outcome", count(report.without_outcome, "message"))
+        yield from _unaccounted(report.unaccounted_groups)
+    if report.needs_a_person:
+        yield from _section("Needs a person", count(report.needs_a_person, "message"))
+        yield from _people(report.people_groups)
+    if report.more:
+        yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
     if report.rules:
         yield from _section("What the rules did", _attempts(report))
         yield from _rules(report.rules)
@@ -139,11 +140,11 @@ def _account(account: Account) -> Iterator[tuple[str, str]]:
 def _people(groups: Sequence[PersonGroup]) -> Iterator[RenderableType]:
     for group in groups[:_MOST_PEOPLE]:
         first = group.first
-        which = "message" if len(group.rows) == 1 else "messages"
+        which = "message" if group.messages == 1 else "messages"
         yield Text.assemble(
-            f"  {len(group.rows):>5,} ",
+            f"  {group.messages:>5,} ",
             (outcome_in_words(first.outcome), "bold"),
-            f"  {which} {numbers(group.browse_seqs)}",
+            f"  {which} {group.browse_seqs}",
         )
         details = Table.grid(padding=(0, 1))
         details.add_column(style="dim", no_wrap=True, min_width=5)
@@ -151,28 +152,28 @@ def _people(groups: Sequence[PersonGroup]) -> Iterator[RenderableType]:
         for label, words in _details(group):
             details.add_row(label, Text(words))
         yield Padding(details, (0, 0, 0, 8))
-    yield from _rest(sum(len(g.rows) for g in groups[_MOST_PEOPLE:]), "message")
+    yield from _rest(sum(g.messages for g in groups[_MOST_PEOPLE:]), "message")
 
 
 def _unaccounted(groups: Sequence[PersonGroup]) -> Iterator[RenderableType]:
     for group in groups[:_MOST_CAUSES]:
         first = group.first
-        to = place(first.dest_q_name, first.dest_q_mgr_name)
+        to = destination_in_words(group)
         cause = f"{first.reason_text}; for {to}" if first.reason else first.cause
-        yield Text(f"  {len(group.rows):>5,}  {cause}: messages {numbers(group.browse_seqs)}")
-    yield from _rest(sum(len(g.rows) for g in groups[_MOST_CAUSES:]), "message")
+        yield Text(f"  {group.messages:>5,}  {cause}: messages {group.browse_seqs}")
+    yield from _rest(sum(g.messages for g in groups[_MOST_CAUSES:]), "message")
     yield Text(f"        next: {groups[0].first.next_step}")
 
 
 def _details(group: PersonGroup) -> Iterator[tuple[str, str]]:
     first = group.first
     if first.cls is MessageClass.DEAD_LETTER:
-        yield "cause", f"{first.cause}; for {place(first.dest_q_name, first.dest_q_mgr_name)}"
+        yield "cause", f"{first.cause}; for {destination_in_words(group)}"
     if group.tried:
         *earlier, last = group.tried
         before = sum(tried.attempts for tried in earlier)
         more = f"; {count(before, 'attempt')} before" if before else ""
-        yield "tried", tried_in_words(last, len(group.rows)) + more
+        yield "tried", tried_in_words(last, group.messages) + more
     if first.why and not group.tried and first.outcome is not Outcome.LEFT_NO_RULE:
         yield "why", visible(first.why)
     yield "next", first.next_step

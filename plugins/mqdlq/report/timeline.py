@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -14,31 +13,28 @@ BINS: Final = 60
 """Into how many stretches of equal length the time of a run is cut."""
 
 
-def timeline(attempts: Sequence[Attempt]) -> tuple[TimelinePoint, ...]:
-    """Gather attempts of one rule and target that came to the same state in the same stretch."""
-    if not attempts:
-        return ()
-    times = [attempt.at for attempt in attempts]
-    start, whole = min(times), (max(times) - min(times)).total_seconds() or 1.0
-    groups: dict[tuple[object, ...], list[Attempt]] = defaultdict(list)
-    for attempt in attempts:
+class Timeline:
+    """Attempts of one rule and target that came to the same state in the same stretch, counted."""
+
+    def __init__(self, span: tuple[datetime, datetime] | None) -> None:
+        """Take in nothing yet; `span` is when the attempts were made, None without any."""
+        self._points: dict[tuple[object, ...], TimelinePoint] = {}
+        self._span = span
+
+    def add(self, attempt: Attempt) -> None:
+        """Take in an attempt."""
+        start, end = self._span or (attempt.at, attempt.at)
+        whole = (end - start).total_seconds() or 1.0
         stretch = int((attempt.at - start).total_seconds() / whole * (BINS - 1))
         lane = (attempt.rule, attempt.action, attempt.target_q, attempt.target_q_mgr)
-        groups[*lane, attempt.state, attempt.mqrc, stretch].append(attempt)
-    points = [_point(group) for group in groups.values()]
-    return tuple(sorted(points, key=lambda p: (p.rule, p.target_q, p.target_q_mgr, p.at)))
+        key = (*lane, attempt.state, attempt.mqrc, stretch)
+        point = self._points.get(key)
+        if point is None:
+            point = TimelinePoint(attempt.at, *lane, attempt.state, attempt.mqrc, 0)
+        at, attempts = min(point.at, attempt.at), point.attempts + 1
+        self._points[key] = replace(point, at=at, attempts=attempts)
 
-
-def _point(group: list[Attempt]) -> TimelinePoint:
-    first = group[0]
-    at: datetime = min(attempt.at for attempt in group)
-    return TimelinePoint(
-        at=at,
-        rule=first.rule,
-        action=first.action,
-        target_q=first.target_q,
-        target_q_mgr=first.target_q_mgr,
-        state=first.state,
-        reason=first.mqrc,
-        attempts=len(group),
-    )
+    def points(self) -> tuple[TimelinePoint, ...]:
+        """Return the points, lane by lane, each from its beginning."""
+        points = self._points.values()
+        return tuple(sorted(points, key=lambda p: (p.rule, p.target_q, p.target_q_mgr, p.at)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mqdlq.model import Action, Outcome
-from mqdlq.report.groups import would_be_acted_on
+from mqdlq.model import Outcome
+from mqdlq.report.gathering import Gathered
 from mqdlq.report.records import Account, Verdict
 from mqdlq.report.sources import Sources
 from mqdlq.report.words import HANDLED, OUTCOMES, count, moment
@@ -16,12 +16,12 @@ Judgement = tuple[Verdict, str, str]
 
 def judge(
     sources: Sources,
+    gathered: Gathered,
     account: Account | None,
     stages: Mapping[str, str],
     error: str,
-    people: int,
 ) -> Judgement:
-    """Judge a run by its stages and its account; `people` messages need a person.
+    """Judge a run by its stages, its account, and whether messages need a person.
 
     Only a run whose stages did not fail and whose account adds up is not failed. Where `stages`
     are not known and no last browse closed the account, it is unfinished.
@@ -41,9 +41,9 @@ def judge(
         headline = _without_snapshot(failed, is_open)
         faults = faults or ["no snapshot was taken"]
     else:
-        headline = _headline(sources, account, failed, people)
+        headline = _headline(sources, gathered, account, failed)
         faults = [*faults, *account.differences, *sources.troubles]
-    return _verdict(faults, is_open, people), headline, "; ".join(faults)
+    return _verdict(faults, is_open, gathered.people.messages), headline, "; ".join(faults)
 
 
 def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
@@ -65,25 +65,26 @@ def _without_snapshot(failed: list[str], is_open: bool) -> str:
     return f"The run ended{_at(failed)} before it took a snapshot; nothing was touched."
 
 
-def _headline(sources: Sources, account: Account, failed: list[str], people: int) -> str:
+def _headline(sources: Sources, gathered: Gathered, account: Account, failed: list[str]) -> str:
     if failed and (sources.plan is None or sources.plan.accepted_at is None):
         messages = count(account.messages, "message")
         return f"The run ended{_at(failed)}: none of {messages} was acted on."
-    parts = ", ".join(_parts(sources, account, people))
+    parts = ", ".join(_parts(sources, gathered, account))
     sum_ = "adds up" if account.adds_up else "does not add up"
     stages = f" The run failed{_at(failed)}." if failed else ""
     return f"{count(account.messages, 'message')}: {parts}. The account {sum_}.{stages}"
 
 
-def _parts(sources: Sources, account: Account, people: int) -> Iterator[str]:
+def _parts(sources: Sources, gathered: Gathered, account: Account) -> Iterator[str]:
     """Yield the parts of the sum that an operator cares about; they add up to the snapshot."""
+    people = gathered.people.messages
     handled = sum(n for outcome, n in account.outcomes.items() if outcome in HANDLED)
     if handled or not _is_dry_run(sources):
         yield f"{handled:,} handled"
     if people:
         yield f"{people:,} {'needs' if people == 1 else 'need'} a person"
     if _is_dry_run(sources):
-        yield from _in_a_dry_run(sources)
+        yield from _in_a_dry_run(gathered)
     for outcome in (Outcome.LEFT_BY_RULE, Outcome.OWNED_BY_RUN, Outcome.EXPIRED, Outcome.TAKEN):
         if outcome in account.outcomes:
             yield f"{account.outcomes[outcome]:,} {OUTCOMES[outcome]}"
@@ -91,11 +92,9 @@ def _parts(sources: Sources, account: Account, people: int) -> Iterator[str]:
         yield f"{account.messages - account.booked:,} without an outcome"
 
 
-def _in_a_dry_run(sources: Sources) -> Iterator[str]:
-    facts = [message.outcome for message in sources.messages if message.outcome]
-    actions = [fact.action for fact in facts if would_be_acted_on(fact)]
-    left = actions.count(Action.IGNORE)
-    yield f"{len(actions) - left:,} would be acted on"
+def _in_a_dry_run(gathered: Gathered) -> Iterator[str]:
+    left = gathered.would_be_left
+    yield f"{gathered.acted_on_but_for_dry_run.total() - left:,} would be acted on"
     if left:
         yield f"{left:,} would be left by rule"
 

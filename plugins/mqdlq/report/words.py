@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -157,14 +158,18 @@ def learned_in_words(learned: LearnedCount, run_id: str) -> str:
     return f"{messages}{of_run}, booked as unknown, {are} now known: {ended}."
 
 
-def numbers(values: tuple[int, ...], shown: int = 8) -> str:
-    """Return browse_seqs as people read them: ``3, 5-9, 12``; what is too much is counted."""
+def numbers(values: Iterable[int], shown: int = 8) -> str:
+    """Return browse_seqs as people read them: ``3, 5-9, 12``; what is too much is left out."""
     runs: list[list[int]] = []
     for value in sorted(values):
         if runs and value == runs[-1][-1] + 1:
-            runs[-1] = [runs[-1][0], value]
+            runs[-1][-1] = value
+        elif len(runs) == shown:
+            return ", ".join(_ends(runs)) + " ..."
         else:
-            runs.append([value])
-    texts = ["-".join(map(str, ends)) for ends in runs[:shown]]
-    rest = len(runs) - shown
-    return ", ".join(texts) + (" ..." if rest > 0 else "")
+            runs.append([value, value])
+    return ", ".join(_ends(runs))
+
+
+def _ends(runs: list[list[int]]) -> Iterator[str]:
+    return (f"{first}" if first == last else f"{first}-{last}" for first, last in runs)

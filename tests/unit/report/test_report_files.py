@@ -92,7 +92,7 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
     document = json.loads(files_of(run).json_path.read_text())
 
     outcomes = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
-    assert (document["format"], document["version"]) == ("mqdlq-report", 1)
+    assert (document["format"], document["version"]) == ("mqdlq-report", 2)
     assert (document["failed"], document["verdict"]) == (False, "attention")
     assert document["account"]["outcomes"] == outcomes
     assert document["account"]["booked"] == len(ledger.outcomes(run.run_id))

@@ -26,7 +26,6 @@ from ended_runs import (
 from mqdlq.ledger import Ledger
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 from mqdlq.report import Report, Verdict
-from mqdlq.report.groups import person_groups
 from mqdlq.report.records import CauseGroup, RuleRow, Tried
 from mqdlq.report.sources import WrittenRule, written_rules
 from mqdlq.report.timeline import BINS
@@ -176,8 +175,8 @@ def test_messages_in_the_same_trouble_are_one_group_whatever_their_times(
 
     report = report_of(EndedRun([unmatched(), exhausted(), later]))
 
-    first, second = person_groups(report.people)
-    assert (first.browse_seqs, second.browse_seqs) == ((2, 3), (1,))
+    first, second = report.people_groups
+    assert (first.browse_seqs, second.browse_seqs) == ("2-3", "1")
     (tried,) = first.tried
     assert (tried.attempts, tried.first_at, tried.last_at) == (
         3,
