@@ -34,6 +34,7 @@ from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.schedules import schedule_of, start_of
 from mqdlq.airflow.sense import Sense
 from mqdlq.airflow.snapshot import Snapshot
+from mqdlq.airflow.stage import result_of
 from mqdlq.handlers import load_handlers
 from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
 
@@ -54,7 +55,7 @@ for handler in handlers:
         catchup=False,
         max_active_runs=handler.runs_at_once,
         params={key: Param(**schema) for key, schema in form().items()},
-        user_defined_macros={"submit_conf": submit_conf},
+        user_defined_macros={"submit_conf": submit_conf, "result_of": result_of},
         default_args={
             "owner": handler.owner,
             "retries": handler.task_retries,  # every task is safe to run again
@@ -71,12 +72,12 @@ for handler in handlers:
             application=str(home.PROJECT / "spark" / "evaluate_rules.py"),
             application_args=[
                 "--snapshot",
-                "{{ ti.xcom_pull(task_ids='snapshot')['snapshot'] }}",
+                "{{ result_of(ti, 'snapshot')['snapshot'] }}",
                 "--plan",
-                "{{ ti.xcom_pull(task_ids='snapshot')['plan'] }}",
+                "{{ result_of(ti, 'snapshot')['plan'] }}",
                 *(["--explain"] if handler.explain else []),
             ],
-            conf=templated_conf("ti.xcom_pull(task_ids='snapshot')['messages']"),
+            conf=templated_conf("result_of(ti, 'snapshot')['messages']"),
             env_vars=submit_environment(),
             execution_timeout=handler.evaluate_timeout,
             name=f"mq_dlq_{name}",

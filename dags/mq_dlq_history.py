@@ -15,6 +15,7 @@ from airflow.sdk import DAG, chain
 
 from mqdlq import home
 from mqdlq.airflow.export import ExportOutcomes
+from mqdlq.airflow.stage import result_of
 from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
 
 with DAG(
@@ -22,7 +23,7 @@ with DAG(
     schedule="@daily",
     catchup=False,
     max_active_runs=1,
-    user_defined_macros={"submit_conf": submit_conf},
+    user_defined_macros={"submit_conf": submit_conf, "result_of": result_of},
     tags=["mq", "dead-letter-queue"],
     doc_md=__doc__,
 ):
@@ -32,11 +33,11 @@ with DAG(
         application=str(home.PROJECT / "spark" / "dlq_history.py"),
         application_args=[
             "--lake",
-            "{{ ti.xcom_pull(task_ids='export')['lake'] }}",
+            "{{ result_of(ti, 'export')['lake'] }}",
             "--history",
-            "{{ ti.xcom_pull(task_ids='export')['history'] }}",
+            "{{ result_of(ti, 'export')['history'] }}",
         ],
-        conf=templated_conf("ti.xcom_pull(task_ids='export')['messages']"),
+        conf=templated_conf("result_of(ti, 'export')['messages']"),
         env_vars=submit_environment(),
         name="mq_dlq_history",
     )

@@ -66,4 +66,4 @@ def test_every_failure_has_its_entry(text: str) -> None:
 
 
 def test_the_failures_are_found() -> None:
-    assert "run … has no accepted plan to execute" in set(failures())
+    assert any(text.startswith("run … has no accepted plan to execute") for text in failures())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.sense import POLL_S, _end_of_wait
 from mqdlq.airflow.stage import DEFER_FROM_S, Work
-from mqdlq.errors import ExecutionError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Run, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
@@ -86,19 +84,6 @@ def test_a_continuous_run_leaves_its_retries_to_the_next(
     )
 
     assert waits(now() + timedelta(minutes=1)) is False
-
-
-def test_retrying_does_not_guess_what_an_execution_that_never_was_has_left() -> None:
-    task = Retry(task_id="retry", handler="demo")
-    marked_as_done: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None)}
-
-    with pytest.raises(ExecutionError) as refused:
-        task.execute(marked_as_done)
-
-    assert str(refused.value) == (
-        "the task execute has left no result: it was marked as done by hand, or its XCom is gone;"
-        " clear execute, and it goes on from what the ledger knows"
-    )
 
 
 def end_of_wait(run: Run, waited: Any = None, **keys: Any) -> datetime | None:

@@ -11,7 +11,16 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
 from mqdlq import home
 from mqdlq.airflow.assets import tell
-from mqdlq.airflow.stage import REPORT, Stage, Work, in_the_foreground, progress, utc_now
+from mqdlq.airflow.stage import (
+    REPORT,
+    Stage,
+    Work,
+    in_the_foreground,
+    progress,
+    result_of,
+    utc_now,
+)
+from mqdlq.errors import ExecutionError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Approval, last_approval, record_approval
 
@@ -50,7 +59,8 @@ class Approve(Stage):
                     tell_differences,
                 )
 
-                made = context["ti"].xcom_pull(task_ids="snapshot")
+                made = result_of(context["ti"], "snapshot")
+                _check_that_it_stands(made["plan"])
                 tell_differences(work, window, made["snapshot"], made["plan"])
                 after = self.get_flat_relative_ids(upstream=False)
                 raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
@@ -93,7 +103,8 @@ class Approve(Stage):
     def _accept(self, context: Context, work: Work) -> tuple[PlanDescription, str]:
         from mqdlq import execute, lake  # noqa: PLC0415 (Arrow: not at parse time)
 
-        plan_id: str = context["ti"].xcom_pull(task_ids="snapshot")["plan_id"]
+        plan_id: str = result_of(context["ti"], "snapshot")["plan_id"]
+        _check_that_it_stands(lake.plan_directory(home.lake(), plan_id))
         plan = execute.accept_plan(
             work.run, plan_id, ledger=work.ledger, lake_root=home.lake(), clock=utc_now
         )
@@ -140,6 +151,17 @@ class Approve(Stage):
                 "line %d %s%s: %d messages", step.rule_line, step.action, target, step.messages
             )
         tell(context, self.handler, "plan", plan_id=plan.plan_id, plan_hash=plan.plan_hash)
+
+
+def _check_that_it_stands(directory: str) -> None:
+    """Raise ExecutionError where no plan was written, since the evaluation has not run."""
+    from mqdlq import lake  # noqa: PLC0415 (Arrow: not at parse time)
+
+    if lake.find_plan(directory) is None:
+        raise ExecutionError(
+            f"the task evaluate has left no plan in {directory}: it was marked as done by hand, or"
+            " the plan was removed; clear evaluate and what follows"
+        )
 
 
 def _body(plan: PlanDescription, asked: list[Question], within: timedelta) -> str:

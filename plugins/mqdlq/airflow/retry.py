@@ -10,8 +10,7 @@ from airflow.sdk import Context
 
 from mqdlq.airflow.execute import execution_of, left_by
 from mqdlq.airflow.retry_trigger import RetryTrigger
-from mqdlq.airflow.stage import DEFER_FROM_S, Stage, Work, progress, utc_now
-from mqdlq.errors import ExecutionError
+from mqdlq.airflow.stage import DEFER_FROM_S, Stage, Work, progress, result_of, utc_now
 from mqdlq.handlers import load_handler
 
 
@@ -30,13 +29,7 @@ class Retry(Stage):
 
     def execute(self, context: Context) -> dict[str, int]:
         """Start from what the first pass left."""
-        left = context["ti"].xcom_pull(task_ids="execute")
-        if left is None:
-            raise ExecutionError(
-                "the task execute has left no result: it was marked as done by hand, or its XCom is"
-                " gone; clear execute, and it goes on from what the ledger knows"
-            )
-        return self._passes(context, left)
+        return self._passes(context, result_of(context["ti"], "execute"))
 
     def resume(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
         """Go on from the state that the trigger carried."""

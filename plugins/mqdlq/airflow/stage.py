@@ -14,7 +14,7 @@ from airflow.sdk import BaseOperator, Context
 from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.errors import HandlerError, LedgerError
+from mqdlq.errors import ExecutionError, HandlerError, LedgerError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
@@ -47,6 +47,20 @@ def in_the_foreground() -> bool:
 
     comms = getattr(task_runner, "SUPERVISOR_COMMS", None)
     return type(comms).__name__ == "InProcessSupervisorComms"
+
+
+def result_of(ti: Any, task_id: str) -> dict[str, Any]:
+    """Return what a task before this one has left; raise ExecutionError where it left nothing.
+
+    A task that is marked as success by hand has run nothing. `ti` is the task instance that asks.
+    """
+    left: dict[str, Any] | None = ti.xcom_pull(task_ids=task_id)
+    if left is None:
+        raise ExecutionError(
+            f"the task {task_id} has left no result: it was marked as done by hand, or its XCom is"
+            f" gone; clear {task_id}, and it goes on from what the ledger knows"
+        )
+    return left
 
 
 @dataclass(frozen=True, slots=True)

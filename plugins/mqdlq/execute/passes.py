@@ -31,9 +31,10 @@ def make_pass(execution: Execution) -> PassResult:
     sooner than `next_pass_at` it goes on with the last pass. A dry run opens
     nothing, nor does a run whose plan a person was to approve and has not. Raises
     AnotherExecutorError where another executor does not let go of the queue, and QueueManagerError
-    where the queue manager fails; no message is lost by either.
+    where the queue manager fails; no message is lost by either. Without an accepted plan it raises
+    ExecutionError, and has touched nothing.
     """
-    run, ledger = execution.run, execution.ledger
+    run, ledger, plan_id = execution.run, execution.ledger, _plan_id(execution)
     if why := why_not_to_act(run, ledger):
         execution.log.info("%s: nothing is executed", why)
         return PassResult(0, None, 0)
@@ -43,9 +44,7 @@ def make_pass(execution: Execution) -> PassResult:
         work = load_work(run, ledger, execution.lake_root)
         pass_by_what_others_own(work, execution)
         copies = copy_discards(execution, work, cursor)
-        booking = Booking(
-            run, _plan_id(execution), ledger=ledger, clock=execution.clock, log=execution.log
-        )
+        booking = Booking(run, plan_id, ledger=ledger, clock=execution.clock, log=execution.log)
         with _executor(execution, cursor, state, copies, booking) as executor:
             executor.clear_later(markers)
             for met in work.browse(cursor):
@@ -134,5 +133,8 @@ def _holding(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
 def _plan_id(execution: Execution) -> str:
     plan = execution.ledger.plan(execution.run.run_id)
     if plan is None:
-        raise ExecutionError(f"run {execution.run.run_id} has no accepted plan to execute")
+        raise ExecutionError(
+            f"run {execution.run.run_id} has no accepted plan to execute: the task approve was"
+            " marked as done by hand, or has failed; clear approve and what follows"
+        )
     return str(plan.plan_id)
