@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from mqdlq.airflow.metrics import REASONS, emit
 from mqdlq.execute import Execution, make_pass, settle
-from mqdlq.ledger import Look, Run, record_look
+from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
 from mqdlq.report import write_report
 from world import World
 
@@ -116,7 +116,7 @@ def tell(world: World | Execution, run: Run) -> None:
     files = write_report(
         run.run_id, ledger=ledger, lake_root=world.lake_root, stages={}, clock=world.clock
     )
-    emit(run, ledger, now, files.reasons, files.oldest_left)
+    emit(run, ledger, now, files.reasons, oldest_that_stays(run, files.oldest_left, ledger))
 
 
 def handled(tmp_path: Path, *reasons: int) -> Execution:
@@ -198,6 +198,24 @@ def test_what_was_settled_before_counts_among_the_reasons_and_the_ages(
         f"airflow.mqdlq.messages,{TAGS},reason=MQRC_UNKNOWN_OBJECT_NAME:2|g",
         f"airflow.mqdlq.oldest_age_seconds,{TAGS}:4290.0|g",
     }
+
+
+def test_what_was_settled_before_has_an_age_where_nothing_is_new(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    execution = handled(tmp_path, 2053, 2085)
+    tell(execution, execution.run)
+    for _ in range(7):
+        server.recv(4096)
+    world = World(tmp_path)
+    world.clock.now += timedelta(minutes=10)
+    run = world.start("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n", run_id="later")
+    record_look(world.ledger, run.run_id, Look(1, False, "", world.clock()))
+
+    tell(world, run)
+
+    found = {server.recv(4096).decode() for _ in range(3)}
+    assert f"airflow.mqdlq.oldest_age_seconds,{TAGS}:4290.0|g" in found
 
 
 def test_a_queue_on_which_nothing_stays_has_no_age(tmp_path: Path, server: socket.socket) -> None:

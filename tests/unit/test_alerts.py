@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -13,7 +14,7 @@ from mqdlq.alerts import EVENTS, Alert, Facts, alerts_of, of_no_run, record, sta
 from mqdlq.execute import make_pass, settle
 from mqdlq.guards import note_causes
 from mqdlq.handlers.operation import Alerts, Event
-from mqdlq.ledger import Run
+from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
 from mqdlq.ledger.workflow_tables import alerts
 from mqdlq.report.numbers import read_report
 from world import World
@@ -47,7 +48,8 @@ def events(
         stages={},
         now=world.clock(),
     )
-    facts = Facts(run, "a short text", failed, adds_up, report.oldest_left)
+    oldest = oldest_that_stays(run, report.oldest_left, world.ledger)
+    facts = Facts(run, "a short text", failed, adds_up, oldest)
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
     found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
     lasting = standing(facts, thresholds, ledger=world.ledger, now=world.clock())
@@ -170,6 +172,39 @@ def test_an_old_message_that_was_settled_before_is_still_there(world: World) -> 
 
     assert names(world, ended(world)) == ["oldest_age", "unprocessable"]
     assert names(world, ended(world)) == []
+
+
+def nothing_new(world: World, depth: int) -> Run:
+    """Make a run that looked at its queue, and saw no work."""
+    run = world.start(RULES)
+    record_look(world.ledger, run.run_id, Look(depth, False, "", world.clock()))
+    return run
+
+
+def test_a_parked_message_becomes_old_while_runs_find_nothing_new(world: World) -> None:
+    """They read no message, and know from the last account how old what it left is."""
+    world.dead_letter(dest_q="ELSEWHERE")
+    assert "oldest_age" not in names(world, ended(world))
+    assert names(world, nothing_new(world, 1)) == []
+    world.clock.now += timedelta(hours=20)
+
+    assert names(world, nothing_new(world, 1)) == ["oldest_age"]
+    assert names(world, nothing_new(world, 1)) == []
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    assert names(world, ended(world)) == ["recovery"]
+    assert names(world, nothing_new(world, 0)) == []
+
+
+def test_a_run_that_begins_to_wait_does_not_know_the_age(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    first = ended(world)
+    oldest = oldest_that_stays(first, world.clock(), world.ledger)
+    waits = world.start(RULES)
+
+    assert oldest_that_stays(waits, None, world.ledger) is None
+    assert oldest_that_stays(nothing_new(world, 1), None, world.ledger) == oldest
+    backfill = replace(nothing_new(world, 1), run_type="backfill")
+    assert oldest_that_stays(backfill, None, world.ledger) is None
 
 
 def test_an_old_message_that_was_delivered_is_none_that_stays(world: World) -> None:

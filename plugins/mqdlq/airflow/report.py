@@ -15,9 +15,11 @@ from mqdlq.airflow.metrics import emit
 from mqdlq.airflow.stage import Stage, progress, utc_now
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger, Run, oldest_that_stays
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from mqdlq.report import ReportFiles
 
 log = logging.getLogger(__name__)
@@ -38,14 +40,19 @@ class Report(Stage):
     Run twice, it writes the report again over the first one, and tells nobody twice.
     """
 
-    def _tell_people(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
+    def _tell_people(
+        self,
+        run: Run,
+        files: ReportFiles,
+        context: Context,
+        ledger: Ledger,
+        oldest: datetime | None,
+    ) -> None:
         from mqdlq import alerts  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (the same)
 
         handler, now = load_handler(self.handler), utc_now()
-        facts = alerts.Facts(
-            run, files.short, files.failed, files.adds_up, oldest_left=files.oldest_left
-        )
+        facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest_left=oldest)
         before = alerts.told_before(run.run_id, ledger)
         found = alerts.alerts_of(facts, handler.alerts, ledger=ledger, now=now)
         news = [alert for alert in found if alert.event not in before]
@@ -92,8 +99,9 @@ class Report(Stage):
             )
             run = ledger.run(run_id)
             if run is not None:
-                self._tell_people(run, files, context, ledger)
-                emit(run, ledger, utc_now(), files.reasons, files.oldest_left)
+                oldest = oldest_that_stays(run, files.oldest_left, ledger)
+                self._tell_people(run, files, context, ledger, oldest)
+                emit(run, ledger, utc_now(), files.reasons, oldest)
             elif files.failed:
                 self._tell_of_no_run(run_id, files, context, ledger)
             self._prune(ledger, run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mqdlq.ledger.ages import oldest_that_stays
 from mqdlq.ledger.facts import (
     DRY_RUN,
     Attempt,
@@ -74,6 +75,7 @@ __all__ = [
     "newest_restoration",
     "learned_counts",
     "listed_messages",
+    "oldest_that_stays",
     "open_ledger",
     "other_rules_before",
     "outcome_counts",

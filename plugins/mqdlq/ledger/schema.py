@@ -23,6 +23,7 @@ from sqlalchemy import (
     text,
 )
 
+from mqdlq.ledger.age_tables import m0007_know_the_age_of_what_stays
 from mqdlq.ledger.columns import UtcDateTime, Words
 from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.learning_tables import m0006_learn_what_was_unknown
@@ -217,6 +218,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m0004_know_what_was_pruned,
     m0005_restore_from_the_archive,
     m0006_learn_what_was_unknown,
+    m0007_know_the_age_of_what_stays,
 )
 
 
