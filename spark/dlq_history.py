@@ -68,7 +68,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def write_history(root: str, history: str) -> dict[str, Any]:
     """Write the history of a lake; return what its JSON says. Raises `LakeError`."""
-    stored = lake.finished_snapshots(root)
+    # What backfills have put together was seen in the snapshots it is from.
+    stored = [one for one in lake.finished_snapshots(root) if not one.manifest.put_together_from]
     if not stored:
         raise LakeError(f"{root} holds no finished snapshot yet")
     snapshots = [Snapshot(found.directory, found.manifest) for found in stored]

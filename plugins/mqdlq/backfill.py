@@ -66,7 +66,8 @@ def put_together(
     recorded = ledger.snapshot(run.run_id)
     if recorded is not None:
         return read_manifest(recorded.location)
-    sources, wanted = _sources(list(taken), lake_root)
+    taken = list(taken)
+    sources, wanted = _sources(taken, lake_root)
     if settings is not None:
         present = _on_the_queue(run, settings)
         wanted = Counter({key: min(number, present[key]) for key, number in wanted.items()})
@@ -87,6 +88,7 @@ def put_together(
             rules_digest=run.rules_digest,
             rules_text=run.rules_text,
             nul_as_blank=run.nul_as_blank,
+            put_together_from=tuple(one.snapshot_id for one in taken),
         )
     if settings is not None:
         ledger.record_snapshot(

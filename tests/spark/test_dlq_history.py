@@ -56,6 +56,8 @@ def test_causes_are_counted_once_a_message_and_told_new_from_returned(tmp_path: 
     root = lake_of(tmp_path, [full, unknown, no_dead_letter(9)], [full], [full, unknown, new])
     history = tmp_path / "history"
     write_outcomes(history, (full["message_key"], "delivered"))
+    later = NOON + timedelta(hours=9)  # by a backfill, which saw nothing
+    write_rows(root, [unknown], TABLE, snapshot_id="b", taken_at=later, put_together_from=("s0",))
 
     found = write_history(root, str(history))
 

@@ -112,7 +112,11 @@ def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> li
     if back:
         now = datetime.now(UTC)  # noqa: TID251 (an entry point)
         found = lake.finished_snapshots(home.lake())
-        places |= {one.directory for one in found if one.manifest.taken_at >= now - back}
+        places |= {
+            one.directory
+            for one in found
+            if one.manifest.taken_at >= now - back and not one.manifest.put_together_from
+        }
     if not places:
         raise LakeError(f"{home.lake()} holds no finished snapshot taken in the last {back}")
     return [Stored(place, lake.read_manifest(place)) for place in sorted(places)]

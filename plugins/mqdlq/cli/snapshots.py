@@ -45,7 +45,8 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
     try:
         found = lake.finished_snapshots(home.lake())
         with open_ledger() as ledger:
-            kept = why_kept(found, ledger)
+            now = datetime.now(UTC)  # noqa: TID251 (an entry point)
+            kept = why_kept(found, ledger, now)
     except MqDlqError as error:
         raise _failure(error) from None
     if output is Format.JSON:
@@ -162,6 +163,7 @@ def _as_json(found: Found, kept: Mapping[str, str]) -> dict[str, Any]:
         "taken_at": manifest.taken_at.isoformat(),
         "taken_by": manifest.taken_by,
         "imported_from": list(manifest.imported_from),
+        "put_together_from": list(manifest.put_together_from),
         "messages": manifest.messages,
         "full": manifest.counts.full,
         "parked": manifest.counts.parked,
@@ -212,6 +214,9 @@ def _facts(found: Found, parked: Mapping[str, int]) -> Table:
         "Queue": visible(f"{manifest.queue} @ {manifest.queue_manager}"),
         "Taken": f"{moment(manifest.taken_at)} by {visible(manifest.taken_by)}",
         "Imported": "; ".join(map(visible, manifest.imported_from)),
+        "Put together": f"from {', '.join(manifest.put_together_from)}"
+        if manifest.put_together_from
+        else "",
         "Messages": counts,
         "Parked": f"{manifest.parked:,}: {known}" if parked else "",
         "Refers to": ", ".join(manifest.refers_to),

@@ -14,7 +14,14 @@ SNAPSHOT_VERSION: Final = 2
 """The version of a snapshot's columns and manifest that this code writes; it reads all earlier."""
 PLAN_VERSION: Final = 1
 """The same for plans."""
-_ADDED: Final = {"nul_as_blank", "parked", "refers_to", "payload_key_id", "imported_from"}
+_ADDED: Final = {
+    "nul_as_blank",
+    "parked",
+    "refers_to",
+    "payload_key_id",
+    "imported_from",
+    "put_together_from",
+}
 """What manifests lacked in earlier versions; absent, it is off or none."""
 
 
@@ -36,7 +43,7 @@ class SnapshotManifest:
     have compact rows, whose full rows are in the snapshots `refers_to`. `payload` says what was
     captured of the bodies ("none", "head: N", "full"), `payload_key_id` by which key it is
     encrypted, "" if it is not. `imported_from` says of which files it was made, where no queue
-    was browsed.
+    was browsed, `put_together_from` of which snapshots, where a backfill made it.
     """
 
     snapshot_id: str
@@ -55,6 +62,7 @@ class SnapshotManifest:
     refers_to: tuple[str, ...] = ()
     payload_key_id: str = ""
     imported_from: tuple[str, ...] = ()
+    put_together_from: tuple[str, ...] = ()
     schema_version: int = SNAPSHOT_VERSION
 
     @property
@@ -78,6 +86,7 @@ class SnapshotManifest:
         except (TypeError, ValueError):
             raise LakeError(f"{place}: taken_at is no ISO 8601 time") from None
         values["imported_from"] = tuple(values.get("imported_from", ()))
+        values["put_together_from"] = tuple(values.get("put_together_from", ()))
         values["refers_to"] = tuple(values.get("refers_to", ()))
         return cls(**values)
 

@@ -96,6 +96,7 @@ class SnapshotWriter:
         payload: str = "none",
         payload_key_id: str = "",
         imported_from: tuple[str, ...] = (),
+        put_together_from: tuple[str, ...] = (),
     ) -> SnapshotManifest:
         """Close the data and write the manifest: from now on the snapshot exists."""
         for part in (self._headers, self._parked, self._payload):
@@ -118,6 +119,7 @@ class SnapshotWriter:
             payload=payload,
             payload_key_id=payload_key_id,
             imported_from=imported_from,
+            put_together_from=put_together_from,
         )
         storage.write_text(f"{self.directory}/{MANIFEST}", manifest.to_json())
         return manifest

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from mqdlq.lake import Found, finished_snapshots, remove_snapshot
 from mqdlq.ledger import Ledger, record_pruned
 
-NEWEST = "it is the newest of its queue"
+NEWEST: Final = "it is the newest of its queue"
+IN_USE: Final = "a backfill may still evaluate it"
+USE: Final = timedelta(days=1)
+"""How long what a backfill has put together may be needed: the ledger knows not of every one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,13 @@ def prune_snapshots(
     the newest of a queue, those that compact rows of a kept one refer to, and those of a run that
     has not settled its account. `queue` (queue manager, queue) names the only one to look at;
     with `only_say` nothing is removed. The ledger knows from then on what was pruned, and so is
-    not lost. Raises LakeError for a manifest that is none.
+    not lost. What backfills have put together is counted by itself: it neither pushes out what
+    was taken nor is the newest of a queue, and none goes within a day. Raises LakeError for a
+    manifest that is none.
     """
     found = finished_snapshots(lake_root)
     beyond = [one for one in _beyond(found, now, keep, keep_for) if queue in {None, one.queue}]
-    reasons = why_kept(found, ledger, {one.manifest.snapshot_id for one in beyond})
+    reasons = why_kept(found, ledger, now, {one.manifest.snapshot_id for one in beyond})
     removed = [one for one in beyond if one.manifest.snapshot_id not in reasons]
     if not only_say and removed:
         record_pruned(ledger, [one.manifest.snapshot_id for one in removed], now)
@@ -52,7 +58,10 @@ def prune_snapshots(
 
 
 def why_kept(
-    found: Sequence[Found], ledger: Ledger, beyond: frozenset[str] | set[str] = frozenset()
+    found: Sequence[Found],
+    ledger: Ledger,
+    now: datetime,
+    beyond: frozenset[str] | set[str] = frozenset(),
 ) -> Mapping[str, str]:
     """Return by id why snapshots must not be removed.
 
@@ -62,7 +71,10 @@ def why_kept(
     kept = {key: f"run {run} has not settled its account" for key, run in reasons.items()}
     seen: set[tuple[str, str]] = set()
     for one in found:  # the newest of each queue first
-        if one.queue not in seen:
+        if one.manifest.put_together_from:
+            if now - one.manifest.taken_at < USE:
+                kept.setdefault(one.manifest.snapshot_id, IN_USE)
+        elif one.queue not in seen:
             seen.add(one.queue)
             kept.setdefault(one.manifest.snapshot_id, NEWEST)
     for one in found:
@@ -76,11 +88,12 @@ def why_kept(
 def _beyond(
     found: Sequence[Found], now: datetime, keep: int | None, keep_for: timedelta | None
 ) -> list[Found]:
-    ranks: Counter[tuple[str, str]] = Counter()
+    ranks: Counter[tuple[tuple[str, str], bool]] = Counter()
     beyond = []
     for one in found:
-        ranks[one.queue] += 1
-        too_many = keep is not None and ranks[one.queue] > keep
+        kind = (one.queue, bool(one.manifest.put_together_from))
+        ranks[kind] += 1
+        too_many = keep is not None and ranks[kind] > keep
         too_old = keep_for is not None and now - one.manifest.taken_at > keep_for
         if too_many or too_old:
             beyond.append(one)
