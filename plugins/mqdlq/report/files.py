@@ -21,7 +21,6 @@ from mqdlq.report.numbers import read_report
 from mqdlq.report.records import Report
 from mqdlq.report.text import render_text
 
-_PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -65,7 +64,7 @@ def write_report(
         run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=clock()
     )
     text = render_text(report)
-    directory.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_DIRECTORY)
+    home.make_private_directory(directory)
     html_path, json_path = directory / "report.html", directory / "report.json"
     _write(directory / "report.txt", text)
     _write(html_path, render_html(report))

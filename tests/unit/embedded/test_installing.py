@@ -29,11 +29,12 @@ def python(code: str, **environment: str) -> str:
 
 
 def test_only_its_owner_can_read_a_queue_manager(tmp_path: Path) -> None:
-    path = embedded.create("QM1", tmp_path)
+    """And what is made above it, on the way, is its owner's, too."""
+    path = embedded.create("QM1", tmp_path / "home" / "queue_managers")
 
     modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.iterdir()}
     assert modes == dict.fromkeys(FILES, 0o600)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(made.stat().st_mode) for made in (path, *path.parents[:2])} == {0o700}
 
 
 def test_a_name_may_hold_what_a_file_name_may_not(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def create(
     path = directory_of(name, directory)
     if path.exists():
         raise EmbeddedQueueManagerError(f"queue manager {name} exists already, in {path}")
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    home.make_private_directory(path.parent)
     # Made elsewhere and moved: nobody ever sees half a queue manager.
     with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as building:
         made = directory_of(name, Path(building))
