@@ -27,6 +27,16 @@ def test_airflow_is_the_projects_own(tmp_path: Path) -> None:
     assert "SPARK_HOME" not in prepared
 
 
+def test_the_metadata_of_another_airflow_is_left_alone(tmp_path: Path) -> None:
+    """In a container of the compose file the variables of its services are set."""
+    theirs = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+    prepared = environment({f"{theirs}_CMD": "cat a", f"{theirs}_ASYNC_CMD": "cat a"})
+
+    assert {name: value for name, value in prepared.items() if name.startswith(theirs)} == {
+        theirs: f"sqlite:///{tmp_path / 'airflow' / 'airflow.db'}"
+    }
+
+
 def test_connections_are_those_of_the_caller_where_there_are_any() -> None:
     prepared = environment({"AIRFLOW_CONN_MQ_DEMO": "mine"})
 

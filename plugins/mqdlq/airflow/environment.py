@@ -28,6 +28,8 @@ _CONNECTIONS = {
     },
 }
 
+_METADATA = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+
 _DEFAULTS = {
     # After a deferral a worker lingers this long (default 5 s); a task resumed sooner than that
     # is taken for failed by the scheduler.
@@ -57,7 +59,7 @@ def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(home.PROJECT / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(home.PROJECT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow_home() / 'airflow.db'}",
+        _METADATA: f"sqlite:///{airflow_home() / 'airflow.db'}",
         "MQDLQ_HOME": str(home.home().resolve()),
         # spark-submit is looked for on PATH only.
         "PATH": os.pathsep.join([sysconfig.get_path("scripts"), base.get("PATH", os.defpath)]),
@@ -65,5 +67,13 @@ def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     prepared = {**_DEFAULTS, **connections, **base, **own}
-    prepared.pop("SPARK_HOME", None)  # it would put another Spark in the place of pyspark's own
-    return prepared
+    return {name: value for name, value in prepared.items() if not _leads_astray(name)}
+
+
+def _leads_astray(name: str) -> bool:
+    """Whether a variable puts another Spark, or in part other metadata, in the place of ours.
+
+    Airflow connects to the database of SQL_ALCHEMY_CONN_ASYNC besides, and runs the command of
+    SQL_ALCHEMY_CONN_ASYNC_CMD for it: those of the services in whose container this may be.
+    """
+    return name == "SPARK_HOME" or name.startswith(f"{_METADATA}_")
