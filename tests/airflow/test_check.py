@@ -88,9 +88,31 @@ def test_what_it_says_is_missing_is_all_that_is_missing(
     assert "execution: may\n" in answered(capsys)
 
 
+@pytest.mark.usefixtures("granted")
+def test_what_is_put_for_another_user_is_not_asked_for_oneself(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With PUTAUT(CTX) +put is the message's user's to have, and +passall the handler's."""
+    (tmp_path / "orders.rules").write_text(
+        "INPUTQ(DLQ.ORDERS)\nACTION(FWD) FWDQ(PARKED) PUTAUT(CTX)\n"
+    )
+
+    code = check("orders")
+
+    assert (code, answered(capsys).partition("execution: ")[2]) == (
+        0,
+        (
+            "may\n"
+            "queues the rules put to by name: none; what only messages name is not known\n"
+            "rules with PUTAUT(CTX) need +altusr on the queue manager, +passall on their targets"
+            " (PARKED), and +put there of each message's user: not tried\n"
+        ),
+    )
+
+
 def test_targets_are_what_the_rules_name_themselves() -> None:
-    assert fixed_targets(parse(RULES), "QM1") == ("ORDERS.IN", "PARKED")
-    assert fixed_targets(parse(RULES), "QM2") == ("ORDERS.IN", "ELSEWHERE", "PARKED")
+    assert fixed_targets(parse(RULES).rules, "QM1") == ("ORDERS.IN", "PARKED")
+    assert fixed_targets(parse(RULES).rules, "QM2") == ("ORDERS.IN", "ELSEWHERE", "PARKED")
 
 
 @pytest.mark.usefixtures("granted")

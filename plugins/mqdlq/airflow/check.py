@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 import typer
 
@@ -16,7 +17,7 @@ from mqdlq.handlers import Handler, load_handler
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.rules import RulesTable, parse
+from mqdlq.rules import Rule, parse
 from mqdlq.sense import connection_for
 
 USAGE = 2
@@ -31,7 +32,9 @@ def check(name: str) -> int:
     settings = connection_for(_settings(handler), table.control.input_q_mgr)
     try:
         with connect(settings) as queue_manager:
-            targets = fixed_targets(table, settings.queue_manager)
+            as_others = [rule for rule in table.rules if rule.put_authority is PutAuthority.CTX]
+            own = [rule for rule in table.rules if rule not in as_others]
+            targets = fixed_targets(own, settings.queue_manager)
             found = permissions.missing(
                 queue_manager,
                 settings.user,
@@ -46,15 +49,19 @@ def check(name: str) -> int:
         return 1
     named = ", ".join(targets) or "none"
     typer.echo(f"queues the rules put to by name: {named}; what only messages name is not known")
-    if any(rule.put_authority is PutAuthority.CTX for rule in table.rules):
-        typer.echo("rules with PUTAUT(CTX) need +altusr on the queue manager, which is not tried")
+    if any(rule.action in {Action.FWD, Action.RETRY} for rule in as_others):
+        where = ", ".join(fixed_targets(as_others, settings.queue_manager))
+        typer.echo(
+            "rules with PUTAUT(CTX) need +altusr on the queue manager, +passall on their targets"
+            f"{f' ({where})' if where else ''}, and +put there of each message's user: not tried"
+        )
     return int(bool(found))
 
 
-def fixed_targets(table: RulesTable, queue_manager: str) -> tuple[str, ...]:
+def fixed_targets(rules: Iterable[Rule], queue_manager: str) -> tuple[str, ...]:
     """Return the queues of that queue manager which the rules put to, whatever the messages."""
     found: dict[str, None] = {}
-    for rule in table.rules:
+    for rule in rules:
         patterns = {pattern.keyword: str(pattern.value) for pattern in rule.patterns}
         if rule.action is Action.FWD:
             name, place = rule.fwd_q, rule.fwd_q_mgr
