@@ -1,6 +1,6 @@
 # The one image of the compose file: Airflow, Spark, this project and both MQ clients. Its build
-# downloads the Airflow image, IBM's redistributable MQ client, Debian's Java, and what
-# requirements.lock pins; everything but Debian's packages by version and checksum.
+# downloads two images, IBM's redistributable MQ client, Debian's Java, uv, and what
+# requirements.lock pins: the images by version, the client and Python's packages by checksum.
 #     docker compose build
 ARG AIRFLOW_IMAGE=apache/airflow:slim-3.3.2-python3.11
 
@@ -35,6 +35,7 @@ RUN genmqpkg_incsdk=0 bin/genmqpkg.sh -b /opt/mqm && \
 # The virtual environment, with pymqi's C extension built from its sdist against IBM's headers.
 FROM ${AIRFLOW_IMAGE} AS environment
 ARG UV_VERSION=0.13.8
+ARG UV_SHA256=e18a57b8b352eb7c8feb317b9f6f533c8f0ad9673fd6cf34bbe3cf1a9f6a8984
 USER 0
 # hadolint ignore=DL3008
 RUN apt-get update && \
@@ -45,7 +46,8 @@ WORKDIR /opt/mqdlq
 ENV UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1 PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY requirements.lock ./
 RUN python3 -m venv .venv && \
-    .venv/bin/pip install --quiet "uv==${UV_VERSION}" && \
+    echo "uv==${UV_VERSION} --hash=sha256:${UV_SHA256}" > .venv/uv.txt && \
+    .venv/bin/pip install --quiet --require-hashes --only-binary :all: --requirement .venv/uv.txt && \
     echo pymqi > .venv/excluded.txt && \
     .venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes --no-deps \
       --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock

@@ -296,7 +296,14 @@ def test_the_dockerfile_pins_what_the_project_pins() -> None:
         f"apache/airflow:slim-{locked('apache-airflow')}-python3.11"
     )
     assert f"UV_VERSION := {arguments['UV_VERSION']}\n" in makefile
-    assert re.fullmatch(r"[0-9a-f]{64}", arguments["MQ_CLIENT_SHA256"])
+    for name in ("MQ_CLIENT_SHA256", "UV_SHA256"):
+        assert re.fullmatch(r"[0-9a-f]{64}", arguments[name])
+    # Nothing is installed by pip or uv but what a hash names, and this project itself.
+    installs = re.findall(r"pip install ([^&\n]*)", re.sub(r"\\\n", " ", dockerfile()))
+    assert len(installs) == 3
+    assert [options for options in installs if "--require-hashes" not in options] == [
+        "--quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . "
+    ]
     project = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
     version = variables()["MQDLQ_IMAGE"].partition(":")[2]
     assert f'version = "{version}"' in project
