@@ -253,7 +253,8 @@ class Watch:
 class Seen:
     """What there is for a handler's next run: the depth of its queue, and why it is work, or "".
 
-    `account_at` is when the last run left its account of the queue, None where no run has.
+    `account_at` is when the last run left its account of the queue, None where no run has, or where
+    the queue is empty.
     """
 
     depth: int
@@ -266,8 +267,11 @@ def look_for_the_next(
 ) -> Seen:
     """Look whether there is work for `run`, a run that has not begun, by MQINQ and the ledger.
 
-    `depth_of` returns the CURDEPTH of its queue.
+    `depth_of` returns the CURDEPTH of its queue. The ledger is not asked about an empty one.
     """
+    if not depth_of():
+        return Seen(0, "", None)
+    # The account first: one that is left in between would make news of messages that are gone.
     account = last_account(ledger, run.queue_manager, run.queue)
     there = depth_of()
     why = _watch(run, account, handler.rescan_interval).news(there, now)

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowException
@@ -119,8 +120,8 @@ class Lookout:
             self._kept = self._read(now)
         handler, run, settings, ledger = self._kept
         try:
-            depth = shared_inquiries().depth(settings, run.queue)
-            return look_for_the_next(run, handler, depth.result, ledger, now)
+            ask = partial(shared_inquiries().depth, settings, run.queue)
+            return look_for_the_next(run, handler, lambda: ask().result(), ledger, now)
         except BaseException:
             self._kept = None  # password, queue or ledger may be another by the next look
             raise
