@@ -6,12 +6,13 @@
 set -eu
 directory="${2:-}"
 case "${1:-} ${directory:+named}" in
-  "backup named" | "restore named") directory="$(realpath -m "$directory")" ;;
+  "backup named" | "restore named") ;;
   *)
     echo "usage: deploy/compose-backup.sh backup|restore DIRECTORY" >&2
     exit 2
     ;;
 esac
+[[ $directory == /* ]] || directory="$PWD/$directory"
 cd "$(dirname "$0")/.."
 
 refuse() {
