@@ -69,10 +69,11 @@ COPY --from=environment /opt/mqdlq /opt/mqdlq
 COPY dags /opt/mqdlq/dags
 COPY include /opt/mqdlq/include
 COPY spark /opt/mqdlq/spark
-# The program is root's and read-only to everybody else; state is in this one directory, which a
-# volume takes the place of, and as a new volume takes its owner and mode from.
+# The program is root's and read-only to everybody else; state is in one directory, which a volume
+# takes the place of, and as a new volume takes its owner and mode from. What IBM's client writes,
+# its error log above all, is in another, which it does not make itself.
 RUN echo /opt/mqm/lib64 > /etc/ld.so.conf.d/ibm-mq-client.conf && ldconfig && \
-    install --directory --owner airflow --group root --mode 0700 /var/lib/mqdlq
+    install --directory --owner airflow --group root --mode 0700 /var/lib/mqdlq /var/lib/mq-client
 ENV PATH=/opt/mqdlq/.venv/bin:${PATH} \
     SPARK_HOME=/opt/mqdlq/.venv/lib/python3.11/site-packages/pyspark \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -82,7 +83,7 @@ ENV PATH=/opt/mqdlq/.venv/bin:${PATH} \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL=1 \
     MQDLQ_HOME=/var/lib/mqdlq \
-    MQ_OVERRIDE_DATA_PATH=/var/lib/mqdlq/mq-client
+    MQ_OVERRIDE_DATA_PATH=/var/lib/mq-client
 WORKDIR /opt/mqdlq
 # Spark's classes as this image's JVM reads them fastest: small evaluations start in half the time.
 RUN .venv/bin/python -m mqdlq.airflow.class_archive && test -s .venv/spark-classes.jsa

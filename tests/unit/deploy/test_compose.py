@@ -169,6 +169,19 @@ def test_spark_may_execute_what_it_unpacks() -> None:
     assert executable == runs_spark
 
 
+def test_the_mq_client_finds_the_directory_it_writes_to() -> None:
+    """It makes none itself (IBM MQ docs, "Redistributable clients on Linux"), and shares none."""
+    found = re.search(r"MQ_OVERRIDE_DATA_PATH=(\S+)", dockerfile())
+    assert found
+    connecting = [name for name in services() if "airflow" in name or name == "tests"]
+
+    assert len(connecting) == 6
+    for name in connecting:
+        assert f"{found[1]}:uid=50000,gid=0,mode=0700" in services()[name]["tmpfs"], name
+    # Where the image runs without the compose file.
+    assert re.search(rf"install --directory --owner airflow .*{found[1]}(\s|$)", dockerfile())
+
+
 # The compose file and what it names
 
 
