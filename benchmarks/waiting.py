@@ -36,7 +36,7 @@ from mqdlq.rules import parse
 
 QUEUES = int(os.environ.get("MQDLQ_BENCH_QUEUES", "1000"))
 WATCHED = min(100, QUEUES)
-WARM_UP_S = 30
+WARM_UP_S = 60  # what a thousand handlers' first looks take is no part of their wait
 MEASURED_S = 40
 POLL_S = 10
 PLAIN = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
