@@ -44,6 +44,11 @@ PARTS = (
         {"MQDLQ_ALL_REASONS": "1"},
     ),
     Part(
+        "restorations killed at every call, under both clients",
+        (*PYTEST, "unit/restore/test_restoring_units.py", "-k", "killed"),
+        {"MQDLQ_ALL_REASONS": "1"},
+    ),
+    Part(
         "1000 random worlds",
         (*PYTEST, "property/test_handling.py"),
         {"MQDLQ_WORLDS": "1000"},

@@ -13,11 +13,11 @@ from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.restore import Restoring, restore
 
 
-def main(directory: str, name: str) -> None:
+def main(directory: str, name: str, client: str) -> None:
     with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
         recorded = restoration(ledger, name)
         assert recorded is not None
-        settings = ConnectionSettings("QM1", transport="embedded")
+        settings = ConnectionSettings("QM1", transport="embedded", client=client)
 
         def clock() -> datetime:
             return datetime.now(UTC)  # noqa: TID251

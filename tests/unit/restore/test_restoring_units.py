@@ -43,6 +43,11 @@ CALLS = (
     "MQCLOSE:1",
     "MQDISC:1",
 )
+ALL = "MQDLQ_ALL_REASONS" in os.environ
+KILLS = [f"{call}:kill:{when}" for call in CALLS for when in ("before", "after")]
+if not ALL:
+    KILLS = ["MQCMIT:3:kill:after"]
+"""`make soak` kills at every call under both clients; else it is one that leaves a marker."""
 
 
 def bodies(world: World, queue: str = "DLQ") -> list[bytes]:
@@ -74,20 +79,25 @@ def test_whichever_call_fails_nothing_is_lost_and_nothing_is_put_twice(world: Wo
             world.mqsc("CLEAR QLOCAL(PARKED)")
 
 
-def test_a_killed_restoration_goes_on_where_it_was(world: World) -> None:
+@(BOTH if ALL else lambda test: test)
+@pytest.mark.parametrize("fault", KILLS)
+def test_a_killed_restoration_goes_on_where_it_was(world: World, fault: str) -> None:
     discarded(world, *BODIES)
-    work = restoring(world)
+    work = restoring(world, to_queue="PARKED")
     script = Path(__file__).with_name("one_restoration.py")
 
     done = subprocess.run(
-        [sys.executable, script, world.directory, work.restoration.restoration_id],
-        env={**os.environ, "MQDLQ_FAULTS": "MQCMIT:3:kill:after"},
+        [
+            *(sys.executable, script, world.directory),
+            *(work.restoration.restoration_id, world.client or ""),
+        ],
+        env={**os.environ, "MQDLQ_FAULTS": fault},
         check=False,
     )
 
     assert done.returncode == -signal.SIGKILL
     assert ended(work) == {"restored": 4}
-    assert sorted(bodies(world)) == BODIES
+    assert sorted(bodies(world, "PARKED")) == BODIES
 
 
 def test_units_grow_and_keep_within_maxumsgs_and_the_order(world: World) -> None:
