@@ -29,7 +29,7 @@ def pass_by_what_others_own(work: WorkList, execution: Execution) -> None:
         if owner != run.run_id and item.outcome is None:
             item.outcome = Outcome.OWNED_BY_RUN
             facts.append(_owned(item, owner, now))
-    ledger.add_outcomes([(run.run_id, fact) for fact in facts])
+    ledger.add_outcomes(run.run_id, facts)
     if facts:
         execution.log.info("%d messages are passed by: another run has them", len(facts))
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from mqdlq.execute.work import WorkItem
 from mqdlq.lake import parked_rows
-from mqdlq.ledger import Ledger, OutcomeFact, Parking, Run, Settled, parking
+from mqdlq.ledger import InStep, Ledger, OutcomeFact, Parking, Run, Settled, parking
 from mqdlq.model import Action, Disposition, Outcome
 
 _ALWAYS = frozenset({Outcome.LEFT_NO_RULE, Outcome.UNPROCESSABLE})
@@ -116,7 +116,7 @@ def parked_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int
 
 
 def to_be_parked(
-    items: Iterable[WorkItem], outcomes: dict[int, OutcomeFact], run: Run
+    items: Iterable[WorkItem], outcomes: InStep[OutcomeFact | None], run: Run
 ) -> Iterator[Parking]:
     """Yield what later runs need not look at, as long as the rules stay the same.
 
@@ -124,7 +124,7 @@ def to_be_parked(
     tried again by a run that counts from zero.
     """
     for item in items:
-        fact = outcomes.get(item.message.message_id)
+        fact = next(iter(outcomes.on(item.message.browse_seq)), None)
         if fact is None or item.in_doubt:
             continue
         needs_carry = fact.outcome is Outcome.EXHAUSTED

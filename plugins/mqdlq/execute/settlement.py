@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,8 +19,20 @@ from mqdlq.execute.parked import ParkedList, Vanished, disposition_of, to_be_par
 from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
-from mqdlq.ledger import Attempt, OutcomeFact, Settled, Sighting, outcome_counts, parking, restoring
-from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
+from mqdlq.ledger import (
+    Attempt,
+    InStep,
+    OutcomeFact,
+    Settled,
+    Sighting,
+    attempts_in_browse_order,
+    has_open_units,
+    listed_messages,
+    outcome_counts,
+    parking,
+    restoring,
+)
+from mqdlq.model import DEPARTED, Action, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import hint
@@ -31,14 +43,12 @@ SECOND_LOOK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """What is known of a run's messages beside the work list, by message id or browse_seq.
+    """What is known of a run's messages beside the work list, by message id.
 
     `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that
     had the queue open for input around the last browse.
     """
 
-    attempts: Mapping[int, Attempt]
-    rows: Mapping[int, dict[str, Any]]
     departed_elsewhere: Mapping[int, str]
     being_moved: Mapping[int, str]
     readers: int
@@ -59,7 +69,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
     snapshot = ledger.snapshot(run.run_id)
     if snapshot is None:
         raise ConservationError(f"run {run.run_id} has no snapshot to account for")
-    if any(a.state is AttemptState.INTENDED for a in ledger.attempts(run.run_id)):
+    if has_open_units(ledger, run.run_id):
         raise ExecutionError(
             f"run {run.run_id} has units of work that are not settled: make a pass first"
         )
@@ -71,10 +81,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
     being_moved = {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)}
     elsewhere = ledger.departed_elsewhere(run.run_id, [one.message_id for one, _ in missing])
     work.depart(elsewhere)
-    columns = ["browse_seq", "expires_at", "problem"]
     findings = _Findings(
-        {attempt.message_id: attempt for attempt in ledger.attempts(run.run_id)},
-        {row["browse_seq"]: row for row in snapshot_rows(snapshot.location, columns)},
         elsewhere,
         being_moved,
         readers,
@@ -82,10 +89,10 @@ def settle(execution: Execution) -> Counter[Outcome]:
         why_not_to_act(run, ledger),
         execution.clock(),
     )
-    facts = [_outcome(item, findings) for item in work.items if item.outcome is None]
-    ledger.add_outcomes([(run.run_id, fact) for fact in facts])
+    ledger.add_outcomes(run.run_id, _outcomes(execution, work, snapshot.location, findings))
     _book_parked(execution, parked, missing, findings)
-    left = to_be_parked(work.items, ledger.outcomes(run.run_id), run)
+    booked = InStep((one.browse_seq, one.outcome) for one in listed_messages(ledger, run.run_id))
+    left = to_be_parked(work.items, booked, run)
     parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
     if ledger.sighting(run.run_id) is None:
         ledger.record_sighting(run.run_id, sighting)
@@ -205,15 +212,32 @@ def _destination(item: WorkItem) -> Destination | None:
     return (step.target_q, step.target_q_mgr) if step and step.target_q else None
 
 
-def _outcome(item: WorkItem, findings: _Findings) -> OutcomeFact:
-    last = findings.attempts.get(item.message.message_id)
+def _outcomes(
+    execution: Execution, work: WorkList, location: str, findings: _Findings
+) -> Iterator[OutcomeFact]:
+    """Yield the outcomes of the messages that have none yet.
+
+    The work list is in browse order, as are the attempts and the rows that are read beside it.
+    """
+    columns = ["browse_seq", "expires_at", "problem"]
+    rows = InStep((row["browse_seq"], row) for row in snapshot_rows(location, columns))
+    attempts = InStep(attempts_in_browse_order(execution.ledger, execution.run.run_id))
+    for item in work.items:
+        if item.outcome is None:
+            tried = attempts.on(item.message.browse_seq)
+            row = next(iter(rows.on(item.message.browse_seq)), {})
+            yield _outcome(item, tried[-1] if tried else None, row, findings)
+
+
+def _outcome(
+    item: WorkItem, last: Attempt | None, row: Mapping[str, Any], findings: _Findings
+) -> OutcomeFact:
     if item.in_doubt and not item.met:
         outcome, why = Outcome.UNKNOWN, "its unit of work was interrupted and is not resolved"
     elif not item.met:
-        expires_at = findings.rows[item.message.browse_seq]["expires_at"]
-        outcome, why = _vanished(item.message.message_id, expires_at, findings)
+        outcome, why = _vanished(item.message.message_id, row["expires_at"], findings)
     elif item.message.disposition is Disposition.UNPROCESSABLE:
-        outcome, why = Outcome.UNPROCESSABLE, findings.rows[item.message.browse_seq]["problem"]
+        outcome, why = Outcome.UNPROCESSABLE, row["problem"]
     elif item.message.disposition is Disposition.NO_RULE:
         outcome, why = Outcome.LEFT_NO_RULE, "no rule matches"
     elif findings.why_not_to_act:

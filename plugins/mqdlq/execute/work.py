@@ -10,7 +10,7 @@ from datetime import datetime
 from mqdlq.errors import ExecutionError
 from mqdlq.headers import message_key
 from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
-from mqdlq.ledger import Ledger, Run, RunMessage
+from mqdlq.ledger import Ledger, Run, RunMessage, listed_messages
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.mqi.browse import BrowseCursor, Browsed
 from mqdlq.plan import plan_hash
@@ -143,7 +143,11 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
         return WorkList([])
     steps = _accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
     attempts = ledger.attempts_made(run)
-    outcomes = ledger.outcomes(run.run_id)
+    outcomes = {
+        one.message_id: one.outcome.outcome
+        for one in listed_messages(ledger, run.run_id)
+        if one.outcome
+    }
     unknown = ledger.unsettled(run.queue_manager, AttemptState.UNKNOWN)
     in_doubt = {attempt.message_id for attempt in unknown}
     elsewhere = ledger.departed_elsewhere(run.run_id)
@@ -151,10 +155,8 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     items = []
     for message in ledger.run_messages(run.run_id):
         made, last = attempts.get(message.message_id, (0, None))
-        fact = outcomes.get(message.message_id)
-        item = WorkItem(
-            message, steps.get(message.browse_seq, ()), made, fact.outcome if fact else None, last
-        )
+        ended = outcomes.get(message.message_id)
+        item = WorkItem(message, steps.get(message.browse_seq, ()), made, ended, last)
         item.in_doubt = message.message_id in in_doubt
         item.moved_elsewhere = message.message_id in elsewhere
         item.withheld = _why_withheld(item, run, message.browse_seq in truncated)
@@ -163,12 +165,16 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
 
 
 def _accepted_steps(plan_id: str, accepted: str, lake_root: str) -> dict[int, tuple[Step, ...]]:
-    """Return the steps of a plan by browse_seq; raises ExecutionError if it is not as accepted."""
+    """Return the steps of a plan by browse_seq; raises ExecutionError if it is not as accepted.
+
+    Messages that are treated alike share theirs: a queue has a million messages and few treatments.
+    """
     steps: dict[int, tuple[Step, ...]] = {}
+    same: dict[tuple[Step, ...], tuple[Step, ...]] = {}
 
     def rows() -> Iterator[PlannedMessage]:
         for row in planned_messages(plan_directory(lake_root, plan_id)):
-            steps[row.browse_seq] = row.steps
+            steps[row.browse_seq] = same.setdefault(row.steps, row.steps)
             yield row
 
     found = plan_hash(rows())

@@ -19,9 +19,11 @@ from mqdlq.ledger.restoring import ArchivedCopy, CopyState, Restoration, newest_
 from mqdlq.ledger.retention import pruned_at, record_pruned
 from mqdlq.ledger.store import Ledger, open_ledger
 from mqdlq.ledger.streaming import (
+    InStep,
     Listed,
     attempts_between,
     attempts_in_browse_order,
+    has_open_units,
     listed_messages,
     outcome_counts,
 )
@@ -49,6 +51,7 @@ __all__ = [
     "Attempt",
     "Cause",
     "CopyState",
+    "InStep",
     "LastAccount",
     "Learned",
     "LearnedCount",
@@ -68,6 +71,7 @@ __all__ = [
     "causes_of",
     "earlier_reasons",
     "earlier_targets",
+    "has_open_units",
     "known_since",
     "last_account",
     "last_approval",

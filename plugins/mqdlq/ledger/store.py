@@ -25,6 +25,7 @@ from mqdlq.ledger.reading import LedgerReader
 from mqdlq.model import AttemptState, Disposition
 
 KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
+OUTCOMES_AT_ONCE = 5_000
 
 ATTEMPT = [column.name for column in schema.attempts.columns if column.name != "seq"]
 OUTCOME = [column.name for column in schema.outcomes.columns if column.name != "run_id"]
@@ -124,10 +125,7 @@ class Ledger(LedgerReader):
         """
         # Not by asdict, which copies deeply: this is written for every message that moves.
         rows = [{name: getattr(attempt, name) for name in ATTEMPT} for attempt in attempts]
-        ends = [
-            {"run_id": run_id, **{name: getattr(fact, name) for name in OUTCOME}}
-            for run_id, fact in outcomes
-        ]
+        ends = [_end(run_id, fact) for run_id, fact in outcomes]
         try:
             with self.engine.begin() as connection:
                 _insert(connection, schema.attempts, rows)
@@ -137,14 +135,24 @@ class Ledger(LedgerReader):
             if not learned and not any(_is_booked(self.engine, end) for end in ends):
                 raise
             run_id = learned[0].of_run if learned else ends[0]["run_id"]
-            raise LedgerError(
-                f"another executor has settled this unit of work of run {run_id} in the meantime,"
-                " and booked how its messages ended; nothing was done twice, and this one ends here"
-            ) from error
+            raise _settled_by_another(run_id) from error
 
-    def add_outcomes(self, outcomes: Sequence[tuple[str, OutcomeFact]]) -> None:
-        """Add outcomes, (run_id, outcome) each; a message has one in a run."""
-        self.add_attempts((), outcomes)
+    def add_outcomes(self, run_id: str, outcomes: Iterable[OutcomeFact]) -> None:
+        """Add outcomes of a run, in one transaction, however many; a message has one in a run.
+
+        Raises LedgerError, and writes nothing, as `add_attempts` does.
+        """
+        facts = iter(outcomes)
+        ends: list[dict[str, Any]] = []
+        try:
+            with self.engine.begin() as connection:
+                while some := list(islice(facts, OUTCOMES_AT_ONCE)):
+                    ends = [_end(run_id, fact) for fact in some]
+                    connection.execute(insert(schema.outcomes), ends)
+        except IntegrityError as error:
+            if not any(_is_booked(self.engine, end) for end in ends):
+                raise
+            raise _settled_by_another(run_id) from error
 
     def record_pass(self, run_id: str, started_at: datetime) -> None:
         """Record that a pass of a run begins."""
@@ -174,6 +182,17 @@ class Ledger(LedgerReader):
     def _add(self, table: Table, values: dict[str, Any]) -> None:
         with self.engine.begin() as connection:
             connection.execute(insert(table), values)
+
+
+def _end(run_id: str, fact: OutcomeFact) -> dict[str, Any]:
+    return {"run_id": run_id, **{name: getattr(fact, name) for name in OUTCOME}}
+
+
+def _settled_by_another(run_id: str) -> LedgerError:
+    return LedgerError(
+        f"another executor has settled this unit of work of run {run_id} in the meantime,"
+        " and booked how its messages ended; nothing was done twice, and this one ends here"
+    )
 
 
 def _is_booked(engine: Engine, end: dict[str, Any]) -> bool:

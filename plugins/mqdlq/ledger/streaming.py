@@ -6,9 +6,9 @@ For whoever reads all messages of a run: not more than a few thousand of them ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from sqlalchemy import and_, func, select
 
@@ -18,6 +18,29 @@ from mqdlq.ledger.reading import LedgerReader
 from mqdlq.model import Action, AttemptState, Outcome
 
 _AT_ONCE = 5_000
+
+T = TypeVar("T")
+
+
+class InStep(Generic[T]):
+    """What comes with the browse_seqs of messages, in browse order, handed out message by message.
+
+    So that several sources are read side by side, and none is held.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[int, T]]) -> None:
+        """Hand out the second of each pair; the first is its browse_seq."""
+        self._pairs = iter(pairs)
+        self._next = next(self._pairs, None)
+
+    def on(self, browse_seq: int) -> list[T]:
+        """Return what there is of one message; what is of messages before it is passed by."""
+        found = []
+        while self._next is not None and self._next[0] <= browse_seq:
+            if self._next[0] == browse_seq:
+                found.append(self._next[1])
+            self._next = next(self._pairs, None)
+        return found
 
 
 class Listed(NamedTuple):
@@ -72,6 +95,16 @@ def attempts_in_browse_order(ledger: LedgerReader, run_id: str) -> Iterator[tupl
             place = values.pop("browse_seq")
             kinds = {"action": Action(row["action"]), "state": AttemptState(row["state"])}
             yield place, Attempt(**values | kinds)
+
+
+def has_open_units(ledger: LedgerReader, run_id: str) -> bool:
+    """Whether a unit of work of a run is intended, and nobody has settled it."""
+    latest = schema.attempt_states
+    query = select(latest.c.unit).where(
+        latest.c.run_id == run_id, latest.c.state == AttemptState.INTENDED.value
+    )
+    with ledger.engine.connect() as connection:
+        return connection.execute(query.limit(1)).first() is not None
 
 
 def outcome_counts(ledger: LedgerReader, run_id: str) -> Counter[Outcome]:

@@ -15,6 +15,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import parked_rows, rows_of_parked, snapshot_rows
 from mqdlq.ledger import (
     Attempt,
+    InStep,
     Ledger,
     Listed,
     OutcomeFact,
@@ -97,9 +98,9 @@ def messages_of(
     has_parked = parked and snapshot is not None and manifest is not None and manifest.parked > 0
     vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]] = {}
     same: dict[OutcomeFact | None, OutcomeFact | None] = {}
-    attempts = _Attempts(attempts_in_browse_order(ledger, run.run_id))
+    attempts = InStep(attempts_in_browse_order(ledger, run.run_id))
     for browse_seq, row, listed in _side_by_side(rows, listed_messages(ledger, run.run_id)):
-        tried = attempts.on(browse_seq)
+        tried = tuple(attempts.on(browse_seq))
         if row is None and listed is not None and has_parked:
             vanished[browse_seq] = (_shared(listed, same), tried)
             continue
@@ -184,23 +185,6 @@ def _side_by_side(
         yield browse_seq, row if has_row else None, one if is_listed else None
         row = next(rows, None) if has_row else row
         one = next(listed, None) if is_listed else one
-
-
-class _Attempts:
-    """The attempts of a run, handed out message by message, in browse order."""
-
-    def __init__(self, attempts: Iterator[tuple[int, Attempt]]) -> None:
-        self._attempts = attempts
-        self._next = next(attempts, None)
-
-    def on(self, browse_seq: int) -> tuple[Attempt, ...]:
-        """Return those on one message; those of messages before it are passed by."""
-        found = []
-        while self._next is not None and self._next[0] <= browse_seq:
-            if self._next[0] == browse_seq:
-                found.append(self._next[1])
-            self._next = next(self._attempts, None)
-        return tuple(found)
 
 
 def _why(outcome: Outcome, row: dict[str, Any]) -> str:

@@ -112,14 +112,14 @@ def test_equal_keys_are_told_apart_by_their_occurrence(ledger: Ledger) -> None:
 
 def test_a_message_still_on_the_queue_keeps_its_identity_in_the_next_run(ledger: Ledger) -> None:
     first = accept(ledger, run("r1"), KEY)
-    ledger.add_outcomes([("r1", outcome(first[0], Outcome.LEFT_NO_RULE))])
+    ledger.add_outcomes("r1", [outcome(first[0], Outcome.LEFT_NO_RULE)])
 
     assert accept(ledger, run("r2"), KEY) == first
 
 
 def test_a_message_that_had_departed_is_back_in_a_new_residence(ledger: Ledger) -> None:
     first = accept(ledger, run("r1"), KEY)
-    ledger.add_outcomes([("r1", outcome(first[0]))])
+    ledger.add_outcomes("r1", [outcome(first[0])])
 
     second = accept(ledger, run("r2"), KEY)
 
@@ -129,7 +129,7 @@ def test_a_message_that_had_departed_is_back_in_a_new_residence(ledger: Ledger) 
 
 def test_the_twin_that_stayed_is_not_taken_for_the_one_that_departed(ledger: Ledger) -> None:
     first, second = accept(ledger, run("r1"), KEY, KEY)
-    ledger.add_outcomes([("r1", outcome(first))])
+    ledger.add_outcomes("r1", [outcome(first)])
 
     assert accept(ledger, run("r2"), KEY) == [second]
     (again, back) = accept(ledger, run("r3"), KEY, KEY)
@@ -182,7 +182,7 @@ def test_only_failed_and_confirmed_attempts_count_against_a_budget(ledger: Ledge
 def test_a_new_run_counts_from_zero_unless_attempts_carry_on(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run("r1"), KEY)
     ledger.add_attempts([replace(attempt(message_id), state=AttemptState.FAILED, mqrc=2053)])
-    ledger.add_outcomes([("r1", outcome(message_id, Outcome.RETRY_PENDING))])
+    ledger.add_outcomes("r1", [outcome(message_id, Outcome.RETRY_PENDING)])
     accept(ledger, run("r2"), KEY)
     accept(ledger, run("r3", carry_attempts=True), KEY)
 
@@ -192,17 +192,17 @@ def test_a_new_run_counts_from_zero_unless_attempts_carry_on(ledger: Ledger) -> 
 
 def test_a_message_has_one_outcome_in_a_run(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
-    ledger.add_outcomes([("r1", outcome(message_id))])
+    ledger.add_outcomes("r1", [outcome(message_id)])
 
     with pytest.raises(LedgerError, match=r"^another executor has settled .* of run r1 in the"):
-        ledger.add_outcomes([("r1", outcome(message_id, Outcome.TAKEN))])
+        ledger.add_outcomes("r1", [outcome(message_id, Outcome.TAKEN)])
 
     assert ledger.outcomes("r1") == {message_id: outcome(message_id)}
 
 
 def test_an_attempt_and_its_outcome_are_added_together_or_not_at_all(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
-    ledger.add_outcomes([("r1", outcome(message_id))])
+    ledger.add_outcomes("r1", [outcome(message_id)])
 
     with pytest.raises(LedgerError, match="nothing was done twice"):
         ledger.add_attempts([attempt(message_id)], [("r1", outcome(message_id))])
