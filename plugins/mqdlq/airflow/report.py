@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
@@ -18,8 +19,6 @@ from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, Run, oldest_that_stays
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from mqdlq.report import ReportFiles
 
 log = logging.getLogger(__name__)
@@ -40,19 +39,14 @@ class Report(Stage):
     Run twice, it writes the report again over the first one, and tells nobody twice.
     """
 
-    def _tell_people(
-        self,
-        run: Run,
-        files: ReportFiles,
-        context: Context,
-        ledger: Ledger,
-        oldest: datetime | None,
-    ) -> None:
+    def _tell_people(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
         from mqdlq import alerts  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (the same)
 
         handler, now = load_handler(self.handler), utc_now()
-        facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest_left=oldest)
+        facts = alerts.Facts(
+            run, files.short, files.failed, files.adds_up, oldest_left=files.oldest_left
+        )
         before = alerts.told_before(run.run_id, ledger)
         found = alerts.alerts_of(facts, handler.alerts, ledger=ledger, now=now)
         news = [alert for alert in found if alert.event not in before]
@@ -100,7 +94,8 @@ class Report(Stage):
             run = ledger.run(run_id)
             if run is not None:
                 oldest = oldest_that_stays(run, files.oldest_left, ledger)
-                self._tell_people(run, files, context, ledger, oldest)
+                files = replace(files, oldest_left=oldest)
+                self._tell_people(run, files, context, ledger)
                 emit(run, ledger, utc_now(), files.reasons, oldest)
             elif files.failed:
                 self._tell_of_no_run(run_id, files, context, ledger)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mqdlq.errors import ExecutionError, QueueManagerError
-from mqdlq.execute import make_pass, settle
-from mqdlq.ledger import Ledger
+from mqdlq.execute import make_pass, recovery, settle
+from mqdlq.ledger import Ledger, outcomes_by_run
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi import embedded
 from world import World
@@ -49,22 +49,25 @@ def test_a_commit_whose_answer_is_lost_is_settled_by_the_next_execution(
     assert world.bodies("DLQ") == []
 
 
-def test_the_outcomes_of_a_run_are_read_once_however_many_messages_a_unit_had(
+def test_outcomes_are_read_once_and_of_the_proven_messages_only(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run may have a million outcomes, a unit many attempts."""
     for _ in range(7):
         world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
     world.interrupted_pass(execution, "MQCMIT:3:2009:after")
-    read: list[str] = []
-    outcomes = Ledger.outcomes
-    monkeypatch.setattr(
-        Ledger, "outcomes", lambda ledger, run: read.append(run) or outcomes(ledger, run)
-    )
+    read: list[list[int]] = []
+
+    def reading(ledger: Ledger, message_ids: list[int]) -> dict[int, dict[str, Outcome]]:
+        read.append(message_ids)
+        return outcomes_by_run(ledger, message_ids)
+
+    monkeypatch.setattr(recovery, "outcomes_by_run", reading)
 
     make_pass(execution)
 
-    assert read == ["run-1"]  # by the pass: the recovery reads those of four messages only
+    assert read == [[4, 5, 6, 7]]
     assert settle(execution) == {Outcome.DELIVERED: 7}
 
 
