@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from contextlib import redirect_stdout
 
 import execution
 import queue_manager
@@ -28,7 +29,8 @@ def main(names: list[str]) -> int:
         known = ", ".join(BENCHMARKS)
         sys.stderr.write(f"no such benchmark: {', '.join(unknown)}; there are: {known}\n")
         return 2
-    measured = {name: BENCHMARKS[name]() for name in names or BENCHMARKS}
+    with redirect_stdout(sys.stderr):  # where some tell how far they are
+        measured = {name: BENCHMARKS[name]() for name in names or BENCHMARKS}
     print(json.dumps({"python": platform.python_version(), **measured}, indent=2))
     return 0
 
