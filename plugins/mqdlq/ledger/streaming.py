@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import CursorResult, Select, and_, func, select
 
 from mqdlq.ledger import schema
 from mqdlq.ledger.facts import Attempt, OutcomeFact
@@ -43,6 +44,16 @@ class InStep(Generic[T]):
         return found
 
 
+@contextmanager
+def _streaming(ledger: LedgerReader, query: Select[Any]) -> Iterator[CursorResult[Any]]:
+    """Open a cursor that reads some rows at a time; close it, also before its end was reached."""
+    with (
+        ledger.engine.connect() as connection,
+        connection.execution_options(yield_per=_AT_ONCE).execute(query) as rows,
+    ):
+        yield rows
+
+
 class Listed(NamedTuple):
     """A message that a run lists, with its outcome if it has one."""
 
@@ -64,9 +75,9 @@ def listed_messages(ledger: LedgerReader, run_id: str) -> Iterator[Listed]:
         .where(listed.c.run_id == run_id)
         .order_by(listed.c.browse_seq)
     )
-    with ledger.engine.connect() as connection:
-        for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):
-            browse_seq, message_id, outcome, *rest = row
+    with _streaming(ledger, query) as rows:
+        for row in rows:
+            browse_seq, message_id, outcome, *rest = list(row)
             fact = OutcomeFact(message_id, Outcome(outcome), *rest) if outcome else None
             yield Listed(browse_seq, message_id, fact)
 
@@ -88,9 +99,8 @@ def attempts_in_browse_order(ledger: LedgerReader, run_id: str) -> Iterator[tupl
         .where(states.c.run_id == run_id)
         .order_by(listed.c.browse_seq, states.c.seq)
     )
-    with ledger.engine.connect() as connection:
-        rows = connection.execution_options(yield_per=_AT_ONCE).execute(query).mappings()
-        for row in rows:
+    with _streaming(ledger, query) as rows:
+        for row in rows.mappings():
             values = dict(row)
             place = values.pop("browse_seq")
             kinds = {"action": Action(row["action"]), "state": AttemptState(row["state"])}

@@ -1,0 +1,57 @@
+"""A run's messages are read one after another, as far as somebody wants to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from test_ledger import KEY, OTHER_KEY, accept, attempt, outcome, run
+
+from mqdlq.ledger import (
+    InStep,
+    Listed,
+    attempts_in_browse_order,
+    has_open_units,
+    listed_messages,
+    open_ledger,
+    outcome_counts,
+)
+from mqdlq.model import AttemptState, Outcome
+
+
+def test_messages_and_attempts_come_in_browse_order(ledger_url: str) -> None:
+    with open_ledger(ledger_url) as ledger:
+        first, second = accept(ledger, run(), KEY, OTHER_KEY)
+        later, failed = attempt(second), replace(attempt(first, unit="u2"), attempt_no=2)
+        ledger.add_attempts([later, attempt(first, unit="u0"), failed])
+        ledger.add_attempts([replace(later, state=AttemptState.CONFIRMED)])
+        ledger.add_outcomes("r1", [outcome(second)])
+
+        assert list(listed_messages(ledger, "r1")) == [
+            Listed(1, first, None),
+            Listed(2, second, outcome(second)),
+        ]
+        made = [(at, a.unit, a.state) for at, a in attempts_in_browse_order(ledger, "r1")]
+        assert made == [
+            (1, "u0", AttemptState.INTENDED),
+            (1, "u2", AttemptState.INTENDED),
+            (2, "u1", AttemptState.CONFIRMED),
+        ]
+        assert outcome_counts(ledger, "r1") == {Outcome.DELIVERED: 1}
+        assert has_open_units(ledger, "r1")
+        assert not has_open_units(ledger, "r2")
+
+
+def test_a_reading_that_is_broken_off_leaves_nothing_open(ledger_url: str) -> None:
+    """What is left open on PostgreSQL is a warning, and warnings fail a test."""
+    with open_ledger(ledger_url) as ledger:
+        (message_id, _) = accept(ledger, run(), KEY, OTHER_KEY)
+        ledger.add_attempts([attempt(message_id), attempt(message_id, unit="u2")])
+
+        assert next(listed_messages(ledger, "r1")).browse_seq == 1
+        assert next(attempts_in_browse_order(ledger, "r1"))[0] == 1
+
+
+def test_what_is_passed_by_is_not_handed_out() -> None:
+    sources = InStep(iter([(1, "a"), (3, "b"), (3, "c"), (7, "d")]))
+
+    assert [sources.on(place) for place in (2, 3, 4, 7, 9)] == [[], ["b", "c"], [], ["d"], []]
