@@ -33,9 +33,12 @@ STORY = {
 
 
 def call(home: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as in a fresh shell: other tests may have an Airflow in this environment."""
+    ours = ("MQDLQ_", "AIRFLOW_")
+    shell = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.run(
         words,
-        env={**os.environ, "MQDLQ_HOME": str(home), **environment},
+        env={**shell, "MQDLQ_HOME": str(home), **environment},
         capture_output=True,
         text=True,
         check=False,
