@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.module_loading import import_string
-from test_triggers import put
+from test_triggers import beside, put
 
-from mqdlq.airflow import arrival_trigger, ledger_connection
+from mqdlq.airflow import arrival_trigger, ledger_connection, silence
 from mqdlq.airflow.arrival_trigger import TELL_AGAIN, ArrivalTrigger, Lookout, Told, is_news
 from mqdlq.airflow.schedules import schedule_of
 from mqdlq.errors import HandlerError, QueueManagerError
@@ -110,6 +113,28 @@ def test_nothing_ends_the_watch(
         "handler night: night.yaml: no such handler; looking again in 0 s",
         "handler night can be looked at again",
     ]
+
+
+def test_no_error_of_airflows_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its API server may be away for a while; that error is no AirflowException."""
+    away = AirflowRuntimeError(ErrorResponse(detail={"message": "away"}))
+
+    assert events(1, [away, SEEN], monkeypatch) == [3]
+
+
+@pytest.mark.usefixtures("place")
+def test_the_watch_of_a_silent_queue_manager_leaves_threads_to_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(Lookout, "look", lambda *_: over.wait(60))
+    monkeypatch.setattr(silence, "SILENT_S", 0.01)
+    try:
+        asyncio.run(beside(lambda: ArrivalTrigger(handler="night", poll_s=0), caplog))
+    finally:
+        over.set()
+
+    assert "handler night: its queue has not answered for 0 s; waiting on" in caplog.messages
 
 
 @pytest.mark.usefixtures("place")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,14 @@ import pytest
 from airflow.sdk.module_loading import import_string
 from airflow.triggers.base import BaseTrigger
 
-from mqdlq.airflow import rules_watch
+from mqdlq.airflow import answer_trigger as answer_trigger_module
+from mqdlq.airflow import rules_watch, silence
 from mqdlq.airflow.answer_trigger import AnswerTrigger
 from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi import embedded
+from mqdlq.mqi import embedded, inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.rules import parse
@@ -245,6 +248,64 @@ def test_rules_that_could_never_be_read_are_told_once(
 
     assert [watch.have_changed() for _ in range(3)] == [False, False, False]
     assert len(caplog.records) == 1
+
+
+@pytest.fixture(name="silence")
+def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the queue manager take every connection and never answer."""
+    assert queue_manager
+    over = threading.Event()
+
+    def hang(settings: ConnectionSettings, **_: Any) -> Any:
+        over.wait(60)
+        return connect(settings)
+
+    monkeypatch.setattr(inquiries, "connect", hang)
+    monkeypatch.setattr(answer_trigger_module, "connect", hang)
+    monkeypatch.setattr(silence, "SILENT_S", 0.01)
+    monkeypatch.setattr(silence, "LAST_S", 0.01)
+    yield
+    over.set()
+
+
+async def beside(trigger: Callable[[], BaseTrigger], caplog: pytest.LogCaptureFixture) -> None:
+    """Let forty triggers wait for an answer, until each has told so; see that a thread is left."""
+    caplog.clear()
+    waiting = [asyncio.ensure_future(anext(trigger().run())) for _ in range(40)]
+    try:
+        async with asyncio.timeout(20):
+            while len(caplog.messages) < len(waiting):
+                await asyncio.sleep(0)
+            await asyncio.to_thread(int)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+@pytest.mark.usefixtures("silence")
+def test_triggers_of_a_silent_queue_manager_leave_threads_to_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asyncio.run(beside(depth_trigger, caplog))
+    asyncio.run(beside(lambda: answer_trigger(FUTURE), caplog))
+
+
+@pytest.mark.usefixtures("silence")
+@pytest.mark.parametrize("kind", ["depth", "answer"])
+def test_silence_is_told_and_a_wait_ends_in_it(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    trigger = depth_trigger(until=PAST) if kind == "depth" else answer_trigger(PAST)
+
+    event = fire(trigger)
+
+    assert event["until"] == PAST.isoformat()
+    assert "queue manager QMT has not answered for 0 s; waiting on" in caplog.messages
+
+
+@pytest.mark.usefixtures("silence")
+def test_rules_that_change_end_a_wait_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(DISCARD)\n")
+
+    assert fire(depth_trigger())["why"] == RULES_CHANGED
 
 
 def answer_trigger(until: datetime) -> AnswerTrigger:

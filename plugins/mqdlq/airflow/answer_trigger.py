@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.silence import has_answered, in_a_thread_of_its_own
 from mqdlq.airflow.stage import utc_now
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
@@ -91,8 +93,15 @@ class AnswerTrigger(BaseTrigger):
         pause, failures = self.poll_s, 0
         while True:
             await asyncio.sleep(pause)
+            asked = in_a_thread_of_its_own(partial(_connect, settings))
+            who = f"queue manager {settings.queue_manager}"
+            while not await has_answered(asked, who, log, until=self.until):
+                if utc_now() >= self.until:
+                    break
+            if not asked.done():
+                break
             try:
-                name = await asyncio.to_thread(_connect, settings)
+                name = asked.result()
             except QueueManagerError as error:
                 failures += 1
                 pause = back_off(error, failures, self.poll_s)

@@ -11,16 +11,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from airflow.sdk.exceptions import AirflowException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from sqlalchemy.exc import SQLAlchemyError
 
 from mqdlq.airflow.answer_trigger import LONGEST_BACK_OFF_S
 from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.ledger_connection import shared_ledger
 from mqdlq.airflow.rules_watch import Stamp, files_of, stamp
+from mqdlq.airflow.silence import has_answered, in_a_thread_of_its_own
 from mqdlq.airflow.stage import utc_now
-from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
@@ -66,9 +64,12 @@ class ArrivalTrigger(BaseEventTrigger):
         lookout, told, failures = Lookout(self.handler), None, 0
         await asyncio.sleep(self.poll_s * random.random())  # noqa: S311 (only spreads the looks)
         while True:
+            asked = in_a_thread_of_its_own(partial(lookout.look, utc_now()))
             try:
-                seen = await asyncio.to_thread(lookout.look, utc_now())
-            except (MqDlqError, SQLAlchemyError, AirflowException, OSError) as error:
+                while not await has_answered(asked, f"handler {self.handler}: its queue", log):
+                    pass  # nobody else waits for it
+                seen = asked.result()
+            except Exception as error:  # noqa: BLE001 (a watch that ends begins anew at once)
                 failures += 1
                 pause = min(self.poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
                 log.warning("handler %s: %s; looking again in %.0f s", self.handler, error, pause)

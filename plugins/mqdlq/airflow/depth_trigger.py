@@ -14,8 +14,10 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from mqdlq.airflow.answer_trigger import back_off
 from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.rules_watch import RulesWatch
+from mqdlq.airflow.silence import has_answered
 from mqdlq.airflow.stage import utc_now
 from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.sense import Watch, connection_for
 
@@ -31,8 +33,9 @@ class DepthTrigger(BaseTrigger):
     The trigger only ever inquires: it opens the queue for inquiry, never for browse or input. Two
     copies of it may run at once, or one may be started anew; neither can take, lose or repeat a
     message, and an event too many only means one more look at the queue. While the queue manager
-    cannot be reached it looks ever more seldom, says so, and goes on; any other error ends the
-    wait with that error. The event's payload is ``{"depth": number, "why": words, "until": time}``:
+    cannot be reached it looks ever more seldom, says so, and goes on; where it does not answer at
+    all, that is told, too, and nobody else waits for it; any other error ends the wait with that
+    error. The event's payload is ``{"depth": number, "why": words, "until": time}``:
     no words mean that the time is up, RULES_CHANGED that the run waits with rules of yesterday, and
     the time is `until` as it was given.
 
@@ -94,24 +97,36 @@ class DepthTrigger(BaseTrigger):
         # However soon something is due: a task that is resumed at once is taken for failed.
         pause = self.poll_s * random.uniform(1, 1.5)  # noqa: S311 (only spreads the looks)
         await asyncio.sleep(pause)
-        while True:
-            try:
-                depth = await asyncio.wrap_future(shared_inquiries().depth(settings, self.queue))
-            except QueueManagerError as error:
-                failures += 1
-                pause = back_off(error, failures, self.poll_s)
-            else:
-                if failures:
-                    log.info("queue manager %s answers again", self.queue_manager)
-                pause, failures = self.poll_s, 0
-                why = watch.news(depth, utc_now())
-            if await asyncio.to_thread(rules.have_changed):
-                why = RULES_CHANGED
-            if why or self._is_up():
-                break
-            await asyncio.sleep(self._at_most(pause))
+        asked = self._ask(settings)
+        try:
+            while True:
+                try:
+                    if await has_answered(asked, self._who(), log, until=self.until):
+                        depth = asked.result()
+                        if failures:
+                            log.info("%s answers again", self._who())
+                        pause, failures = self.poll_s, 0
+                        why = watch.news(depth, utc_now())
+                except QueueManagerError as error:
+                    failures += 1
+                    pause = back_off(error, failures, self.poll_s)
+                if await asyncio.to_thread(rules.have_changed):
+                    why = RULES_CHANGED
+                if why or self._is_up():
+                    break
+                if asked.done():
+                    await asyncio.sleep(self._at_most(pause))
+                    asked = self._ask(settings)
+        finally:
+            asked.cancel()
         until = self.until.isoformat() if self.until else None
         yield TriggerEvent({"depth": depth, "why": why, "until": until})
+
+    def _ask(self, settings: ConnectionSettings) -> asyncio.Future[int]:
+        return asyncio.wrap_future(shared_inquiries().depth(settings, self.queue))
+
+    def _who(self) -> str:
+        return f"queue manager {self.queue_manager}"
 
     def _is_up(self) -> bool:
         return self.until is not None and utc_now() >= self.until

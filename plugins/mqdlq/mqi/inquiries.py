@@ -52,8 +52,8 @@ class Inquiries:
             line.questions.put(_Question(queue, answer))
             line.open += 1
             if line.threads < min(line.open, MOST_CONNECTIONS):
-                line.threads += 1
                 Thread(target=self._serve, args=(settings, line), daemon=True).start()
+                line.threads += 1  # only now: where no thread can be started, there is none
         return answer
 
     def connections(self) -> int:
