@@ -123,6 +123,9 @@ _NOT_KEYS: Final = ("name", "directory")
 _READ_HERE: Final = ("lint", "table")
 OF_OTHER_DAGS: Final = ("history", "restore")
 """What no handler may be called: its DAG would have the id of one of the project's own."""
+LONGEST_NAME: Final = 100
+"""Characters: the ledger's column takes so many, and a DAG whose id is too long takes all DAGs of
+its file out of use."""
 _EXAMPLE: Final = "'connection:' and 'rules:'"
 _KEYS: Final = {key: key for key in Handler.model_fields if key not in _NOT_KEYS}
 
@@ -152,6 +155,10 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     path = folder / f"{name}.yaml"
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         raise HandlerError(f"{path}: a handler's name takes letters, digits, '_', '-' and '.' only")
+    if len(name) > LONGEST_NAME:
+        raise HandlerError(
+            f"{path}: a handler's name takes {LONGEST_NAME} characters, this one has {len(name)}"
+        )
     if name in OF_OTHER_DAGS:
         raise HandlerError(
             f"{path}: mq_dlq_{name} is another DAG of this project: give the handler another name"

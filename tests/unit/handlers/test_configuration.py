@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.errors import HandlerError
-from mqdlq.handlers import Handler, handler_names, load_handler
+from mqdlq.handlers import Handler, handler_names, load_handler, load_handlers
 from mqdlq.rules import RulesError
 
 
@@ -22,6 +22,20 @@ def error(directory: Path, yaml: str) -> str:
     with pytest.raises(HandlerError) as caught:
         load(directory, yaml)
     return str(caught.value).replace(f"{directory}/", "")
+
+
+def test_a_name_is_no_longer_than_ledger_and_airflow_take_it(tmp_path: Path) -> None:
+    """Else one handler would take the DAGs of all others with it, or fail at its first run."""
+    for name in ("n" * 100, "n" * 101, "n" * 250):
+        (tmp_path / f"{name}.yaml").write_text("connection: mq\nrules: a.rules\n")
+
+    valid, faults = load_handlers(tmp_path)
+
+    assert [handler.name for handler in valid] == ["n" * 100]
+    assert str(faults[0]) == (
+        f"{tmp_path}/{'n' * 101}.yaml: a handler's name takes 100 characters, this one has 101"
+    )
+    assert len(faults) == 2
 
 
 def test_a_handler_needs_a_connection_and_rules(tmp_path: Path) -> None:
