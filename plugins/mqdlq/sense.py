@@ -31,6 +31,9 @@ _GIVEN: Final = "the parameter action"
 RESCAN_AFTER: Final = 10
 """After how many RETRYINTs settled messages are looked at again."""
 
+ASKED_FOR: Final = frozenset({"manual", "operator_triggered", "asset_materialization"})
+"""Airflow's types of runs that somebody starts: by hand, from another DAG, at an asset."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -281,7 +284,7 @@ def look_for_the_next(
 def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None) -> Watch:
     """Return what is news to a run, by the account that the last run left of its queue.
 
-    A person who starts a run wants it to work, so to a manual run every message is news. Settled
+    Who starts a run wants it to work, so to a run that was asked for every message is news. Settled
     messages are looked at again after `rescan_interval`, by default 10 x RETRYINT: IBM's handler
     rescans, too, and only a browse shows that as many came as went.
     """
@@ -289,7 +292,7 @@ def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None
 
 
 def _watch(run: Run, account: LastAccount | None, rescan_interval: timedelta | None) -> Watch:
-    if account is None or run.run_type == "manual":
+    if account is None or run.run_type in ASKED_FOR:
         return Watch()
     if account.rules_digest != run.rules_digest:
         return Watch(account.left, account.at, "the rules have changed")

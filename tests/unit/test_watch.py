@@ -68,10 +68,12 @@ def test_changed_rules_make_settled_messages_news(world: World) -> None:
     assert found.news(3, world.clock()) == "3 messages, and the rules have changed"
 
 
-def test_a_run_by_hand_takes_every_message_for_news(world: World) -> None:
+@pytest.mark.parametrize("run_type", ["manual", "operator_triggered", "asset_materialization"])
+def test_a_run_that_was_asked_for_takes_every_message_for_news(world: World, run_type: str) -> None:
+    """By hand, from another DAG, or at an asset."""
     world.handle(RULES)
 
-    assert watch(world, run_type="manual") == Watch()
+    assert watch(world, run_type=run_type) == Watch()
 
 
 def test_a_dry_run_settles_nothing(world: World) -> None:
