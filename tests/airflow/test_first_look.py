@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskDeferred
 
+from mqdlq.airflow import sense as airflow_sense
 from mqdlq.airflow.answer_trigger import AnswerTrigger
 from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.params import SCHEMAS
@@ -47,8 +48,8 @@ def handler(place: Path, wait: str, name: str = "night", keys: str = "") -> Sens
     return Sense(task_id="sense", handler=name)
 
 
-def context(**params: Any) -> Any:
-    run = SimpleNamespace(run_id="one", run_type=SimpleNamespace(value="manual"), conf=params)
+def context(run_id: str = "one", **params: Any) -> Any:
+    run = SimpleNamespace(run_id=run_id, run_type=SimpleNamespace(value="manual"), conf=params)
     defaults = {name: schema.get("default") for name, schema in SCHEMAS.items()}
     return {"params": {**defaults, **params}, "dag_run": run}
 
@@ -164,6 +165,43 @@ def test_a_continuous_run_that_cannot_begin_does_not_fail_at_once(
     assert caplog.messages[-1].endswith("; looking once more in 0:01:00, then the run fails")
     with pytest.raises(RulesError):
         task.look_once_more(run, {})
+
+
+def test_a_continuous_run_takes_a_breath_after_one_that_broke_off(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Airflow starts it at once, and what failed after sense would fail again, and again."""
+    task = handler(place, "NO", keys="schedule: '@continuous'\n")
+    with connect(ConnectionSettings("QMT", transport="embedded")) as connected:
+        connected.handle.put1(b"DLQ", b"a message")
+    before = now()
+    task.execute(context())
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute(context("two"))
+
+    assert deferred.value.method_name == "look_once_more"
+    assert isinstance(deferred.value.trigger, RetryTrigger)
+    assert before <= deferred.value.trigger.moment - timedelta(minutes=1) <= now()
+    told = "the run before has left no account of the queue; going on in "
+    assert caplog.messages[-1].startswith(told)
+
+
+def test_after_a_breath_a_continuous_run_goes_on(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = handler(place, "NO", keys="schedule: '@continuous'\n")
+    with connect(ConnectionSettings("QMT", transport="embedded")) as connected:
+        connected.handle.put1(b"DLQ", b"a message")
+    task.execute(context())
+    monkeypatch.setattr(airflow_sense, "BREATH", timedelta(0))
+
+    task.look_once_more(context("two"), {})
+
+    with open_ledger() as ledger:
+        look = last_look(ledger, "night-two")
+    assert look is not None
+    assert look.is_work
 
 
 def test_a_queue_manager_that_stays_away_fails_the_run(place: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.execute import make_pass, settle
+from mqdlq.ledger import Look, broken_off, record_look
 from mqdlq.sense import Watch, watch_for
 from world import World
 
@@ -108,3 +109,17 @@ def test_continuous_runs_carry_attempts_on_and_make_one_pass_each(world: World) 
     assert pending == [1, 0, 0]
     assert world.outcomes(execution.run)[4] == "exhausted"
     assert execution.run.wait_s is None
+
+
+def test_a_run_that_saw_work_has_broken_off_until_it_leaves_its_account(world: World) -> None:
+    execution = world.plan(RULES)
+    run, at = execution.run, world.clock()
+    record_look(world.ledger, run.run_id, Look(3, True, "3 messages", at))
+    assert broken_off(world.ledger, run.handler, "another") == at
+    assert broken_off(world.ledger, run.handler, run.run_id) is None
+    assert broken_off(world.ledger, "other", "another") is None
+    make_pass(execution)
+
+    settle(execution)
+
+    assert broken_off(world.ledger, run.handler, "another") is None

@@ -29,7 +29,7 @@ from mqdlq.airflow.stage import (
 )
 from mqdlq.errors import HandlerError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import Ledger, Look, Run, record_look
+from mqdlq.ledger import Ledger, Look, Run, broken_off, record_look
 
 BREATH = timedelta(minutes=1)
 """How long a run with schedule @continuous takes to fail: Airflow starts the next one at once."""
@@ -49,7 +49,8 @@ class Sense(Stage):
 
     While the queue manager cannot be reached it waits in the same way, for as long as WAIT says and
     with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails. With
-    schedule @continuous whatever is wrong is looked at once more a minute later, before it fails.
+    schedule @continuous whatever is wrong is looked at once more a minute later, before it fails,
+    and a run after one that broke off begins its work no sooner than a minute after that one did.
 
     A run begins, and what it reads holds to its end, when it stops waiting: rules that change
     meanwhile are read anew, and the wait goes on with them to the time that it had.
@@ -175,7 +176,22 @@ class Sense(Stage):
                     poll_s=POLL_S,
                 )
                 self.defer(trigger=trigger, method_name="resume")
+            if why and handler.is_continuous and not in_the_foreground():
+                self._take_breath(run, ledger)
             self._conclude(run, depth, why, ledger)
+
+    def _take_breath(self, run: Run, ledger: Ledger) -> None:
+        """Have a run that has failed after its first task followed by none at once, too."""
+        failed = broken_off(ledger, run.handler, run.run_id)
+        moment = failed + BREATH if failed else utc_now()
+        left = (moment - utc_now()).total_seconds()
+        if left > 0:
+            progress.warning(
+                "the run before has left no account of the queue; going on in %.0f s", left
+            )
+        if left >= DEFER_FROM_S:
+            self.defer(trigger=RetryTrigger(moment, {}), method_name="look_once_more")
+        time.sleep(max(0.0, left))
 
     def _options(self, context: Context, handler: Handler) -> sense.RunOptions:
         asked, dag_run = context["params"], context["dag_run"]

@@ -95,6 +95,23 @@ def last_look(ledger: LedgerReader, run_id: str) -> Look | None:
     return Look(**row) if row else None
 
 
+def broken_off(ledger: LedgerReader, handler: str, but: str) -> datetime | None:
+    """Return when a handler's last run with work saw it, if it has left no account of the queue.
+
+    Run `but` does not count.
+    """
+    runs, seen = schema.runs, schema.sightings
+    row = _first(
+        ledger,
+        select(looks.c.at, seen.c.run_id)
+        .join(runs, runs.c.run_id == looks.c.run_id)
+        .outerjoin(seen, seen.c.run_id == looks.c.run_id)
+        .where(runs.c.handler == handler, runs.c.run_id != but, looks.c.is_work)
+        .order_by(looks.c.at.desc()),
+    )
+    return row["at"] if row and row["run_id"] is None else None
+
+
 def last_account(ledger: LedgerReader, queue_manager: str, queue: str) -> LastAccount | None:
     """Return the last account of a queue by a run that acted on all of its messages, or None."""
     runs, seen = schema.runs, schema.sightings
