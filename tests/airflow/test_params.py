@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from airflow.sdk import Param
+from airflow.sdk.exceptions import ParamValidationError
 
-from mqdlq.airflow.params import SCHEMAS, fault, wait_seconds
+from mqdlq.airflow.params import SCHEMAS, fault, form, named_messages, wait_seconds
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,8 @@ from mqdlq.airflow.params import SCHEMAS, fault, wait_seconds
         {"wait": "30"},
         {"input_q": ""},
         {"rules": "new.rules", "dry_run": True, "message_keys": ["0" * 64]},
+        {"message_keys": ["0" * 64, "", "1" * 64, ""]},
+        {"message_keys": None},
     ],
 )
 def test_good_parameters_are_not_faulted(conf: dict[str, object]) -> None:
@@ -54,6 +58,19 @@ def test_good_parameters_are_not_faulted(conf: dict[str, object]) -> None:
 )
 def test_bad_parameters_are_told_in_a_sentence(conf: dict[str, object], text: str) -> None:
     assert fault(conf) == text
+
+
+def test_blank_lines_name_no_message() -> None:
+    """Airflow's form makes an item of each line: what is pasted ends with a blank one."""
+    assert named_messages(["0" * 64, "", " ", "1" * 64, ""]) == ("0" * 64, "1" * 64)
+    assert named_messages([]) == named_messages(None) == ()
+
+
+@pytest.mark.parametrize("keys", [[""], ["", ""], ["\n"], ["0" * 64 + "\n"], ["0" * 63]])
+def test_what_names_no_message_is_not_taken_for_all_of_them(keys: list[str]) -> None:
+    assert "parameter message_keys: " in fault({"message_keys": keys})
+    with pytest.raises(ParamValidationError):
+        Param(**form()["message_keys"]).resolve(keys)
 
 
 def test_wait_is_as_in_a_rules_table() -> None:

@@ -6,7 +6,7 @@ so this imports no Airflow, which reads its settings when it is imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import jsonschema
@@ -26,10 +26,14 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "type": ["null", "array"],
         "items": {
             "type": "string",
-            "pattern": "^[0-9a-f]{64}$",
+            # Airflow's form makes an item of each line, of the blank one at the end, too.
+            "pattern": r"^([0-9a-f]{64}|[ \t]*)$",
             "maxLength": 64,  # in Python's patterns, `$` lets a line's end pass
             "$comment": "a message_key is 64 hex digits, as in the report's JSON",
         },
+        # Nothing but blank lines must not come to mean all messages.
+        "if": {"minItems": 1},
+        "then": {"contains": {"pattern": "[0-9a-f]"}},
         "title": "Only these messages",
         "description": "Act on these messages only, one message_key a line (64 hex digits, in the"
         " report's JSON); none means all.",
@@ -112,6 +116,11 @@ def fault(conf: Mapping[str, Any], schemas: Mapping[str, dict[str, Any]] = SCHEM
             says = schemas[name]["description"]
             return f"parameter {name}: {error.message}; {says[0].lower()}{says[1:]}"
     return ""
+
+
+def named_messages(value: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the keys that `message_keys` names; blank lines name none."""
+    return tuple(key for key in value or () if key.strip())
 
 
 def wait_seconds(value: str | int | None) -> tuple[int | None] | None:

@@ -105,7 +105,7 @@ def request(values: Mapping[str, Any], who: str) -> Request:
 
     return Request(
         run_id=values.get("run") or "",
-        message_keys=tuple(values.get("message_keys") or ()),
+        message_keys=params.named_messages(values.get("message_keys")),
         reason=reason_number(values.get("reason")),
         to_queue=(values.get("to_queue") or "").strip(),
         to_queue_manager=(values.get("to_queue_manager") or "").strip(),

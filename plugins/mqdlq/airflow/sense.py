@@ -15,7 +15,7 @@ from mqdlq import sense
 from mqdlq.airflow.answer_trigger import PASSING, AnswerTrigger
 from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.ledger_connection import open_ledger
-from mqdlq.airflow.params import fault, wait_seconds
+from mqdlq.airflow.params import fault, named_messages, wait_seconds
 from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.stage import (
@@ -208,7 +208,7 @@ class Sense(Stage):
             input_q_mgr=asked["input_q_mgr"],
             rules=asked["rules"],
             dry_run=asked["dry_run"] or handler.dry_run or only_evaluates,
-            message_keys=tuple(asked["message_keys"] or ()),
+            message_keys=named_messages(asked["message_keys"]),
             action=asked["action"],
             wait_s=wait_seconds(asked["wait"]),
             dag_run_id=dag_run.run_id,
