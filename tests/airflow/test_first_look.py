@@ -48,8 +48,8 @@ def handler(place: Path, wait: str, name: str = "night", keys: str = "") -> Sens
     return Sense(task_id="sense", handler=name)
 
 
-def context(run_id: str = "one", **params: Any) -> Any:
-    run = SimpleNamespace(run_id=run_id, run_type=SimpleNamespace(value="manual"), conf=params)
+def context(run_id: str = "one", run_type: str = "manual", **params: Any) -> Any:
+    run = SimpleNamespace(run_id=run_id, run_type=SimpleNamespace(value=run_type), conf=params)
     defaults = {name: schema.get("default") for name, schema in SCHEMAS.items()}
     return {"params": {**defaults, **params}, "dag_run": run}
 
@@ -172,8 +172,7 @@ def test_a_continuous_run_takes_a_breath_after_one_that_broke_off(
 ) -> None:
     """Airflow starts it at once, and what failed after sense would fail again, and again."""
     task = handler(place, "NO", keys="schedule: '@continuous'\n")
-    with connect(ConnectionSettings("QMT", transport="embedded")) as connected:
-        connected.handle.put1(b"DLQ", b"a message")
+    put("DLQ")
     before = now()
     task.execute(context())
 
@@ -191,8 +190,7 @@ def test_after_a_breath_a_continuous_run_goes_on(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = handler(place, "NO", keys="schedule: '@continuous'\n")
-    with connect(ConnectionSettings("QMT", transport="embedded")) as connected:
-        connected.handle.put1(b"DLQ", b"a message")
+    put("DLQ")
     task.execute(context())
     monkeypatch.setattr(airflow_sense, "BREATH", timedelta(0))
 

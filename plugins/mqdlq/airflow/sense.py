@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
-from airflow.sdk import Context
+from airflow.sdk import Context, TaskInstanceState
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq import sense
@@ -19,6 +19,7 @@ from mqdlq.airflow.params import fault, named_messages, wait_seconds
 from mqdlq.airflow.pools import shared_without_a_pool
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.stage import (
+    APPROVE,
     BACKFILL,
     DEFER_FROM_S,
     REPORT,
@@ -29,7 +30,7 @@ from mqdlq.airflow.stage import (
 )
 from mqdlq.errors import HandlerError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
-from mqdlq.ledger import Ledger, Look, Run, broken_off, record_look
+from mqdlq.ledger import Ledger, Look, Run, broken_off, open_question, record_look
 
 BREATH = timedelta(minutes=1)
 """How long a run with schedule @continuous takes to fail: Airflow starts the next one at once."""
@@ -42,7 +43,8 @@ class Sense(Stage):
 
     Takes no message and opens the queue for inquiry only. Work is a depth other than the last run
     left, a retry or a rescan that is due, rules that have changed; settled messages are none, but
-    a full snapshot that is asked for is, of an empty queue, too. With WAIT(NO) it looks once; else
+    a full snapshot that is asked for is, of an empty queue, too. What another run waits to have
+    approved is none to a scheduled one. With WAIT(NO) it looks once; else
     it looks, and waits deferred: so many seconds, or with WAIT(YES) until the next scheduled start.
     Without work it skips all tasks after it but the report, which says so, and the DAG run
     succeeds.
@@ -144,7 +146,7 @@ class Sense(Stage):
                 return
             for warning in () if waited else shared_without_a_pool(handler, run):
                 progress.warning("%s", warning)
-            watch = sense.watch_for(run, ledger, handler.rescan_interval)
+            watch = self._watch(context, run, handler, ledger)
             depth = sense.depth(run, settings)
             why = watch.news(depth, utc_now())
             if not why and sense.is_unfinished(run, ledger):
@@ -179,6 +181,25 @@ class Sense(Stage):
             if why and handler.is_continuous and not in_the_foreground():
                 self._take_breath(run, ledger)
             self._conclude(run, depth, why, ledger)
+
+    def _watch(self, context: Context, run: Run, handler: Handler, ledger: Ledger) -> sense.Watch:
+        """Return what is news: nothing that a run before has asked a person about, who may answer.
+
+        Another run would ask the same again, and the next one, until no more may be under way.
+        """
+        asked = open_question(ledger, run) if run.run_type not in sense.ASKED_FOR else None
+        if asked is not None and not in_the_foreground():
+            states = context["ti"].get_task_states(
+                dag_id=self.dag_id, task_ids=[APPROVE], run_ids=[asked.dag_run_id]
+            )
+            if states.get(asked.dag_run_id, {}).get(APPROVE) == TaskInstanceState.AWAITING_INPUT:
+                progress.info(
+                    "%s waits for an approval of what it would do with %d messages",
+                    asked.dag_run_id,
+                    asked.messages,
+                )
+                return sense.Watch(asked.messages)
+        return sense.watch_for(run, ledger, handler.rescan_interval)
 
     def _take_breath(self, run: Run, ledger: Ledger) -> None:
         """Have a run that has failed after its first task followed by none at once, too."""

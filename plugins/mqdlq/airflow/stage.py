@@ -25,6 +25,7 @@ DEFER_FROM_S = 10
 its worker has wound up for a failed one."""
 
 SENSE = "sense"
+APPROVE = "approve"
 REPORT = "report"
 """The task that runs whatever becomes of the tasks before it."""
 

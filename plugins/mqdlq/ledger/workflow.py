@@ -59,6 +59,14 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """The DAG run whose plan is to be approved, and how many messages its snapshot has."""
+
+    dag_run_id: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class TakenSnapshot:
     """A snapshot that a run took, and where it stands."""
 
@@ -161,6 +169,33 @@ def last_approval(ledger: LedgerReader, run_id: str) -> Approval | None:
     query = select(*columns).where(approvals.c.run_id == run_id).order_by(approvals.c.seq.desc())
     row = _first(ledger, query)
     return Approval(**row) if row else None
+
+
+def open_question(ledger: LedgerReader, run: Run) -> OpenQuestion | None:
+    """Return what another run of the handler asked last, by these rules, if no answer is known.
+
+    Of runs that act on the whole of this run's queue. Whether anybody still waits for the answer is
+    for Airflow to say.
+    """
+    runs, taken = schema.runs, schema.snapshots
+    row = _first(
+        ledger,
+        select(approvals.c.decision, runs.c.dag_run_id, taken.c.messages)
+        .join(runs, runs.c.run_id == approvals.c.run_id)
+        .join(taken, taken.c.run_id == approvals.c.run_id)
+        .where(
+            runs.c.handler == run.handler,
+            runs.c.queue_manager == run.queue_manager,
+            runs.c.queue == run.queue,
+            runs.c.rules_digest == run.rules_digest,
+            runs.c.message_keys == (),
+            runs.c.run_id != run.run_id,
+        )
+        .order_by(approvals.c.seq.desc()),
+    )
+    if row is None or row["decision"] != "asked":
+        return None
+    return OpenQuestion(row["dag_run_id"], row["messages"])
 
 
 def record_causes(ledger: LedgerReader, run_id: str, found: Iterable[Cause]) -> None:
