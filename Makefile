@@ -33,7 +33,7 @@ down: $(READY)  ## stop what `make up` started
 test: $(READY)  ## every test that needs neither Docker nor IBM MQ
 	$(BIN)/pytest tests -m "not long"
 
-test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: half an hour
+test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: twenty minutes
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
@@ -62,7 +62,7 @@ check: $(READY)  ## lint, format, types, import contracts, rules tables
 	$(BIN)/lint-imports
 	$(BIN)/mqdlq rules check include/rules/*.rules
 
-rehearse: $(READY)  ## what compose-up starts, without containers; each process killed in turn: 15 minutes
+rehearse: $(READY)  ## what compose-up starts, without containers; each process killed in turn: ten minutes
 	$(BIN)/pytest --quiet tests/e2e/test_rehearsal.py
 
 compose-up:  ## docker-compose.yaml: Airflow, PostgreSQL, Spark and IBM MQ in containers
