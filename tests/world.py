@@ -32,6 +32,7 @@ from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
 from mqdlq.sense import RunOptions, start_run
 from mqdlq.snapshot import SnapshotOptions, take_snapshot
+from turns import insist_on_turns
 
 DEFINITIONS = """
 ALTER QMGR DEADQ(DLQ)
@@ -78,6 +79,7 @@ class World:
         self.lake_root = str(self.directory / "lake")
         self.ledger_url = self.ledger_url or f"sqlite:///{self.directory}/ledger.db"
         self.ledger: Ledger = open_ledger(self.ledger_url)
+        insist_on_turns(self.ledger.engine)
         self.log = logging.getLogger("mqdlq.test")
 
     def mqsc(self, text: str) -> None:

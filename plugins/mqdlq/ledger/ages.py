@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import insert, select
 
 from mqdlq.ledger.age_tables import ages
+from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.facts import Run
 from mqdlq.ledger.store import Ledger
 from mqdlq.ledger.workflow import last_account, last_look
@@ -20,7 +21,7 @@ def oldest_that_stays(run: Run, found: datetime | None, ledger: Ledger) -> datet
     account left is still there, parked or not, and no younger.
     """
     if ledger.sighting(run.run_id) is not None:
-        with ledger.engine.begin() as connection:
+        with in_turn(ledger.engine) as connection:
             known = select(ages.c.run_id).where(ages.c.run_id == run.run_id)
             if connection.execute(known).first() is None:
                 connection.execute(insert(ages), {"run_id": run.run_id, "oldest_left": found})
