@@ -66,8 +66,9 @@ class ArrivalTrigger(BaseEventTrigger):
         while True:
             asked = in_a_thread_of_its_own(partial(lookout.look, utc_now()))
             try:
-                while not await has_answered(asked, f"handler {self.handler}: its queue", log):
-                    pass  # nobody else waits for it
+                answered = False
+                while not answered:
+                    answered = await has_answered(asked, f"handler {self.handler}: its queue", log)
                 seen = asked.result()
             except Exception as error:  # noqa: BLE001 (a watch that ends begins anew at once)
                 failures += 1
