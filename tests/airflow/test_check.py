@@ -65,8 +65,8 @@ def test_targets_of_the_rules_are_tried_too(capsys: pytest.CaptureFixture[str]) 
         1,
         (
             "connected to queue manager QM1 through ibmmq as user alice\n"
-            "sense: may\n"
-            "dry run: may\n"
+            "sense: no authority is missing\n"
+            "dry run: no authority is missing\n"
             "execution: MQRC_NOT_AUTHORIZED (2035): user alice lacks +put +passall on queue"
             " ORDERS.IN (SET AUTHREC PROFILE('ORDERS.IN') OBJTYPE(QUEUE) PRINCIPAL('alice')"
             " AUTHADD(PUT,PASSALL)); MQRC_NOT_AUTHORIZED (2035): user alice lacks +passall on"
@@ -85,7 +85,7 @@ def test_what_it_says_is_missing_is_all_that_is_missing(
         granted("SET " + command.partition("))")[0] + ")")
 
     assert check("orders") == 0
-    assert "execution: may\n" in answered(capsys)
+    assert "execution: no authority is missing\n" in answered(capsys)
 
 
 @pytest.mark.usefixtures("granted")
@@ -102,7 +102,7 @@ def test_what_is_put_for_another_user_is_not_asked_for_oneself(
     assert (code, answered(capsys).partition("execution: ")[2]) == (
         0,
         (
-            "may\n"
+            "no authority is missing\n"
             "queues the rules put to by name: none; what only messages name is not known\n"
             "rules with PUTAUT(CTX) need +altusr on the queue manager, +passall on their targets"
             " (PARKED), and +put there of each message's user: not tried\n"
@@ -124,6 +124,6 @@ def test_the_command_looks_the_connection_up_and_ends_with_what_it_found() -> No
         for name in ("orders", "nobody")
     ]
 
-    assert (done[0].returncode, done[0].stdout.splitlines()[1]) == (1, "sense: may")
+    assert (done[0].returncode, done[0].stdout.splitlines()[1]) == (1, "sense: no authority is missing")
     assert (done[1].returncode, done[1].stdout) == (2, "")
     assert "nobody" in done[1].stderr

@@ -180,9 +180,9 @@ def test_a_user_who_may_everything_is_told_so(test: Callable[..., tuple[bool, st
         True,
         (
             "connected to queue manager QM1 through ibmmq as user alice\n"
-            "sense: may\n"
-            "dry run: may\n"
-            "execution: may"
+            "sense: no authority is missing\n"
+            "dry run: no authority is missing\n"
+            "execution: no authority is missing"
         ),
     )
 
@@ -194,8 +194,8 @@ def test_what_is_missing_is_named_with_its_object(test: Callable[..., tuple[bool
         True,
         (
             "connected to queue manager QM1 through ibmmq as user alice\n"
-            "sense: may\n"
-            "dry run: may\n"
+            "sense: no authority is missing\n"
+            "dry run: no authority is missing\n"
             "execution: MQRC_NOT_AUTHORIZED (2035): user alice lacks +get on queue DLQ"
             " (SET AUTHREC PROFILE('DLQ') OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(GET));"
             " MQRC_NOT_AUTHORIZED (2035): user alice lacks +browse +get +put on queue MQDLQ.STATE"

@@ -16,6 +16,7 @@ from mqdlq.mqi.connect import QueueManager
 
 NOT_AUTHORIZED = MQRC["MQRC_NOT_AUTHORIZED"]
 STAGES = ("sense", "dry run", "execution")
+GRANTED = "no authority is missing"
 
 ADVICE = {
     "MQRC_NOT_AUTHORIZED": (
@@ -105,12 +106,12 @@ def missing(
 
 
 def told(found: list[Missing], where: str, user: str) -> str:
-    """Return for people what the user may do, and what is missing to the rest."""
+    """Say of each stage whether an authority is missing, and which."""
     by_stage = {stage: [fault.what for fault in found if fault.stage == stage] for stage in STAGES}
-    lines, may = [f"connected to {where} as {_who(user)}"], True
+    lines, granted = [f"connected to {where} as {_who(user)}"], True
     for stage, faults in by_stage.items():
-        may = may and not faults
-        text = "may" if may else "; ".join(faults) or "needs what is missing above"
+        granted = granted and not faults
+        text = GRANTED if granted else "; ".join(faults) or "needs what is missing above"
         lines.append(f"{stage}: {text}")
     return "\n".join(lines)
 
