@@ -30,7 +30,8 @@ from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
-from mqdlq.sense import RunOptions, start_run
+from mqdlq.run_options import RunOptions
+from mqdlq.sense import start_run
 from mqdlq.snapshot import SnapshotOptions, take_snapshot
 from turns import insist_on_turns
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+GIVEN_ACTION: Final = "the parameter action"
+"""The source of a run's rules where they are one action, given for the messages it names."""
 
 
 class MessageClass(StrEnum):

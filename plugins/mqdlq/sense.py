@@ -25,37 +25,14 @@ from mqdlq.ledger import (
     snapshots_between,
 )
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.rules import ControlData, RulesTable, parse, print_table
+from mqdlq.rules import RulesTable, parse
+from mqdlq.run_options import RunOptions, rules_of
 
-_GIVEN: Final = "the parameter action"
 RESCAN_AFTER: Final = 10
 """After how many RETRYINTs settled messages are looked at again."""
 
 ASKED_FOR: Final = frozenset({"manual", "operator_triggered", "asset_materialization"})
 """Airflow's types of runs that somebody starts: by hand, from another DAG, at an asset."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What one run of a handler is asked to do differently.
-
-    `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments
-    do (a blank `input_q` means the dead-letter queue of the queue manager); `rules` names another
-    table beside the handler's. `message_keys` (hex, as in the report) are the only messages to act
-    on; none means all. `action` is what is done to those, in place of the table's rules: one rule
-    without patterns. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
-    1-tuple, since None itself means something.
-    """
-
-    input_q: str | None = None
-    input_q_mgr: str | None = None
-    rules: str | None = None
-    dry_run: bool = False
-    message_keys: tuple[str, ...] = ()
-    action: str | None = None
-    wait_s: tuple[int | None] | None = None
-    dag_run_id: str = ""
-    run_type: str = "manual"
 
 
 def start_run(
@@ -125,11 +102,7 @@ def _begin(
     clock: Callable[[], datetime],
     options: RunOptions,
 ) -> Run:
-    source, text = handler.rules_text(options.rules)
-    table = parse(text, source)
-    if options.action:
-        source, text = _GIVEN, _one_action(table, options)
-        table = parse(text, source)
+    source, text, table = rules_of(handler, options)
     wait_s = _wait_s(handler, table, options)
     place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
     queue = _queue_to_handle(place, table, options)
@@ -165,21 +138,6 @@ def _begin(
         max_plan_age_s=int(handler.max_plan_age.total_seconds()),
         message_keys=options.message_keys,
     )
-
-
-def _one_action(table: RulesTable, options: RunOptions) -> str:
-    """Return the text of a table that does one given thing, with the control data of another."""
-    if not options.message_keys:
-        raise HandlerError(
-            "action needs message_keys: it is done to the messages they name, not to a whole queue"
-        )
-    given = parse(options.action or "", _GIVEN)
-    if len(given.rules) != 1 or given.rules[0].patterns or given.control != ControlData():
-        raise HandlerError(
-            "action must be one rule without patterns and without control data, such as"
-            " ACTION(FWD) FWDQ(PARKED)"
-        )
-    return print_table(replace(given, control=table.control))
 
 
 def _wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:

@@ -124,6 +124,9 @@ def test_the_command_looks_the_connection_up_and_ends_with_what_it_found() -> No
         for name in ("orders", "nobody")
     ]
 
-    assert (done[0].returncode, done[0].stdout.splitlines()[1]) == (1, "sense: no authority is missing")
+    assert (done[0].returncode, done[0].stdout.splitlines()[1]) == (
+        1,
+        "sense: no authority is missing",
+    )
     assert (done[1].returncode, done[1].stdout) == (2, "")
     assert "nobody" in done[1].stderr

@@ -96,6 +96,42 @@ def test_a_parameter_of_the_wrong_type_is_refused_before_anything_starts(place: 
     assert done.stderr.startswith("--conf: parameter dry_run: 'perhaps' is not of type 'boolean'; ")
 
 
+KEY = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        (
+            {"action": "ACTION(RETRY)"},
+            "action needs message_keys: it is done to the messages they name, not to a whole queue",
+        ),
+        (
+            {"action": "DESTQ(A) ACTION(RETRY)", "message_keys": [KEY]},
+            "action must be one rule without patterns and without control data, such as ACTION(FWD)"
+            " FWDQ(PARKED)",
+        ),
+        (
+            {"action": "ACTION(FWD)", "message_keys": [KEY]},
+            "the parameter action:1:1: ACTION(FWD) needs FWDQ, the queue to forward to\n"
+            "    ACTION(FWD)\n"
+            "    ~~~~~^",
+        ),
+        (
+            {"rules": "new.rules"},
+            "{rules}/new.rules: the rules table cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_an_action_or_a_table_that_cannot_be_is_refused_before_anything_starts(
+    place: Place, conf: dict[str, object], text: str
+) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps(conf))
+
+    said = text.replace("{rules}", f"{place.directory}/rules")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"--conf: {said}\n")
+
+
 def test_apply_is_refused_where_there_is_no_backfill(place: Place) -> None:
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"apply": True}))
 

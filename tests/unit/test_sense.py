@@ -8,7 +8,8 @@ from mqdlq import sense
 from mqdlq.errors import ConnectionSettingsError, HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.rules import RulesError
-from mqdlq.sense import RunOptions, start_run
+from mqdlq.run_options import RunOptions
+from mqdlq.sense import start_run
 from world import World
 
 

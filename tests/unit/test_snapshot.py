@@ -12,7 +12,8 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Run
 from mqdlq.mqi import embedded
-from mqdlq.sense import RunOptions, start_run
+from mqdlq.run_options import RunOptions
+from mqdlq.sense import start_run
 from world import NOON, World
 
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import typer
 
@@ -24,8 +25,11 @@ from mqdlq import home
 from mqdlq.airflow import restore_params
 from mqdlq.airflow.environment import airflow_home, environment
 from mqdlq.airflow.follow import Follower
-from mqdlq.airflow.params import SCHEMAS, fault
+from mqdlq.airflow.params import fault, named_messages
 from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.errors import MqDlqError
+from mqdlq.handlers import load_handler
+from mqdlq.run_options import RunOptions, rules_of
 
 TAIL = 30  # lines of the log that are shown where no task said why it failed
 USAGE = 2
@@ -98,10 +102,28 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise SystemExit(TERMINATED)
 
 
+def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
+    """Return what is wrong with a run's parameters before anything starts, or "".
+
+    The handler's own rules are left to the run, which records and reports why it could not begin.
+    """
+    if handler == "restore":
+        return fault(conf, restore_params.schemas())
+    if wrong := fault(conf):
+        return wrong
+    keys = named_messages(conf.get("message_keys"))
+    given = RunOptions(rules=conf.get("rules"), action=conf.get("action"), message_keys=keys)
+    try:
+        if given.rules or given.action:
+            rules_of(load_handler(handler), given)
+    except MqDlqError as error:
+        return str(error)
+    return ""
+
+
 def main() -> None:
     """Run with this process's arguments."""
-    schemas = restore_params.schemas() if sys.argv[1] == "restore" else SCHEMAS
-    if wrong := fault(json.loads(sys.argv[2]), schemas):
+    if wrong := why_refused(sys.argv[1], json.loads(sys.argv[2])):
         typer.echo(f"--conf: {wrong}", err=True)
         sys.exit(USAGE)
     os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone

@@ -31,6 +31,7 @@ from mqdlq.airflow.stage import (
 from mqdlq.errors import HandlerError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Look, Run, broken_off, open_question, record_look
+from mqdlq.run_options import RunOptions
 
 BREATH = timedelta(minutes=1)
 """How long a run with schedule @continuous takes to fail: Airflow starts the next one at once."""
@@ -128,7 +129,7 @@ class Sense(Stage):
         self,
         context: Context,
         handler: Handler,
-        options: sense.RunOptions,
+        options: RunOptions,
         waited: dict[str, Any] | None,
     ) -> None:
         settings, window = self.settings(), self.window(context)
@@ -214,7 +215,7 @@ class Sense(Stage):
             self.defer(trigger=RetryTrigger(moment, {}), method_name="look_once_more")
         time.sleep(max(0.0, left))
 
-    def _options(self, context: Context, handler: Handler) -> sense.RunOptions:
+    def _options(self, context: Context, handler: Handler) -> RunOptions:
         asked, dag_run = context["params"], context["dag_run"]
         if wrong := fault(dag_run.conf or {}):
             raise HandlerError(wrong)
@@ -224,7 +225,7 @@ class Sense(Stage):
             )
         # A backfill that is not told to apply evaluates only.
         only_evaluates = self.window(context) is not None and not asked["apply"]
-        return sense.RunOptions(
+        return RunOptions(
             input_q=asked["input_q"],
             input_q_mgr=asked["input_q_mgr"],
             rules=asked["rules"],

@@ -25,7 +25,7 @@ def run(
     """Run a handler once, in the foreground, through Airflow; ends with the run's report.
 
     Exit code 0 if the run succeeded, also where the queue was empty; 1 if it failed; 2 for a
-    handler or parameters that cannot be read.
+    handler or parameters that are not valid, before anything starts.
 
     Example: mqdlq run demo --conf '{"dry_run": true}'
     """
