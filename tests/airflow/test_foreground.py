@@ -108,14 +108,18 @@ KEY = "0" * 64
         ),
         (
             {"action": "DESTQ(A) ACTION(RETRY)", "message_keys": [KEY]},
-            "action must be one rule without patterns and without control data, such as ACTION(FWD)"
-            " FWDQ(PARKED)",
+            (
+                "action must be one rule without patterns and without control data, such as"
+                " ACTION(FWD) FWDQ(PARKED)"
+            ),
         ),
         (
             {"action": "ACTION(FWD)", "message_keys": [KEY]},
-            "the parameter action:1:1: ACTION(FWD) needs FWDQ, the queue to forward to\n"
-            "    ACTION(FWD)\n"
-            "    ~~~~~^",
+            (
+                "the parameter action:1:1: ACTION(FWD) needs FWDQ, the queue to forward to\n"
+                "    ACTION(FWD)\n"
+                "    ~~~~~^"
+            ),
         ),
         (
             {"rules": "new.rules"},
