@@ -19,7 +19,7 @@ def said(*arguments: str) -> str:
 
 
 def all_commands() -> Iterator[tuple[str, ...]]:
-    for name in COMMANDS:
+    for name in COMMANDS.keys() - {"airflow"}:  # whose help is Airflow's
         _, _, listed = said(name, "--help").partition("Commands")
         found = re.findall(r"^│ ([a-z]+) {2,}", listed, re.MULTILINE)
         yield from [(name, each) for each in found] or [(name,)]

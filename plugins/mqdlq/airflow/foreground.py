@@ -43,7 +43,7 @@ def migrate(more: Mapping[str, str] | None = None) -> None:
     if done.exists():
         return
     home.make_private_directory(airflow_home())
-    typer.echo("Preparing Airflow's metadata, this once")
+    typer.echo("Preparing Airflow's metadata, this once", err=True)
     migrated = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
         env={**environment(), **(more or {})},

@@ -9,17 +9,28 @@ import os
 import subprocess
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
+import httpx
 import typer
 
 from mqdlq import home
-from mqdlq.airflow.environment import environment
+from mqdlq.airflow.environment import airflow_home, environment
 from mqdlq.airflow.foreground import migrate
-from mqdlq.airflow.services import USER, Services, ServicesError, password, running, stop_all
+from mqdlq.airflow.services import (
+    START_S,
+    USER,
+    Services,
+    ServicesError,
+    password,
+    running,
+    stop_all,
+)
 
 PORT: Final = 8080
 FEED_EVERY_S: Final = 240
+DEMO: Final = "mq_dlq_demo"
+HISTORY: Final = "mq_dlq_history"
 
 
 def up(port: int) -> None:
@@ -27,7 +38,7 @@ def up(port: int) -> None:
     if alive := running():
         names = ", ".join(process.name for process in alive)
         raise ServicesError(f"it runs already over {home.home()} ({names}); `make down` stops it")
-    services = Services(port, {"AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False"})
+    services = Services(port)
     migrate()
     tell_the_story()
     typer.echo("Starting Airflow's services: half a minute")
@@ -39,9 +50,50 @@ def up(port: int) -> None:
     services.start("feeder", ("-m", "mqdlq.airflow.up", "--feed"))
     typer.echo(
         f"Airflow is at {services.address}, user {USER}, password {password()}\n"
-        f"The DAG mq_dlq_demo runs every five minutes, and QM1 gets new dead letters meanwhile.\n"
+        f"{state_of_the_demo(services.address)}\n"
         f"Logs are in {home.home() / 'logs'}; `make down` stops all of it."
     )
+
+
+def state_of_the_demo(address: str) -> str:
+    """Unpause the demo's DAGs at the first start, and say whether it runs; raises ServicesError.
+
+    Airflow creates every DAG paused, whether `make up` or `mqdlq run` meets it first. A DAG that
+    was paused after the first start stays paused.
+    """
+    started_before = airflow_home() / ".demo-unpaused"
+    try:
+        if not started_before.exists():
+            for dag_id in (DEMO, HISTORY):
+                _call(address, "PATCH", f"/dags/{dag_id}", is_paused=False)
+            started_before.touch()
+        is_paused = _call(address, "GET", f"/dags/{DEMO}")["is_paused"]
+    except httpx.HTTPError as error:
+        raise ServicesError(f"the state of the DAG {DEMO} is not known: {error}") from error
+    if is_paused:
+        return (
+            f"The DAG {DEMO} is paused, as you left it: `mqdlq airflow dags unpause {DEMO}` starts"
+            " it again. QM1 gets new dead letters meanwhile."
+        )
+    return (
+        f"The DAG {DEMO} runs every five minutes, and QM1 gets new dead letters meanwhile.\n"
+        "The DAGs of other handlers begin paused: `mqdlq airflow dags unpause mq_dlq_HANDLER`"
+        " starts one."
+    )
+
+
+def _call(address: str, method: str, path: str, **body: Any) -> Any:
+    """Call Airflow's REST API as the UI's user; wait while the DAG is not known yet."""
+    credentials = {"username": USER, "password": password()}
+    with httpx.Client(base_url=address, timeout=60) as client:
+        token = client.post("/auth/token", json=credentials).raise_for_status()
+        client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
+        deadline = time.monotonic() + START_S
+        while True:
+            answer = client.request(method, f"/api/v2{path}", json=body or None)
+            if answer.status_code != httpx.codes.NOT_FOUND or time.monotonic() > deadline:
+                return answer.raise_for_status().json()
+            time.sleep(1)
 
 
 def tell_the_story() -> None:

@@ -18,6 +18,7 @@ COMMANDS = {
     "rules": Place("mqdlq.cli.rules"),
     "snapshots": Place("mqdlq.cli.snapshots"),
     "qm": Place("mqdlq.cli.qm"),
+    "airflow": Place("mqdlq.cli.airflow"),
 }
 
 app = typer.Typer(cls=on_demand(COMMANDS), no_args_is_help=True, add_completion=False)
