@@ -34,6 +34,7 @@ from mqdlq.mqi.embedded import (
     properties,
     putting,
     pymqe,
+    queue_objects,
     selection,
 )
 from mqdlq.mqi.embedded import mqi_constants as mq
@@ -240,7 +241,7 @@ def mqsc_commands() -> Family:
     """Return the MQSC commands that are carried out."""
     known = {f"{verb} {kind}" for verb, kind in administration.OTHER}
     for verb in administration.QUEUE_VERBS:
-        kinds = ["QLOCAL"] if verb == "CLEAR" else [*mqsc_queues.TYPES]
+        kinds = ["QLOCAL"] if verb == "CLEAR" else [*queue_objects.TYPES]
         known |= {f"{verb} {kind}" for kind in [*kinds, *mqsc_queues._ALSO.get(verb, ())]}
     return Family("MQSC commands", sorted(known), note="Any other is an error.")
 

@@ -11,6 +11,7 @@ from mqdlq.mqi.embedded import mqsc_authority, mqsc_display, mqsc_faults, mqsc_q
 from mqdlq.mqi.embedded.connection import Connection
 from mqdlq.mqi.embedded.failures import CallFailedError
 from mqdlq.mqi.embedded.mqsc import Command, Problem, ProblemError, commands
+from mqdlq.mqi.embedded.queue_objects import RefusedError
 
 Work = Callable[[Connection, Command], list[str]]
 
@@ -100,7 +101,9 @@ def _carry_out(connection: Connection, command: Command, problems: list[Problem]
         return work(connection, command)
     except ProblemError as error:
         problems.append(error.problem)
-        return []
+    except RefusedError as error:
+        problems.append(Problem(command.line, str(error)))
+    return []
 
 
 def _refuse(_: Connection, command: Command) -> list[str]:

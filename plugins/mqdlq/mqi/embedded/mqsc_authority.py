@@ -9,7 +9,7 @@ from mqdlq.mqi.embedded.authority import AUTHORITIES, GROUPS, QUEUE, QUEUE_MANAG
 from mqdlq.mqi.embedded.catalogue import Record
 from mqdlq.mqi.embedded.connection import Connection
 from mqdlq.mqi.embedded.mqsc import Command, ProblemError, without
-from mqdlq.mqi.embedded.mqsc_display import is_meant
+from mqdlq.mqi.embedded.queue_objects import is_meant
 
 PROFILE = re.compile(r"[A-Za-z0-9._/%*?]{1,48}")
 EXAMPLE = "SET AUTHREC PROFILE(MY.QUEUE) OBJTYPE(QUEUE) PRINCIPAL('user') AUTHADD(PUT,INQ)"

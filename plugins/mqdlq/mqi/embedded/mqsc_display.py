@@ -23,7 +23,8 @@ from mqdlq.mqi.embedded.attributes import (
 from mqdlq.mqi.embedded.catalogue import DEFINITION_TYPE, Definition
 from mqdlq.mqi.embedded.connection import Connection
 from mqdlq.mqi.embedded.mqsc import Command, ProblemError, without
-from mqdlq.mqi.embedded.mqsc_queues import KIND_OF, queue_type
+from mqdlq.mqi.embedded.mqsc_queues import queue_type
+from mqdlq.mqi.embedded.queue_objects import KIND_OF, is_meant
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "LT": operator.lt,
@@ -71,11 +72,6 @@ def display(connection: Connection, command: Command) -> list[str]:
             heading = [f"QUEUE({queue.name})", f"TYPE({KIND_OF[queue.type]})"]
             lines.append(" ".join([*heading, *shown]))
     return lines
-
-
-def is_meant(name: str, pattern: str) -> bool:
-    """Whether a name is the one given, or begins as the generic one."""
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
 @dataclass(frozen=True, slots=True)

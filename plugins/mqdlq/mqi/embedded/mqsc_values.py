@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from mqdlq.mqi.embedded.attributes import Attribute, Value
 from mqdlq.mqi.embedded.mqsc import Parameter, ProblemError
-from mqdlq.mqi.embedded.places import NAME
+from mqdlq.mqi.embedded.queue_objects import RefusedError, check_name
 
 # Keywords that stand without a value: what they set.
 FLAGS: Mapping[str, tuple[str, int]] = {
@@ -95,14 +95,8 @@ def _text(attribute: Attribute, value: str, line: int) -> str:
             f"{attribute.keyword} has {len(value)} characters; at most {attribute.length} is right",
         )
     if attribute.is_name and value:
-        check_name(value, line)
-    return value
-
-
-def check_name(value: str | None, line: int) -> str:
-    """Return an object's name if it is one (IBM MQ docs, "Rules for naming IBM MQ objects")."""
-    if value is None or not NAME.fullmatch(value):
-        raise ProblemError(
-            line, f"{value or ''!r} is not an object's name: 1 to 48 of A-Z a-z 0-9 . _ / % are"
-        )
+        try:
+            check_name(value)
+        except RefusedError as error:
+            raise ProblemError(line, str(error)) from None
     return value
