@@ -1,29 +1,148 @@
-"""The command `mqdlq`: arguments in, text, JSON and exit codes out."""
+"""The command `mqdlq`: every command is declared here, and imported when it is called."""
 
 from __future__ import annotations
 
+from typing import Annotated, Final
+
 import typer
 
-from mqdlq.cli.on_demand import Place, on_demand
+from mqdlq.cli.on_demand import Command, Group, on_demand
 
-COMMANDS = {
-    "run": Place("mqdlq.cli.run", "run"),
-    "check": Place("mqdlq.cli.check", "check"),
-    "preview": Place("mqdlq.cli.preview", "preview"),
-    "explain": Place("mqdlq.cli.explain", "explain"),
-    "decode": Place("mqdlq.cli.decode", "decode"),
-    "report": Place("mqdlq.cli.report", "report", asks=False),
-    "restore": Place("mqdlq.cli.restore"),
-    "shadow": Place("mqdlq.cli.shadow", "shadow"),
-    "rules": Place("mqdlq.cli.rules"),
-    "snapshots": Place("mqdlq.cli.snapshots"),
-    "qm": Place("mqdlq.cli.qm"),
-    "airflow": Place("mqdlq.cli.airflow"),
+COMMANDS: Final[dict[str, Command | Group]] = {
+    "run": Command("mqdlq.cli.run:run", "Run a handler once, in the foreground, through Airflow."),
+    "check": Command(
+        "mqdlq.cli.check:check", "Connect, and report what a handler's user may and may not do."
+    ),
+    "preview": Command(
+        "mqdlq.cli.preview:preview", "Browse a queue, and show what a rules table would do with it."
+    ),
+    "explain": Command(
+        "mqdlq.cli.explain:explain",
+        "Show for each message which rules match, and why others do not.",
+    ),
+    "decode": Command("mqdlq.cli.decode:decode", "Show what a message is, and its headers."),
+    "report": Command(
+        "mqdlq.cli.report:report", "Print the report of a run.", needs_arguments=False
+    ),
+    "restore": Group(
+        "Restore discarded messages from the archive.",
+        {
+            "list": Command(
+                "mqdlq.cli.restore:list_archive",
+                "List the archived messages, and whether each can be restored.",
+                needs_arguments=False,
+            ),
+            "run": Command(
+                "mqdlq.cli.restore:run_restoration",
+                "Restore discarded messages, in the foreground, through Airflow.",
+            ),
+        },
+    ),
+    "shadow": Command(
+        "mqdlq.cli.shadow:shadow", "Compare our decisions with what another handler did."
+    ),
+    "rules": Group(
+        "Check, format, convert, compare and draft rules tables.",
+        {
+            "check": Command(
+                "mqdlq.cli.rules:check", "Check rules tables and handlers, without connecting."
+            ),
+            "format": Command(
+                "mqdlq.cli.rules_format:format_tables", "Write rules tables in canonical form."
+            ),
+            "convert": Command(
+                "mqdlq.cli.rules_format:convert", "Convert a rules table to YAML, or back."
+            ),
+            "diff": Command(
+                "mqdlq.cli.rules_diff:diff", "Compare what two rules tables mean and do."
+            ),
+            "suggest": Command(
+                "mqdlq.cli.rules_suggest:suggest",
+                "Draft a rules table from stored snapshots.",
+                needs_arguments=False,
+            ),
+        },
+    ),
+    "snapshots": Group(
+        "List, show, import and prune snapshots of queues.",
+        {
+            "list": Command(
+                "mqdlq.cli.snapshots:list_snapshots",
+                "List the snapshots of each queue, newest first.",
+                needs_arguments=False,
+            ),
+            "show": Command(
+                "mqdlq.cli.snapshots:show", "Show a snapshot's manifest and a count by cause."
+            ),
+            "prune": Command(
+                "mqdlq.cli.snapshots:prune",
+                "Remove old snapshots.",
+                needs_arguments=False,
+            ),
+            "import": Command(
+                "mqdlq.cli.snapshots_import:import_snapshot",
+                "Make a snapshot from the output of amqsbcg or dmpmqmsg.",
+            ),
+            "payload": Command(
+                "mqdlq.cli.snapshots_payload:write_payload",
+                "Write the captured message bodies of a snapshot to files.",
+            ),
+        },
+    ),
+    "qm": Group(
+        "Create, start, end and use embedded queue managers.",
+        {
+            "create": Command("mqdlq.cli.qm:create", "Create a queue manager."),
+            "mqsc": Command("mqdlq.cli.qm:mqsc", "Run MQSC commands."),
+            "start": Command("mqdlq.cli.qm:start", "Start a queue manager, as strmqm does."),
+            "end": Command("mqdlq.cli.qm:end", "End a queue manager at once, as endmqm -i does."),
+            "quiesce": Command(
+                "mqdlq.cli.qm:quiesce", "Quiesce a queue manager, as endmqm -c does."
+            ),
+            "status": Command(
+                "mqdlq.cli.qm:status", "Show a queue manager's state, as dspmq does."
+            ),
+            "put": Command("mqdlq.cli.qm:put", "Put one message on a queue."),
+            "browse": Command("mqdlq.cli.qm:browse", "Show the messages on a queue."),
+            "depth": Command("mqdlq.cli.qm:depth", "Show how many messages are on each queue."),
+            "dump": Command("mqdlq.cli.qm:dump", "Write the messages of a queue to a file."),
+            "load": Command("mqdlq.cli.qm:load", "Put the messages of a dump on a queue."),
+        },
+    ),
+    "airflow": Command(
+        "mqdlq.cli.airflow:airflow",
+        "Run Airflow's own command line over the Airflow of this project.",
+        needs_arguments=False,
+        passes_on=True,
+    ),
 }
 
-app = typer.Typer(cls=on_demand(COMMANDS), no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    cls=on_demand(COMMANDS),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 100},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 (takes a tenth of a start)
+
+        typer.echo(f"mqdlq {version('mqdlq')}")
+        raise typer.Exit
 
 
 @app.callback()
-def mqdlq() -> None:
+def mqdlq(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
     """Handle IBM MQ's dead-letter queues, as an Airflow workflow on Spark."""

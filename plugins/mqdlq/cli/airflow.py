@@ -7,18 +7,14 @@ import sys
 
 import typer
 
-PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command(context_settings=PASSED_ON, add_help_option=False)
 def airflow(context: typer.Context) -> None:
-    """Run Airflow's own command line over the Airflow that `make up` and `mqdlq run` use.
+    """Implement `mqdlq airflow`.
 
-    All arguments go to Airflow, and Airflow's exit code comes back; --help is Airflow's, too.
+    All arguments go to Airflow, --help too, and Airflow's exit code comes back.
 
-    Example: mqdlq airflow dags list
+    For example:
+      mqdlq airflow dags list
     """
     # The command line does not import Airflow's side of the project: it becomes that side.
     sys.stdout.flush()

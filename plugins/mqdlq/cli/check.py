@@ -16,15 +16,18 @@ USAGE = 2
 def check(
     handler: str = typer.Argument(help="The handler's name: the stem of its YAML file."),
 ) -> None:
-    """Say stage by stage what the user of a handler's connection may do with its queues.
+    """Implement `mqdlq check`.
 
-    Which authority is missing on which object is said with the command that grants it; the queues
-    that the rules name as targets are tried, too. Nothing is browsed, got or put.
+    Reports stage by stage which authority the user of the handler's connection lacks on which
+    object, with the command that grants it. The queues that the rules name as targets are opened
+    for output; no message is browsed, got or put. `mqdlq rules check` checks a handler without
+    connecting.
 
-    Exit code 0 if nothing is missing, 1 if something is or nobody answers, 2 for a handler, rules
-    or a connection that cannot be used.
+    Exit code 0 if no authority is missing; 1 if one is, or if the queue manager does not answer; 2
+    if the handler, its rules or its connection cannot be used.
 
-    Example: mqdlq check demo
+    For example:
+      mqdlq check demo
     """
     try:
         load_handler(handler)

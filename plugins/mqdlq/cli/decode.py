@@ -56,13 +56,15 @@ def decode(
         bool, typer.Option("--show-payload", help="Show the payload, too, not only its length.")
     ] = False,
 ) -> None:
-    """Say what a message is, and read every header it begins with.
+    """Implement `mqdlq decode`.
 
-    Each header is read in the encoding and character set the one before it states, the first in
-    those of the MQMD: of the paste, unless an option says otherwise. What is no dead letter is
-    described as well. JSON is a line for each message.
+    Each header is read in the encoding and character set that the header before it states, the
+    first header in those of the MQMD: of the input, unless an option says otherwise. A message that
+    is not a dead letter is decoded too. JSON output has one line for each message.
 
-    Example: amqsbcg SYSTEM.DEAD.LETTER.QUEUE QM1 | mqdlq decode -
+    For example:
+      mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json | mqdlq decode -
+      mqdlq decode dump.txt --format json
     """
     stated = _Stated(md_format, md_encoding, md_ccsid)
     try:

@@ -44,14 +44,14 @@ def explain(
     ] = False,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """Say for each message which rules match it, and why the others do not.
+    """Implement `mqdlq explain`.
 
-    A message is a JSON object with the columns of a snapshot; one that is absent is blank, or 0.
-    For a message that no rule matches, the nearest rule is named: the first of those with the
+    A message is a JSON object with the columns of a snapshot; a column that is absent is blank, or
+    0. For a message that no rule matches, the nearest rule is named: the first of those with the
     fewest keywords that fail. A message whose `class` is not dead_letter is asked of no rule.
-    What is no column of a snapshot is not looked at, and said so.
 
-    Example: echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
+    For example:
+      echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
     """
     try:
         table = parse_table(rules)

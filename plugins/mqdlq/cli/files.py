@@ -10,7 +10,6 @@ from typing import Final
 
 import typer
 
-from mqdlq.handlers import check as check_yaml
 from mqdlq.rules import CheckResult, RulesError, RulesTable, check
 from mqdlq.rules.lint import review
 
@@ -32,16 +31,22 @@ def name_of(file: typer.FileBinaryRead) -> str:
 
 def review_table(data: bytes, name: str) -> CheckResult:
     """Check and lint a table, which is in YAML where the file's name says so."""
-    return (check_yaml if name.endswith(YAML) else review)(data, name)
+    return _check_yaml(data, name) if name.endswith(YAML) else review(data, name)
 
 
 def parse_table(file: typer.FileBinaryRead) -> RulesTable:
     """Return the table in a file, which is in YAML where its name says so; raises RulesError."""
     name = name_of(file)
-    result = (check_yaml if name.endswith(YAML) else check)(file.read(), name)
+    result = (_check_yaml if name.endswith(YAML) else check)(file.read(), name)
     if result.table is None:
         raise RulesError(result.diagnostics)
     return result.table
+
+
+def _check_yaml(data: bytes, name: str) -> CheckResult:
+    from mqdlq.handlers import check as check_yaml  # noqa: PLC0415 (pydantic takes long to import)
+
+    return check_yaml(data, name)
 
 
 def encoded(text: str) -> bytes:

@@ -49,7 +49,7 @@ def preview(
     queue: Annotated[
         str,
         typer.Argument(
-            metavar="[QUEUE]",
+            metavar="QUEUE",
             help="The queue; else the table's INPUTQ, else DEADQ.",
             show_default=False,
         ),
@@ -83,13 +83,17 @@ def preview(
     ] = "",
     client: Annotated[str | None, typer.Option(help="pymqi or ibmmq.", show_default=False)] = None,
 ) -> None:
-    """Look at a queue now, and say what a rules table would do with its messages.
+    """Implement `mqdlq preview`.
 
-    Read-only: the queue is opened for browsing and inquiring and nothing else; needs neither
-    Airflow nor Spark. Ends with 0 when it has looked, whatever it saw; with 1 if it could not;
-    with 2 if called wrongly or the table cannot be read.
+    The queue is opened for browsing and inquiring only, and nothing changes. Neither Airflow nor
+    Spark is needed.
 
-    Example: mqdlq preview --rules include/rules/demo.rules QM1
+    Exit code 0 if the queue was browsed, whatever is on it; 1 if it could not be; 2 if an argument
+    or the rules table is wrong.
+
+    For example:
+      mqdlq preview --rules include/rules/demo.rules QM1
+      mqdlq preview --rules include/rules/demo.rules QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
     """
     try:
         table = parse_table(rules)

@@ -22,10 +22,6 @@ from mqdlq.errors import EmbeddedQueueManagerError, MqDlqError, QueueManagerErro
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Embedded queue managers by hand."
-)
-
 QueueManagerName = Annotated[str, typer.Argument(help="The queue manager.", metavar="NAME")]
 QueueName = Annotated[str, typer.Argument(help="The queue.", metavar="QUEUE")]
 
@@ -75,16 +71,18 @@ def _read_text(path: Path) -> str:
         ) from None
 
 
-@app.command()
 def create(
     name: QueueManagerName,
     mqsc: Annotated[
         Path | None, typer.Option(help="MQSC commands to run on it; - reads standard input.")
     ] = None,
 ) -> None:
-    """Create a queue manager; if one of the commands is wrong, none is created.
+    """Implement `mqdlq qm create`.
 
-    Example: mqdlq qm create QM1 --mqsc include/demo.mqsc
+    If one of the MQSC commands is wrong, no queue manager is created.
+
+    For example:
+      mqdlq qm create QM2 --mqsc include/mqsc/QM1.mqsc
     """
     with _told_in_one_line():
         commands = "" if mqsc is None else _read_text(mqsc)
@@ -94,53 +92,59 @@ def create(
             typer.echo(line)
 
 
-@app.command()
 def mqsc(
     name: QueueManagerName,
     file: Annotated[Path, typer.Argument(help="The commands; - reads standard input.")] = Path("-"),
 ) -> None:
-    """Run MQSC commands: all of them, or none if one is wrong.
+    """Implement `mqdlq qm mqsc`.
 
-    Example: echo 'DISPLAY QUEUE(*) CURDEPTH' | mqdlq qm mqsc QM1
+    Either all commands take effect or, if one is wrong, none.
+
+    For example:
+      echo 'DISPLAY QUEUE(*) CURDEPTH' | mqdlq qm mqsc QM1
     """
     with _told_in_one_line():
         for line in embedded.run_mqsc(name, _read_text(file)):
             typer.echo(line)
 
 
-@app.command()
 def start(name: QueueManagerName) -> None:
-    """Start a queue manager that is ended, as strmqm does; a new one is running already.
+    """Implement `mqdlq qm start`.
 
-    Messages that are not persistent are gone, but for those on queues with NPMCLASS(HIGH).
+    A new queue manager is running already. Nonpersistent messages are lost when a queue manager
+    ends, except those on queues with NPMCLASS(HIGH).
 
-    Example: mqdlq qm start QM1
+    For example:
+      mqdlq qm end QM1
+      mqdlq qm start QM1
     """
     with _told_in_one_line():
         embedded.start(name)
         typer.echo(f"queue manager {name} is running")
 
 
-@app.command()
 def end(name: QueueManagerName) -> None:
-    """End a queue manager at once, as endmqm -i does: units of work are backed out.
+    """Implement `mqdlq qm end`.
 
-    Applications that are connected get MQRC_Q_MGR_STOPPING (2162) at their next call.
+    Units of work are backed out. Connected applications get MQRC_Q_MGR_STOPPING (2162) at their
+    next call.
 
-    Example: mqdlq qm end QM1
+    For example:
+      mqdlq qm end QM1
     """
     with _told_in_one_line():
         embedded.end(name)
         typer.echo(f"queue manager {name} is ended")
 
 
-@app.command()
 def quiesce(name: QueueManagerName) -> None:
-    """Let no new applications in, as endmqm -c does; it ends with the last that is connected.
+    """Implement `mqdlq qm quiesce`.
 
-    Calls with FAIL_IF_QUIESCING options get MQRC_Q_MGR_QUIESCING (2161) from now on.
+    No new application can connect, and the queue manager ends when the last application
+    disconnects. Calls with FAIL_IF_QUIESCING options get MQRC_Q_MGR_QUIESCING (2161).
 
-    Example: mqdlq qm quiesce QM1
+    For example:
+      mqdlq qm quiesce QM1
     """
     with _told_in_one_line():
         embedded.quiesce(name)
@@ -148,17 +152,18 @@ def quiesce(name: QueueManagerName) -> None:
         typer.echo(f"queue manager {name} is {state}")
 
 
-@app.command()
 def status(name: QueueManagerName) -> None:
-    """Show whether a queue manager is running, quiescing or ended, as dspmq does.
+    """Implement `mqdlq qm status`.
 
-    Example: mqdlq qm status QM1
+    The state is running, quiescing or ended.
+
+    For example:
+      mqdlq qm status QM1
     """
     with _told_in_one_line():
         typer.echo(f"queue manager {name} is {embedded.status(name).lower()}")
 
 
-@app.command()
 def put(
     name: QueueManagerName,
     queue: QueueName,
@@ -167,9 +172,12 @@ def put(
         Path | None, typer.Option(help="The body, as bytes; - reads standard input.")
     ] = None,
 ) -> None:
-    """Put one message: text (format MQSTR, CCSID 1208) or a file's bytes (no format).
+    """Implement `mqdlq qm put`.
 
-    Example: mqdlq qm put QM1 PAYMENTS "one hundred"
+    The body is text (format MQSTR, CCSID 1208) or the bytes of a file (no format).
+
+    For example:
+      mqdlq qm put QM1 PAYMENTS.IN "one hundred"
     """
     if (text is None) == (file is None):
         raise typer.BadParameter("give either a text or --file")
@@ -187,7 +195,6 @@ def put(
         typer.echo(f"put {len(body)} bytes to {queue}, MsgId {md.MsgId.hex()}")
 
 
-@app.command()
 def browse(
     name: QueueManagerName,
     queue: QueueName,
@@ -195,9 +202,13 @@ def browse(
         Format, typer.Option("--format", help="text, or json: a line for each message.")
     ] = Format.TEXT,
 ) -> None:
-    """Show the messages on a queue without removing them.
+    """Implement `mqdlq qm browse`.
 
-    Example: mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
+    The messages stay on the queue.
+
+    For example:
+      mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE
+      mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
     """
     with _told_in_one_line(), _connected(name) as queue_manager:
         messages = _messages(queue_manager, queue)
@@ -247,16 +258,19 @@ def _table(queue: str, messages: Iterator[tuple[dict[str, Any], bytes]]) -> Tabl
     return table
 
 
-@app.command()
 def depth(
     name: QueueManagerName,
     queue: Annotated[
         str | None, typer.Argument(help="The queue; without one, all that hold messages.")
     ] = None,
 ) -> None:
-    """Show how many messages are on a queue, or on every queue that holds some.
+    """Implement `mqdlq qm depth`.
 
-    Example: mqdlq qm depth QM1
+    Without QUEUE, every queue that holds messages is shown.
+
+    For example:
+      mqdlq qm depth QM1
+      mqdlq qm depth QM1 SYSTEM.DEAD.LETTER.QUEUE
     """
     with _told_in_one_line():
         if queue is not None:
@@ -274,17 +288,18 @@ def depth(
         Console().print(table)
 
 
-@app.command()
 def dump(
     name: QueueManagerName,
     queue: QueueName,
     file: Annotated[Path, typer.Argument(help="A new file; - writes standard output.")],
 ) -> None:
-    """Write the messages of a local queue to a file, a line of JSON each, without removing them.
+    """Implement `mqdlq qm dump`.
 
-    The file holds message bodies; only its owner can read it.
+    The file has one line of JSON for each message of the local queue; the messages stay on the
+    queue. It holds message bodies, and only its owner can read it.
 
-    Example: mqdlq qm dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
+    For example:
+      mqdlq qm dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
     """
     with _told_in_one_line():
         lines = embedded.dump(name, queue)
@@ -316,15 +331,18 @@ def _write_new(path: Path, lines: Iterable[str]) -> int:
     return count
 
 
-@app.command()
 def load(
     name: QueueManagerName,
     queue: QueueName,
     file: Annotated[Path, typer.Argument(help="A dump; - reads standard input.")],
 ) -> None:
-    """Put the messages of a dump to a queue: all of them, as they were, or none.
+    """Implement `mqdlq qm load`.
 
-    Example: mqdlq qm load QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
+    Either all messages are put, as they were dumped, or none.
+
+    For example:
+      mqdlq qm dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
+      mqdlq qm load QM1 PAYMENTS.PARKED dead.jsonl
     """
     with _told_in_one_line():
         text = _read(file).decode(errors="replace")

@@ -49,14 +49,17 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Say what became of every message of a run; touches no queue manager.
+    """Implement `mqdlq report`.
 
-    A report lists at most 1,000 messages in the same trouble, 10,000 in all, and counts the
-    others; --needs-a-person lists all of them, whatever the format, however many they are.
+    The report is read from the ledger and the lake; no queue manager is needed. It lists at most
+    1,000 messages with the same trouble, 10,000 in all, and counts the others. --needs-a-person
+    lists all of them, in any format.
 
-    Ends with 0 whatever the report says, and with 1 where there is no such run.
+    Exit code 0 whatever the report says; 1 if there is no such run.
 
-    Example: mqdlq report --format json
+    For example:
+      mqdlq report
+      mqdlq report --format json
     """
     try:
         with open_ledger() as ledger:

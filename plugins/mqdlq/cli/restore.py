@@ -25,14 +25,7 @@ from mqdlq.restore.listing import CanBe, Listed, listed
 USAGE: Final = 2
 SHOWN: Final = 1000
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Restore what was discarded, from the archive.",
-)
 
-
-@app.command("list")
 def list_archive(
     *,
     handler: Annotated[str, typer.Option(help="Only what this handler discarded.")] = "",
@@ -40,7 +33,8 @@ def list_archive(
     queue_manager: Annotated[str, typer.Option(help="Only of this queue manager.")] = "",
     queue: Annotated[str, typer.Option(help="Only from this queue.")] = "",
     message: Annotated[
-        list[str] | None, typer.Option(help="Only this message_key (64 hex digits); repeatable.")
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Only this message_key (64 hex digits); repeatable."),
     ] = None,
     reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
     most: Annotated[
@@ -51,11 +45,13 @@ def list_archive(
     ] = False,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """List the archived messages, the newest run first, and whether each can be restored.
+    """Implement `mqdlq restore list`.
 
-    Every copy that is listed is read, and its digest computed anew. No queue is touched.
+    The newest run comes first. Every copy that is listed is read, and its digest is checked. No
+    queue is opened.
 
-    Example: mqdlq restore list --handler demo --reason MQRC_Q_FULL
+    For example:
+      mqdlq restore list --handler demo --reason MQRC_Q_FULL
     """
     try:
         number = _reason(reason)
@@ -81,14 +77,13 @@ def list_archive(
         typer.echo(f"and {count(len(found) - limit, 'message')} more: --most N shows N")
 
 
-@app.command("run", no_args_is_help=True)
 def run_restoration(
     handler: Annotated[str, typer.Argument(help="The handler whose archive is restored from.")],
     *,
     run: Annotated[str, typer.Option(help="Restore what this run discarded.")] = "",
     message: Annotated[
         list[str] | None,
-        typer.Option(help="Only this message_key (64 hex digits); repeatable."),
+        typer.Option(metavar="KEY", help="Only this message_key (64 hex digits); repeatable."),
     ] = None,
     reason: Annotated[str, typer.Option(help="Only this reason: MQRC_Q_FULL, or 2053.")] = "",
     to_queue: Annotated[
@@ -103,12 +98,13 @@ def run_restoration(
         bool, typer.Option("--dry-run", help="Only say what would be restored.")
     ] = False,
 ) -> None:
-    """Restore what a handler has discarded, in the foreground, through Airflow.
+    """Implement `mqdlq restore run`.
 
-    Exit code 0 if all that was asked for is restored, now or before; 1 if not; 2 for a handler or
-    parameters that cannot be.
+    Exit code 0 if every message named is restored, now or by an earlier restoration; 1 if one is
+    not; 2 if the handler or a parameter is wrong.
 
-    Example: mqdlq restore run demo --run demo-manual__2026-11-21T05-12-45.514631 --dry-run
+    For example:
+      mqdlq restore run demo --run demo-manual__2026-11-21T05-12-45.514631 --dry-run
     """
     try:
         load_handler(handler)

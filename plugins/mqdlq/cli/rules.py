@@ -10,18 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from mqdlq.cli.files import name_of, review_table
-from mqdlq.cli.on_demand import Place, on_demand
 from mqdlq.cli.sarif import sarif_log
 from mqdlq.rules import CheckResult, Diagnostic, Severity
-
-COMMANDS = {
-    "format": Place("mqdlq.cli.rules_format", "format_tables"),
-    "convert": Place("mqdlq.cli.rules_format", "convert"),
-    "diff": Place("mqdlq.cli.rules_diff", "diff"),
-    "suggest": Place("mqdlq.cli.rules_suggest", "suggest", asks=False),
-}
-
-app = typer.Typer(cls=on_demand(COMMANDS), no_args_is_help=True, add_completion=False)
 
 
 class CheckFormat(StrEnum):
@@ -32,12 +22,6 @@ class CheckFormat(StrEnum):
     SARIF = "sarif"
 
 
-@app.callback()
-def rules() -> None:
-    """Work with rules tables."""
-
-
-@app.command(no_args_is_help=True)
 def check(
     paths: Annotated[
         list[typer.FileBinaryRead],
@@ -49,11 +33,12 @@ def check(
         CheckFormat, typer.Option("--format", help="How to write it.")
     ] = CheckFormat.TEXT,
 ) -> None:
-    """Check rules tables and report everything that is wrong with them.
+    """Implement `mqdlq rules check`.
 
-    Ends with 0 if all are valid (warnings allowed), with 1 if any is not, with 2 if called wrongly.
+    Exit code 0 if all are valid (warnings are allowed); 1 if one is not; 2 if an argument is wrong.
 
-    Example: mqdlq rules check include/rules/*.rules
+    For example:
+      mqdlq rules check include/rules/*.rules
     """
     results = [(name_of(file), review_table(file.read(), name_of(file))) for file in paths]
     if output is CheckFormat.JSON:

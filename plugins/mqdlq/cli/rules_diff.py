@@ -77,13 +77,18 @@ def diff(
         ),
     ] = None,
 ) -> None:
-    """Compare what two rules tables mean, and what they make of the messages of snapshots.
+    """Implement `mqdlq rules diff`.
 
-    How they are written does not matter. A message that is in several snapshots counts once, as it
-    was seen last. Ends with 0 if they mean the same, with 1 if they differ in anything, with 2 if
-    called wrongly or a table or snapshot cannot be read.
+    The layout of the tables does not matter. With snapshots, the command also shows which of their
+    messages the tables treat differently. A message that is in several snapshots counts once, as
+    the newest shows it.
 
-    Example: mqdlq rules diff old.rules new.rules --since 30d
+    Exit code 0 if the tables mean the same; 1 if they differ; 2 if an argument is wrong or a table
+    or a snapshot cannot be read.
+
+    For example:
+      mqdlq rules diff old.rules include/rules/demo.rules
+      mqdlq rules diff old.rules include/rules/demo.rules --since 30d
     """
     try:
         before, after = parse_table(old), parse_table(new)

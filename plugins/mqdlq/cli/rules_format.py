@@ -28,13 +28,17 @@ def format_tables(
         bool, typer.Option("--check", help="Write nothing; say which files would change.")
     ] = False,
 ) -> None:
-    """Give rules tables their canonical text, in place; comments stay where they stand.
+    """Implement `mqdlq rules format`.
 
-    Keywords come in one order, no line exceeds 72 columns, and what only repeats a default goes.
-    What the table means does not change, nor does its digest. Ends with 0; with 1 if a table is
-    refused, or with --check would change; with 2 if called wrongly.
+    The files are changed in place, and comments keep their places. Keywords come in one order, no
+    line exceeds 72 columns, and parameters that repeat a default are removed. Neither the meaning
+    of the table nor its digest changes.
 
-    Example: mqdlq rules format --check include/rules/*.rules
+    Exit code 0; 1 if a table is rejected, or if --check finds one that would change; 2 if an
+    argument is wrong.
+
+    For example:
+      mqdlq rules format --check include/rules/*.rules
     """
     ends = [_format(table, only_check=only_check) for table in tables]
     raise typer.Exit(max(ends))
@@ -70,12 +74,15 @@ def convert(
     ],
     to: Annotated[Form, typer.Option("--to", help="The form to write.")],
 ) -> None:
-    """Write a rules table in its other form to standard output, meaning and comments kept.
+    """Implement `mqdlq rules convert`.
 
-    The YAML form is the key `table` of a handler's file; keys beside it are left out. Ends with 1
-    if the table is refused, with 2 if called wrongly.
+    The other form goes to standard output with the same meaning and the same comments. The YAML
+    form is the key `table` of a handler's file; the file's other keys are left out.
 
-    Example: mqdlq rules convert --to yaml include/rules/demo.rules
+    Exit code 0; 1 if the table is rejected; 2 if an argument is wrong.
+
+    For example:
+      mqdlq rules convert --to yaml include/rules/demo.rules
     """
     data, name = file.read(), files.name_of(file)
     try:

@@ -72,13 +72,14 @@ def suggest(
         int, typer.Option("--causes", min=1, help="Give so many causes a rule of their own.")
     ] = 50,
 ) -> None:
-    """Draft a rules table from the messages that stored snapshots hold.
+    """Implement `mqdlq rules suggest`.
 
-    A rule for each cause (reason and destination), the most frequent first, with how many messages
-    it would have met. What passes by itself is tried again; all else is left for a person, or
-    forwarded with --park. Nothing is ever discarded. Read the draft before it is used.
+    The draft has a rule for each cause (reason and destination), the most frequent first, with the
+    number of messages it would have matched. It retries causes that pass by themselves, and leaves
+    or, with --park, forwards the others. It never discards. Read the draft before you use it.
 
-    Example: mqdlq rules suggest --since 30d --park DEAD.LETTERS.PARKED > include/rules/draft.rules
+    For example:
+      mqdlq rules suggest --since 30d --park DEAD.LETTERS.PARKED > include/rules/draft.rules
     """
     if not snapshots and not back:
         raise typer.BadParameter("name snapshots by --snapshot, or say how far back by --since")

@@ -22,12 +22,17 @@ def run(
     handler: str = typer.Argument(help="The handler's name: the stem of its YAML file."),
     conf: str = typer.Option("{}", help="The run's parameters, as JSON."),
 ) -> None:
-    """Run a handler once, in the foreground, through Airflow; ends with the run's report.
+    """Implement `mqdlq run`.
 
-    Exit code 0 if the run succeeded, also where the queue was empty; 1 if it failed; 2 for a
-    handler or parameters that are not valid, before anything starts.
+    The run ends with its report. `dry_run` only reports what the run would do; README.md lists the
+    other parameters.
 
-    Example: mqdlq run demo --conf '{"dry_run": true}'
+    Exit code 0 if the run succeeded, even if the queue was empty; 1 if it failed; 2 if the handler
+    or the parameters are not valid, before anything starts.
+
+    For example:
+      mqdlq run demo
+      mqdlq run demo --conf '{"dry_run": true}'
     """
     try:
         load_handler(handler)

@@ -34,22 +34,26 @@ def shadow(
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """Compare what our rules said of a queue's messages with what another handler then did.
+    """Implement `mqdlq shadow`.
 
-    A message that is still on the queue, or on a queue of --arrivals, shows what was done to it;
-    one that is on neither stays open: discarded, taken, expired, or put where nobody looked, which
-    cannot be told apart. Where our rules would have left it, that differs. A message that somebody
-    holds in a unit of work is not seen: take AFTER while the other handler has nothing to do.
+    BEFORE holds the rules as they were when it was taken. A message that is still on the queue in
+    AFTER, or on a queue of --arrivals, shows what the other handler did with it. A message on none
+    of them stays open: it was discarded, taken, expired or put to another queue, and a snapshot
+    cannot show which. If our rules would have left it, that differs. A message that another
+    application holds in a unit of work is not visible: take AFTER while the other handler has
+    nothing to do.
 
-    BEFORE holds the rules as they were then. Take the snapshots by dry runs, of a queue that may
-    be empty with full_snapshot: of the dead-letter queue before and after the other handler was
-    at work, and of the queues it puts to, by the names the rules call them
-    (`--conf '{"dry_run": true, "full_snapshot": true, "input_q": "PAYMENTS.IN"}'`).
+    Take the snapshots by dry runs of the dead-letter queue, before and after the other handler
+    runs, and of the queues it puts to, by the names that the rules use. A queue that may be empty
+    needs full_snapshot:
 
-    Ends with 0 if nothing differs, with 1 if something does, with 2 if a snapshot cannot be read
-    or they do not belong together.
+      mqdlq run demo --conf '{"dry_run": true, "full_snapshot": true, "input_q": "PAYMENTS.IN"}'
 
-    Example: mqdlq shadow 20261121T120000Z-1a2b3c4d 20261121T130000Z-5e6f7a8b
+    Exit code 0 if nothing differs; 1 if something does; 2 if a snapshot cannot be read or the
+    snapshots do not belong together.
+
+    For example:
+      mqdlq shadow 20261121T120000Z-1a2b3c4d 20261121T130000Z-5e6f7a8b
     """
     try:
         places = [_place(name) for name in (before, after, *(arrivals or ()))]

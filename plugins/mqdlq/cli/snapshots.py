@@ -16,8 +16,6 @@ from rich.text import Text
 from mqdlq import home, lake
 from mqdlq.cli.causes import causes_table
 from mqdlq.cli.files import Format
-from mqdlq.cli.snapshots_import import import_snapshot
-from mqdlq.cli.snapshots_payload import write_payload
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Found, storage
 from mqdlq.ledger import open_ledger
@@ -26,21 +24,17 @@ from mqdlq.snapshot import prune_snapshots, why_kept
 from mqdlq.snapshot.causes import Cause, causes_of
 
 USAGE: Final = 2
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Snapshots: what was on a queue, as Parquet in the lake.",
-)
-app.command("import", no_args_is_help=True)(import_snapshot)
-app.command("payload", no_args_is_help=True)(write_payload)
 Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
 
 
-@app.command("list")
 def list_snapshots(output: Output = Format.TEXT) -> None:
-    """List the finished snapshots by queue, the newest first, and what keeps each from pruning.
+    """Implement `mqdlq snapshots list`.
 
-    Example: mqdlq snapshots list --format json
+    Each snapshot is listed with what it holds and why `mqdlq snapshots prune` would keep it.
+
+    For example:
+      mqdlq snapshots list
+      mqdlq snapshots list --format json
     """
     try:
         found = lake.finished_snapshots(home.lake())
@@ -58,16 +52,18 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
         Console().print(_table(found, kept))
 
 
-@app.command()
 def show(
     snapshot: Annotated[
         str, typer.Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
     ],
     output: Output = Format.TEXT,
 ) -> None:
-    """Show what a snapshot holds: its manifest, and its messages by class, reason, destination.
+    """Implement `mqdlq snapshots show`.
 
-    Example: mqdlq snapshots show 20261121T120000Z-1a2b3c4d
+    The messages are counted by class, reason and destination.
+
+    For example:
+      mqdlq snapshots show 20261121T120000Z-1a2b3c4d
     """
     try:
         directory = snapshot.rstrip("/")
@@ -92,7 +88,6 @@ def show(
         console.print(causes_table(causes))
 
 
-@app.command()
 def prune(
     keep: Annotated[
         int | None, typer.Option(min=1, help="How many snapshots of each queue are kept.")
@@ -105,12 +100,14 @@ def prune(
     ] = False,
     output: Output = Format.TEXT,
 ) -> None:
-    """Remove the snapshots beyond the newest of each queue, or older than so many days.
+    """Implement `mqdlq snapshots prune`.
 
-    With both limits, what exceeds either goes. The newest of a queue always stays, and so does
-    what compact rows of another one refer to, or what an unfinished run uses.
+    With both limits, a snapshot that exceeds either is removed. The newest snapshot of a queue
+    always stays, and so do snapshots that compact rows of another snapshot refer to or that an
+    unfinished run uses.
 
-    Example: mqdlq snapshots prune --keep 20 --keep-days 30
+    For example:
+      mqdlq snapshots prune --keep 20 --keep-days 30
     """
     if keep is None and keep_days is None:
         typer.echo("mqdlq: say how many to keep: --keep N, --keep-days D, or both", err=True)

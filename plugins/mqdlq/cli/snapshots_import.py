@@ -50,7 +50,7 @@ def import_snapshot(
     pastes: Annotated[
         list[typer.FileBinaryRead],
         typer.Argument(
-            metavar="PASTE...", help="Output of amqsbcg or files of dmpmqmsg; - is standard input."
+            metavar="PASTE", help="Output of amqsbcg or files of dmpmqmsg; - is standard input."
         ),
     ],
     *,
@@ -72,12 +72,13 @@ def import_snapshot(
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
 ) -> None:
-    """Make a snapshot of messages that somebody else has dumped.
+    """Implement `mqdlq snapshots import`.
 
-    It serves to rehearse a rules table: by `mqdlq rules diff --snapshot`, or by an evaluation.
-    Nothing is ever executed from it, since no run has browsed the queue.
+    Use the snapshot to rehearse a rules table, by `mqdlq rules diff --snapshot` or by an
+    evaluation. No run acts on it, because no run has browsed the queue.
 
-    Example: mqdlq snapshots import --queue-manager QM1 --queue DLQ dump.txt
+    For example:
+      mqdlq snapshots import --queue-manager QM1 --queue DLQ dump.txt
     """
     try:
         at = datetime.now(UTC) if taken_at is None else taken_at.replace(tzinfo=UTC)  # noqa: TID251 (an entry point)

@@ -27,19 +27,23 @@ def write_payload(
     ],
     message: Annotated[
         list[int] | None,
-        typer.Option(help="Only this message, by its number in the snapshot; repeatable."),
+        typer.Option(
+            metavar="NUMBER", help="Only this message, by its number in the snapshot; repeatable."
+        ),
     ] = None,
     key_connection: Annotated[
         str | None,
         typer.Option(help="The Airflow connection with the key, where the payload is encrypted."),
     ] = None,
 ) -> None:
-    """Write what a snapshot captured of messages' bodies, a file each, readable by you alone.
+    """Implement `mqdlq snapshots payload`.
 
-    A body is written as it was on the queue, in its own character set, to NUMBER.bin; no file is
-    written over. What is parked has its payload in the earlier snapshot with its full row.
+    Each body goes to a file NUMBER.bin that only you can read, as it was on the queue and in its
+    own character set. Existing files are not replaced. The payload of a settled message is in the
+    earlier snapshot that holds its full row.
 
-    Example: mqdlq snapshots payload 20261121T120000Z-1a2b3c4d --message 65 --to bodies
+    For example:
+      mqdlq snapshots payload 20261121T120000Z-1a2b3c4d --message 65 --to bodies
     """
     try:
         directory = snapshot.rstrip("/")

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from builders_mq import Application
-from mqdlq.cli.qm import app as qm_app
+from mqdlq.cli import app as mqdlq
 from mqdlq.mqi import embedded
 
 HEAD = {"format": "mqdlq queue dump", "version": 1}
@@ -31,7 +31,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Application:
 
 
 def qm(*arguments: str | Path, given: str = "") -> Result:
-    return CliRunner().invoke(qm_app, list(map(str, arguments)), input=given)
+    return CliRunner().invoke(mqdlq, ["qm", *map(str, arguments)], input=given)
 
 
 def put_all_sorts(app: Application) -> None:

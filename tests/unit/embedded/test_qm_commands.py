@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from builders_mq import Application
-from mqdlq.cli.qm import app
+from mqdlq.cli import app
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def qm(*arguments: str, given: str | bytes = "") -> Result:
-    return CliRunner().invoke(app, arguments, input=given)
+    return CliRunner().invoke(app, ["qm", *arguments], input=given)
 
 
 @pytest.fixture

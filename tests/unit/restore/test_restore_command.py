@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from mqdlq.cli.restore import app
+from mqdlq.cli import app
 from mqdlq.ledger.restoring import archived
 from restoring import DISCARD, discarded, restored
 from world import World
@@ -20,7 +20,7 @@ TEN_HOURS = 360_300  # in tenths of a second, and half a minute more: messages d
 
 def said(world: World, *arguments: str) -> Result:
     environment = {"MQDLQ_HOME": str(world.directory), "COLUMNS": "100"}
-    return CliRunner().invoke(app, list(arguments), env=environment)
+    return CliRunner().invoke(app, ["restore", *arguments], env=environment)
 
 
 def as_json(world: World, *arguments: str) -> list[dict[str, Any]]:

@@ -128,11 +128,3 @@ def test_check_reads_the_table_of_a_handler() -> None:
 )
 def test_a_wrong_call_ends_with_2(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
-
-
-@pytest.mark.parametrize("command", ["check", "format", "convert", "diff"])
-def test_every_command_has_help_with_an_example(command: str) -> None:
-    result = run(command, "--help")
-
-    assert result.exit_code == 0
-    assert f"Example: mqdlq rules {command} " in result.stdout

@@ -1,0 +1,37 @@
+"""The commands of `mqdlq` as they are declared: their paths, and the loaded commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mqdlq.cli import COMMANDS
+from mqdlq.cli.on_demand import Command, Group, OnDemand
+
+Path = tuple[str, ...]
+
+
+def declared(
+    commands: Mapping[str, Command | Group] = COMMANDS, above: Path = ()
+) -> Iterator[tuple[Path, Command]]:
+    """Yield every command with its path, such as ("rules", "check")."""
+    for name, found in commands.items():
+        if isinstance(found, Group):
+            yield from declared(found.commands, (*above, name))
+        else:
+            yield (*above, name), found
+
+
+def loaded() -> dict[Path, Any]:
+    """Import every command that has a help of its own; return them by their paths."""
+    return {
+        path: OnDemand(path[-1], command).load()
+        for path, command in declared()
+        if not command.passes_on
+    }
+
+
+def examples(command: Any) -> list[str]:
+    """Return the lines below "For example:" in a command's help."""
+    _, _, below = command.help.partition("\nFor example:\n")
+    return [line.strip() for line in below.splitlines()]
