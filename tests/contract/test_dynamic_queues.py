@@ -151,18 +151,6 @@ def test_a_predefined_queue_is_not_deleted_by_closing(app: Application, option: 
             app.open("A", "OUTPUT").close(app.number(wrong))
 
 
-def test_mqput1_makes_a_queue_of_a_model_and_closes_it(app: Application) -> None:
-    """IBM MQ docs, "MQPUT1": as MQOPEN, MQPUT and MQCLOSE; what is temporary goes at once."""
-    od = app.mqi.OD(ObjectName=b"TEMPORARY", DynamicQName=b"GONE")
-    app.handle.put1(od, b"body", app.md(), app.pmo())
-    permanent = app.mqi.OD(ObjectName=b"PERMANENT", DynamicQName=b"STAYS")
-    app.handle.put1(permanent, b"body", app.md(), app.pmo())
-
-    assert app.bodies("STAYS") == [b"body"]
-    with app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
-        app.open("GONE", "BROWSE")
-
-
 def test_who_makes_a_queue_may_use_it(mq: World) -> None:
     """IBM MQ docs, "Dynamic and model queues": full authority for the one who opened the model."""
     mq.mqsc("""SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT)

@@ -16,6 +16,10 @@ DEFINE QREMOTE(NOWHERE) RNAME(ORDERS) RQMNAME(QM9)
 DEFINE QREMOTE(LOST) RNAME(ORDERS) RQMNAME(QM2) XMITQ(MISSING)
 DEFINE QREMOTE(WRONG) RNAME(ORDERS) RQMNAME(QM2) XMITQ(A)
 DEFINE QREMOTE(BLANK) RQMNAME(QM2) XMITQ(TO.QM2)
+DEFINE QREMOTE(OF.NO.QM) RNAME(ORDERS) XMITQ(TO.QM2)
+DEFINE QREMOTE(OF.THIS.QM) RNAME(ORDERS) RQMNAME(QM1) XMITQ(TO.QM2)
+DEFINE QMODEL(MODEL)
+DEFINE QREMOTE(QM1.ALIAS) RQMNAME(QM1)
 DEFINE QALIAS(ALIAS) TARGET(A)
 DEFINE QALIAS(ALIAS.OF.THERE) TARGET(THERE)
 DEFINE QALIAS(DANGLING) TARGET(MISSING)
@@ -37,6 +41,14 @@ XQH = struct.Struct("<4si48s48s")
         ("LOST", "", "MQRC_UNKNOWN_XMIT_Q"),
         ("WRONG", "", "MQRC_XMIT_Q_USAGE_ERROR"),
         ("BLANK", "", "MQRC_REMOTE_Q_NAME_ERROR"),
+        ("", "", "MQRC_UNKNOWN_OBJECT_NAME"),
+        ("", "TO.QM2", "MQRC_REMOTE_Q_NAME_ERROR"),
+        ("", "QM2.ALIAS", "MQRC_REMOTE_Q_NAME_ERROR"),
+        ("", "QM9", "MQRC_REMOTE_Q_NAME_ERROR"),
+        ("OF.NO.QM", "", "MQRC_UNKNOWN_REMOTE_Q_MGR"),
+        ("OF.THIS.QM", "", "MQRC_UNKNOWN_REMOTE_Q_MGR"),
+        ("ORDERS", "THERE", "MQRC_UNKNOWN_REMOTE_Q_MGR"),
+        ("MODEL", "QM1.ALIAS", "MQRC_Q_TYPE_ERROR"),
     ],
 )
 def test_a_name_that_leads_nowhere_says_why(
@@ -76,7 +88,15 @@ def test_a_message_for_elsewhere_waits_behind_a_transmission_header(
 ) -> None:
     """IBM MQ docs, "MQXQH - Transmission-queue header": both descriptors' fields."""
     mq.mqsc(ELSEWHERE + "ALTER QMGR DEFXMITQ(TO.QM2)")
-    put = app.md(Format=b"MQSTR   ", ReplyToQ=b"HERE", CodedCharSetId=819)
+    report = app.number("MQRO_COA") + app.number("MQRO_EXPIRATION")
+    put = app.md(
+        Format=b"MQSTR   ",
+        ReplyToQ=b"HERE",
+        CodedCharSetId=819,
+        MsgType=1,
+        Feedback=7,
+        Report=report,
+    )
     app.open(name, "OUTPUT", q_mgr=q_mgr).put(b"body", put, app.pmo())
     body, md = app.get(app.open("TO.QM2", "INPUT_SHARED"))
 
@@ -90,6 +110,24 @@ def test_a_message_for_elsewhere_waits_behind_a_transmission_header(
     assert (md.Format, md.CorrelId) == (b"MQXMIT  ", put.MsgId)
     assert md.MsgId != put.MsgId
     assert (md.PutApplType, md.PutApplName) == (7, b"QM1".ljust(28))
+    assert (md.MsgType, md.Feedback, md.Report) == (1, 7, app.number("MQRO_EXPIRATION"))
+    assert (md.ReplyToQ, md.ReplyToQMgr) == (b"HERE".ljust(48), b"QM1".ljust(48))
+    assert (md.UserIdentifier, md.AccountingToken) == (put.UserIdentifier, put.AccountingToken)
+    assert (inner.MsgType, inner.Feedback, inner.Report) == (1, 7, report)
+
+
+def test_mqput1_takes_queues_only_and_no_model_queue(mq: World, app: Application) -> None:
+    """IBM MQ docs, "MQPUT1", "2043 (07FB) (RC2043)", "2057 (0809) (RC2057)"."""
+    mq.mqsc("DEFINE QMODEL(TEMPORARY)\nDEFINE QMODEL(PERMANENT) DEFTYPE(PERMDYN)")
+
+    for model in (b"TEMPORARY", b"PERMANENT"):
+        with app.failing("MQRC_Q_TYPE_ERROR"):
+            app.handle.put1(app.mqi.OD(ObjectName=model, DynamicQName=b"MADE"), b"body")
+    with app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
+        app.open("MADE", "BROWSE")
+    queue_manager = app.mqi.OD(ObjectType=app.number("MQOT_Q_MGR"))
+    with app.failing("MQRC_OBJECT_TYPE_ERROR"):
+        app.handle.put1(queue_manager, b"body")
 
 
 def test_a_queue_elsewhere_can_only_be_put_to(mq: World, app: Application) -> None:

@@ -26,6 +26,26 @@ def test_the_queue_manager_completes_the_descriptor(mq: World, app: Application)
     assert md.BackoutCount == 0
 
 
+def test_the_queue_manager_names_itself_where_replies_need_no_queue(app: Application) -> None:
+    """IBM MQ docs, "ReplyToQMgr (MQMD)": a blank one is replaced, also in a datagram."""
+    md = app.put("A")
+
+    assert (md.ReplyToQ, md.ReplyToQMgr) == (b"".ljust(48), app.name.encode().ljust(48))
+
+
+def test_too_high_a_priority_is_kept_and_counts_as_the_highest(app: Application) -> None:
+    """IBM MQ docs, "Priority (MQMD)": MQCC_WARNING, MQRC_PRIORITY_EXCEEDS_MAXIMUM."""
+    app.put("A", b"eight", Priority=8)
+    app.put("A", b"nine", Priority=9)
+    with app.failing("MQRC_PRIORITY_EXCEEDS_MAXIMUM") as caught:
+        app.put("A", b"twelve", Priority=12)
+
+    assert caught.value.comp == app.number("MQCC_WARNING")
+    assert app.bodies("A") == [b"nine", b"twelve", b"eight"]
+    queue = app.open("A", "INPUT_SHARED")
+    assert [app.get(queue)[1].Priority for _ in range(3)] == [9, 12, 8]
+
+
 def test_identifiers_are_kept_unless_new_ones_are_asked_for(app: Application) -> None:
     """IBM MQ docs, "MQPMO_NEW_MSG_ID", "MQPMO_NEW_CORREL_ID"; MQMI_NONE asks for a new MsgId."""
     mine = {"MsgId": b"m" * 24, "CorrelId": b"c" * 24}
@@ -108,7 +128,7 @@ def test_a_message_too_long_is_not_put(mq: World, app: Application) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"Priority": 10}, "MQRC_PRIORITY_ERROR"),
+        ({"Priority": -2}, "MQRC_PRIORITY_ERROR"),
         ({"Persistence": 3}, "MQRC_PERSISTENCE_ERROR"),
         ({"Expiry": 0}, "MQRC_EXPIRY_ERROR"),
         ({"MsgType": 0}, "MQRC_MSG_TYPE_ERROR"),

@@ -292,10 +292,7 @@ def _put_one(connection: Connection, od: bytes, md: bytes, pmo: bytes, message: 
     try:
         return putting.put(connection, opened.handle, md, pmo, message)
     finally:
-        if opened.has_created:
-            closing.close(connection, opened.handle, mq.MQCO_NONE)
-        else:
-            connection.drop_object(opened)
+        connection.drop_object(opened)
 
 
 def MQGET(hconn: int, hobj: int, md: bytes, gmo: bytes, max_length: int) -> Got:

@@ -64,20 +64,25 @@ def open_object(
     """Open what the descriptor names; its resolved names are filled in.
 
     A model queue is opened by making a dynamic queue of it, whose name then stands in ObjectName.
-    An object not held is closed within the same call, and nobody else sees that it is open.
+    An object not held is that of an MQPUT1, which takes a queue only, and no model queue; it is
+    closed within the same call, and nobody else sees that it is open.
     """
     _check_options(options)
     _check_descriptor(od)
     if options & mq.MQOO_FAIL_IF_QUIESCING:
         connection.check_not_quiescing()
-    if od.object_type == mq.MQOT_Q_MGR:
+    if od.object_type == mq.MQOT_Q_MGR and is_held:
         return _open_queue_manager(connection, od, options)
+    if od.object_type == mq.MQOT_Q_MGR:
+        raise CallFailedError("MQRC_OBJECT_TYPE_ERROR")
     if od.object_type != mq.MQOT_Q:
         raise not_emulated(f"MQOD.ObjectType {od.object_type}", "MQRC_OBJECT_TYPE_ERROR")
     connection.free_what_the_dead_hold()
     destination = _destination(connection, od, options)
     _check_authority(connection, od, destination.path[0], options)
     is_model = destination.queue.type == mq.MQQT_MODEL
+    if is_model and not is_held:
+        raise CallFailedError("MQRC_Q_TYPE_ERROR")
     if is_model:
         destination = Destination((_made_of(connection, od, destination.queue),))
     opened = connection.add_object(options, destination)

@@ -9,12 +9,14 @@ import struct
 import time
 from functools import lru_cache
 
+from mqdlq.constants import MQRC
 from mqdlq.mqi.embedded import context, rfh2, transmission
 from mqdlq.mqi.embedded import mqi_constants as mq
+from mqdlq.mqi.embedded.attributes import FIXED_QUEUE_MANAGER_ATTRIBUTES
 from mqdlq.mqi.embedded.board import ADDED, PUT, UNITS
 from mqdlq.mqi.embedded.catalogue import Catalogue
 from mqdlq.mqi.embedded.connection import Connection, Way
-from mqdlq.mqi.embedded.failures import MQCC_OK, CallFailedError, check_bits
+from mqdlq.mqi.embedded.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits
 from mqdlq.mqi.embedded.properties import names_handles, properties_to_put
 from mqdlq.mqi.embedded.rfh2 import MQFMT_RF_HEADER_2, Description
 from mqdlq.mqi.embedded.store import Store
@@ -38,10 +40,8 @@ KNOWN = (
     | HOLD_ANYWAY
 )
 NAMES = mq.names_of("MQPMO")
-LOWEST_RANK = 9
+MAX_PRIORITY = FIXED_QUEUE_MANAGER_ATTRIBUTES[mq.MQIA_MAX_PRIORITY]
 NULL_ID = bytes(24)
-BLANK_NAME = object_name("")
-NOBODY = frozenset({BLANK_NAME, bytes(48)})
 IDENTIFIERS = struct.Struct("24s24s")
 PUT_OPTIONS = struct.Struct("4sii4xi")  # of the MQPMO: StrucId, Version, Options, Context
 HANDLES_OF_MQPMO = slice(MQPMO.offset_of("original_msg_handle"), MQPMO.offset_of("pub_level"))
@@ -53,7 +53,7 @@ MSG_ID_OF_MQMD = MQMD.offset_of("msg_id")
 def put(
     connection: Connection, handle: int, packed_md: bytes, packed_pmo: bytes, body: bytes
 ) -> tuple[bytes, bytes, int, int]:
-    """Put a message; returns the descriptor and options as the caller gets them back, and MQCC_OK.
+    """Put a message; return its descriptor and options, a completion code and a reason code.
 
     Descriptor and options come and go packed.
     """
@@ -83,7 +83,17 @@ def put(
     _check_fits(way, md, body)
     _store(connection, way, md, options, (sent, properties, body), now)
     answer = packed_pmo[:DESTINATIONS_OF_MQPMO] + way.destinations
-    return put_md, answer + packed_pmo[len(answer) :], MQCC_OK, 0
+    return put_md, answer + packed_pmo[len(answer) :], *_completion(md)
+
+
+def _completion(md: MQMD) -> tuple[int, int]:
+    """Return the codes of a put that has succeeded.
+
+    Too high a priority is kept, and counts as the highest (IBM MQ docs, "Priority (MQMD)").
+    """
+    if md.priority > MAX_PRIORITY:
+        return MQCC_WARNING, MQRC["MQRC_PRIORITY_EXCEEDS_MAXIMUM"]
+    return MQCC_OK, 0
 
 
 def _properties(
@@ -106,7 +116,7 @@ def _check(md: MQMD) -> None:
         raise CallFailedError("MQRC_MSG_TYPE_ERROR")
     if md.expiry < 1 and md.expiry != mq.MQEI_UNLIMITED:
         raise CallFailedError("MQRC_EXPIRY_ERROR")
-    if md.priority not in range(mq.MQPRI_PRIORITY_AS_Q_DEF, 10):
+    if md.priority < mq.MQPRI_PRIORITY_AS_Q_DEF:
         raise CallFailedError("MQRC_PRIORITY_ERROR")
     if md.persistence not in range(3):
         raise CallFailedError("MQRC_PERSISTENCE_ERROR")
@@ -146,21 +156,21 @@ def _complete(connection: Connection, way: Way, md: MQMD, options: int) -> None:
     if md.coded_char_set_id in {mq.MQCCSI_Q_MGR, mq.MQCCSI_INHERIT}:
         md.coded_char_set_id = way.ccsid
     if md.version == mq.MQMD_VERSION_1:
-        md.group_id, md.msg_seq_number, md.offset = bytes(24), 1, 0
-        md.msg_flags, md.original_length = 0, -1
+        md.group_id, md.msg_seq_number, md.offset = mq.MQGI_NONE, 1, 0
+        md.msg_flags, md.original_length = mq.MQMF_NONE, mq.MQOL_UNDEFINED
     md.backout_count = 0
     md.format = normalised(md.format)
-    if md.reply_to_q in NOBODY and md.reply_to_q_mgr in NOBODY:
-        md.reply_to_q = md.reply_to_q_mgr = BLANK_NAME
-    else:
-        md.reply_to_q, md.reply_to_q_mgr = _reply_to(
-            way.catalogue, text(md.reply_to_q), text(md.reply_to_q_mgr)
-        )
+    md.reply_to_q, md.reply_to_q_mgr = _reply_to(
+        way.catalogue, text(md.reply_to_q), text(md.reply_to_q_mgr)
+    )
 
 
 def _reply_to(catalogue: Catalogue, name: str, q_mgr_name: str) -> tuple[bytes, bytes]:
-    """Name the queue manager of the reply queue (IBM MQ docs, "ReplyToQMgr (MQMD)")."""
-    if name and not q_mgr_name:
+    """Name the queue manager of the reply queue, also where no queue is named.
+
+    IBM MQ docs, "ReplyToQMgr (MQMD)".
+    """
+    if not q_mgr_name:
         definition = catalogue.by_name.get(name)
         if definition is not None and definition.type == mq.MQQT_REMOTE:
             name, q_mgr_name = definition.text("RNAME"), definition.text("RQMNAME")
@@ -188,7 +198,7 @@ def _store(  # noqa: PLR0917
 ) -> None:
     """Give the message its place, and its content at once or, under syncpoint, at MQCMIT."""
     # The lower the rank, the earlier it is got; MSGDLVSQ(FIFO) knows no priorities.
-    rank = 0 if way.is_fifo else LOWEST_RANK - md.priority
+    rank = 0 if way.is_fifo else max(0, MAX_PRIORITY - md.priority)
     expires_at = None if md.expiry == mq.MQEI_UNLIMITED else now + md.expiry / 10
     msg_id, correl_id = IDENTIFIERS.unpack_from(content[0], MSG_ID_OF_MQMD)
     if correl_id == NULL_ID:

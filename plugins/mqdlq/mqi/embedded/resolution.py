@@ -1,6 +1,7 @@
 """Queue-name resolution: an object's two names in, the definitions passed through and the end out.
 
-IBM MQ docs, "How queue name resolution works" and the reason codes of "MQOPEN".
+IBM MQ docs, "How queue name resolution works", "2057 (0809) (RC2057)", "2087 (0827) (RC2087)",
+"2184 (0888) (RC2184)" and the other reason codes of "MQOPEN".
 """
 
 from __future__ import annotations
@@ -66,25 +67,35 @@ def _behind_remote_definition(catalogue: Catalogue, definition: Definition) -> D
     name, q_mgr_name = definition.text("RNAME"), definition.text("RQMNAME")
     if not name:
         raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
+    if q_mgr_name in ("", catalogue.name):  # even where XMITQ names a transmission queue
+        raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
     queue = _transmission_queue(catalogue, definition.text("XMITQ"), q_mgr_name)
     return Destination((definition, queue), (name, q_mgr_name))
 
 
 def _elsewhere(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
     """Resolve a name at another queue manager: by transmission queue, or queue-manager alias."""
+    if not name:
+        raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
     definition = catalogue.by_name.get(q_mgr_name)
-    if (
-        definition is not None
-        and definition.type == mq.MQQT_REMOTE
-        and not definition.text("RNAME")
-    ):
+    if definition is not None and definition.type == mq.MQQT_REMOTE:
+        if definition.text("RNAME"):  # then it defines a queue and is no alias
+            raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
         real_name = definition.text("RQMNAME")
         if real_name in ("", catalogue.name) and not definition.text("XMITQ"):
-            return resolve(catalogue, name, "")
+            return _at_home(catalogue, name)
         queue = _transmission_queue(catalogue, definition.text("XMITQ"), real_name)
         return Destination((queue,), (name, real_name))
     queue = _transmission_queue(catalogue, "", q_mgr_name)
     return Destination((queue,), (name, q_mgr_name))
+
+
+def _at_home(catalogue: Catalogue, name: str) -> Destination:
+    """Resolve a name behind an alias of this queue manager: no dynamic queue is made there."""
+    destination = resolve(catalogue, name, "")
+    if destination.queue.type == mq.MQQT_MODEL:
+        raise CallFailedError("MQRC_Q_TYPE_ERROR")
+    return destination
 
 
 def _transmission_queue(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:

@@ -1,6 +1,7 @@
 """Messages on their way to another queue manager: a message in, the same behind an MQXQH out.
 
-IBM MQ docs, "MQXQH - Transmission-queue header", which lists the fields of both descriptors.
+IBM MQ docs, "MQXQH - Transmission-queue header", which lists the fields of the separate descriptor
+and of the embedded one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ MQFMT_XMIT_Q_HEADER = b"MQXMIT  "
 def enveloped(
     connection: Connection, remote: tuple[str, str], md: MQMD, body: bytes, now: float
 ) -> tuple[bytes, bytes]:
-    """Return the packed descriptor and the body a transmission queue holds for a message."""
+    """Return the packed descriptor and the body that a transmission queue holds for a message.
+
+    The separate descriptor is a copy of the one put, without its group and segment; it asks for no
+    report on arrival or delivery, which concern the message's own queue.
+    """
     embedded = md.copy()
     embedded.version = mq.MQMD_VERSION_1
     header = MQXQH(
@@ -28,10 +33,11 @@ def enveloped(
     catalogue = connection.store.catalogue()
     outer = md.copy()
     outer.version = mq.MQMD_VERSION_2
-    outer.report, outer.msg_type, outer.feedback = mq.MQRO_NONE, mq.MQMT_DATAGRAM, mq.MQFB_NONE
+    outer.report &= ~mq.MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
     outer.encoding, outer.coded_char_set_id = mq.MQENC_NATIVE, catalogue.limit("CCSID")
     outer.format = MQFMT_XMIT_Q_HEADER
     outer.msg_id, outer.correl_id = connection.new_id(), md.msg_id
-    outer.reply_to_q = outer.reply_to_q_mgr = object_name("")
+    outer.group_id, outer.msg_seq_number, outer.offset = mq.MQGI_NONE, 1, 0
+    outer.msg_flags, outer.original_length = mq.MQMF_NONE, mq.MQOL_UNDEFINED
     put_by_queue_manager(outer, catalogue.name, now)
     return outer.pack(), header.pack() + embedded.pack()[:MQMD_LENGTH_1] + body
