@@ -137,8 +137,8 @@ def test_check_reports_doubts_as_warnings_and_ends_with_0() -> None:
             "line": 1,
             "column": 1,
             "message": (
-                "no rule takes all messages the others leave, they stay on the queue unnoticed;"
-                " end the table with a rule without patterns such as ACTION(FWD) FWDQ(PARKED)"
+                "a message that no rule matches stays on the queue;"
+                " end the table with a rule without patterns, such as ACTION(FWD) FWDQ(PARKED)"
             ),
         }
     ]

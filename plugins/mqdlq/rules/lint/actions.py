@@ -52,14 +52,14 @@ _FIELDS: Final = {"&DESTQ": ("DESTQM", "&DESTQM"), "&REPLYQ": ("REPLYQM", "&REPL
 
 
 def find_discarded(rule: Rule) -> Iterator[Finding]:
-    """Find a DISCARD that asks nothing; ``DESTQ(*)`` asks nothing either."""
+    """Find a DISCARD that matches every message; ``DESTQ(*)`` is no pattern either."""
     if rule.action is Action.DISCARD and not rule.patterns:
         yield Finding(
             Code.DISCARD_EVERYTHING,
             rule,
             "ACTION",
-            "ACTION(DISCARD) without a pattern that tells messages apart destroys them all;"
-            " say which, or forward them",
+            "ACTION(DISCARD) without patterns discards every message that no earlier rule takes;"
+            " name the messages by a pattern, or forward them",
         )
 
 

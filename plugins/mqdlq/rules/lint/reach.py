@@ -39,20 +39,30 @@ def find_unreached(table: RulesTable, effort: Effort) -> Iterator[Finding]:
 
 
 def find_uncaught(table: RulesTable) -> Iterator[Finding]:
-    """Find out whether there are messages that no rule has the last word on.
+    """Find out whether messages can stay on the queue although no rule says so.
 
-    RETRY has not: messages stay when its attempts are used up. Several rules that only together
-    match everything are not recognised.
+    They can where no rule matches every message, and where only RETRY does: its attempts may all
+    fail. Several rules that only together match every message are not recognised.
     """
-    if any(not rule.patterns and rule.action is not Action.RETRY for rule in table.rules):
+    catch_all = [rule for rule in table.rules if not rule.patterns]
+    if any(rule.action is not Action.RETRY for rule in catch_all):
         return
-    yield Finding(
-        Code.NO_CATCH_ALL,
-        table.rules[-1],
-        "",
-        "no rule takes all messages the others leave, they stay on the queue unnoticed;"
-        " end the table with a rule without patterns such as ACTION(FWD) FWDQ(PARKED)",
-    )
+    if catch_all:
+        yield Finding(
+            Code.NO_CATCH_ALL,
+            catch_all[-1],
+            "ACTION",
+            "a message stays on the queue if every attempt of this ACTION(RETRY) fails;"
+            " end the table with another rule without patterns, such as ACTION(FWD) FWDQ(PARKED)",
+        )
+    else:
+        yield Finding(
+            Code.NO_CATCH_ALL,
+            table.rules[-1],
+            "",
+            "a message that no rule matches stays on the queue;"
+            " end the table with a rule without patterns, such as ACTION(FWD) FWDQ(PARKED)",
+        )
 
 
 def _unreachable(rule: Rule, final: Rule) -> Finding:
