@@ -8,6 +8,7 @@ import sys
 from contextlib import redirect_stdout
 
 import execution
+import headers
 import queue_manager
 import rules
 import snapshots
@@ -17,6 +18,7 @@ BENCHMARKS = {
     "rules": rules.measure,
     "queue_manager": queue_manager.measure,
     "execution": execution.measure,
+    "headers": headers.measure,
     "snapshots": snapshots.measure,
     "waiting": waiting.measure,
 }

@@ -219,6 +219,18 @@ def test_a_name_that_is_none_is_refused(app: Application, name: bytes) -> None:
         app.mqi.MessageHandle(app.handle).properties.set(name, "value")
 
 
+def test_a_name_is_no_longer_than_ibm_mq_allows(app: Application) -> None:
+    """IBM MQ docs, "Property names": MQ_MAX_PROPERTY_NAME_LENGTH, 4095 characters."""
+    properties = app.mqi.MessageHandle(app.handle).properties
+    properties.set(b"n" * 4095, "value")
+
+    with app.failing("MQRC_PROPERTY_NAME_LENGTH_ERR"):
+        properties.set(b"n" * 4096, "value")
+    with app.failing("MQRC_PROPERTY_NAME_LENGTH_ERR"):
+        properties.get(b"n" * 4096)
+    assert properties.get(b"n" * 4095) == "value"
+
+
 def test_a_property_that_must_be_understood_is_refused(app: Application) -> None:
     """IBM MQ docs, "Support (MQPD)", "2490 (09BA) (RC2490): MQRC_UNSUPPORTED_PROPERTY"."""
     handle = app.mqi.MessageHandle(app.handle)

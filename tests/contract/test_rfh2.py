@@ -227,6 +227,8 @@ def test_a_handle_without_properties_is_as_none(app: Application) -> None:
         "<usr><a dt='i4'>x</a></usr>",
         "<usr><a>1</a></usr><usr></usr>",
         "<<usr><a>1</a></usr>",
+        "<usr><a>1 < 2</a></usr>",
+        "<usr><{0}>1</{0}></usr>".format("n" * 4096),
     ],
 )
 def test_a_folder_that_cannot_be_read_holds_no_properties(app: Application, folder: str) -> None:

@@ -4,7 +4,8 @@
     python tests/fuzz/fuzz_headers.py CORPUS -max_total_time=600
 
 Atheris is not in requirements.lock; it has no wheel for every platform. The first five bytes of an
-input choose MQMD.Format, Encoding and CodedCharSetId, the others are the body.
+input choose MQMD.Format, Encoding and CodedCharSetId, the others are the body. The search begins
+with the hostile headers of tests/hostile_messages.py, some parts of each, beside CORPUS.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import atheris
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "plugins")]
 
 with atheris.instrument_imports(include=["mqdlq.headers"]):
-    from fuzz.header_properties import FORMATS, what_must_hold
+    from fuzz.header_properties import FORMATS, as_input, what_must_hold
+    from hostile_messages import GROWING
 
 STRUC_IDS = ["DLH ", "MDE ", "XQH ", "MD  ", "RFH ", "CIH ", "IIH ", "TM  ", "PDMQ"]
 
@@ -29,5 +31,8 @@ if __name__ == "__main__":
     with tempfile.NamedTemporaryFile("w", suffix=".dict") as dictionary:
         dictionary.write("\n".join(words) + "\n")
         dictionary.flush()
-        atheris.Setup([*sys.argv, f"-dict={dictionary.name}"], what_must_hold)
-        atheris.Fuzz()
+        with tempfile.TemporaryDirectory() as seeds:
+            for name, (build, _) in GROWING.items():
+                Path(seeds, name).write_bytes(as_input(build(110)))
+            atheris.Setup([*sys.argv, seeds, f"-dict={dictionary.name}"], what_must_hold)
+            atheris.Fuzz()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
+from hostile_messages import NATIVE, Hostile
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import (
     CIH_CODEC,
@@ -29,14 +29,19 @@ from mqdlq.headers import (
     decode_rfh2,
     decode_xqh,
     describe,
+    encode_any_md,
     encode_dlh,
     encode_rfh,
     encode_rfh2,
     encode_xqh,
 )
-from mqdlq.headers.ccsid import text_codec
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
+from mqdlq.headers.limits import HEADERS_READ
 from mqdlq.model import MessageClass
+from mqdlq.mqi.embedded.delivery import look_around
+from mqdlq.mqi.embedded.structures import MQMD
 
+LONGEST_PROBLEM = 1_000
 FORMATS = {
     "MQDLH": "MQDEAD",
     "MQMDE": "MQHMDE",
@@ -78,10 +83,13 @@ CODECS = {
     "MQTM": HeaderCodec("TM  ", 1, 684, TM_CODEC.decode, TM_CODEC.encode, states_its_length=False),
     "MQRFH": HeaderCodec("RFH ", 1, 64, decode_rfh, encode_rfh),
 }
-_DECODERS: tuple[Callable[..., Any], ...] = (
-    *(codec.decode for codec in CODECS.values()),
-    *(decode_dlh, decode_xqh, decode_rfh2, decode_any_md),
-)
+_DECODERS: dict[Callable[..., Any], Callable[..., bytes]] = {
+    **{codec.decode: codec.encode for codec in CODECS.values()},
+    decode_dlh: encode_dlh,
+    decode_xqh: encode_xqh,
+    decode_rfh2: encode_rfh2,
+    decode_any_md: encode_any_md,
+}
 
 
 @dataclass(frozen=True)
@@ -147,9 +155,48 @@ def what_must_hold(data: bytes) -> None:
         {"encoding": 785, "ccsid": 1047},
     ):
         _description_holds(body, md_format, **how)
-        for decode in _DECODERS:
-            with suppress(MalformedHeaderError):
-                decode(body, **how)
+        for decode, encode in _DECODERS.items():
+            _comes_back(decode, encode, body, **how)
+
+
+def as_input(hostile: Hostile) -> bytes:
+    """Return hostile headers as `what_must_hold` takes them: in Encoding 546 and CCSID 1208."""
+    chosen = list(FORMATS.values()).index(hostile.format)
+    how = (NATIVE["encoding"], NATIVE["ccsid"])
+    return bytes([chosen]) + b"".join(each.to_bytes(2, "big") for each in how) + hostile.body
+
+
+def hostile_messages_hold(hostile: Hostile, damage: Sequence[tuple[int, int]] = ()) -> None:
+    """Hold of a hostile chain, some bytes of it changed, what must hold of any bytes.
+
+    The embedded queue manager reads the same bytes, and finds its headers within them.
+    """
+    body = bytearray(hostile.body)
+    for place, byte in damage:
+        body[place % len(body)] = byte
+    what_must_hold(as_input(Hostile(bytes(body), hostile.format)))
+    md = MQMD.unpack(bytes(MQMD.length))
+    md.encoding, md.coded_char_set_id, md.format = 546, 1208, hostile.format.encode().ljust(8)
+    found = look_around(md, bytes(body))
+    assert found.start + sum(header.length for header, _ in found.headers) <= len(body)
+    for header, _ in found.headers:
+        assert sum(4 + len(folder.data) for folder in header.folders) + 36 == header.length
+
+
+def _comes_back(
+    decode: Callable[..., Any], encode: Callable[..., bytes], body: bytes, **how: int
+) -> None:
+    """Hold that bytes which are read as a header are written as those bytes again."""
+    try:
+        header = decode(body, **how)
+    except MalformedHeaderError:
+        return
+    written = encode(header, **how)
+    # Of a CCSID that names no code page, the StrucId told the family; ASCII is written.
+    if how["ccsid"] not in SPECIAL_CCSIDS:
+        assert body.startswith(written)
+    else:
+        assert len(written) <= len(body)
 
 
 def _description_holds(body: bytes, md_format: str, *, encoding: int, ccsid: int) -> None:
@@ -161,6 +208,8 @@ def _description_holds(body: bytes, md_format: str, *, encoding: int, ccsid: int
     ends = [0, *(header.offset + header.length for header in found.headers)]
     assert [header.offset for header in found.headers] == ends[: len(found.headers)]
     assert ends[-1] == found.payload_offset
+    assert len(found.headers) <= HEADERS_READ + 2  # the MQDLH before the chain, the PDMQ behind it
+    assert len(found.problem) < LONGEST_PROBLEM
     for header in found.headers[:1]:
         assert (header.structure == "MQDLH") == dead
     seen = describe(body[:200], len(body), encoding=encoding, ccsid=ccsid, format=md_format)

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from fuzz.header_properties import CODECS, message_of, what_must_hold
+from fuzz.header_properties import (
+    CODECS,
+    hostile_messages_hold,
+    message_of,
+    what_must_hold,
+)
+from hostile_messages import GROWING
 from mqdlq.errors import MalformedHeaderError, PasteError
 from mqdlq.headers import (
     MessageDescriptor,
@@ -21,6 +27,7 @@ from mqdlq.headers import (
     encode_rfh2,
 )
 from mqdlq.headers.ebcdic import tables
+from mqdlq.headers.limits import HEADERS_READ
 from mqdlq.headers.pastes import PastedMessage, read_pasted
 from mqdlq.model import MessageClass
 from pastes import amqsbcg, dmpmqmsg
@@ -119,6 +126,31 @@ def test_folders_of_any_content_come_back_byte_for_byte(
 @example(b"")
 def test_what_must_hold_holds_of_any_bytes(data: bytes) -> None:
     what_must_hold(data)
+
+
+@given(
+    st.sampled_from(list(GROWING)),
+    st.sampled_from([1, 2, 99, 100, 101, 102, 999, 1_000, 1_001, 1_200]),
+    st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), max_size=3),
+)
+def test_what_must_hold_holds_of_hostile_headers(
+    name: str, count: int, damage: list[tuple[int, int]]
+) -> None:
+    """A few parts, as many as a limit allows, one more; sound, and with some bytes changed."""
+    hostile_messages_hold(GROWING[name][0](count), damage)
+
+
+@given(
+    st.lists(st.sampled_from(sorted({*CODECS, "MQRFH2", "MQDLH"} - {"MQTM"})), min_size=1),
+    st.integers(95, 105),
+)
+def test_a_long_chain_of_any_headers_is_read_up_to_the_limit(names: list[str], count: int) -> None:
+    chained = (names * count)[:count]
+    message = message_of(chained, encoding=273, ccsid=1047)
+
+    # The MQDLH of a dead letter is read in any case; the limit is that of the chain behind it.
+    read = min(count, HEADERS_READ + (chained[0] == "MQDLH"))
+    assert message.described(b"data") == (message.structures[:read], [0, *message.ends][read])
 
 
 @given(

@@ -1,8 +1,8 @@
 """The chain of headers a message begins with: bytes, Format, Encoding and CCSID in, records out.
 
 Each header says in which Format, Encoding and CCSID the next one is; the MQMD says it of the first.
-The chain ends at a Format that names no header known here, or where a header is broken; what
-follows is payload, and is never looked at.
+The chain ends at a Format that names no header known here, where a header is broken, or at the
+limit (`mqdlq.headers.limits`). The bytes behind its end are payload, which is never looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from mqdlq.headers import rfh
 from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.dlh import DLH_LENGTH, DeadLetterHeader, decode_dlh
 from mqdlq.headers.layout import Layout
-from mqdlq.headers.rfh import MQRFH, MQRFH2, RulesHeader, RulesHeader2, decode_rfh, decode_rfh2
+from mqdlq.headers.limits import HEADERS_READ, NAME_VALUE_BYTES_READ
+from mqdlq.headers.rfh import (
+    MQRFH,
+    MQRFH2,
+    RulesHeader,
+    RulesHeader2,
+    TooManyFoldersError,
+    decode_rfh,
+    decode_rfh2,
+)
 from mqdlq.headers.structures import (
     CIH_CODEC,
     IIH_CODEC,
@@ -113,11 +122,16 @@ class _Place:
         """Return so many bytes, or all there are of a message that ends before."""
         data = self.body[self.offset : self.offset + length]
         if len(data) < min(length, self.available):
-            raise _OutOfSightError
+            seen = f"only the first {len(self.body)} bytes of the message were looked at"
+            raise _OutOfSightError(seen)
         return data
 
 
-class _OutOfSightError(Exception):
+class _ChainEndsError(Exception):
+    """A header is not read, although nothing is wrong with it; the text says why."""
+
+
+class _OutOfSightError(_ChainEndsError):
     """The message goes on, but the bytes at hand end within a header."""
 
 
@@ -134,27 +148,39 @@ def walk(
 
     `body` is the message's beginning, as much as is at hand: where it ends within a header that
     the message goes on with, the chain ends before it and `problem` says so. Of an MQRFH or MQRFH2
-    the fixed part suffices, its StrucLength is believed.
+    the fixed part suffices, its StrucLength is believed; the same holds for one whose name/value
+    data exceeds a limit.
     """
     headers: list[ChainedHeader] = []
+    beyond = ""  # the first limit that a header exceeds
     following: _Following | None = _Following(encoding, ccsid, format)
     while following and (reader := _READERS.get(following.format.rstrip(" \0"))):
         structure, read = reader
         place = _Place(body, offset, total_length, following.encoding, following.ccsid)
         try:
-            length, record = read(place)
+            length, record, problem = _read(read, place, len(headers))
         except MalformedHeaderError as error:
-            return Chain(tuple(headers), offset, _told(error, offset))
-        except _OutOfSightError:
-            seen = f"only the first {len(body)} bytes of the message were looked at"
-            return Chain(tuple(headers), offset, f"{structure} at offset {offset}: {seen}")
+            return Chain(tuple(headers), offset, beyond + _told(error, offset))
+        except _ChainEndsError as end:
+            return Chain(tuple(headers), offset, f"{beyond}{structure} at offset {offset}: {end}")
+        if problem and not beyond:
+            beyond = f"{structure} at offset {offset}: {problem}; "
         headers.append(ChainedHeader(structure, offset, length, **place.how, record=record))
         following = _following(record, place)
         offset += length
     if body[offset : offset + 4] in _AMS_STRUC_IDS:
         how = following or _Following(encoding, ccsid, format)
         headers.append(ChainedHeader(AMS_HEADER, offset, 0, how.encoding, how.ccsid, None))
-    return Chain(tuple(headers), offset)
+    return Chain(tuple(headers), offset, beyond.removesuffix("; "))
+
+
+def _read(read: _Reader, place: _Place, before: int) -> tuple[int, Record, str]:
+    if before == HEADERS_READ:
+        raise _ChainEndsError(
+            f"{HEADERS_READ} headers were read, which is the limit;"
+            f" from offset {place.offset} on all is payload"
+        )
+    return read(place)
 
 
 def _told(error: MalformedHeaderError, offset: int) -> str:
@@ -175,29 +201,35 @@ def _following(record: Record, place: _Place) -> _Following | None:
     return _Following(says.encoding, ccsid, says.format)
 
 
-_Reader = Callable[[_Place], tuple[int, Record]]
-"""Reads a header at a place; returns its length and its fields."""
+_Reader = Callable[[_Place], tuple[int, Record, str]]
+"""Reads a header at a place; returns its length, its fields, and which limit it exceeds or ""."""
 
 
 def _fixed(length: int, decode: Callable[..., Record]) -> _Reader:
-    return lambda place: (length, decode(place.first(length), **place.how))
+    return lambda place: (length, decode(place.first(length), **place.how), "")
 
 
-def _cih(place: _Place) -> tuple[int, Record]:
+def _cih(place: _Place) -> tuple[int, Record, str]:
     start = place.first(_IDENTITY_LENGTH)
     length = CIH_CODEC.layout(start, encoding=place.encoding)[0].length
-    return length, CIH_CODEC.decode(place.first(length), **place.how)
+    return length, CIH_CODEC.decode(place.first(length), **place.how), ""
 
 
 def _measured(layout: Layout, decode: Callable[..., Record]) -> _Reader:
-    def read(place: _Place) -> tuple[int, Record]:
+    def read(place: _Place) -> tuple[int, Record, str]:
         start = place.first(layout.length)
         fixed = rfh.decode_fixed_part(start, layout, **place.how)
         length = rfh.struc_length(start, layout, encoding=place.encoding, available=place.available)
+        data = length - layout.length
+        if data > NAME_VALUE_BYTES_READ:
+            limit = f"more than the limit of {NAME_VALUE_BYTES_READ}"
+            return length, fixed, f"its {data} bytes of name/value data, {limit}, are not read"
         try:
-            return length, decode(place.first(length), **place.how)
+            return length, decode(place.first(length), **place.how), ""
         except _OutOfSightError:
-            return length, fixed
+            return length, fixed, ""
+        except TooManyFoldersError as error:
+            return length, fixed, f"its folders are not read, there are {error.found}"
 
     return read
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import UTF_16, Family
 from mqdlq.headers.layout import LENGTH_AND_FOLLOWING, ByteOrder, Layout
+from mqdlq.headers.limits import FOLDERS_READ
 from mqdlq.headers.representation import codec_of, family_of, order_of
 
 MQRFH: Final = Layout("MQRFH", "RFH ", 1, LENGTH_AND_FOLLOWING)
@@ -69,6 +70,15 @@ class RulesHeader2:
 Record = RulesHeader | RulesHeader2
 
 
+class TooManyFoldersError(MalformedHeaderError):
+    """An MQRFH2 has more folders than are read; nothing need be wrong with it."""
+
+    def __init__(self, offset: int) -> None:
+        """Say at which offset of the header the first folder beyond the limit begins."""
+        found = f"more than the limit of {FOLDERS_READ}"
+        super().__init__("MQRFH2", offset, f"at most {FOLDERS_READ} folders", found)
+
+
 def struc_length(data: bytes, layout: Layout, *, encoding: int, available: int) -> int:
     """Return the StrucLength that an MQRFH or MQRFH2 states.
 
@@ -109,7 +119,10 @@ def encode_rfh(header: RulesHeader, *, encoding: int, ccsid: int) -> bytes:
 
 
 def decode_rfh2(data: bytes, *, encoding: int, ccsid: int) -> RulesHeader2:
-    """Read the MQRFH2 that `data` begins with; raise `MalformedHeaderError`."""
+    """Read the MQRFH2 that `data` begins with.
+
+    Raises `MalformedHeaderError`, and `TooManyFoldersError` for more than `FOLDERS_READ` folders.
+    """
     values, rest = _fixed_part_and_rest(MQRFH2, data, encoding, ccsid)
     order = order_of("MQRFH2", encoding)
     named = values["name_value_ccsid"]
@@ -123,13 +136,11 @@ def encode_rfh2(header: RulesHeader2, *, encoding: int, ccsid: int) -> bytes:
     A folder is written as it stands: who makes one pads it to a multiple of four bytes.
     """
     order = order_of("MQRFH2", encoding)
-    rest = b""
+    endian: Literal["big", "little"] = "big" if order is ByteOrder.BIG else "little"
+    rest = bytearray()
     for folder in header.folders:
         data = _folder_bytes(folder, header.name_value_ccsid, order, MQRFH2.length + len(rest))
-        rest += (
-            len(data).to_bytes(NAME_VALUE_LENGTH, "big" if order is ByteOrder.BIG else "little")
-            + data
-        )
+        rest += len(data).to_bytes(NAME_VALUE_LENGTH, endian) + data
     values = {name: getattr(header, name) for name in header.__slots__ if name != "folders"}
     values["struc_length"] = MQRFH2.length + len(rest)
     return MQRFH2.pack(values, order, codec_of("MQRFH2", ccsid, Family.ASCII)) + rest
@@ -158,9 +169,12 @@ def _fixed_part_and_rest(
 
 
 def _name_value_data(rest: bytes, order: ByteOrder) -> Iterator[bytes]:
-    """Yield what each NameValueLength measures out."""
-    at = 0
+    """Yield the folder that each NameValueLength measures out."""
+    at = count = 0
     while at < len(rest):
+        if count == FOLDERS_READ:
+            raise TooManyFoldersError(MQRFH2.length + at)
+        count += 1
         length = order.integer(rest[at : at + NAME_VALUE_LENGTH])
         left = len(rest) - at - NAME_VALUE_LENGTH
         if not 0 <= length <= left:

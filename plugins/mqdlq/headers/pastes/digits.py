@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.pastes.pasted import PastedMessage, hexadecimal
+from mqdlq.headers.pastes.pasted import NO_DIGIT, PastedMessage, hexadecimal
 
 
 def read(lines: Sequence[str]) -> PastedMessage:
     """Read digits, however they are divided into lines and groups; a leading 0x is passed over."""
-    body, last = "", 1
+    parts: list[str] = []
+    last = 1
     for number, line in enumerate(lines, start=1):
         written = "".join(line.split())
-        if not body:
+        if not parts:
             written = written.removeprefix("0x").removeprefix("0X")
-        for character in written:
-            if character not in "0123456789abcdefABCDEF":
-                raise PasteError(
-                    number,
-                    f"{character!r} is no hexadecimal digit; expected the digits of a message's "
-                    "body, the output of amqsbcg, or a file of dmpmqmsg",
-                )
+        if wrong := NO_DIGIT.search(written):
+            raise PasteError(
+                number,
+                f"{wrong[0]!r} is no hexadecimal digit; expected the digits of a message's body, "
+                "the output of amqsbcg, or a file of dmpmqmsg",
+            )
         if written:
-            body, last = body + written, number
-    data = hexadecimal(body, last, "the body")
+            parts.append(written)
+            last = number
+    data = hexadecimal("".join(parts), last, "the body")
     return PastedMessage(None, data, len(data), 1, "hexadecimal digits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from mqdlq.headers.dlh import DLH_LENGTH
 from mqdlq.headers.layout import Field, Kind
 from mqdlq.headers.md import MQMD, MessageDescriptor
 
+NO_DIGIT: Final = re.compile("[^0-9A-Fa-f]")
 FIELDS: Final = {entry.ibm_name: entry for entry in MQMD.fields}
 
 
@@ -72,9 +74,8 @@ class Draft:
 
 def hexadecimal(written: str, line: int, what: str) -> bytes:
     """Read hexadecimal digits; raise `PasteError`, which says what they are of."""
-    for character in written:
-        if character not in "0123456789abcdefABCDEF":
-            raise PasteError(line, f"{what}: {character!r} is no hexadecimal digit")
+    if wrong := NO_DIGIT.search(written):
+        raise PasteError(line, f"{what}: {wrong[0]!r} is no hexadecimal digit")
     if len(written) % 2:
         raise PasteError(line, f"{what}: {len(written)} hexadecimal digits are no whole bytes")
     return bytes.fromhex(written)

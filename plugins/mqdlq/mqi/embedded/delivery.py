@@ -16,6 +16,7 @@ from mqdlq.mqi.embedded.catalogue import Definition
 from mqdlq.mqi.embedded.properties import MessageHandle
 from mqdlq.mqi.embedded.property_values import Property, unpacked
 from mqdlq.mqi.embedded.rfh2 import DESCRIPTION, MQFMT_RF_HEADER_2, Description
+from mqdlq.mqi.embedded.rfh2_folders import Room
 from mqdlq.mqi.embedded.structures import MQGMO, MQMD
 from mqdlq.mqi.embedded.unit_of_work import Message
 
@@ -55,7 +56,7 @@ _HEADERS = {
 WITH_HEADERS = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
 """Formats of what may have properties in it."""
 
-_LENGTH_OF_MQRFH = slice(8, 12)
+_LENGTH_OF_MQRFH = 8
 
 
 def deliver(
@@ -70,7 +71,7 @@ def deliver(
     control = queue.number("PROPCTL")
     if form is Form.AS_PUT or (form is Form.IN_HANDLE and control == mq.MQPROP_V6COMPAT):
         return body, unpacked(stored)
-    around = _look_around(md, body)
+    around = look_around(md, body)
     beside = unpacked(stored)
     names = {held.name for held in beside}
     everything = [held for held in around.properties() if held.name not in names] + beside
@@ -93,7 +94,7 @@ def _form(gmo: MQGMO, handle: MessageHandle | None, queue: Definition) -> Form:
 
 
 @dataclass(slots=True)
-class _Place:
+class Place:
     """Where MQRFH2 headers stand in a body, or would stand: behind an MQDLH and its like.
 
     `described_at` is where the header in front describes them, None for the MQMD, `order` its byte
@@ -117,12 +118,16 @@ class _Place:
 
     def rebuilt(self, md: MQMD, body: bytes, properties: list[Property]) -> bytes:
         """Return the body with these properties in one MQRFH2, and none in any other."""
-        described, data = self.behind, body[self.start + sum(h.length for h, _ in self.headers) :]
+        described = self.behind
+        parts = [body[self.start + sum(header.length for header, _ in self.headers) :]]
         for header, description in reversed(self.headers):
-            kept = header.without_properties(described)
-            described, data = (description if kept else described), kept + data
+            if kept := header.without_properties(described):
+                described = description
+                parts.append(kept)
         if properties:
-            described, data = rfh2.GENERATED, rfh2.write(properties, described) + data
+            parts.append(rfh2.write(properties, described))
+            described = rfh2.GENERATED
+        data = b"".join(reversed(parts))
         if self.described_at is None:
             md.encoding, md.coded_char_set_id = described.encoding, described.coded_char_set_id
             md.format = described.format
@@ -132,30 +137,32 @@ class _Place:
         return bytes(before) + data
 
 
-def _look_around(md: MQMD, body: bytes) -> _Place:
+def look_around(md: MQMD, body: bytes) -> Place:
+    """Return where in a message MQRFH2 headers stand; takes time in proportion to the headers."""
     described = Description(md.encoding, md.coded_char_set_id, md.format)
     start, described_at, order = 0, None, described.order
     while described.format in _HEADERS:
         struc_id, offset, length = _HEADERS[described.format]
         order = described.order
         if not length:
-            (length,) = rfh2.LONG[order].unpack(body[start:][_LENGTH_OF_MQRFH].ljust(4, b"\0"))
+            stated = body[start + _LENGTH_OF_MQRFH : start + _LENGTH_OF_MQRFH + 4]
+            (length,) = rfh2.LONG[order].unpack(stated.ljust(4, b"\0"))
         if body[start : start + 4] != struc_id or not offset + 16 <= length <= len(body) - start:
             break
         described_at = start + offset
         described = _next(described, DESCRIPTION[order].unpack_from(body, described_at))
         start += length
     headers = []
-    position = start
+    position, room = start, Room()
     while described.format == MQFMT_RF_HEADER_2:
-        header = rfh2.read(body, position, described.order)
+        header = rfh2.read(body, position, described.order, room)
         if header is None:
             break
         headers.append((header, described))
         behind = header.following
         described = _next(described, (behind.encoding, behind.coded_char_set_id, behind.format))
         position += header.length
-    return _Place(described_at, order, start, headers, described)
+    return Place(described_at, order, start, headers, described)
 
 
 def _next(described: Description, values: tuple[int, int, bytes]) -> Description:

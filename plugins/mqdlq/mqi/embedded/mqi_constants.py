@@ -206,6 +206,8 @@ MQCA_DEF_XMIT_Q_NAME = 2025
 
 # Message handles and properties
 MQHM_NONE = 0
+MQ_MAX_PROPERTY_NAME_LENGTH = 4095
+MAX_PROPERTIES_LENGTH = 104_857_600  # the most that the attribute MaxPropertiesLength can allow
 MQCOPY_ALL = 1
 MQCOPY_FORWARD = 2
 MQCOPY_PUBLISH = 4

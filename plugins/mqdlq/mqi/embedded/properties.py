@@ -49,17 +49,20 @@ class MessageHandle:
     properties: list[Property] = field(default_factory=list)
     cursor: int | None = None
     validates: bool = True
+    _places: dict[str, int] | None = None
+    """Where the first property of each name stands; None once that has changed."""
 
     def fill(self, properties: list[Property]) -> None:
         """Take the properties of a message in place of those held so far."""
         self.properties = properties
-        self.cursor = None
+        self.cursor = self._places = None
 
     def set(
         self, name: str, property_type: int, value: Value, descriptor: MQPD, options: int
     ) -> None:
         """Set a property (MQSETMP); a name without a folder stands in `usr`."""
         check_bits(options, SET_OPTIONS, "MQSMPO", PROPERTY_OPTIONS[1])
+        _check_length(name)
         if options.bit_count() > 1:
             raise CallFailedError("MQRC_OPTIONS_ERROR")
         if self.validates:
@@ -76,14 +79,16 @@ class MessageHandle:
         if options & BESIDE_CURSOR:
             self._set_beside_cursor(held, options)
             return
-        position = None if options & mq.MQSMPO_APPEND_PROPERTY else self._first(plain)
-        if position is None:
+        first = self._first(plain)
+        if first is None or options & mq.MQSMPO_APPEND_PROPERTY:
+            if first is None and self._places is not None:
+                self._places[plain] = len(self.properties)
             self.properties.append(held)
         else:
-            self.properties[position] = held
+            self.properties[first] = held
 
     def _set_beside_cursor(self, held: Property, options: int) -> None:
-        position = self._under_cursor()
+        position, self._places = self._under_cursor(), None
         if options & mq.MQSMPO_SET_PROP_UNDER_CURSOR:
             self.properties[position] = held
         elif options & mq.MQSMPO_SET_PROP_AFTER_CURSOR:
@@ -99,6 +104,7 @@ class MessageHandle:
         type and conversion is not asked for.
         """
         check_bits(options, INQUIRE_OPTIONS, "MQIMPO", PROPERTY_OPTIONS[0])
+        _check_length(name)
         held = self._inquired(name, options)
         if options & mq.MQIMPO_CONVERT_TYPE:
             return converted(held, property_type)
@@ -124,6 +130,7 @@ class MessageHandle:
     def delete(self, name: str, options: int) -> None:
         """Delete a property (MQDLTMP): the first of this name, or the one under the cursor."""
         check_bits(options, DELETE_OPTIONS, "MQDMPO", PROPERTY_OPTIONS[2])
+        _check_length(name)
         if options & mq.MQDMPO_DEL_PROP_UNDER_CURSOR:
             position: int | None = self._under_cursor()
         elif NAME.fullmatch(name):
@@ -133,18 +140,27 @@ class MessageHandle:
         if position is None:
             raise CallFailedError("MQRC_PROPERTY_NOT_AVAILABLE")
         del self.properties[position]
+        self._places = None
         if self.cursor is not None and position <= self.cursor:
             # What followed the deleted property is the next one still.
             self.cursor = self.cursor - 1 if self.cursor else None
 
     def _first(self, name: str) -> int | None:
-        found = (at for at, held in enumerate(self.properties) if held.name == name)
-        return next(found, None)
+        if self._places is None:
+            self._places = {}
+            for at, held in enumerate(self.properties):
+                self._places.setdefault(held.name, at)
+        return self._places.get(name)
 
     def _under_cursor(self) -> int:
         if self.cursor is None or self.cursor >= len(self.properties):
             raise CallFailedError("MQRC_PROPERTY_NOT_AVAILABLE")
         return self.cursor
+
+
+def _check_length(name: str) -> None:
+    if len(name) > mq.MQ_MAX_PROPERTY_NAME_LENGTH:
+        raise CallFailedError("MQRC_PROPERTY_NAME_LENGTH_ERR")
 
 
 def _check_name(name: str) -> None:

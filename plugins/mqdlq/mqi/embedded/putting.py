@@ -19,6 +19,7 @@ from mqdlq.mqi.embedded.connection import Connection, Way
 from mqdlq.mqi.embedded.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits
 from mqdlq.mqi.embedded.properties import names_handles, properties_to_put
 from mqdlq.mqi.embedded.rfh2 import MQFMT_RF_HEADER_2, Description
+from mqdlq.mqi.embedded.rfh2_folders import Room
 from mqdlq.mqi.embedded.store import Store
 from mqdlq.mqi.embedded.structures import MQMD, MQPMO, normalised, object_name, text
 from mqdlq.mqi.embedded.unit_of_work import INSERT
@@ -139,7 +140,7 @@ def _check_header(md: MQMD, body: bytes) -> None:
     """
     described = Description(md.encoding, md.coded_char_set_id, md.format)
     is_header = described.format == MQFMT_RF_HEADER_2
-    if is_header and rfh2.read(body, 0, described.order) is None:
+    if is_header and rfh2.read(body, 0, described.order, Room()) is None:
         raise CallFailedError("MQRC_RFH_ERROR")
 
 

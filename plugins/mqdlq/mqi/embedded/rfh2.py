@@ -6,51 +6,26 @@ and the topics below it.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
-from html import unescape
 from xml.sax.saxutils import escape
 
 from mqdlq.mqi.embedded import mqi_constants as mq
-from mqdlq.mqi.embedded.property_values import FLOATS, Property, Value, in_range
+from mqdlq.mqi.embedded.property_values import Property
+from mqdlq.mqi.embedded.rfh2_folders import (
+    COPY_OPTIONS,
+    DATA_TYPES,
+    PROPERTY_FOLDERS,
+    Room,
+    properties,
+)
 
 STRUC_ID, VERSION_2 = b"RFH ", 2
 UTF_8 = 1208
 _CODECS = {UTF_8: "utf-8", 1200: "utf-16", 13488: "utf-16", 17584: "utf-16"}
-
-PROPERTY_FOLDERS = frozenset(
-    {"usr", "mcd", "jms", "mqext", "mq", "mq_usr", "mqps", "sib", "sib_usr", "sib_context"}
-)
-"""The folders that hold properties by their name; others do by ``content='properties'``."""
-
-_DATA_TYPES = {
-    "string": mq.MQTYPE_STRING,
-    "boolean": mq.MQTYPE_BOOLEAN,
-    "bin.hex": mq.MQTYPE_BYTE_STRING,
-    "i1": mq.MQTYPE_INT8,
-    "i2": mq.MQTYPE_INT16,
-    "i4": mq.MQTYPE_INT32,
-    "i8": mq.MQTYPE_INT64,
-    "int": mq.MQTYPE_INT64,
-    "r4": mq.MQTYPE_FLOAT32,
-    "r8": mq.MQTYPE_FLOAT64,
-}
-_TYPE_NAMES = {number: name for name, number in _DATA_TYPES.items() if name != "int"}
-_COPY_OPTIONS = {
-    "all": mq.MQCOPY_ALL,
-    "forward": mq.MQCOPY_FORWARD,
-    "publish": mq.MQCOPY_PUBLISH,
-    "reply": mq.MQCOPY_REPLY,
-    "report": mq.MQCOPY_REPORT,
-}
-_TAG = re.compile(
-    r"<(?P<closing>/?)(?P<name>[A-Za-z_$][\w.:$-]*)"
-    r"(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:'[^']*'|\"[^\"]*\"))*)\s*(?P<empty>/?)>"
-)
-_ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:'([^']*)'|\"([^\"]*)\")")
+_TYPE_NAMES = {number: name for name, number in DATA_TYPES.items() if name != "int"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +83,11 @@ class Header:
         return _assembled(self.order, self.flags, self.name_value_ccsid, kept, following)
 
 
-def read(data: bytes, start: int, order: str) -> Header | None:
-    """Read the header at a position; None where none is that is valid."""
+def read(data: bytes, start: int, order: str, room: Room) -> Header | None:
+    """Read the header at a position; None where none is that is valid.
+
+    `room` is what the message may still have of properties; a folder beyond it is message data.
+    """
     fixed = FIXED[order]
     if len(data) < start + fixed.size:
         return None
@@ -126,7 +104,7 @@ def read(data: bytes, start: int, order: str) -> Header | None:
         position += 4 + size
         if size < 0 or position > end:
             return None
-        folders.append(_folder(data[position - size : position], codec))
+        folders.append(_folder(data[position - size : position], codec, room))
     return Header(order, length, Description(*following), flags, ccsid, tuple(folders))
 
 
@@ -134,91 +112,11 @@ FIXED = {order: struct.Struct(f"{order}4siiii8sii") for order in "<>"}
 LONG = {order: struct.Struct(f"{order}i") for order in "<>"}
 
 
-def _folder(data: bytes, codec: str) -> Folder:
+def _folder(data: bytes, codec: str, room: Room) -> Folder:
     try:
-        text = data.decode(codec).rstrip("\0 ")
-        tag = _TAG.match(text)
-        is_of_properties = tag is not None and (
-            tag["name"] in PROPERTY_FOLDERS or _attributes(tag).get("content") == "properties"
-        )
-        return Folder(data, tuple(_elements(text)) if is_of_properties else None)
+        return Folder(data, properties(data.decode(codec).rstrip("\0 "), room))
     except ValueError:
         return Folder(data, None)
-
-
-def _attributes(tag: re.Match[str]) -> dict[str, str]:
-    return {name: one or two for name, one, two in _ATTRIBUTE.findall(tag["attributes"])}
-
-
-@dataclass(slots=True)
-class _Element:
-    name: str
-    attributes: dict[str, str]
-    is_group: bool = False
-
-
-def _elements(text: str) -> Iterator[Property]:
-    """Yield the properties of a folder; ValueError where it is not well formed."""
-    opened: list[_Element] = []
-    position = 0
-    while position < len(text):
-        tag = _TAG.search(text, position)
-        if tag is None or (position and not opened):
-            raise ValueError("not well formed")
-        between = text[position : tag.start()]
-        position = tag.end()
-        if tag["closing"]:
-            yield from _closed(opened, tag["name"], between)
-            continue
-        if between.strip():
-            raise ValueError("text beside elements")
-        if opened:
-            opened[-1].is_group = True
-        opened.append(_Element(tag["name"], _attributes(tag)))
-        if tag["empty"]:
-            yield from _closed(opened, tag["name"], "")
-    if opened:
-        raise ValueError("an element is not closed")
-
-
-def _closed(opened: list[_Element], name: str, content: str) -> Iterator[Property]:
-    if not opened or opened[-1].name != name:
-        raise ValueError("elements overlap")
-    path = [element.name for element in opened]
-    element = opened.pop()
-    if element.is_group or not opened:
-        if content.strip():
-            raise ValueError("text beside elements")
-        return
-    plain = path[1:] if path[0] == "usr" else path
-    attributes = element.attributes
-    kind, value = _value(attributes, unescape(content))
-    copying = attributes.get("copy")
-    yield Property(
-        ".".join(plain),
-        kind,
-        value,
-        context=int(attributes.get("context") == "user"),
-        copy_options=mq.MQCOPY_DEFAULT
-        if copying is None
-        else sum(_COPY_OPTIONS.get(word.strip(), 0) for word in copying.split(",")),
-    )
-
-
-def _value(attributes: dict[str, str], content: str) -> tuple[int, Value]:
-    if attributes.get("xsi:nil") == "true":
-        return mq.MQTYPE_NULL, None
-    kind = _DATA_TYPES.get(attributes.get("dt", "string"), mq.MQTYPE_STRING)
-    if kind == mq.MQTYPE_STRING:
-        return kind, content
-    if kind == mq.MQTYPE_BYTE_STRING:
-        return kind, bytes.fromhex(content)
-    if kind in FLOATS:
-        return kind, float(content)
-    number = int(content)
-    if not in_range(kind, number):
-        raise ValueError("a number too large for its type")
-    return kind, number
 
 
 # Writing
@@ -238,13 +136,13 @@ class _Group:
         return self.groups[name]
 
 
-def write(properties: Iterable[Property], following: Description) -> bytes:
+def write(held: Iterable[Property], following: Description) -> bytes:
     """Return a header in the native encoding and UTF-8 whose folders hold the properties."""
     folders = _Group()
-    for held in properties:
-        *groups, name = held.path
-        reduce(_Group.group, groups, folders).members.append((name, held))
-    written = [_written(name, folder, marks=True).encode() for name, folder in folders.members]
+    for each in held:
+        *groups, name = each.path
+        reduce(_Group.group, groups, folders).members.append((name, each))
+    written = ["".join(_written(name, folder)).encode() for name, folder in folders.members]
     return _assembled("<", 0, UTF_8, written, following)
 
 
@@ -260,12 +158,22 @@ def _assembled(
     return fixed.pack(STRUC_ID, VERSION_2, length, *behind, flags, ccsid) + values
 
 
-def _written(name: str, member: _Group | Property, *, marks: bool = False) -> str:
-    if isinstance(member, Property):
-        return f"<{name}{_written_attributes(member)}>{escape(_text(member))}</{name}>"
-    inner = "".join(_written(*part) for part in member.members)
-    mark = " content='properties'" if marks and name not in PROPERTY_FOLDERS else ""
-    return f"<{name}{mark}>{inner}</{name}>"
+def _written(name: str, folder: _Group | Property) -> Iterator[str]:
+    """Yield a folder piece by piece, however deep its groups are nested."""
+    mark = "" if name in PROPERTY_FOLDERS else " content='properties'"
+    waiting: list[str | tuple[str, _Group | Property]] = [(name, folder)]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+            continue
+        name, member = part
+        if isinstance(member, Property):
+            yield f"<{name}{_written_attributes(member)}>{escape(_text(member))}</{name}>"
+        else:
+            yield f"<{name}{mark}>"
+            waiting += [f"</{name}>", *reversed(member.members)]
+            mark = ""
 
 
 def _written_attributes(held: Property) -> str:
@@ -277,7 +185,7 @@ def _written_attributes(held: Property) -> str:
     if held.context == mq.MQPD_USER_CONTEXT:
         attributes += " context='user'"
     if held.copy_options != mq.MQCOPY_DEFAULT:
-        words = [word for word, bit in _COPY_OPTIONS.items() if bit & held.copy_options]
+        words = [word for word, bit in COPY_OPTIONS.items() if bit & held.copy_options]
         attributes += f" copy='{','.join(words) or 'none'}'"
     return attributes
 

@@ -1,0 +1,81 @@
+"""Hostile headers: what a byte of them costs, beside hashing the same bytes with SHA-256.
+
+Each kind of tests/hostile_messages.py is made at a hundredth, a tenth and the whole of its hostile
+size. `read` is our own reading of all headers (`describe`), `browsed` the embedded queue manager's
+part of an MQGET with a message handle, where it takes the properties out of the MQRFH2s. A ratio
+is processor time over that of the hash of the same bytes. `growth` is the cost per byte at full
+size over that at a tenth: 1 is linear, 10 would be quadratic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from time import process_time
+from typing import Any
+
+from hostile_messages import GROWING
+from mqdlq.headers import DeadLetterHeader, describe
+from mqdlq.mqi.embedded.delivery import look_around
+from mqdlq.mqi.embedded.structures import MQMD
+
+SIZES = (100, 10, 1)
+LETTER = DeadLetterHeader(2053, "PAYMENTS", "QM1", put_date="20261121", put_time="11000000")
+ENOUGH_S = 0.02
+"""How long each is repeated, so that the clock's own steps do not count."""
+
+
+def measure() -> dict[str, Any]:
+    """Return ratios to the floor, and how the cost per byte grows with the size."""
+    kinds = {name: of_kind(name) for name in GROWING}
+    return {
+        "kinds": kinds,
+        "worst_read_growth": max(kind["read_growth"] for kind in kinds.values()),
+        "worst_browsed_growth": max(kind["browsed_growth"] for kind in kinds.values()),
+    }
+
+
+def of_kind(name: str) -> dict[str, Any]:
+    """Return what one kind of headers costs at each size."""
+    _, count = GROWING[name]
+    costs = [cost(name, max(1, count // divisor)) for divisor in SIZES]
+    _, tenth, full = costs
+    return {
+        "bytes": [each["bytes"] for each in costs],
+        "read_ratios": [each["read"] / each["hash"] for each in costs],
+        "browsed_ratios": [each["browsed"] / each["hash"] for each in costs],
+        "read_growth": full["read"] / tenth["read"],
+        "browsed_growth": full["browsed"] / tenth["browsed"],
+    }
+
+
+def cost(name: str, count: int) -> dict[str, float]:
+    """Return nanoseconds of processor time per byte."""
+    hostile = GROWING[name][0](count)
+    body = hostile.behind(LETTER)
+    md = MQMD.unpack(bytes(MQMD.length))
+    md.encoding, md.coded_char_set_id, md.format = 546, 1208, b"MQDEAD  "
+    return {
+        "bytes": len(body),
+        "hash": per_byte(lambda: sha256(body), body),
+        "read": per_byte(
+            lambda: describe(body, len(body), encoding=546, ccsid=819, format="MQDEAD"), body
+        ),
+        "browsed": per_byte(lambda: browsed(md, body), body),
+    }
+
+
+def browsed(md: MQMD, body: bytes) -> None:
+    """Take the properties out of a body, as MQGET does."""
+    around = look_around(md, body)
+    around.properties()
+    around.rebuilt(md.copy(), body, [])
+
+
+def per_byte(done: Callable[[], object], body: bytes) -> float:
+    """Repeat until the processor has worked long enough; return nanoseconds for each byte."""
+    times, started = 0, process_time()
+    while (passed := process_time() - started) < ENOUGH_S:
+        done()
+        times += 1
+    return passed * 1e9 / times / len(body)
