@@ -151,20 +151,68 @@ def test_waiting_ends_after_the_interval(app: Application) -> None:
         queue.get(None, app.md(), app.gmo("WAIT", WaitInterval=-2))
 
 
+def let_expire(app: Application) -> None:
+    """Let a tenth of a second pass: wait for a message that does not come."""
+    queue = app.open("B", "INPUT_SHARED")
+    with app.failing("MQRC_NO_MSG_AVAILABLE"):
+        queue.get(None, app.md(), app.gmo("WAIT", WaitInterval=110))
+
+
 def test_expiry_is_counted_down_and_an_expired_message_is_not_got(app: Application) -> None:
     """IBM MQ docs, "Expiry (MQMD)": tenths of a second, returned as what is left."""
     app.put("A", b"short", Expiry=1)
     app.put("A", b"long", Expiry=600)
-    queue = app.open("A", "INPUT_SHARED", "BROWSE")
-    with app.failing("MQRC_NO_MSG_AVAILABLE"):  # let a tenth of a second pass
-        queue.get(None, app.md(MsgId=b"?" * 24), app.gmo("WAIT", WaitInterval=110))
+    let_expire(app)
 
     assert app.depth("A") == 2, "expired messages count until someone would have got them"
-    assert app.bodies("A") == [b"long"]
-    body, md = app.get(queue)
+    body, md = app.get(app.open("A", "INPUT_SHARED"))
     assert body == b"long"
     assert 1 <= md.Expiry < 600
     assert app.depth("A") == 0
+
+
+def test_a_browse_discards_an_expired_message(app: Application) -> None:
+    """IBM MQ docs, "Expiry (MQMD)": discarded when a browse or nonbrowse MQGET would return it."""
+    app.put("A", b"short", Expiry=1)
+    app.put("A", b"long")
+    let_expire(app)
+    queue = app.open("A", "BROWSE")
+
+    assert app.get(queue, "BROWSE_FIRST")[0] == b"long"
+    assert app.depth("A") == 1
+
+
+@pytest.mark.embedded_only
+def test_an_expired_message_stays_until_a_get_would_return_it(app: Application) -> None:
+    """IBM MQ docs, "Expiry (MQMD)"; a real queue manager's expirer may discard it sooner."""
+    app.put("A", b"before", MsgId=b"1" * 24)
+    app.put("A", b"under", Expiry=1)
+    app.put("A", b"locked", Expiry=1)
+    app.put("A", b"behind", Expiry=1, CorrelId=b"c" * 24)
+    queue, other = app.open("A", "INPUT_SHARED", "BROWSE"), app.open("A", "BROWSE")
+    for _ in range(2):
+        app.get(queue, "BROWSE_NEXT")
+    app.get(other, "BROWSE_FIRST")
+    app.get(other, "BROWSE_NEXT")
+    app.get(other, "BROWSE_NEXT", "LOCK")
+    let_expire(app)
+
+    assert app.get(queue, "BROWSE_FIRST", MsgId=b"1" * 24)[0] == b"before"
+    assert app.depth("A") == 4, "none of them fits, or stands before the one that does"
+    app.get(queue, "BROWSE_FIRST")
+    with app.failing("MQRC_NO_MSG_AVAILABLE"):
+        app.get(queue, "BROWSE_NEXT", CorrelId=b"c" * 24)
+    assert app.depth("A") == 3, "discarded: the one that fits"
+    with app.failing("MQRC_NO_MSG_AVAILABLE"):
+        app.get(queue, "BROWSE_NEXT")
+    assert app.depth("A") == 2, "a message that is locked stays"
+    with app.failing("MQRC_NO_MSG_AVAILABLE"):
+        app.get(other, "BROWSE_NEXT")
+    assert app.depth("A") == 2, "the cursor stands on it already"
+    with app.failing("MQRC_NO_MSG_UNDER_CURSOR"):
+        app.get(other, "BROWSE_MSG_UNDER_CURSOR")
+    assert app.depth("A") == 1
+    assert app.bodies("A") == [b"before"]
 
 
 def test_an_unconverted_message_comes_with_a_warning(app: Application) -> None:

@@ -173,6 +173,9 @@ def _get_now(connection: Connection, request: Request) -> Got | None:
     way = request.opened.way(connection.store.known)
     if way.is_get_inhibited:
         raise CallFailedError("MQRC_GET_INHIBITED")
+    selection.discard_expired(
+        connection, request.opened, way.queue_id, request.criteria, request.options
+    )
     attempt = _browse if request.options & BROWSE else _take
     got = attempt(connection, way, request)
     if got is None and connection.free_what_the_dead_hold():
@@ -192,16 +195,9 @@ def _unlock(connection: Connection, opened: OpenObject, md: bytes, gmo: MQGMO) -
     return b"", md, gmo.pack(), 0, MQCC_OK, 0
 
 
-def _find(
-    connection: Connection, request: Request, way: Way, when: float | None = None
-) -> Message | None:
+def _find(connection: Connection, request: Request, way: Way) -> Message | None:
     return selection.find(
-        connection,
-        request.opened,
-        way.queue_id,
-        request.criteria,
-        request.options,
-        time.time() if when is None else when,
+        connection, request.opened, way.queue_id, request.criteria, request.options
     )
 
 
@@ -238,22 +234,14 @@ def _show(request: Request, way: Way, found: Message) -> Got:
 
 
 def _take(connection: Connection, way: Way, request: Request) -> Got | None:
-    """Take a message off the queue, at once or with MQCMIT.
-
-    One that has expired is discarded instead, with all its like.
-    """
+    """Take a message off the queue, at once or with MQCMIT."""
     options = request.options
-    if options & mq.MQGMO_WAIT and _find(connection, request, way, when=0.0) is None:
+    if options & mq.MQGMO_WAIT and _find(connection, request, way) is None:
         return None  # whoever waits looks often, and need not take a writer's turn for it
     store = connection.store
     with store.turn if options & mq.MQGMO_SYNCPOINT else store.writing(durable=True):
-        found = _find(connection, request, way, when=0.0)
-        if found is None:
-            return None
-        if found.expires_at is None or found.expires_at > time.time():
-            return _take_it(connection, way, request, found)
-    selection.discard_expired(connection, way.queue_id)
-    return _take(connection, way, request)
+        found = _find(connection, request, way)
+        return None if found is None else _take_it(connection, way, request, found)
 
 
 def _take_it(connection: Connection, way: Way, request: Request, found: Message) -> Got:

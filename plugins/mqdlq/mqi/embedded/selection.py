@@ -10,7 +10,7 @@ import struct
 import time
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.board import GOT, IS_ORDERED, LOCKED, REMOVED, TAKEN_BACK, UNITS, Held
@@ -118,7 +118,7 @@ def _query(what: str, index: str, condition: str, position: str) -> str:
     parts = (
         f"SELECT {what} FROM message",  # noqa: S608 (the texts are this module's)
         f"INDEXED BY {index}" if index else "",
-        "WHERE queue_id = ? AND (expires_at IS NULL OR expires_at > ?)",
+        "WHERE queue_id = ?",
         condition,
         position,
         "ORDER BY rank, place",
@@ -132,15 +132,10 @@ SAME_RANK_BEHIND = "AND rank = ? AND place > ?"
 LOWER_RANK = "AND rank > ?"
 
 
-def find(  # noqa: PLR0917
-    connection: Connection,
-    opened: OpenObject,
-    queue_id: int,
-    wanted: Criteria,
-    options: int,
-    when: float,
+def find(
+    connection: Connection, opened: OpenObject, queue_id: int, wanted: Criteria, options: int
 ) -> Message | None:
-    """Return the first message that fits and has not expired, by priority and then by place.
+    """Return the first message that fits, by priority and then by place.
 
     What a unit of work has put is not visible outside it (IBM MQ docs, "MQPMO_SYNCPOINT"), but
     within: a get that is part of it, and no other and no browse, finds that too.
@@ -151,7 +146,7 @@ def find(  # noqa: PLR0917
             wanted, cursor = replace(AT_A_PLACE, values=(cursor[1],)), None
         elif not options & mq.MQGMO_BROWSE_NEXT:
             cursor = None
-    found = _committed(connection, opened, queue_id, wanted, cursor, when)
+    found = _committed(connection, opened, queue_id, wanted, cursor)
     if not options & SYNCPOINT or queue_id not in connection.unit_of_work.puts:
         return found
     own = connection.unit_of_work.first(queue_id, wanted.fits)
@@ -160,13 +155,12 @@ def find(  # noqa: PLR0917
     return own if found is None or (own.rank, own.place) < (found.rank, found.place) else found
 
 
-def _committed(  # noqa: PLR0917
+def _committed(
     connection: Connection,
     opened: OpenObject,
     queue_id: int,
     wanted: Criteria,
     cursor: tuple[int, int] | None,
-    when: float,
 ) -> Message | None:
     """Look at the board and into the database at one moment: while nothing happens in between.
 
@@ -180,20 +174,19 @@ def _committed(  # noqa: PLR0917
         start = (
             board.fronts.get(queue_id) if cursor is None and wanted is ANY and not mine else cursor
         )
-        found = _first(store, queue_id, wanted, start, when, mine)
+        found = _first(store, queue_id, wanted, start, mine)
         board.catch_up()
         if board.position == begun:
             return found
     with store.turn:
-        return _first(store, queue_id, wanted, cursor, when, mine)
+        return _first(store, queue_id, wanted, cursor, mine)
 
 
-def _first(  # noqa: PLR0917
+def _first(
     store: Store,
     queue_id: int,
     wanted: Criteria,
     start: tuple[int, int] | None,
-    when: float,
     mine: int | None,
 ) -> Message | None:
     """Return the first message behind a rank and place that nobody holds, or that is `mine`.
@@ -201,7 +194,7 @@ def _first(  # noqa: PLR0917
     Two queries, each wholly on the index: for one comparison of (rank, place) SQLite would use the
     index for the rank alone and walk the whole queue at every call.
     """
-    values = (queue_id, when, *wanted.values)
+    values = (queue_id, *wanted.values)
     if start is None:
         return _first_of(store, wanted, "", values, mine)
     return _first_of(store, wanted, SAME_RANK_BEHIND, (*values, *start), mine) or _first_of(
@@ -227,17 +220,36 @@ def _first_of(
     return None
 
 
-def discard_expired(connection: Connection, queue_id: int) -> None:
-    """Remove the messages nobody can get any more."""
-    store = connection.store
+EXPIRED = """SELECT 1 FROM message INDEXED BY expiring
+    WHERE queue_id = ? AND expires_at <= ? LIMIT 1"""
+
+
+def discard_expired(
+    connection: Connection, opened: OpenObject, queue_id: int, wanted: Criteria, options: int
+) -> None:
+    """Discard each expired message that a get or browse would return, up to the first that lives.
+
+    IBM MQ docs, "Expiry (MQMD)". Those behind that one, or that do not fit, stay and are counted.
+    """
+    store, now = connection.store, time.time()
+    if store.one(EXPIRED, (queue_id, now)) is None:
+        return
+    if not _has_expired(find(connection, opened, queue_id, wanted, options), now):
+        return
     with store.writing():
-        expired = store.execute(
-            "SELECT place FROM message INDEXED BY expiring WHERE queue_id = ? AND expires_at <= ?",
-            (queue_id, time.time()),
-        ).fetchall()
-        for (place,) in expired:
-            if place not in store.board.held:
-                remove(connection, queue_id, place)
+        while _has_expired(found := find(connection, opened, queue_id, wanted, options), now):
+            discard(connection, queue_id, found)
+            if opened.locked is not None and opened.locked.place == found.place:
+                opened.locked = None
+
+
+def _has_expired(message: Message | None, now: float) -> TypeGuard[Message]:
+    return message is not None and message.expires_at is not None and message.expires_at <= now
+
+
+def discard(connection: Connection, queue_id: int, expired: Message) -> None:
+    """Remove a message whose Expiry has passed, while writing."""
+    remove(connection, queue_id, expired.place)
 
 
 def remove(connection: Connection, queue_id: int, place: int) -> None:
