@@ -25,9 +25,9 @@ from mqdlq.ledger import (
     last_approval,
     outcome_counts,
     parking,
-    schema,
+    tables,
 )
-from mqdlq.ledger.workflow_tables import alerts as table
+from mqdlq.ledger.tables import alerts as table
 from mqdlq.model import Outcome
 
 EVENTS: Final[Mapping[str, str]] = {
@@ -99,7 +99,7 @@ def of_no_run(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Ale
 
     Nobody is told again while the runs after it cannot begin either.
     """
-    runs, refused = schema.runs, schema.refusals
+    runs, refused = tables.runs, tables.refusals
     told = select(table.c.run_id).where(table.c.event == "failed", table.c.is_told)
     latest = select(func.max(refused.c.at)).where(
         refused.c.handler == handler, refused.c.run_id != run_id, refused.c.run_id.in_(told)
@@ -191,7 +191,7 @@ def outcomes_of(run: Run, ledger: Ledger) -> Counter[Outcome]:
 
 def _could_not_begin_since(run: Run, before: str | None, ledger: Ledger) -> bool:
     """Whether people were told of a run of this handler that could not begin since the last one."""
-    runs, refused = schema.runs, schema.refusals
+    runs, refused = tables.runs, tables.refusals
     query = (
         select(refused.c.run_id)
         .join(table, table.c.run_id == refused.c.run_id)
@@ -224,7 +224,7 @@ def _run_before(run: Run, ledger: Ledger, *, is_closed: bool = False) -> str | N
     With `is_closed` it is the last one that closed its account. Runs overlap: the one that started
     last need not be the one that ended last.
     """
-    runs = schema.runs
+    runs = tables.runs
     with ledger.engine.connect() as connection:
         own_end = connection.scalar(select(_end()).where(runs.c.run_id == run.run_id))
         query = select(runs.c.run_id).where(
@@ -234,19 +234,19 @@ def _run_before(run: Run, ledger: Ledger, *, is_closed: bool = False) -> str | N
             _end().is_not(None) if own_end is None else _end() < own_end,
         )
         if is_closed:
-            query = query.where(runs.c.run_id.in_(select(schema.sightings.c.run_id)))
+            query = query.where(runs.c.run_id.in_(select(tables.sightings.c.run_id)))
         found: str | None = connection.scalar(query.order_by(_end().desc()).limit(1))
     return found
 
 
 def _end() -> ColumnElement[datetime | None]:
     """When a run closed its account or, without one, was first told of; null if neither."""
-    seen, run_id = schema.sightings, schema.runs.c.run_id
+    seen, run_id = tables.sightings, tables.runs.c.run_id
     closed = select(seen.c.at).where(seen.c.run_id == run_id)
     told = select(func.min(table.c.at)).where(table.c.run_id == run_id)
     return func.coalesce(
-        closed.correlate(schema.runs).scalar_subquery(),
-        told.correlate(schema.runs).scalar_subquery(),
+        closed.correlate(tables.runs).scalar_subquery(),
+        told.correlate(tables.runs).scalar_subquery(),
     )
 
 

@@ -15,7 +15,7 @@ from mqdlq.execute import make_pass, settle
 from mqdlq.guards import note_causes
 from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
-from mqdlq.ledger.workflow_tables import alerts
+from mqdlq.ledger.tables import alerts
 from mqdlq.report.numbers import read_report
 from world import World
 

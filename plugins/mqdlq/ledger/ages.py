@@ -6,10 +6,10 @@ from datetime import datetime
 
 from sqlalchemy import insert, select
 
-from mqdlq.ledger.age_tables import ages
 from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.facts import Run
 from mqdlq.ledger.store import Ledger
+from mqdlq.ledger.tables import ages
 from mqdlq.ledger.workflow import last_account, last_look
 
 

@@ -35,9 +35,38 @@ def in_turn(engine: Engine) -> Iterator[Connection]:
     For what reads first and then writes what follows from it.
     """
     with engine.execution_options(in_turn=True).begin() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock(TURN)))
+        _wait_for_turn(connection)
         yield connection
+
+
+@contextmanager
+def to_migrate(engine: Engine) -> Iterator[Connection]:
+    """Begin such a transaction to change tables; SQLite does not check foreign keys in it.
+
+    Where SQLite cannot alter a table, it is copied, dropped and renamed. Its rows would be deleted
+    with it, and views of it refused, unless these settings are made before the transaction begins
+    (SQLite documentation, "ALTER TABLE", "Making Other Kinds Of Table Schema Changes").
+    """
+    with engine.execution_options(in_turn=True).connect() as connection:
+        _set_for_migration(connection, is_begun=True)
+        try:
+            with connection.begin():
+                _wait_for_turn(connection)
+                yield connection
+        finally:
+            _set_for_migration(connection, is_begun=False)
+
+
+def _set_for_migration(connection: Connection, *, is_begun: bool) -> None:
+    driver = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite" and driver is not None:
+        driver.execute(f"PRAGMA foreign_keys={'OFF' if is_begun else 'ON'}")
+        driver.execute(f"PRAGMA legacy_alter_table={'ON' if is_begun else 'OFF'}")
+
+
+def _wait_for_turn(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(TURN)))
 
 
 def _make_private(database: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, select
 
-from mqdlq.ledger import schema
+from mqdlq.ledger import tables
 from mqdlq.model import DEPARTED, AttemptState
 
 
@@ -14,7 +14,7 @@ def has_departed(message_id: ColumnElement[int]) -> ColumnElement[bool]:
     The proof may come after the run has ended and booked the message as unknown: outcomes stay as
     they are, and the message is gone all the same.
     """
-    ended, tried = schema.outcomes, schema.attempts
+    ended, tried = tables.outcomes, tables.attempts
     booked = select(ended.c.message_id).where(
         ended.c.message_id == message_id,
         ended.c.outcome.in_([outcome.value for outcome in DEPARTED]),

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, or_, select
 
-from mqdlq.ledger import schema
-from mqdlq.ledger.learning_tables import learned
+from mqdlq.ledger import tables
 from mqdlq.ledger.reading import LedgerReader
+from mqdlq.ledger.tables import learned
 from mqdlq.model import Outcome
 
 _AT_ONCE = 500  # below every database's limit of bound parameters
@@ -32,7 +32,7 @@ def outcomes_by_run(
     ledger: LedgerReader, message_ids: Sequence[int]
 ) -> dict[int, dict[str, Outcome]]:
     """Return what any runs have booked of these messages: outcomes by message and run id."""
-    table, found = schema.outcomes, defaultdict[int, dict[str, Outcome]](dict)
+    table, found = tables.outcomes, defaultdict[int, dict[str, Outcome]](dict)
     with ledger.engine.connect() as connection:
         for start in range(0, len(message_ids), _AT_ONCE):
             some = message_ids[start : start + _AT_ONCE]

@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 from sqlalchemy import func, insert, select
 
-from mqdlq.ledger import schema
+from mqdlq.ledger import tables
 from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import OutcomeFact, Run
-from mqdlq.ledger.parking_tables import (
+from mqdlq.ledger.reading import LedgerReader
+from mqdlq.ledger.tables import (
     compact_snapshots,
     parked,
     parked_outcomes,
     parkings,
 )
-from mqdlq.ledger.reading import LedgerReader
 from mqdlq.model import Disposition, Outcome
 
 _AT_ONCE = 10_000
@@ -87,7 +87,7 @@ def park(ledger: LedgerReader, run_id: str, snapshot_id: str, left: Iterable[Par
 
 def last_complete_snapshot(ledger: LedgerReader, run: Run) -> datetime | None:
     """Return when another run last took a snapshot of the run's queue without compact rows."""
-    table, runs = schema.snapshots, schema.runs
+    table, runs = tables.snapshots, tables.runs
     query = (
         select(func.max(table.c.taken_at).label("at"))
         .join(runs, runs.c.run_id == table.c.run_id)
@@ -112,7 +112,7 @@ def lots_for(ledger: LedgerReader, run: Run) -> list[Lot]:
     since = last_complete_snapshot(ledger, run)
     if since is None:
         return []
-    table, runs = schema.snapshots, schema.runs
+    table, runs = tables.snapshots, tables.runs
     query = (
         select(parkings)
         .join(runs, runs.c.run_id == parkings.c.run_id)
@@ -142,7 +142,7 @@ def lots_for(ledger: LedgerReader, run: Run) -> list[Lot]:
 
 def messages_of(ledger: LedgerReader, lot: Lot) -> Iterator[list[Parked]]:
     """Yield the messages of a lot that have not departed since, many at a time."""
-    table = schema.messages
+    table = tables.messages
     query = (
         select(table.c.message_key, table.c.message_id, table.c.occurrence, parked.c.parking_id)
         .join(table, table.c.message_id == parked.c.message_id)
@@ -158,7 +158,7 @@ def message_ids(
     ledger: LedgerReader, run: Run, keys: Collection[bytes]
 ) -> dict[tuple[bytes, int], int]:
     """Return the ids of messages in their latest residence, by key and occurrence."""
-    table = schema.messages
+    table = tables.messages
     query = (
         select(table)
         .where(
@@ -197,8 +197,8 @@ def book_parked(
     ]
     with ledger.engine.begin() as connection:
         for table, values in (
-            (schema.run_messages, listed),
-            (schema.outcomes, ended),
+            (tables.run_messages, listed),
+            (tables.outcomes, ended),
             (parked_outcomes, rows),
         ):
             if values:

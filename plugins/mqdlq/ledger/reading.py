@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Row, Select, Table, func, select
 
-from mqdlq.ledger import schema
+from mqdlq.ledger import tables
 from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
@@ -28,40 +28,40 @@ class LedgerReader:
 
     def run(self, run_id: str) -> Run | None:
         """Return a run, or None."""
-        runs = self._rows(select(schema.runs).where(schema.runs.c.run_id == run_id))
+        runs = self._rows(select(tables.runs).where(tables.runs.c.run_id == run_id))
         return Run(**runs[0]) if runs else None
 
     def latest_run(self) -> Run | None:
         """Return the run that started last, or None."""
-        started = schema.runs.c.started_at.desc()
-        runs = self._rows(select(schema.runs).order_by(started).limit(1))
+        started = tables.runs.c.started_at.desc()
+        runs = self._rows(select(tables.runs).order_by(started).limit(1))
         return Run(**runs[0]) if runs else None
 
     def refusal(self, run_id: str) -> str:
         """Return why a run could not begin when it was last tried, or ""."""
-        table = schema.refusals
+        table = tables.refusals
         query = select(table.c.why).where(table.c.run_id == run_id).order_by(table.c.seq.desc())
         found = self._rows(query.limit(1))
         return str(found[0]["why"]) if found else ""
 
     def snapshot(self, run_id: str) -> Row[Any] | None:
         """Return (run_id, snapshot_id, location, messages, taken_at) of a run's snapshot."""
-        return self._one(schema.snapshots, run_id)
+        return self._one(tables.snapshots, run_id)
 
     def runs_not_settled(self) -> dict[str, str]:
         """Return the snapshots of runs that have not made their last browse: id to run id."""
-        table = schema.snapshots
-        settled = select(schema.sightings.c.run_id)
+        table = tables.snapshots
+        settled = select(tables.sightings.c.run_id)
         query = select(table.c.snapshot_id, table.c.run_id).where(table.c.run_id.not_in(settled))
         return {row["snapshot_id"]: row["run_id"] for row in self._rows(query)}
 
     def plan(self, run_id: str) -> Row[Any] | None:
         """Return (run_id, plan_id, plan_hash, location, accepted_at) of a run's plan, or None."""
-        return self._one(schema.plans, run_id)
+        return self._one(tables.plans, run_id)
 
     def run_messages(self, run_id: str) -> list[RunMessage]:
         """Return the messages of a run's plan in browse order."""
-        listed, table = schema.run_messages, schema.messages
+        listed, table = tables.run_messages, tables.messages
         query = (
             select(
                 table.c.message_id,
@@ -82,26 +82,26 @@ class LedgerReader:
 
     def unsettled(self, queue_manager: str, *states: AttemptState) -> list[Attempt]:
         """Return the attempts on a queue manager that have come to these states, oldest first."""
-        latest = schema.attempt_states
+        latest = tables.attempt_states
         query = _attempts().where(
-            schema.messages.c.queue_manager == queue_manager,
+            tables.messages.c.queue_manager == queue_manager,
             latest.c.state.in_([state.value for state in states]),
         )
         return self._attempts(query.order_by(latest.c.seq))
 
     def intended(self, queue_manager: str, queue: str) -> list[Attempt]:
         """Return the attempts on a queue whose unit of work nobody has settled, oldest first."""
-        latest = schema.attempt_states
+        latest = tables.attempt_states
         query = _attempts().where(
-            schema.messages.c.queue_manager == queue_manager,
-            schema.messages.c.queue == queue,
+            tables.messages.c.queue_manager == queue_manager,
+            tables.messages.c.queue == queue,
             latest.c.state == AttemptState.INTENDED.value,
         )
         return self._attempts(query.order_by(latest.c.seq))
 
     def confirmed_units(self, units: Collection[str]) -> set[str]:
         """Return which of these units of work are known to have committed."""
-        latest = schema.attempt_states
+        latest = tables.attempt_states
         query = select(latest.c.unit).where(
             latest.c.unit.in_(units), latest.c.state == AttemptState.CONFIRMED.value
         )
@@ -109,7 +109,7 @@ class LedgerReader:
 
     def moved_messages(self, message_ids: Collection[int]) -> set[int]:
         """Return which of these messages a unit of work is known to have moved."""
-        latest = schema.attempt_states
+        latest = tables.attempt_states
         query = select(latest.c.message_id).where(
             latest.c.message_id.in_(message_ids), latest.c.state == AttemptState.CONFIRMED.value
         )
@@ -119,7 +119,7 @@ class LedgerReader:
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, int]:
         """Return by key how many messages have not departed from a queue, as far as known."""
-        table = schema.messages
+        table = tables.messages
         query = (
             select(table.c.message_key, func.count().label("number"))
             .where(
@@ -138,10 +138,10 @@ class LedgerReader:
         By its booking, or by the proof that one of its units of work moved them. `others` are
         messages to look for besides those that the run lists.
         """
-        listed = select(schema.run_messages.c.message_id)
-        chosen: list[Any] = [listed.where(schema.run_messages.c.run_id == run_id)]
+        listed = select(tables.run_messages.c.message_id)
+        chosen: list[Any] = [listed.where(tables.run_messages.c.run_id == run_id)]
         chosen += [others[at : at + _AT_ONCE] for at in range(0, len(others), _AT_ONCE)]
-        ended, tried = schema.outcomes, schema.attempts
+        ended, tried = tables.outcomes, tables.attempts
         departed = ended.c.outcome.in_([outcome.value for outcome in DEPARTED])
         proven = tried.c.state == AttemptState.CONFIRMED.value
         found: dict[int, str] = {}
@@ -155,7 +155,7 @@ class LedgerReader:
 
     def last_pass(self, run: Run) -> datetime | None:
         """Return when the last pass began; where attempts carry on, by any run on the queue."""
-        table, runs = schema.passes, schema.runs
+        table, runs = tables.passes, tables.runs
         query = select(func.max(table.c.started_at).label("at")).join(
             runs, runs.c.run_id == table.c.run_id
         )
@@ -173,7 +173,7 @@ class LedgerReader:
 
         While the state queue is held, that is the run whose pass it is.
         """
-        table, runs = schema.passes, schema.runs
+        table, runs = tables.passes, tables.runs
         query = (
             select(table.c.run_id, table.c.started_at)
             .join(runs, runs.c.run_id == table.c.run_id)
@@ -188,7 +188,7 @@ class LedgerReader:
 
     def other_runs_with_plan(self, plan_id: str, run_id: str) -> list[str]:
         """Return the other runs that have begun a pass by this very plan, in their order."""
-        table, runs, passes = schema.plans, schema.runs, schema.passes
+        table, runs, passes = tables.plans, tables.runs, tables.passes
         begun = select(passes.c.seq).where(passes.c.run_id == table.c.run_id)
         query = (
             select(table.c.run_id)
@@ -200,7 +200,7 @@ class LedgerReader:
 
     def attempts(self, run_id: str) -> list[Attempt]:
         """Return a run's attempts in the order made, each in its latest state."""
-        states = schema.attempt_states
+        states = tables.attempt_states
         query = _attempts().where(states.c.run_id == run_id)
         return self._attempts(query.order_by(states.c.seq))
 
@@ -209,7 +209,7 @@ class LedgerReader:
 
         Where attempts carry on, those of earlier runs count that had the same rules.
         """
-        states, listed, runs = schema.attempt_states, schema.run_messages, schema.runs
+        states, listed, runs = tables.attempt_states, tables.run_messages, tables.runs
         query = (
             select(
                 states.c.message_id, func.count().label("made"), func.max(states.c.at).label("last")
@@ -230,7 +230,7 @@ class LedgerReader:
 
     def outcomes(self, run_id: str) -> dict[int, OutcomeFact]:
         """Return a run's outcomes by message id."""
-        table = schema.outcomes
+        table = tables.outcomes
         columns = [column for column in table.c if column is not table.c.run_id]
         query = select(*columns).where(table.c.run_id == run_id)
         return {
@@ -240,7 +240,7 @@ class LedgerReader:
 
     def leases(self, run_id: str, now: datetime) -> dict[int, str]:
         """Return which run owns which of a run's messages now, by message id."""
-        lease, later, listed = schema.leases, schema.leases.alias(), schema.run_messages
+        lease, later, listed = tables.leases, tables.leases.alias(), tables.run_messages
         newest = select(func.max(later.c.seq)).where(later.c.message_id == lease.c.message_id)
         query = (
             select(lease.c.message_id, lease.c.run_id)
@@ -255,20 +255,20 @@ class LedgerReader:
 
     def copies(self, run_id: str) -> dict[int, str]:
         """Return the digests of a run's archive copies by message id."""
-        table = schema.archive
+        table = tables.archive
         query = select(table.c.message_id, table.c.digest).where(table.c.run_id == run_id)
         return {row["message_id"]: row["digest"] for row in self._rows(query)}
 
     def archives(self, run_id: str) -> list[str]:
         """Return where a run's archive copies stand, oldest first."""
-        table = schema.archive
+        table = tables.archive
         query = select(table.c.location, func.min(table.c.at).label("at"))
         query = query.where(table.c.run_id == run_id).group_by(table.c.location).order_by("at")
         return [row["location"] for row in self._rows(query)]
 
     def sighting(self, run_id: str) -> Sighting | None:
         """Return what the last browse of a run found, or None."""
-        table = schema.sightings
+        table = tables.sightings
         columns = [column for column in table.c if column is not table.c.run_id]
         found = self._rows(select(*columns).where(table.c.run_id == run_id))
         return Sighting(**found[0]) if found else None
@@ -289,7 +289,7 @@ class LedgerReader:
 
 
 def _attempts() -> Select[Any]:
-    states, table = schema.attempt_states, schema.messages
+    states, table = tables.attempt_states, tables.messages
     columns = [column for column in states.c if column is not states.c.seq]
     return select(*columns, table.c.message_key).join(
         table, table.c.message_id == states.c.message_id

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import Connection, Select, case, func, insert, select
 
 from mqdlq.errors import LedgerError
-from mqdlq.ledger import schema
+from mqdlq.ledger import tables
 from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.reading import LedgerReader
-from mqdlq.ledger.restoring_tables import restoration_states, restorations
+from mqdlq.ledger.tables import restoration_states, restorations
 from mqdlq.model import Action, AttemptState, RestorationState
 
 KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
@@ -121,7 +121,7 @@ def archived(
 
     `place` is a queue manager and a queue, `message_keys` are hex.
     """
-    table, message, run = schema.archive, schema.messages, schema.runs
+    table, message, run = tables.archive, tables.messages, tables.runs
     query = (
         select(
             table,
@@ -159,7 +159,7 @@ def _narrowed(query: Select[Any], column: Any, keys: Sequence[bytes]) -> Iterato
 
 def _discards(connection: Connection, run_ids: Collection[str]) -> dict[CopyId, dict[str, Any]]:
     """Return by copy what the DISCARD of its message came to; a confirmed one holds."""
-    table = schema.attempts
+    table = tables.attempts
     confirmed = case((table.c.state == AttemptState.CONFIRMED.value, table.c.seq))
     found = {}
     for run_id in run_ids:

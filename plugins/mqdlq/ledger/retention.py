@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 
 from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.reading import LedgerReader
-from mqdlq.ledger.retention_tables import prunings
+from mqdlq.ledger.tables import prunings
 
 
 def record_pruned(ledger: LedgerReader, snapshot_ids: Iterable[str], at: datetime) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import count, islice
 from types import TracebackType
 from typing import Any, Self
@@ -15,20 +15,19 @@ from sqlalchemy.exc import IntegrityError
 
 from mqdlq import home
 from mqdlq.errors import LedgerError
-from mqdlq.ledger import schema
+from mqdlq.ledger import tables
 from mqdlq.ledger.database import connect_to, in_turn
 from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import Attempt, Learned, OutcomeFact, Run, Sighting
-from mqdlq.ledger.learning_tables import learned as learned_table
-from mqdlq.ledger.parking_tables import compact_snapshots
+from mqdlq.ledger.migrations import migrate
 from mqdlq.ledger.reading import LedgerReader
 from mqdlq.model import AttemptState, Disposition
 
 KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
 OUTCOMES_AT_ONCE = 5_000
 
-ATTEMPT = [column.name for column in schema.attempts.columns if column.name != "seq"]
-OUTCOME = [column.name for column in schema.outcomes.columns if column.name != "run_id"]
+ATTEMPT = [column.name for column in tables.attempts.columns if column.name != "seq"]
+OUTCOME = [column.name for column in tables.outcomes.columns if column.name != "run_id"]
 
 Place = tuple[bytes, int]  # a message key and its occurrence
 Known = Mapping[Place, tuple[int | None, int]]
@@ -53,11 +52,11 @@ class Ledger(LedgerReader):
 
     def record_run(self, run: Run) -> None:
         """Record a run at its start."""
-        self._add(schema.runs, asdict(run))
+        self._add(tables.runs, asdict(run))
 
     def record_refusal(self, run_id: str, handler: str, why: str, at: datetime) -> None:
         """Record that a run could not begin, and why; it may be tried again."""
-        self._add(schema.refusals, {"run_id": run_id, "handler": handler, "why": why, "at": at})
+        self._add(tables.refusals, {"run_id": run_id, "handler": handler, "why": why, "at": at})
 
     def record_snapshot(
         self,
@@ -73,10 +72,10 @@ class Ledger(LedgerReader):
         values = {"snapshot_id": snapshot_id, "location": location, "messages": messages}
         with self.engine.begin() as connection:
             snapshot = {"run_id": run_id, **values, "taken_at": taken_at}
-            connection.execute(insert(schema.snapshots), snapshot)
+            connection.execute(insert(tables.snapshots), snapshot)
             if parked:
                 compact = {"run_id": run_id, "parked": parked}
-                connection.execute(insert(compact_snapshots), compact)
+                connection.execute(insert(tables.compact_snapshots), compact)
 
     def record_plan(
         self,
@@ -93,7 +92,7 @@ class Ledger(LedgerReader):
         """
         given = _Occurrences(parked or {})
         with in_turn(self.engine) as connection:
-            connection.execute(insert(schema.plans), {"run_id": run.run_id, **plan})
+            connection.execute(insert(tables.plans), {"run_id": run.run_id, **plan})
             rest = iter(rows)
             while batch := list(islice(rest, KEYS_AT_ONCE)):
                 known = _known(connection, run, {key for _, key, _ in batch})
@@ -109,7 +108,7 @@ class Ledger(LedgerReader):
                     }
                     for place, (browse_seq, _, disposition) in zip(places, batch, strict=True)
                 ]
-                connection.execute(insert(schema.run_messages), listed)
+                connection.execute(insert(tables.run_messages), listed)
 
     def add_attempts(
         self,
@@ -128,9 +127,9 @@ class Ledger(LedgerReader):
         ends = [_end(run_id, fact) for run_id, fact in outcomes]
         try:
             with self.engine.begin() as connection:
-                _insert(connection, schema.attempts, rows)
-                _insert(connection, schema.outcomes, ends)
-                _insert(connection, learned_table, [asdict(fact) for fact in learned])
+                _insert(connection, tables.attempts, rows)
+                _insert(connection, tables.outcomes, ends)
+                _insert(connection, tables.learned, [asdict(fact) for fact in learned])
         except IntegrityError as error:
             if not learned and not any(_is_booked(self.engine, end) for end in ends):
                 raise
@@ -148,7 +147,7 @@ class Ledger(LedgerReader):
             with self.engine.begin() as connection:
                 while some := list(islice(facts, OUTCOMES_AT_ONCE)):
                     ends = [_end(run_id, fact) for fact in some]
-                    connection.execute(insert(schema.outcomes), ends)
+                    connection.execute(insert(tables.outcomes), ends)
         except IntegrityError as error:
             if not any(_is_booked(self.engine, end) for end in ends):
                 raise
@@ -156,13 +155,13 @@ class Ledger(LedgerReader):
 
     def record_pass(self, run_id: str, started_at: datetime) -> None:
         """Record that a pass of a run begins."""
-        self._add(schema.passes, {"run_id": run_id, "started_at": started_at})
+        self._add(tables.passes, {"run_id": run_id, "started_at": started_at})
 
     def add_leases(self, run_id: str, message_ids: Iterable[int], until: datetime) -> None:
         """Let a run own messages until then; a lease that ends now gives them up."""
         rows = [{"message_id": key, "run_id": run_id, "until": until} for key in message_ids]
         with self.engine.begin() as connection:
-            _insert(connection, schema.leases, rows)
+            _insert(connection, tables.leases, rows)
 
     def record_copies(
         self, run_id: str, location: str, digests: dict[int, str], at: datetime
@@ -173,11 +172,11 @@ class Ledger(LedgerReader):
             for key, digest in digests.items()
         ]
         with self.engine.begin() as connection:
-            _insert(connection, schema.archive, rows)
+            _insert(connection, tables.archive, rows)
 
     def record_sighting(self, run_id: str, sighting: Sighting) -> None:
         """Record what the last browse of a run found."""
-        self._add(schema.sightings, {"run_id": run_id, **asdict(sighting)})
+        self._add(tables.sightings, {"run_id": run_id, **asdict(sighting)})
 
     def _add(self, table: Table, values: dict[str, Any]) -> None:
         with self.engine.begin() as connection:
@@ -196,7 +195,7 @@ def _settled_by_another(run_id: str) -> LedgerError:
 
 
 def _is_booked(engine: Engine, end: dict[str, Any]) -> bool:
-    table = schema.outcomes
+    table = tables.outcomes
     query = select(table.c.outcome).where(
         table.c.run_id == end["run_id"], table.c.message_id == end["message_id"]
     )
@@ -253,7 +252,7 @@ def _still_here(connection: Connection, known: Known) -> dict[bytes, list[int]]:
 
 def _in_doubt(connection: Connection, message_ids: Sequence[int]) -> Collection[int]:
     """Return which of these messages are in a unit of work that nobody could settle."""
-    states = schema.attempt_states
+    states = tables.attempt_states
     found: set[int] = set()
     for start in range(0, len(message_ids), KEYS_AT_ONCE):
         query = select(states.c.message_id).where(
@@ -282,7 +281,7 @@ def _message_ids(
                 }
             )
     if added:
-        _insert(connection, schema.messages, added)
+        _insert(connection, tables.messages, added)
         known = _known(connection, run, {key for key, _ in places})
     ids = {place: found for place, (found, _) in known.items() if found}
     return {place: ids[place] for place in places}
@@ -290,7 +289,7 @@ def _message_ids(
 
 def _known(connection: Connection, run: Run, keys: set[bytes]) -> Known:
     """Map known places to (message id, residence), or to (None, next residence) if it ended."""
-    table = schema.messages
+    table = tables.messages
     query = (
         select(table, has_departed(table.c.message_id).label("departed"))
         .where(
@@ -314,5 +313,9 @@ def open_ledger(url: str | None = None) -> Ledger:
     The default is what `home.ledger_url` says.
     """
     engine = connect_to(url or home.ledger_url())
-    schema.migrate(engine, datetime.now(UTC))  # noqa: TID251 (only says when it was applied)
+    try:
+        migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
     return Ledger(engine)

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import CursorResult, Select, and_, func, select
 
-from mqdlq.ledger import schema
+from mqdlq.ledger import tables
 from mqdlq.ledger.facts import Attempt, OutcomeFact
 from mqdlq.ledger.reading import LedgerReader
 from mqdlq.model import Action, AttemptState, Outcome
@@ -64,7 +64,7 @@ class Listed(NamedTuple):
 
 def listed_messages(ledger: LedgerReader, run_id: str) -> Iterator[Listed]:
     """Yield the messages of a run's plan, and those it has listed since, in browse order."""
-    listed, ended = schema.run_messages, schema.outcomes
+    listed, ended = tables.run_messages, tables.outcomes
     columns = [column for column in ended.c if column.name not in {"run_id", "message_id"}]
     query = (
         select(listed.c.browse_seq, listed.c.message_id, *columns)
@@ -87,7 +87,7 @@ def attempts_in_browse_order(ledger: LedgerReader, run_id: str) -> Iterator[tupl
 
     In the order of the messages, those on one message in the order made.
     """
-    states, listed, messages = schema.attempt_states, schema.run_messages, schema.messages
+    states, listed, messages = tables.attempt_states, tables.run_messages, tables.messages
     columns = [column for column in states.c if column.name != "seq"]
     query = (
         select(listed.c.browse_seq, *columns, messages.c.message_key)
@@ -109,7 +109,7 @@ def attempts_in_browse_order(ledger: LedgerReader, run_id: str) -> Iterator[tupl
 
 def has_open_units(ledger: LedgerReader, run_id: str) -> bool:
     """Whether a unit of work of a run is intended, and nobody has settled it."""
-    latest = schema.attempt_states
+    latest = tables.attempt_states
     query = select(latest.c.unit).where(
         latest.c.run_id == run_id, latest.c.state == AttemptState.INTENDED.value
     )
@@ -119,7 +119,7 @@ def has_open_units(ledger: LedgerReader, run_id: str) -> bool:
 
 def outcome_counts(ledger: LedgerReader, run_id: str) -> Counter[Outcome]:
     """Count a run's outcomes, but for those of parked messages, which have no rows of their own."""
-    table = schema.outcomes
+    table = tables.outcomes
     query = select(table.c.outcome, func.count()).where(table.c.run_id == run_id)
     with ledger.engine.connect() as connection:
         rows = connection.execute(query.group_by(table.c.outcome))
@@ -128,7 +128,7 @@ def outcome_counts(ledger: LedgerReader, run_id: str) -> Counter[Outcome]:
 
 def attempts_between(ledger: LedgerReader, run_id: str) -> tuple[datetime, datetime] | None:
     """Return when a run wrote down the first state of an attempt, and when the last one."""
-    table = schema.attempts
+    table = tables.attempts
     query = select(func.min(table.c.at), func.max(table.c.at)).where(table.c.run_id == run_id)
     with ledger.engine.connect() as connection:
         first, last = connection.execute(query).one()

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Select, func, insert, select
 
-from mqdlq.ledger import schema
+from mqdlq.ledger import tables
 from mqdlq.ledger.facts import Run
 from mqdlq.ledger.reading import LedgerReader
-from mqdlq.ledger.workflow_tables import approvals, causes, looks
+from mqdlq.ledger.tables import approvals, causes, looks
 from mqdlq.model import Outcome
 
 
@@ -108,7 +108,7 @@ def broken_off(ledger: LedgerReader, handler: str, but: str) -> datetime | None:
 
     Run `but` does not count.
     """
-    runs, seen = schema.runs, schema.sightings
+    runs, seen = tables.runs, tables.sightings
     row = _first(
         ledger,
         select(looks.c.at, seen.c.run_id)
@@ -122,7 +122,7 @@ def broken_off(ledger: LedgerReader, handler: str, but: str) -> datetime | None:
 
 def last_account(ledger: LedgerReader, queue_manager: str, queue: str) -> LastAccount | None:
     """Return the last account of a queue by a run that acted on all of its messages, or None."""
-    runs, seen = schema.runs, schema.sightings
+    runs, seen = tables.runs, tables.sightings
     row = _first(
         ledger,
         select(
@@ -142,7 +142,7 @@ def last_account(ledger: LedgerReader, queue_manager: str, queue: str) -> LastAc
     )
     if row is None:
         return None
-    passes = schema.passes
+    passes = tables.passes
     last_pass = _first(
         ledger,
         select(func.max(passes.c.started_at).label("at"))
@@ -177,7 +177,7 @@ def open_question(ledger: LedgerReader, run: Run) -> OpenQuestion | None:
     Of runs that act on the whole of this run's queue. Whether anybody still waits for the answer is
     for Airflow to say.
     """
-    runs, taken = schema.runs, schema.snapshots
+    runs, taken = tables.runs, tables.snapshots
     row = _first(
         ledger,
         select(approvals.c.decision, runs.c.dag_run_id, taken.c.messages)
@@ -220,7 +220,7 @@ def causes_of(ledger: LedgerReader, run_id: str) -> list[Cause]:
 
 def earlier_reasons(ledger: LedgerReader, run: Run) -> set[int]:
     """Return the reasons that earlier runs met on a run's queue."""
-    runs = schema.runs
+    runs = tables.runs
     query = (
         select(causes.c.reason)
         .join(runs, runs.c.run_id == causes.c.run_id)
@@ -243,7 +243,7 @@ def snapshots_between(
 
     What backfills put together are none: nobody browsed the queue for them.
     """
-    runs, taken = schema.runs, schema.snapshots
+    runs, taken = tables.runs, tables.snapshots
     query = (
         select(taken.c.run_id, taken.c.snapshot_id, taken.c.location, taken.c.taken_at)
         .join(runs, runs.c.run_id == taken.c.run_id)
@@ -261,7 +261,7 @@ def snapshots_between(
 
 
 def _pending(ledger: LedgerReader, run_id: str) -> int:
-    ended = schema.outcomes
+    ended = tables.outcomes
     query = select(func.count().label("number")).where(
         ended.c.run_id == run_id, ended.c.outcome == Outcome.RETRY_PENDING.value
     )
@@ -270,7 +270,7 @@ def _pending(ledger: LedgerReader, run_id: str) -> int:
 
 def _others_until(ledger: LedgerReader, run_id: str) -> datetime | None:
     """Return when the last lease ends of the messages a run passed by; a lease given up is over."""
-    ended, lease, later = schema.outcomes, schema.leases, schema.leases.alias()
+    ended, lease, later = tables.outcomes, tables.leases, tables.leases.alias()
     newest = select(func.max(later.c.seq)).where(later.c.message_id == lease.c.message_id)
     query = (
         select(func.max(lease.c.until).label("until"))

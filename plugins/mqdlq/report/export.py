@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from sqlalchemy import func, select
 
 from mqdlq.lake.storage import make_directory, new_file
-from mqdlq.ledger import Ledger, schema
-from mqdlq.ledger.learning_tables import learned
+from mqdlq.ledger import Ledger, tables
+from mqdlq.ledger.tables import learned
 
 _ROWS: Final = 10_000
 _UTC: Final = pa.timestamp("us", tz="UTC")
@@ -40,7 +40,7 @@ def export_outcomes(ledger: Ledger, directory: str) -> int:
     One that was learned later stands in place of the one that was booked for want of knowing.
     The rows are read and written a few thousand at a time; the file appears whole or not at all.
     """
-    runs, messages, outcomes = schema.runs, schema.messages, schema.outcomes
+    runs, messages, outcomes = tables.runs, tables.messages, tables.outcomes
     held = {column.name: column for column in (*outcomes.c, *messages.c, *runs.c)}
     held |= {name: func.coalesce(learned.c[name], outcomes.c[name]) for name in ("outcome", "at")}
     query = (

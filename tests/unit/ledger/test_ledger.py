@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Sighting, open_ledger
-from mqdlq.ledger.schema import MIGRATIONS
+from mqdlq.ledger.migrations import revisions
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -226,6 +226,6 @@ def test_snapshot_plan_copies_and_the_last_browse_are_read_back(ledger: Ledger) 
 def test_opening_a_ledger_again_migrates_nothing_twice(ledger_url: str) -> None:
     for _ in range(2):
         with open_ledger(ledger_url) as ledger, ledger.engine.connect() as connection:
-            names = list(connection.scalars(text("SELECT name FROM migrations")))
-            assert names == [step.__name__ for step in MIGRATIONS]
+            found = connection.scalars(text("SELECT version_num FROM ledger_revision")).all()
+            assert found == [revisions()[-1]]
             assert inspect(connection).has_table("attempts")

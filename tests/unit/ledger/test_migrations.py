@@ -2,100 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any
+import re
+from datetime import timedelta
 
 import pytest
-from sqlalchemy import Column, Engine, MetaData, Table, select
+from older_ledgers import (
+    NOON,
+    OLDER,
+    ROWS,
+    another,
+    declared,
+    fill,
+    held,
+    ledger_of,
+    ledger_of_steps,
+    schema_of,
+)
+from sqlalchemy import text
 
+from mqdlq.errors import LedgerError
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.database import connect_to, in_turn
-from mqdlq.ledger.schema import MIGRATIONS, applied, migrations
-from mqdlq.model import Action, AttemptState, Disposition, Outcome
-
-NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-WORDS = {
-    "outcome": Outcome.DELIVERED,
-    "state": AttemptState.CONFIRMED,
-    "action": Action.RETRY,
-    "disposition": Disposition.PLANNED,
-}
-ROWS = 3
+from mqdlq.ledger.database import connect_to
+from mqdlq.ledger.migrations import revision_of, revisions
+from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS
+from mqdlq.model import AttemptState, Outcome
 
 
-def ledger_of(version: int, url: str) -> Engine:
-    """Make a ledger as it was after so many migrations."""
-    engine = connect_to(url)
-    for step in MIGRATIONS[:version]:
-        with in_turn(engine) as connection:
-            step(connection)
-            connection.execute(migrations.insert(), {"name": step.__name__, "applied_at": NOON})
-    return engine
-
-
-def tables(engine: Engine) -> list[Table]:
-    """Return the tables of a database but that of the migrations, parents first."""
-    found = MetaData()
-    found.reflect(engine)
-    return [table for table in found.sorted_tables if table.name != migrations.name]
-
-
-def fill(engine: Engine) -> None:
-    """Put rows into each table: of equal names, equal values, so that they refer to each other.
-
-    What the database numbers by itself (seq) it numbers here, too.
-    """
-    for table in tables(engine):
-        columns = [column for column in table.columns if column.name != "seq"]
-        rows = [{c.name: value(c, row) for c in columns} for row in range(1, ROWS + 1)]
-        with engine.begin() as connection:
-            for row in rows:
-                connection.execute(table.insert(), row)
-
-
-def value(column: Column[Any], row: int) -> Any:
-    """Return what a row has in a column."""
-    kind = column.type.python_type
-    if kind is str:
-        length = getattr(column.type, "length", None)
-        return str(WORDS.get(column.name) or f"{row}-{column.name}"[:length])
-    if kind is bytes:
-        return bytes([row]) * 32
-    if kind is datetime:
-        return NOON.replace(tzinfo=None) + timedelta(minutes=row)
-    return kind(row)
-
-
-def held(engine: Engine) -> dict[str, list[dict[str, Any]]]:
-    """Return all rows by table."""
-
-    def rows_of(table: Table) -> Iterator[dict[str, Any]]:
-        with engine.connect() as connection:
-            rows = connection.execute(select(table).order_by(*table.primary_key.columns))
-            yield from (dict(row) for row in rows.mappings())
-
-    return {table.name: list(rows_of(table)) for table in tables(engine)}
-
-
-@pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
-def test_every_row_of_an_older_ledger_is_found_again(ledger_url: str, version: int) -> None:
+@pytest.mark.parametrize("version", OLDER)
+def test_an_older_ledger_keeps_every_row_and_gets_the_declared_schema(
+    ledger_url: str, version: str
+) -> None:
     engine = ledger_of(version, ledger_url)
     fill(engine)
     before = held(engine)
     assert all(len(rows) == ROWS for rows in before.values())
     engine.dispose()
+    fresh = declared(another(ledger_url))
 
     with open_ledger(ledger_url) as ledger:
         after = held(ledger.engine)
 
         assert {name: after[name] for name in before} == before
         assert all(after[name] == [] for name in set(after) - set(before))
-        assert applied(ledger.engine) == {step.__name__ for step in MIGRATIONS}
+        assert schema_of(ledger.engine) == schema_of(fresh)
+        assert revision_of(ledger.engine) == revisions()[-1]
+    fresh.dispose()
 
 
-@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
-def test_the_facts_of_an_older_ledger_are_read_and_added_to(ledger_url: str, version: int) -> None:
+def test_a_new_ledger_has_the_declared_schema(ledger_url: str) -> None:
+    fresh = declared(another(ledger_url))
+
+    with open_ledger(ledger_url) as ledger:
+        assert schema_of(ledger.engine) == schema_of(fresh)
+    fresh.dispose()
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_the_facts_of_an_older_ledger_are_read_and_added_to(ledger_url: str, version: str) -> None:
     engine = ledger_of(version, ledger_url)
     fill(engine)
     engine.dispose()
@@ -111,13 +74,11 @@ def test_the_facts_of_an_older_ledger_are_read_and_added_to(ledger_url: str, ver
         assert ledger.last_pass(run) == NOON + timedelta(days=1)
 
 
-def test_a_ledger_with_a_later_migration_alone_gets_what_is_missing(ledger_url: str) -> None:
-    """Numbers may be merged out of order: what has not been applied is, whatever came before."""
-    engine = connect_to(ledger_url)
-    with in_turn(engine) as connection:
-        for step in (MIGRATIONS[0], *MIGRATIONS[2:]):
-            step(connection)
-            connection.execute(migrations.insert(), {"name": step.__name__, "applied_at": NOON})
+def test_a_step_that_was_skipped_before_there_were_revisions_is_applied(ledger_url: str) -> None:
+    """Steps were merged out of order: each that a ledger has not had is applied."""
+    engine = ledger_of_steps(
+        [step.stem for step in STEPS if not step.stem.startswith("m0002")], ledger_url
+    )
     fill(engine)
     before = held(engine)
     engine.dispose()
@@ -132,3 +93,68 @@ def test_a_ledger_with_a_later_migration_alone_gets_what_is_missing(ledger_url: 
         "parked_outcomes",
         "compact_snapshots",
     }
+
+
+def test_foreign_keys_are_enforced_after_an_upgrade(ledger_url: str) -> None:
+    ledger_of(OLDER[0], ledger_url).dispose()
+
+    with open_ledger(ledger_url) as ledger, ledger.engine.connect() as connection:
+        if ledger.engine.dialect.name == "sqlite":
+            assert connection.scalar(text("PRAGMA foreign_keys")) == 1
+            assert connection.scalar(text("PRAGMA legacy_alter_table")) == 0
+        with pytest.raises(Exception, match=r"(?i)foreign key"):
+            connection.execute(text("INSERT INTO ages VALUES ('no such run', NULL)"))
+
+
+def test_a_ledger_of_a_newer_revision_is_refused(ledger_url: str) -> None:
+    with open_ledger(ledger_url) as ledger, ledger.engine.begin() as connection:
+        connection.execute(text("UPDATE ledger_revision SET version_num = '9999'"))
+        shown = str(ledger.engine.url)
+
+    with pytest.raises(LedgerError) as refused:
+        open_ledger(ledger_url)
+
+    assert str(refused.value) == (
+        f"the ledger {shown} is at revision 9999, made by a newer version of mqdlq: this one knows"
+        f" revisions up to {revisions()[-1]}; use the newer version, or restore the backup that was"
+        " made before the upgrade"
+    )
+
+
+@pytest.mark.parametrize("table", ["dag_run", "migrations"])
+def test_the_database_of_another_program_is_refused(ledger_url: str, table: str) -> None:
+    engine = connect_to(ledger_url)
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE TABLE {table} (id INTEGER)"))
+
+    with pytest.raises(LedgerError) as refused:
+        open_ledger(ledger_url)
+
+    assert str(refused.value) == (
+        f"the ledger {engine.url} cannot be used: the database belongs to another program (it has"
+        f" the table {table}); name an empty database in MQDLQ_LEDGER_URL"
+    )
+    assert set(held(engine)) == {table} - {"migrations"}
+    engine.dispose()
+
+
+def test_rows_that_refer_to_nothing_stop_an_upgrade_and_stay(ledger_url: str) -> None:
+    engine = ledger_of("0001", ledger_url)
+    fill(engine)
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO ages VALUES ('no such run', NULL)"))
+    before, schema = held(engine), schema_of(engine)
+
+    with pytest.raises(LedgerError) as refused:
+        open_ledger(ledger_url)
+
+    assert re.fullmatch(
+        re.escape(f"the ledger {engine.url} cannot be upgraded, and was left as it is: ")
+        + r"(row 4 of table ages refers to a row that runs does not have|.*ages_run_id_fkey.*)"
+        + re.escape("; restore a backup, or ask for help with this text"),
+        str(refused.value),
+    )
+    assert held(engine) == before
+    assert schema_of(engine) == schema
+    assert revision_of(engine) == "0001"
+    engine.dispose()

@@ -102,6 +102,7 @@ def test_only_what_markers_can_settle_is_open(ledger: Ledger) -> None:
     assert open_units(ledger, "QM1", "MQDLQ.STATE") == [(RESTORATION, [intended])]
     assert open_units(ledger, "QM1", "ELSEWHERE") == []
     other = replace(RESTORATION, restoration_id="x2")
+    record_restoration(ledger, other, [first])
     assert put_by_others(ledger, "x2", [first.key, second.key]) == {
         first.key: (RESTORATION, intended)
     }

@@ -11,7 +11,16 @@ from pathlib import Path
 
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
 from mqdlq.lake import SnapshotWriter
-from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Sighting, open_ledger
+from mqdlq.ledger import (
+    Attempt,
+    Ledger,
+    Look,
+    OutcomeFact,
+    Run,
+    Sighting,
+    open_ledger,
+    record_look,
+)
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 
 START = datetime(2026, 11, 21, 2, 49, 22, tzinfo=UTC)
@@ -176,11 +185,14 @@ class EndedRun:
     arrived: int = 0
     returned: int = 0
     seen: int | None = None
+    look: Look | None = None
 
     def record(self, ledger: Ledger, lake_root: str) -> str:
         """Write the run down as the stages would have, and return its id."""
         run = self._run()
         ledger.record_run(run)
+        if self.look is not None:
+            record_look(ledger, run.run_id, self.look)
         if self.snapshot:
             keys = self._take_snapshot(run, ledger, lake_root)
             if self.plan:

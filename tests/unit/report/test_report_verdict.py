@@ -19,7 +19,7 @@ from ended_runs import (
 )
 
 from mqdlq.lake import PlanDescription, plan_directory, publish_plan, start_plan
-from mqdlq.ledger import Ledger, Look, record_look
+from mqdlq.ledger import Ledger, Look
 from mqdlq.model import Outcome
 from mqdlq.report import Report, Verdict
 from mqdlq.report.text import render_text
@@ -49,11 +49,9 @@ def test_an_empty_queue_says_when_it_was_looked_at(report_of: ReportOf) -> None:
     assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:22 UTC."
 
 
-def test_a_queue_of_settled_messages_is_not_called_empty(
-    report_of: ReportOf, ledger: Ledger
-) -> None:
-    run = EndedRun(snapshot=False)
-    record_look(ledger, run.run_id, Look(3, False, "", datetime(2026, 11, 21, 3, tzinfo=UTC)))
+def test_a_queue_of_settled_messages_is_not_called_empty(report_of: ReportOf) -> None:
+    look = Look(3, False, "", datetime(2026, 11, 21, 3, tzinfo=UTC))
+    run = EndedRun(snapshot=False, look=look)
     stages = {**dict.fromkeys(STAGES, "skipped"), "sense": "success"}
 
     report = report_of(run, stages)

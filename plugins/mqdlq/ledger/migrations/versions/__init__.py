@@ -1,0 +1,1 @@
+"""The revisions of the ledger's schema, in order; a released one never changes."""
