@@ -13,9 +13,10 @@ import pytest
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk import Connection
 
-from mqdlq.airflow.hook import CONNECTION_TYPE, EXTRAS, MqHook, settings_of
+from mqdlq.airflow.hook import CONNECTION_TYPE, MqHook, settings_of
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi import embedded
+from mqdlq.mqi.airflow_connections import EXTRAS, environment_connections
 from mqdlq.mqi.connect import ConnectionSettings
 
 
@@ -130,6 +131,29 @@ def test_a_connection_is_found_in_tasks_and_in_triggers(monkeypatch: pytest.Monk
 
     assert MqHook("mq7").settings() == expected
     assert asyncio.run(MqHook("mq7").async_settings()) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"conn_type": "ibmmq", "host": "mq", "extra": {"queue_manager": "QM1", "channel": "C"}}',
+        (
+            '{"conn_type": "ibmmq", "port": "1415", "extra": "{\\"queue_manager\\": \\"QM1\\",'
+            ' \\"transport\\": \\"bindings\\"}"}'
+        ),
+        "ibmmq://app:se%40cret@mq.example.com:1415/?queue_manager=QM1&channel=DEV.APP.SVRCONN",
+        "ibmmq://mq/?__extra__=%7B%22queue_manager%22%3A+%22QM1%22%2C+%22channel%22%3A+%22C%22%7D",
+    ],
+)
+def test_a_connection_in_the_environment_is_read_without_airflow_as_airflow_reads_it(
+    text: str,
+) -> None:
+    of_airflow = Connection.from_json if text.startswith("{") else Connection.from_uri
+
+    (found,) = environment_connections({"AIRFLOW_CONN_MQ7": text, "AIRFLOW_CONN_DB": "a://b"})
+
+    assert found.settings() == settings_of(of_airflow(text, conn_id="mq7"))
+    assert found.conn_id == "mq7"
 
 
 def test_airflow_knows_the_form_and_that_it_can_be_tested() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mqdlq.cli import app
+from mqdlq.cli.queue_managers import Address, settings_for
 from mqdlq.mqi import embedded
+from mqdlq.mqi.settings import ConnectionSettings
 from world import World
 
 RULES = """\
@@ -162,6 +165,46 @@ def test_what_cannot_be_looked_at_is_one_line(
 
     assert said.startswith(text)
     assert said.count("\n") == 1
+
+
+def test_an_unknown_queue_manager_is_refused_with_what_is_known_and_what_to_define(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", "ibmmq://mq.example.com?queue_manager=PROD1")
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", "postgres://db.example.com/x")
+
+    said = call(world, "QM9", code=2).splitlines()
+
+    assert said.pop(3).startswith("  without a connection it was looked for on this machine: ")
+    assert said == [
+        "mqdlq: queue manager QM9 is not known here",
+        f"  embedded queue managers in {world.directory}/queue_managers: QM1",
+        "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*): PROD1 (prod)",
+        "Give --host and --channel, or --ccdt-url; or define a connection, such as",
+        (
+            '  AIRFLOW_CONN_MQ=\'{"conn_type": "ibmmq", "host": "mq.example.com",'
+            ' "extra": {"queue_manager": "QM9", "channel": "DEV.APP.SVRCONN"}}\''
+        ),
+        "or create an embedded queue manager: mqdlq qm create QM9",
+    ]
+
+
+@pytest.mark.usefixtures("world")
+def test_a_connection_in_the_environment_says_how_to_reach_its_queue_manager(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_alice, of_bob = secrets.token_hex(4), secrets.token_hex(4)
+    extra = {"queue_manager": "QM7", "channel": "DEV.APP.SVRCONN"}
+    keys = {"conn_type": "ibmmq", "host": "mq", "login": "alice", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", json.dumps(keys | {"password": of_alice}))
+    monkeypatch.setenv("MQDLQ_PASSWORD", of_bob)
+
+    assert settings_for("QM7", Address()) == ConnectionSettings(
+        "QM7", host="mq", channel="DEV.APP.SVRCONN", user="alice", password=of_alice
+    )
+    assert settings_for("QM7", Address(user="bob")).password == of_bob
+    assert settings_for("QM1", Address()).transport == "embedded"
+    assert settings_for("QM8", Address()).transport == "bindings"
 
 
 def test_a_table_that_cannot_be_read_is_refused_first(world: World) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from mqdlq import home
 from mqdlq.errors import ClientNotFoundError
+from mqdlq.mqi import client
 from mqdlq.mqi.pymqi_layer import LockedSdist, install_layer, locked, sdk
 
 FILES = {
@@ -44,6 +45,17 @@ def _site(tmp_path: Path) -> Path:
     site = tmp_path / "site-packages"
     site.mkdir()
     return site
+
+
+def test_a_client_without_its_c_extension_is_not_reported_as_a_circular_import() -> None:
+    missing = ModuleNotFoundError("No module named 'pymqe'", name="pymqe")
+    missing.__context__ = ImportError("most likely due to a circular import", name="pymqi")
+
+    assert client._advice("pymqi", missing) == (
+        "the Python package pymqi is installed, but IBM's MQ client library could not be loaded"
+        " (pymqi has no C extension); install the IBM MQ client, or use an embedded queue manager"
+        ' (connection extra "transport": "embedded")'
+    )
 
 
 def test_the_python_layer_is_installed_unmodified_and_nothing_else(

@@ -74,8 +74,32 @@ def test_the_list_says_what_each_is_and_why_it_stays(world: World) -> None:
     )
     assert (oldest["messages"], oldest["bytes"], oldest["payload"]) == (1, 176, "none")
     assert oldest["kept_because"] == f"compact rows of {second} refer to it"
-    text = call("list").splitlines()
-    assert text[1].split()[:6] == [second, "DLQ", "@", "QM1", "1", "1"]
+
+
+def test_the_list_keeps_every_snapshot_id_whole_within_80_columns(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    world.dead_letter()
+    first, second = snapshot(world), snapshot(world)
+
+    listed = call("list").splitlines()
+
+    assert listed == [
+        "DLQ @ QM1",
+        "Snapshot                     Messages   Settled      Stored  Payload",
+        f"{second}           1         1{_stored(second):>12}  none",
+        "  kept: it is the newest of its queue",
+        f"{first}           1         0{_stored(first):>12}  none",
+        f"  kept: compact rows of {second} refer to it",
+    ]
+    assert max(map(len, listed)) <= 80
+
+
+def _stored(snapshot_id: str) -> str:
+    found = json.loads(call("list", "--format", "json"))["snapshots"]
+    (size,) = (one["stored_bytes"] for one in found if one["snapshot_id"] == snapshot_id)
+    return f"{size / 1024:.1f} KiB"
 
 
 def test_a_snapshot_is_shown_with_its_causes(world: World) -> None:

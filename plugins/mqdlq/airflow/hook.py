@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import Any
-
 from airflow.sdk import BaseHook, Connection
 
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.mqi import permissions
+from mqdlq.mqi.airflow_connections import CONNECTION_TYPE, AirflowConnection
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
-CONNECTION_TYPE = "ibmmq"
-EXTRAS = (
-    "queue_manager",
-    "channel",
-    "hosts",
-    "ccdt_url",
-    "tls_cipher_spec",
-    "key_repository",
-    "certificate_label",
-    "client_user_id",
-    "reconnect",
-    "client",
-    "transport",
-)
 STATE_QUEUE = str(Handler.model_fields["state_queue"].default)
-OF_THE_PROVIDER = frozenset({"open_options"})
-"""What a connection made for Airflow's IBM MQ provider may hold and this project has no use for."""
 
 
 class MqHook(BaseHook):
@@ -88,46 +70,12 @@ class MqHook(BaseHook):
 
 def settings_of(connection: Connection) -> ConnectionSettings:
     """Map an Airflow connection to settings; raises ConnectionSettingsError, naming it."""
-    name = connection.conn_id
-    if connection.conn_type != CONNECTION_TYPE:
-        raise ConnectionSettingsError(
-            f"connection {name!r} has type {connection.conn_type!r}, expected {CONNECTION_TYPE!r}"
-        )
-    extra = _extras(name, connection.extra_dejson)
-    if not extra.get("queue_manager"):
-        raise ConnectionSettingsError(
-            f"connection {name!r} names no queue manager;"
-            ' expected an extra such as {"queue_manager": "QM1", "channel": "DEV.APP.SVRCONN"}'
-        )
-    try:
-        return ConnectionSettings(
-            **extra,
-            host=connection.host or "",
-            port=connection.port or 1414,
-            user=connection.login or "",
-            password=connection.password or "",
-        )
-    except ConnectionSettingsError as error:
-        raise ConnectionSettingsError(f"connection {name!r}: {error}") from error
-
-
-def _extras(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the extras that say something; a misspelt one would leave a wish unheard.
-
-    Airflow's form leaves what was not filled in as an empty value.
-    """
-    extra = {key: value for key, value in given.items() if value not in ("", None, [])}
-    for key in extra.keys() - set(EXTRAS) - OF_THE_PROVIDER:
-        near = difflib.get_close_matches(key, EXTRAS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(EXTRAS)}"
-        raise ConnectionSettingsError(f"connection {name!r} has an unknown extra {key!r}{hint}")
-    found = {key: extra[key] for key in EXTRAS if key in extra}
-    hosts = found.get("hosts", "")
-    if isinstance(hosts, str):
-        hosts = hosts.replace(",", " ").split()
-    for key, value in found.items():
-        if key != "hosts" and not isinstance(value, str):
-            raise ConnectionSettingsError(
-                f"connection {name!r}: extra {key} is {value!r}, expected text"
-            )
-    return found | {"hosts": tuple(str(host) for host in hosts)}
+    return AirflowConnection(
+        connection.conn_id,
+        str(connection.conn_type),
+        connection.extra_dejson,
+        host=connection.host or "",
+        port=connection.port or 0,
+        login=connection.login or "",
+        password=connection.password or "",
+    ).settings()

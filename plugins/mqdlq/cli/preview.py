@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mqdlq.cli.causes import causes_table
+from mqdlq.cli.console import console
 from mqdlq.cli.files import Format, parse_table
+from mqdlq.cli.queue_managers import (
+    Address,
+    CcdtOption,
+    ChannelOption,
+    ClientOption,
+    HostOption,
+    PortOption,
+    TransportOption,
+    UserOption,
+    connect_to,
+)
 from mqdlq.constants import reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass, Outcome
-from mqdlq.mqi import embedded
-from mqdlq.mqi.connect import connect
-from mqdlq.mqi.settings import ConnectionSettings
 from mqdlq.report.causes import cause_of
 from mqdlq.report.words import CLASSES, OUTCOMES, moment, next_step, numbers, place, target, visible
 from mqdlq.rules import RulesError, RulesTable
 from mqdlq.snapshot.preview import Planned, Preview, Trouble, preview_queue
 
 USAGE: Final = 2
-PASSWORD: Final = "MQDLQ_PASSWORD"  # noqa: S105 (the variable's name)
 _MOST: Final = 12
-
-
-class Transport(StrEnum):
-    """How a queue manager is reached."""
-
-    CLIENT = "client"
-    BINDINGS = "bindings"
-    EMBEDDED = "embedded"
 
 
 def preview(
@@ -60,28 +58,13 @@ def preview(
     nul_as_blank: Annotated[
         bool, typer.Option("--nul-as-blank", help="Compare NULs as blanks.")
     ] = False,
-    transport: Annotated[
-        Transport | None,
-        typer.Option(
-            help="How to get there: over TCP, by its name alone (bindings, or what MQSERVER or a"
-            " CCDT in the environment says), or one of `mqdlq qm`. Else: client with --host or"
-            " --ccdt-url; embedded where `mqdlq qm` has one of that name; bindings.",
-            show_default=False,
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Its address.", show_default=False)] = "",
-    port: Annotated[int, typer.Option(help="The listener's port.")] = 1414,
-    channel: Annotated[str, typer.Option(help="The channel.", show_default=False)] = "",
-    ccdt_url: Annotated[
-        str, typer.Option(help="The URL of a channel definition table.", show_default=False)
-    ] = "",
-    user: Annotated[
-        str,
-        typer.Option(
-            help="A user id; its password is read from MQDLQ_PASSWORD.", show_default=False
-        ),
-    ] = "",
-    client: Annotated[str | None, typer.Option(help="pymqi or ibmmq.", show_default=False)] = None,
+    transport: TransportOption = None,
+    host: HostOption = "",
+    port: PortOption = 1414,
+    channel: ChannelOption = "",
+    ccdt_url: CcdtOption = "",
+    user: UserOption = "",
+    client: ClientOption = None,
 ) -> None:
     """Implement `mqdlq preview`.
 
@@ -95,46 +78,29 @@ def preview(
       mqdlq preview --rules include/rules/demo.rules QM1
       mqdlq preview --rules include/rules/demo.rules QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
     """
+    address = Address(transport, host, port, channel, ccdt_url, user, client)
     try:
-        table = parse_table(rules)
-        settings = ConnectionSettings(
-            queue_manager=queue_manager,
-            transport=transport or _transport(queue_manager, host or ccdt_url),
-            client=client,
-            host=host,
-            port=port,
-            channel=channel,
-            ccdt_url=ccdt_url,
-            user=user,
-            password=os.environ.get(PASSWORD, "") if user else "",
-        )
-    except (RulesError, ConnectionSettingsError) as error:
-        typer.echo(error if isinstance(error, RulesError) else f"mqdlq: {error}", err=True)
+        found = _look(queue_manager, address, parse_table(rules), queue, nul_as_blank)
+    except RulesError as error:
+        typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None
-    try:
-        found = _look(settings, table, queue, nul_as_blank)
     except MqDlqError as error:
         typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(1) from None
+        is_usage = isinstance(error, ConnectionSettingsError)
+        raise typer.Exit(USAGE if is_usage else 1) from None
     if output is Format.JSON:
         typer.echo(json.dumps(_as_json(found), indent=2))
         return
-    console = Console()
+    out = console()
     for part in _parts(found):
-        console.print(part)
-
-
-def _transport(name: str, address: str) -> Transport:
-    if address:
-        return Transport.CLIENT
-    return Transport.EMBEDDED if embedded.exists(name) else Transport.BINDINGS
+        out.print(part)
 
 
 def _look(
-    settings: ConnectionSettings, table: RulesTable, queue: str, nul_as_blank: bool
+    name: str, address: Address, table: RulesTable, queue: str, nul_as_blank: bool
 ) -> Preview:
     is_watched = sys.stderr.isatty()
-    with connect(settings) as queue_manager:
+    with connect_to(name, address) as queue_manager:
         found = preview_queue(
             queue_manager,
             table,

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mqdlq.cli.console import console
 from mqdlq.errors import EmbeddedQueueManagerError, MqDlqError, QueueManagerError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
@@ -216,7 +216,7 @@ def browse(
             for fields, body in messages:
                 typer.echo(json.dumps(fields | {"body": body.hex()}))
         else:
-            Console().print(_table(queue, messages))
+            console().print(_table(queue, messages))
 
 
 def _messages(queue_manager: QueueManager, queue: str) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -285,7 +285,7 @@ def depth(
         if not table.row_count:
             typer.echo(f"queue manager {name}: every queue is empty")
             return
-        Console().print(table)
+        console().print(table)
 
 
 def dump(

@@ -9,10 +9,10 @@ from itertools import groupby
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, MqDlqError
@@ -163,16 +163,16 @@ def _newest_first(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
 def _print(shown: list[Listed], *, each: bool) -> None:
     if not shown:
         typer.echo("nothing is archived that fits")
-    console = Console()
+    out = console()
     for run_id, group in groupby(shown, key=lambda one: one.copy.run_id):
         of_run = list(group)
         first = of_run[0].copy
-        console.print(Text(visible(run_id), style="bold"), soft_wrap=True)
+        out.print(Text(visible(run_id), style="bold"), soft_wrap=True)
         where = place(first.queue, first.queue_manager)
         archived_at = f"archived {moment(first.at)} from {where}, {count(len(of_run), 'message')}"
-        console.print(Text(archived_at), soft_wrap=True)
-        console.print(_table(of_run, each=each))
-        console.print()
+        out.print(Text(archived_at), soft_wrap=True)
+        out.print(_table(of_run, each=each))
+        out.print()
 
 
 def _table(of_run: list[Listed], *, each: bool) -> Table:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from mqdlq import home, lake
 from mqdlq.cli.causes import causes_table
+from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Found, storage
@@ -49,7 +48,7 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
     elif not found:
         typer.echo(f"no snapshots in {home.lake()}")
     else:
-        Console().print(_table(found, kept))
+        typer.echo("\n".join(_listed(found, kept)))
 
 
 def show(
@@ -81,11 +80,10 @@ def show(
         }
         typer.echo(json.dumps(shown, indent=2))
         return
-    console = Console()
-    console.print(_facts(found, parked))
+    typer.echo("\n".join(_facts(found, parked)))
     if causes:
-        console.print()
-        console.print(causes_table(causes))
+        typer.echo()
+        console().print(causes_table(causes))
 
 
 def prune(
@@ -176,34 +174,24 @@ def _as_json(found: Found, kept: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _table(found: Sequence[Found], kept: Mapping[str, str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("Snapshot", no_wrap=True)
-    table.add_column("Queue", overflow="fold")
-    table.add_column("Messages", justify="right")
-    table.add_column("Parked", justify="right")
-    table.add_column("Stored", justify="right", no_wrap=True)
-    table.add_column("Payload", no_wrap=True)
-    table.add_column("Stays, because", overflow="fold")
-    for one in found:
-        manifest = one.manifest
-        table.add_row(
-            manifest.snapshot_id,
-            visible(f"{manifest.queue} @ {manifest.queue_manager}"),
-            f"{manifest.messages:,}",
-            f"{manifest.parked:,}",
-            _bytes(storage.size(one.directory)),
-            _payload(one),
-            visible(kept[manifest.snapshot_id]) if manifest.snapshot_id in kept else "",
-        )
-    return table
+def _listed(found: Sequence[Found], kept: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of the list; each snapshot's id stands whole at the start of a line."""
+    for (queue_manager, queue), snapshots in groupby(found, key=lambda one: one.queue):
+        yield visible(f"{queue} @ {queue_manager}")
+        yield f"{'Snapshot':27}{'Messages':>10}{'Settled':>10}{'Stored':>12}  Payload"
+        for one in snapshots:
+            manifest = one.manifest
+            yield (
+                f"{manifest.snapshot_id:27}{manifest.messages:>10,}{manifest.parked:>10,}"
+                f"{_bytes(storage.size(one.directory)):>12}  {_payload(one)}"
+            )
+            if why := kept.get(manifest.snapshot_id):
+                yield f"  kept: {visible(why)}"
 
 
-def _facts(found: Found, parked: Mapping[str, int]) -> Table:
+def _facts(found: Found, parked: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line for each fact of the manifest; ids and paths stay whole."""
     manifest = found.manifest
-    facts = Table.grid(padding=(0, 3))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
     counts = f"{manifest.messages:,}, {manifest.bytes:,} bytes"
     known = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(parked.items()))
     rows = {
@@ -222,10 +210,7 @@ def _facts(found: Found, parked: Mapping[str, int]) -> Table:
         "Rules": manifest.rules_digest[:12],
         "Schema": f"version {manifest.schema_version}",
     }
-    for name, value in rows.items():
-        if value:
-            facts.add_row(name, Text(value))
-    return facts
+    yield from (f"{name:15}{value}" for name, value in rows.items() if value)
 
 
 def _payload(found: Found) -> str:

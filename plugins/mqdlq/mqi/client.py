@@ -74,8 +74,10 @@ def _advice(name: str, error: ImportError) -> str:
     if importlib.util.find_spec(name) is None:
         return f"the Python package {name} is not installed; `make set-up` installs it"
     cause = error.__context__ or error
+    # Python says of a package without its extension that it is imported in a circle.
+    is_without = isinstance(cause, ImportError) and cause.name == name
     return (
         f"the Python package {name} is installed, but IBM's MQ client library could not be loaded"
-        f" ({cause}); install the IBM MQ client, or use an embedded queue manager"
-        f' (connection extra "transport": "embedded")'
+        f" ({f'{name} has no C extension' if is_without else cause}); install the IBM MQ client,"
+        ' or use an embedded queue manager (connection extra "transport": "embedded")'
     )

@@ -1,0 +1,138 @@
+"""Airflow connections of type `ibmmq` as connection settings; needs no Airflow.
+
+The form of a connection in an environment variable is Airflow's ("Storing connections in
+environment variables"): JSON, or a URI.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi.settings import ConnectionSettings
+
+CONNECTION_TYPE: Final = "ibmmq"
+EXTRAS: Final = (
+    "queue_manager",
+    "channel",
+    "hosts",
+    "ccdt_url",
+    "tls_cipher_spec",
+    "key_repository",
+    "certificate_label",
+    "client_user_id",
+    "reconnect",
+    "client",
+    "transport",
+)
+OF_THE_PROVIDER: Final = frozenset({"open_options"})
+"""What a connection made for Airflow's IBM MQ provider may hold and this project has no use for."""
+_VARIABLE: Final = "AIRFLOW_CONN_"
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowConnection:
+    """The fields of an Airflow connection, under Airflow's names."""
+
+    conn_id: str
+    conn_type: str
+    extra: Mapping[str, Any]
+    host: str = ""
+    port: int = 0
+    login: str = ""
+    password: str = field(default="", repr=False)
+
+    def settings(self) -> ConnectionSettings:
+        """Return the settings it describes; raises ConnectionSettingsError, naming it."""
+        if self.conn_type != CONNECTION_TYPE:
+            raise ConnectionSettingsError(
+                f"connection {self.conn_id!r} has type {self.conn_type!r},"
+                f" expected {CONNECTION_TYPE!r}"
+            )
+        extra = _extras(self.conn_id, self.extra)
+        if not extra.get("queue_manager"):
+            raise ConnectionSettingsError(
+                f"connection {self.conn_id!r} names no queue manager;"
+                ' expected an extra such as {"queue_manager": "QM1", "channel": "DEV.APP.SVRCONN"}'
+            )
+        try:
+            return ConnectionSettings(
+                **extra,
+                host=self.host,
+                port=self.port or 1414,
+                user=self.login,
+                password=self.password,
+            )
+        except ConnectionSettingsError as error:
+            raise ConnectionSettingsError(f"connection {self.conn_id!r}: {error}") from error
+
+
+def environment_connections(environment: Mapping[str, str]) -> Iterator[AirflowConnection]:
+    """Yield the connections of type `ibmmq` that AIRFLOW_CONN_* variables define.
+
+    A variable that is neither JSON nor a URI is skipped: Airflow itself reports it.
+    """
+    for name in sorted(environment):
+        if name.startswith(_VARIABLE):
+            conn_id, text = name.removeprefix(_VARIABLE).lower(), environment[name].strip()
+            try:
+                found = (_from_json if text.startswith("{") else _from_uri)(conn_id, text)
+            except (ValueError, TypeError, AttributeError):
+                continue
+            if found.conn_type == CONNECTION_TYPE:
+                yield found
+
+
+def _from_json(conn_id: str, text: str) -> AirflowConnection:
+    keys = json.loads(text)
+    extra = keys.get("extra") or {}
+    return AirflowConnection(
+        conn_id,
+        str(keys.get("conn_type")),
+        json.loads(extra) if isinstance(extra, str) else dict(extra),
+        host=keys.get("host") or "",
+        port=int(keys.get("port") or 0),
+        login=keys.get("login") or "",
+        password=keys.get("password") or "",
+    )
+
+
+def _from_uri(conn_id: str, text: str) -> AirflowConnection:
+    parts = urlsplit(text)
+    extra = dict(parse_qsl(parts.query))
+    return AirflowConnection(
+        conn_id,
+        parts.scheme,
+        json.loads(extra["__extra__"]) if "__extra__" in extra else extra,
+        host=unquote(parts.hostname or ""),
+        port=parts.port or 0,
+        login=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+    )
+
+
+def _extras(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the extras that have a value; a misspelt one is refused, not ignored.
+
+    Airflow's form leaves an extra that was not filled in as an empty value.
+    """
+    extra = {key: value for key, value in given.items() if value not in ("", None, [])}
+    for key in extra.keys() - set(EXTRAS) - OF_THE_PROVIDER:
+        near = difflib.get_close_matches(key, EXTRAS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(EXTRAS)}"
+        raise ConnectionSettingsError(f"connection {name!r} has an unknown extra {key!r}{hint}")
+    found: dict[str, Any] = {key: extra[key] for key in EXTRAS if key in extra}
+    hosts = found.get("hosts", "")
+    if isinstance(hosts, str):
+        hosts = hosts.replace(",", " ").split()
+    for key, value in found.items():
+        if key != "hosts" and not isinstance(value, str):
+            raise ConnectionSettingsError(
+                f"connection {name!r}: extra {key} is {value!r}, expected text"
+            )
+    return found | {"hosts": tuple(str(host) for host in hosts)}
