@@ -16,7 +16,6 @@ may be cleared and run again: what was done is in the ledger and is not done twi
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -30,6 +29,7 @@ from mqdlq.airflow.execute import Execute
 from mqdlq.airflow.params import form
 from mqdlq.airflow.pools import pools_of
 from mqdlq.airflow.report import Report
+from mqdlq.airflow.retries import DELAYS, RetryTransient
 from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.schedules import schedule_of, start_of
 from mqdlq.airflow.sense import Sense
@@ -37,8 +37,6 @@ from mqdlq.airflow.snapshot import Snapshot
 from mqdlq.airflow.stage import result_of
 from mqdlq.handlers import load_handlers
 from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
-
-RETRY_DELAY = timedelta(seconds=20)
 
 handlers = load_handlers()[0]
 pools = pools_of(handlers)
@@ -59,13 +57,16 @@ for handler in handlers:
         default_args={
             "owner": handler.owner,
             "retries": handler.task_retries,  # every task is safe to run again
-            "retry_delay": RETRY_DELAY,
+            "retry_policy": RetryTransient(),
+            "retry_delay": DELAYS[0],  # where the policy is not asked: after a worker's death
         },
         tags=["mq", "dead-letter-queue", *handler.tags],
         description=f"Handles the dead-letter queue behind connection {handler.connection}",
         doc_md=page(handler, __doc__ or "", pools[name]),
     ):
-        sense = Sense(task_id="sense", handler=name)
+        sense = Sense(
+            task_id="sense", handler=name, retry_policy=RetryTransient(waits_for_people=False)
+        )
         snapshot = Snapshot(task_id="snapshot", handler=name, outlets=[asset(name, "snapshot")])
         evaluate = SparkSubmitOperator(
             task_id="evaluate",

@@ -19,15 +19,15 @@ its restore task once the cause is gone.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, Param, chain
 
 from mqdlq.airflow.params import form
 from mqdlq.airflow.pools import pools_of
 from mqdlq.airflow.restore import Restore, Select, task_id_of
 from mqdlq.airflow.restore_params import schemas
+from mqdlq.airflow.retries import DELAYS, RetryTransient
 from mqdlq.handlers import load_handlers
+from mqdlq.handlers.operation import TASK_RETRIES
 
 handlers = load_handlers()[0]
 pools = pools_of(handlers)
@@ -42,14 +42,17 @@ if handlers:
             key: Param(**schema)
             for key, schema in form(schemas([handler.name for handler in handlers])).items()
         },
-        default_args={"retry_delay": timedelta(seconds=20)},
+        default_args={
+            "retry_policy": RetryTransient(waits_for_people=False),
+            "retry_delay": DELAYS[0],  # where the policy is not asked: after a worker's death
+        },
         tags=["mq", "dead-letter-queue", "restore"],
         description="Restores messages that were discarded from the archive",
         doc_md=__doc__,
     ):
         # In the pool of the handler it takes turns with that one's evaluations and passes.
         chain(
-            Select(task_id="select"),
+            Select(task_id="select", retries=TASK_RETRIES),
             [
                 Restore(
                     task_id=task_id_of(handler.name),

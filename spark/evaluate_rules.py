@@ -34,7 +34,10 @@ from strategies import Bounds, Choice, Strategy
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Evaluate snapshots; return the exit code, 1 with one line on stderr for bad input."""
+    """Evaluate snapshots; return the exit code, with one line on stderr where it is not 0.
+
+    2 is for bad input, which another attempt would refuse, too; 1 for an error of Spark's.
+    """
     parser = argparse.ArgumentParser(
         prog="evaluate_rules.py",
         description="Evaluate rules over snapshots into a plan.",
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         evaluate(*options.snapshot, plan=options.plan, rules=options.rules, explain=options.explain)
     except (MqDlqError, PySparkException) as error:
         sys.stderr.write(f"evaluate_rules: {str(error).strip().splitlines()[0]}\n")
-        return 1
+        return 2 if isinstance(error, MqDlqError) else 1
     return 0
 
 

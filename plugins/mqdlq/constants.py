@@ -58,6 +58,28 @@ ALL_NAMES: Mapping[str, int] = MappingProxyType(
     {name: value for names in _NAMES.values() for name, value in names.items()}
 )
 
+TRANSIENT = frozenset(
+    MQRC[name]
+    for name in (
+        "MQRC_CONNECTION_BROKEN",
+        "MQRC_MAX_CONNS_LIMIT_REACHED",
+        "MQRC_Q_MGR_NOT_AVAILABLE",
+        "MQRC_STORAGE_NOT_AVAILABLE",
+        "MQRC_RESOURCE_PROBLEM",
+        "MQRC_OUTCOME_PENDING",
+        "MQRC_Q_MGR_QUIESCING",
+        "MQRC_Q_MGR_STOPPING",
+        "MQRC_CONNECTION_QUIESCING",
+        "MQRC_CONNECTION_STOPPING",
+        "MQRC_Q_MGR_NOT_ACTIVE",
+        "MQRC_CHANNEL_NOT_AVAILABLE",
+        "MQRC_HOST_NOT_AVAILABLE",
+        "MQRC_RECONNECT_FAILED",
+        "MQRC_CALL_INTERRUPTED",
+    )
+)
+"""Reasons that end by themselves: a queue manager that restarts, a network that comes back."""
+
 
 def name_of(value: int, families: Iterable[str]) -> str:
     """Return the name of a value in the first of the families that has one, else ""."""

@@ -83,6 +83,10 @@ class RestoreError(MqDlqError):
     """What is asked of the archive cannot be restored, or not all of it was."""
 
 
+class UnfinishedRestorationError(RestoreError):
+    """Some messages were not put for a reason that may end by itself; another attempt puts them."""
+
+
 class ConservationError(MqDlqError):
     """The account does not add up: the outcomes are not the messages of the snapshot."""
 

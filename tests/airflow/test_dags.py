@@ -16,6 +16,7 @@ from airflow.sdk import DAG, TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 
 from mqdlq import home
+from mqdlq.airflow.retries import RetryTransient
 
 PARSE = """
 import json, socket, sys
@@ -212,9 +213,24 @@ def test_continuous_runs_have_each_a_logical_date_of_its_own(tmp_path: Path) -> 
     assert len({run.logical_date for run in runs if run}) == 4
 
 
-def test_what_was_missed_is_not_caught_up_and_tasks_are_not_retried_by_airflow(dag: DAG) -> None:
+def test_what_was_missed_is_not_caught_up(dag: DAG) -> None:
     assert dag.catchup is False
-    assert {task.retries for task in dag.tasks} == {0}
+
+
+def test_every_task_is_tried_again_three_times_after_a_transient_fault(dag: DAG) -> None:
+    restore = DagBag(dag_folder=home.PROJECT / "dags").dags["mq_dlq_restore"]
+
+    for task in (*dag.tasks, *restore.tasks):
+        assert (task.task_id, task.retries) == (task.task_id, 3)
+        assert isinstance(task.retry_policy, RetryTransient)
+
+
+def test_a_handler_says_how_often_its_tasks_are_tried_again(tmp_path: Path) -> None:
+    handler(tmp_path, "once", "task_retries: 0\n")
+    dags = bag_of(tmp_path).dags
+
+    assert {task.retries for task in dags["mq_dlq_once"].tasks} == {0}
+    assert dags["mq_dlq_restore"].task_dict["restore_once"].retries == 0
 
 
 def test_parsing_opens_no_connection_and_imports_nothing_heavy() -> None:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from mqdlq.airflow.foreground import TERMINATED
 from mqdlq.cli.run import run
 from mqdlq.mqi import embedded
+from world import World
 
 TIED = """
 import os, subprocess, sys
@@ -38,11 +39,13 @@ class Place:
         own = {"MQDLQ_HOME": str(self.directory), "MQDLQ_RULES_DIR": str(self.directory / "rules")}
         return {**os.environ, **own}
 
-    def run(self, rules: str, conf: str = "{}") -> subprocess.CompletedProcess[str]:
+    def run(
+        self, rules: str, conf: str = "{}", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         (self.directory / "rules" / "small.rules").write_text(rules)
         return subprocess.run(
             [sys.executable, "-m", "mqdlq.airflow.foreground", "small", conf],
-            env=self.environment(),
+            env={**self.environment(), **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -75,6 +78,33 @@ def test_a_run_over_an_empty_queue_skips_all_but_the_report_and_succeeds(place: 
     log = Path(done.stdout.rpartition("Log: ")[2].strip())
     assert log.parent == place.directory / "logs"
     assert "state=success" in log.read_text()
+
+
+def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_HOME", str(place.directory))
+    world = World(place.directory)
+    world.mqsc("DEFINE QLOCAL(PAYMENTS) DEFPSIST(YES)\nDEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)")
+    world.dead_letter(dest_q="PAYMENTS")
+
+    done = place.run("WAIT(NO)\nACTION(RETRY)\n", MQDLQ_FAULTS="MQPUT1[PAYMENTS]:1:2009:before")
+
+    assert done.returncode == 0, done.stdout
+    shown = done.stdout.splitlines()
+    failed = "failed: MQPUT1 of queue PAYMENTS failed: MQRC_CONNECTION_BROKEN (2009)"
+    broken = shown.index(f"          {failed}")
+    assert shown[broken + 1] == "          attempt 1 of 4 failed; the next one begins in 20 s"
+    assert shown[broken + 2].endswith("  execute")
+    assert world.depths("DLQ", "PAYMENTS") == (0, 1)
+
+
+def test_a_queue_manager_that_is_away_fails_a_run_in_the_foreground_at_once(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(RETRY)\n", MQDLQ_FAULTS="MQCONNX:1+:2059:before")
+
+    assert done.returncode == 1
+    assert "failed: MQCONN of queue manager QM1 failed: MQRC_Q_MGR_NOT_AVAILABLE" in done.stdout
+    assert "the next one begins" not in done.stdout
 
 
 def test_a_bad_line_in_the_rules_fails_the_first_task_and_nothing_is_recorded(

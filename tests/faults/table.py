@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mqdlq.constants import reason_text
+from mqdlq.constants import TRANSIENT, reason_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
 REASONS = (
@@ -35,7 +35,7 @@ class Effect:
     says: str = ""
 
 
-AGAIN = "the next pass, or the task's own retry, goes on; no attempt is counted"
+AGAIN = "the task's next attempt, or the next run, continues; the message is charged no attempt"
 ENDS = Effect(
     "the pass ends; what was in the open unit of work is backed out",
     AGAIN,
@@ -237,14 +237,20 @@ INTRODUCTION = """\
 What an execution does when an MQ call fails, by call and reason code. Each line is proven by `tests/faults/test_reasons.py`, from whose table this page is written (`python tests/faults/table.py`).
 
 Whatever fails, no message is lost or doubled: it is on the dead-letter queue, or where a rule wanted it.
-A pass that ends by an error fails its task with a line that names call, object and reason, as in `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`; Airflow runs the task again, and it goes on.
-A failed put is told as `AMQ8722`, aloud once for a queue and reason, and quietly where the MQDLH had said it before.
+A pass that ends by an error fails this attempt of its task with a line that names call, object and reason, as in `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`.
+What Airflow does then depends on the reason:
+
+- After a **transient** reason, one that ends by itself, Airflow runs the task again up to three times (`task_retries` in the handler's file): 20 seconds, one minute and three minutes after the failure. The task continues where the failed attempt ended. Transient are {transient}; a ledger or a store of the lake that cannot be reached, another executor on the same queue, and the death of a worker are treated in the same way.
+- After **any other** reason the task fails at once, because somebody has to remove the cause. Then clear the task, or let the next run continue.
+
+A failed put is logged as `AMQ8722`: as a warning once for a queue and reason, and in debug output if the MQDLH already gave the same reason.
 """  # noqa: E501 (Markdown has a line to a paragraph)
 
 
 def page() -> str:
     """Return docs/failures.md."""
-    lines = [INTRODUCTION, ""]
+    transient = ", ".join(map(reason_text, sorted(TRANSIENT)))
+    lines = [INTRODUCTION.format(transient=transient), ""]
     for call in CALLS:
         lines += [f"## {call.title}", ""]
         lines += ["| reason | what the handler does | outcome | what to do |", "|---|---|---|---|"]

@@ -271,7 +271,7 @@ def test_bad_input_is_one_line_and_a_failure(
 ) -> None:
     code = main(["--snapshot", str(tmp_path), "--plan", str(tmp_path / "plan")])
 
-    assert code == 1
+    assert code == 2  # by which Airflow knows that another attempt would be refused, too
     assert capsys.readouterr().err == (
         f"evaluate_rules: {tmp_path} is no snapshot: it has no _MANIFEST.json, which is written "
         "last; take a new snapshot\n"

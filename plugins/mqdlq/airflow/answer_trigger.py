@@ -14,36 +14,19 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.silence import has_answered, in_a_thread_of_its_own
 from mqdlq.airflow.stage import utc_now
-from mqdlq.constants import MQRC
+from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.sense import connection_for
 
 LONGEST_BACK_OFF_S: Final = 300.0
 
-PASSING: Final = frozenset(
-    MQRC[name]
-    for name in (
-        "MQRC_CONNECTION_BROKEN",
-        "MQRC_CONNECTION_QUIESCING",
-        "MQRC_CONNECTION_STOPPING",
-        "MQRC_HOST_NOT_AVAILABLE",
-        "MQRC_CHANNEL_NOT_AVAILABLE",
-        "MQRC_Q_MGR_NOT_AVAILABLE",
-        "MQRC_Q_MGR_NOT_ACTIVE",
-        "MQRC_Q_MGR_QUIESCING",
-        "MQRC_Q_MGR_STOPPING",
-        "MQRC_RECONNECT_FAILED",
-    )
-)
-"""Reasons that end by themselves: a queue manager that restarts, a network that is back again."""
-
 log = logging.getLogger(__name__)
 
 
 def back_off(error: QueueManagerError, failures: int, poll_s: float) -> float:
     """Say that a look has failed and return the seconds to the next; raises what does not pass."""
-    if error.reason not in PASSING:
+    if error.reason not in TRANSIENT:
         raise error
     pause = min(poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
     log.warning("%s; looking again in %.0f s", error, pause)

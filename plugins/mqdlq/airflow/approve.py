@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Context
@@ -45,7 +46,8 @@ class Approve(Stage):
     In a backfill that is not told to apply it says what today's rules would do otherwise instead,
     and the execution is skipped.
 
-    Run twice, it finds the plan this run has accepted, and the answer if there is one.
+    Run twice, it finds the plan this run has accepted, and the answer if there is one; nobody is
+    notified of the same question twice.
     """
 
     def execute(self, context: Context) -> str:
@@ -65,9 +67,9 @@ class Approve(Stage):
                 after = self.get_flat_relative_ids(upstream=False)
                 raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
             plan, directory = self._accept(context, work)
-            earlier = last_approval(work.ledger, work.run.run_id)
+            earlier = self._answer(context, work)
             if earlier is not None and earlier.decision != "asked":
-                progress.info("%s by %s before", earlier.decision, earlier.who)
+                progress.info("%s by %s", earlier.decision, earlier.who)
             elif not work.run.dry_run:
                 asked = questions(work.run, guards, ledger=work.ledger, plan=directory)
                 for question in asked:
@@ -75,30 +77,45 @@ class Approve(Stage):
                 if asked and in_the_foreground():
                     progress.info("a run in the foreground asks nobody")
                 elif asked:
+                    if earlier is None:
+                        names = tuple(dict.fromkeys(question.guard for question in asked))
+                        first = Approval(plan.plan_hash, names, "asked", "", utc_now())
+                        record_approval(work.ledger, work.run.run_id, first)
                     self._ask(context, work, plan, asked, guards.within)
         self._tell(context, plan)
         return plan.plan_id
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
-        """Go on with a person's answer, or with the lack of one."""
+        """Continue with a person's answer, or with the lack of one.
+
+        Airflow hands the answer over once. It is kept first: where the ledger or the lake cannot
+        be reached at this moment, the task's next attempt finds it and asks nobody again.
+        """
         person = event.get("responded_by_user") or {}
-        who = person.get("name") or person.get("id") or "nobody, in time"
-        is_approved = event["chosen_options"] == [APPROVE]
-        with self.work(context) as work:
-            plan, _ = self._accept(context, work)
-            earlier = last_approval(work.ledger, work.run.run_id)
-            if earlier is None or earlier.decision == "asked":
-                answer = Approval(
-                    plan_hash=earlier.plan_hash if earlier else plan.plan_hash,
-                    guards=earlier.guards if earlier else (),
-                    decision="approved" if is_approved else "rejected",
-                    who=who,
-                    at=utc_now(),
-                )
-                record_approval(work.ledger, work.run.run_id, answer)
-        progress.info("%s by %s", "approved" if is_approved else "rejected", who)
-        self._tell(context, plan)
-        return plan.plan_id
+        context["task_state_store"].set(
+            f"answer-{self.run_id(context)}",
+            {
+                "decision": "approved" if event["chosen_options"] == [APPROVE] else "rejected",
+                "who": person.get("name") or person.get("id") or "nobody, in time",
+                "at": utc_now().isoformat(),
+            },
+        )
+        return self.execute(context)
+
+    def _answer(self, context: Context, work: Work) -> Approval | None:
+        """Return the run's question or answer; an answer that is not recorded yet is recorded."""
+        earlier = last_approval(work.ledger, work.run.run_id)
+        given: Any = context["task_state_store"].get(f"answer-{work.run.run_id}")
+        if earlier is None or earlier.decision != "asked" or not given:
+            return earlier
+        answer = replace(
+            earlier,
+            decision=given["decision"],
+            who=given["who"],
+            at=datetime.fromisoformat(given["at"]),
+        )
+        record_approval(work.ledger, work.run.run_id, answer)
+        return answer
 
     def _accept(self, context: Context, work: Work) -> tuple[PlanDescription, str]:
         from mqdlq import execute, lake  # noqa: PLC0415 (Arrow: not at parse time)
@@ -118,9 +135,6 @@ class Approve(Stage):
         asked: list[Question],
         within: timedelta,
     ) -> None:
-        names = tuple(dict.fromkeys(question.guard for question in asked))
-        question = Approval(plan.plan_hash, names, "asked", "", utc_now())
-        record_approval(work.ledger, work.run.run_id, question)
         upsert_hitl_detail(
             ti_id=context["ti"].id,
             options=[APPROVE, REJECT],
@@ -129,7 +143,10 @@ class Approve(Stage):
             defaults=[REJECT],
             params={},
         )
-        self._tell_people(context, work, asked)
+        notified = f"notified-{work.run.run_id}"
+        if not context["task_state_store"].get(notified):
+            self._tell_people(context, work, asked)
+            context["task_state_store"].set(notified, value=True)
         progress.info("a person is to approve or reject this in Airflow within %s", within)
         raise TaskAwaitingInput(method_name="resume", timeout=within)
 

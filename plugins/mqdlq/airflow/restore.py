@@ -15,7 +15,7 @@ from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.restore_params import request
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.airflow.stage import Stage, in_the_foreground, progress, utc_now
-from mqdlq.errors import LedgerError, RestoreError
+from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
 from mqdlq.sense import connection_for
 
@@ -102,7 +102,7 @@ class Restore(Stage):
         text = told(recorded, result)
         report_text.info("%s", text)
         if result.is_worth_a_retry:
-            raise RestoreError(f"restoration {name}: {result.shortfall}")
+            raise UnfinishedRestorationError(f"restoration {name}: {result.shortfall}")
         if result.shortfall:
             raise AirflowFailException(f"restoration {name}: {result.shortfall}")
         counts = {str(state): number for state, number in result.outcomes.items()}

@@ -9,10 +9,10 @@ from pathlib import PurePath
 from typing import Any
 
 from airflow.sdk import Context, TaskInstanceState
-from airflow.sdk.exceptions import DownstreamTasksSkipped
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from mqdlq import sense
-from mqdlq.airflow.answer_trigger import PASSING, AnswerTrigger
+from mqdlq.airflow.answer_trigger import AnswerTrigger
 from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.params import fault, named_messages, wait_seconds
@@ -28,6 +28,7 @@ from mqdlq.airflow.stage import (
     progress,
     utc_now,
 )
+from mqdlq.constants import TRANSIENT
 from mqdlq.errors import HandlerError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Look, Run, broken_off, open_question, record_look
@@ -104,10 +105,13 @@ class Sense(Stage):
         try:
             self._sense(context, handler, options, waited)
         except QueueManagerError as error:
-            if error.reason not in PASSING:
+            if error.reason not in TRANSIENT:
                 raise
             now = utc_now()
             until = patience or now + sense.patience(handler, options)
+            if until <= now and patience is not None:
+                # It has waited as long as it may; further attempts would wait as long again.
+                raise AirflowFailException(str(error)) from error
             if until <= now:
                 raise
             left = (until - now).total_seconds()

@@ -10,6 +10,13 @@ from typing import Annotated, Any, Final, Literal, Self
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+TASK_RETRIES: Final = 3
+"""How often Airflow runs a task again after a transient fault, unless the handler says otherwise.
+
+With the delays between them the attempts span more than four minutes: a queue manager that fails
+over to its standby, or restarts, is back by then.
+"""
+
 CONTINUOUS: Final = "@continuous"
 """The schedule that starts the next run as soon as the last one has ended; one run at a time."""
 
@@ -103,8 +110,8 @@ class Operation(BaseModel):
     `approval` says what makes a run ask a person first. `alerts` says who is told of what.
     `evaluate_timeout` is after how long an evaluation fails that does not end, such as one that
     waits for executors of a Spark cluster; it would keep every later one from beginning.
-    `task_retries` is how often Airflow runs a failed task again. `owner` and `tags` are those of
-    its DAG.
+    `task_retries` is how often Airflow runs a task again that failed for a transient reason, such
+    as a lost connection. `owner` and `tags` are those of its DAG.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -117,7 +124,7 @@ class Operation(BaseModel):
     max_active_runs: Annotated[int, Field(ge=1, le=100)] = 4
     pool: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     evaluate_timeout: Annotated[timedelta, Field(ge=timedelta(minutes=1))] = timedelta(hours=2)
-    task_retries: Annotated[int, Field(ge=0, le=10)] = 0
+    task_retries: Annotated[int, Field(ge=0, le=10)] = TASK_RETRIES
     approval: ApprovalGuards = ApprovalGuards()
     alerts: Alerts = Alerts()
 

@@ -1,0 +1,89 @@
+"""Airflow's retry policy of our tasks: repeat what fails for a passing reason, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from airflow.sdk import Context, RetryPolicy
+from airflow.sdk.definitions.retry_policy import RetryDecision
+from airflow.sdk.exceptions import AirflowTaskTimeout
+
+from mqdlq.airflow.stage import in_the_foreground, progress
+from mqdlq.constants import TRANSIENT
+from mqdlq.errors import (
+    AnotherExecutorError,
+    MqDlqError,
+    QueueManagerError,
+    UnfinishedRestorationError,
+)
+
+DELAYS: Final = (timedelta(seconds=20), timedelta(minutes=1), timedelta(minutes=3))
+"""The pauses before the second, the third and each later attempt of a task."""
+
+REFUSED_BY_EVALUATION: Final = "Error code is: 2."
+"""How SparkSubmitOperator reports the exit code by which the evaluation refuses its input."""
+
+
+class RetryTransient(RetryPolicy):
+    """Repeat a task whose failure may end by itself; fail it at once for any other reason.
+
+    An error of this project that has no transient cause is lasting: a rules table that is not
+    valid, a missing authority, an account that does not add up. An error of a library is not
+    known to be lasting, so the task runs again. How often is the handler's `task_retries`.
+
+    :param waits_for_people: with False, a task in the foreground (`mqdlq run`) fails at once: it
+        has touched nothing, and a person is there to start it again
+    """
+
+    def __init__(self, *, waits_for_people: bool = True) -> None:
+        self.waits_for_people = waits_for_people
+
+    def evaluate(
+        self,
+        exception: BaseException,
+        try_number: int,
+        max_tries: int,
+        context: Context | None = None,
+    ) -> RetryDecision:
+        """Decide by the exception; `max_tries` is how often the task may run again."""
+        del context
+        if not is_transient(exception):
+            return RetryDecision.fail("a lasting fault: another attempt would fail, too")
+        if try_number > max_tries:
+            return RetryDecision.fail("this was the last attempt")
+        if in_the_foreground() and not self.waits_for_people:
+            return RetryDecision.fail("a run in the foreground has done nothing yet")
+        delay = DELAYS[min(try_number, len(DELAYS)) - 1]
+        progress.warning(
+            "attempt %d of %d failed; the next one begins in %d s",
+            try_number,
+            max_tries + 1,
+            delay.total_seconds(),
+        )
+        return RetryDecision.retry(delay, "a transient fault")
+
+
+def is_transient(exception: BaseException) -> bool:
+    """Return whether the fault, or what has caused it, may end by itself."""
+    if any(_passes(each) for each in _chain(exception)):
+        return True
+    if isinstance(exception, MqDlqError | AirflowTaskTimeout):
+        return False
+    return REFUSED_BY_EVALUATION not in str(exception)
+
+
+def _passes(exception: BaseException) -> bool:
+    from sqlalchemy.exc import InterfaceError, OperationalError  # noqa: PLC0415 (after a failure)
+
+    if isinstance(exception, QueueManagerError):
+        return exception.reason in TRANSIENT
+    passing = (AnotherExecutorError, UnfinishedRestorationError, ConnectionError, TimeoutError)
+    return isinstance(exception, (*passing, InterfaceError, OperationalError))
+
+
+def _chain(exception: BaseException | None) -> Iterator[BaseException]:
+    while exception is not None:
+        yield exception
+        exception = exception.__cause__ or exception.__context__

@@ -1,0 +1,100 @@
+"""Which failures of a task Airflow tries again: those that may end by themselves."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from airflow.sdk.definitions.retry_policy import RetryAction
+from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
+from sqlalchemy.exc import OperationalError
+
+from mqdlq.airflow.retries import RetryTransient, is_transient
+from mqdlq.constants import MQRC, reason_text
+from mqdlq.errors import (
+    AnotherExecutorError,
+    ConservationError,
+    HandlerError,
+    LedgerError,
+    MqDlqError,
+    QueueManagerError,
+    RestoreError,
+    UnfinishedRestorationError,
+)
+from mqdlq.rules import RulesError, parse
+
+UNREACHABLE = OperationalError("SELECT 1", {}, ConnectionError("refused"))
+
+
+def failed(name: str) -> QueueManagerError:
+    reason = MQRC[name]
+    return QueueManagerError("MQGET", "queue DLQ", 2, reason, reason_text(reason))
+
+
+def caused_by(error: MqDlqError, cause: Exception) -> MqDlqError:
+    try:
+        raise error from cause
+    except MqDlqError as raised:
+        return raised
+
+
+def not_valid() -> RulesError:
+    with pytest.raises(RulesError) as refused:
+        parse("ACTION(IGNOR)\n", "small.rules")
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        failed("MQRC_CONNECTION_BROKEN"),
+        failed("MQRC_Q_MGR_NOT_AVAILABLE"),
+        failed("MQRC_Q_MGR_QUIESCING"),
+        failed("MQRC_Q_MGR_STOPPING"),
+        failed("MQRC_CONNECTION_QUIESCING"),
+        failed("MQRC_HOST_NOT_AVAILABLE"),
+        failed("MQRC_CALL_INTERRUPTED"),
+        AnotherExecutorError("another executor has MQDLQ.STATE open"),
+        UnfinishedRestorationError("restoration r: 3 of 12 messages are not restored"),
+        UNREACHABLE,
+        caused_by(LedgerError("the ledger cannot be reached"), UNREACHABLE),
+        ConnectionResetError("the lake's store hung up"),
+        AirflowException("Cannot execute: spark-submit evaluate_rules.py. Error code is: 1."),
+    ],
+    ids=repr,
+)
+def test_a_fault_that_may_end_by_itself_is_tried_again(error: Exception) -> None:
+    assert is_transient(error)
+    assert RetryTransient().evaluate(error, 1, 3).action is RetryAction.RETRY
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        failed("MQRC_NOT_AUTHORIZED"),
+        failed("MQRC_UNKNOWN_OBJECT_NAME"),
+        failed("MQRC_GET_INHIBITED"),
+        not_valid(),
+        HandlerError("demo.yaml:1:1: unknown key rulez"),
+        ConservationError("the account does not add up"),
+        RestoreError("say what to restore"),
+        LedgerError("run demo-1 is not in the ledger"),
+        AirflowException("Cannot execute: spark-submit evaluate_rules.py. Error code is: 2."),
+        AirflowTaskTimeout(),
+    ],
+    ids=repr,
+)
+def test_a_lasting_fault_fails_the_task_at_once(error: BaseException) -> None:
+    assert not is_transient(error)
+    assert RetryTransient().evaluate(error, 1, 3).action is RetryAction.FAIL
+
+
+def test_the_pauses_grow_and_the_last_attempt_fails() -> None:
+    decided = [
+        RetryTransient().evaluate(failed("MQRC_CONNECTION_BROKEN"), number, 4)
+        for number in range(1, 6)
+    ]
+
+    seconds = [each.retry_delay / timedelta(seconds=1) for each in decided if each.retry_delay]
+    assert seconds == [20, 60, 180, 180]
+    assert decided[-1].action is RetryAction.FAIL
