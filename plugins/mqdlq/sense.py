@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -24,12 +24,15 @@ from mqdlq.ledger import (
     last_account,
     snapshots_between,
 )
-from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import RulesTable, parse
 from mqdlq.run_options import RunOptions, rules_of
 
 RESCAN_AFTER: Final = 10
 """After how many RETRYINTs settled messages are looked at again."""
+
+SCHEDULED: Final = RunOptions(run_type="scheduled")
+"""The options of a run that nobody asks for."""
 
 ASKED_FOR: Final = frozenset({"manual", "operator_triggered", "asset_materialization"})
 """Airflow's types of runs that somebody starts: by hand, from another DAG, at an asset."""
@@ -81,12 +84,13 @@ def prepare_run(
         raise
 
 
-def next_run(handler: Handler, settings: ConnectionSettings, now: datetime) -> Run:
+def next_run(handler: Handler, settings: ConnectionSettings, queue: str, now: datetime) -> Run:
     """Return the run that would begin now by the handler's schedule; nothing is recorded.
 
-    Raises what the start of a run raises.
+    `queue` is what `find_queue` has found. No queue manager is asked. Raises what the start of a
+    run raises.
     """
-    return _begin("", handler, settings, lambda: now, RunOptions(run_type="scheduled"))
+    return _begin("", handler, settings, lambda: now, SCHEDULED, queue=queue)
 
 
 def begin_run(run: Run, ledger: Ledger) -> None:
@@ -101,11 +105,15 @@ def _begin(
     settings: ConnectionSettings,
     clock: Callable[[], datetime],
     options: RunOptions,
+    *,
+    queue: str = "",
 ) -> Run:
     source, text, table = rules_of(handler, options)
     wait_s = _wait_s(handler, table, options)
-    place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
-    queue = _queue_to_handle(place, table, options)
+    place, named = _place_of(table, settings, options)
+    if not queue:
+        with connect(place, may_reconnect=True) as queue_manager:
+            queue = find_queue(queue_manager, named)
     if queue == handler.state_queue:
         raise HandlerError(
             f"{handler.name}: state_queue {queue} is the very queue to be handled; name another"
@@ -223,20 +231,30 @@ class Seen:
     account_at: datetime | None
 
 
-def look_for_the_next(
-    run: Run, handler: Handler, depth_of: Callable[[], int], ledger: Ledger, now: datetime
+def account_of(run: Run, ledger: Ledger) -> LastAccount | None:
+    """Return the last account of the run's queue, by whatever run, or None."""
+    return last_account(ledger, run.queue_manager, run.queue)
+
+
+async def look_for_the_next(
+    run: Run,
+    handler: Handler,
+    depth: Callable[[], Awaitable[int]],
+    account: Callable[[], Awaitable[LastAccount | None]],
+    now: datetime,
 ) -> Seen:
     """Look whether there is work for `run`, a run that has not begun, by MQINQ and the ledger.
 
-    `depth_of` returns the CURDEPTH of its queue. The ledger is not asked about an empty one.
+    `depth` returns the CURDEPTH of its queue, `account` the last account of it (`account_of`),
+    which is not asked for where the queue is empty.
     """
-    if not depth_of():
+    if not await depth():
         return Seen(0, "", None)
     # The account first: one that is left in between would make news of messages that are gone.
-    account = last_account(ledger, run.queue_manager, run.queue)
-    there = depth_of()
-    why = _watch(run, account, handler.rescan_interval).news(there, now)
-    return Seen(there, why, account.at if account else None)
+    last = await account()
+    there = await depth()
+    why = _watch(run, last, handler.rescan_interval).news(there, now)
+    return Seen(there, why, last.at if last else None)
 
 
 def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None) -> Watch:
@@ -246,7 +264,7 @@ def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None
     messages are looked at again after `rescan_interval`, by default 10 x RETRYINT: IBM's handler
     rescans, too, and only a browse shows that as many came as went.
     """
-    return _watch(run, last_account(ledger, run.queue_manager, run.queue), rescan_interval)
+    return _watch(run, account_of(run, ledger), rescan_interval)
 
 
 def _watch(run: Run, account: LastAccount | None, rescan_interval: timedelta | None) -> Watch:
@@ -285,21 +303,38 @@ def connection_for(settings: ConnectionSettings, queue_manager: str) -> Connecti
     return replace(settings, queue_manager=queue_manager) if queue_manager else settings
 
 
-def _queue_to_handle(settings: ConnectionSettings, table: RulesTable, options: RunOptions) -> str:
-    """Apply the order of precedence: the run's own name, INPUTQ, then DEADQ by MQINQ.
+def place_of(handler: Handler, settings: ConnectionSettings) -> tuple[ConnectionSettings, str]:
+    """Return where the next scheduled run looks: at which queue manager, and for which queue.
+
+    The name is blank where the rules name none. Raises RulesError or HandlerError.
+    """
+    return _place_of(rules_of(handler, SCHEDULED)[2], settings, SCHEDULED)
+
+
+def _place_of(
+    table: RulesTable, settings: ConnectionSettings, options: RunOptions
+) -> tuple[ConnectionSettings, str]:
+    """Apply the order of precedence: the run's own names, then INPUTQM and INPUTQ.
 
     A name given for the run counts even when it is blank (IBM MQ docs, "runmqdlq").
     """
-    named = table.control.input_q if options.input_q is None else options.input_q
-    with connect(settings, may_reconnect=True) as queue_manager:
-        queue = named.strip() or queue_manager.dead_letter_q_name()
-        try:
-            queue_manager.depth(queue)
-        except QueueManagerError as error:
-            if error.reason == MQRC["MQRC_SELECTOR_NOT_FOR_TYPE"]:
-                raise ConnectionSettingsError(
-                    f"INPUTQ {queue} on queue manager {queue_manager.name} is not a local queue:"
-                    " name the queue that holds the messages"
-                ) from error
-            raise
-        return queue
+    place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
+    return place, table.control.input_q if options.input_q is None else options.input_q
+
+
+def find_queue(queue_manager: QueueManager, named: str) -> str:
+    """Return the local queue of that name, or for a blank one the dead-letter queue, by MQINQ.
+
+    Raises ConnectionSettingsError for a queue that is not local, and QueueManagerError.
+    """
+    queue = named.strip() or queue_manager.dead_letter_q_name()
+    try:
+        queue_manager.depth(queue)
+    except QueueManagerError as error:
+        if error.reason == MQRC["MQRC_SELECTOR_NOT_FOR_TYPE"]:
+            raise ConnectionSettingsError(
+                f"INPUTQ {queue} on queue manager {queue_manager.name} is not a local queue:"
+                " name the queue that holds the messages"
+            ) from error
+        raise
+    return queue

@@ -15,16 +15,17 @@ import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.module_loading import import_string
-from test_triggers import beside, put
+from test_triggers import put
 
 from mqdlq.airflow import arrival_trigger, ledger_connection, silence
 from mqdlq.airflow.arrival_trigger import TELL_AGAIN, ArrivalTrigger, Lookout, Told, is_news
+from mqdlq.airflow.few_threads import MOST_THREADS
 from mqdlq.airflow.schedules import schedule_of
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import load_handler
-from mqdlq.mqi import embedded
+from mqdlq.mqi import embedded, inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.mqi.inquiries import MOST_CONNECTIONS, shared_inquiries
 from mqdlq.sense import Seen, next_run
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -50,6 +51,10 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded.faults.set("")
 
 
+def look(lookout: Lookout) -> Seen:
+    return asyncio.run(lookout.look(NOON))
+
+
 def test_a_new_account_makes_news_of_what_is_there() -> None:
     assert is_news(SEEN, None, NOON)
     assert is_news(SEEN, Told(replace(SEEN, account_at=None), NOON), NOON)
@@ -73,7 +78,7 @@ def events(number: int, seen: list[Seen | Exception], monkeypatch: pytest.Monkey
     """Run a trigger whose lookout sees all this, one after the other; return its first events."""
 
     class Script(Lookout):
-        def look(self, now: datetime) -> Seen:
+        async def look(self, now: datetime) -> Seen:
             del now
             found = seen.pop(0) if len(seen) > 1 else seen[0]
             if isinstance(found, Exception):
@@ -122,19 +127,65 @@ def test_no_error_of_airflows_ends_the_watch(monkeypatch: pytest.MonkeyPatch) ->
     assert events(1, [away, SEEN], monkeypatch) == [3]
 
 
-@pytest.mark.usefixtures("place")
-def test_the_watch_of_a_silent_queue_manager_leaves_threads_to_others(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def second_handler(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the handler `day` with a queue manager of its own, QM2, which holds one message."""
+    extra = '{"queue_manager": "QM2", "transport": "embedded"}'
+    monkeypatch.setenv("AIRFLOW_CONN_MQ2", f'{{"conn_type": "ibmmq", "extra": {extra}}}')
+    (place / "day.yaml").write_text("connection: mq2\nrules: night.rules\nschedule: event\n")
+    embedded.create("QM2")
+    embedded.run_mqsc("QM2", "DEFINE QLOCAL(DLQ)")
+    put("QM2", 1)
+
+
+def test_a_silent_queue_manager_is_reported_and_keeps_no_other_waiting(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    second_handler(place, monkeypatch)
     over = threading.Event()
-    monkeypatch.setattr(Lookout, "look", lambda *_: over.wait(60))
-    monkeypatch.setattr(silence, "SILENT_S", 0.01)
+
+    def hang(settings: ConnectionSettings, **options: Any) -> Any:
+        if settings.queue_manager == "QMT":
+            over.wait(60)
+        return connect(settings, **options)
+
+    monkeypatch.setattr(inquiries, "connect", hang)
+    monkeypatch.setattr(silence, "SILENT_S", 0.1)
+
+    async def look_at_both() -> Seen:
+        silent = [asyncio.ensure_future(Lookout("night").look(NOON)) for _ in range(40)]
+        try:
+            async with asyncio.timeout(30):
+                while "its queue has not answered" not in caplog.text:  # noqa: ASYNC110 (a log)
+                    await asyncio.sleep(0.05)
+                return await Lookout("day").look(NOON)
+        finally:
+            for each in silent:
+                each.cancel()
+
     try:
-        asyncio.run(beside(lambda: ArrivalTrigger(handler="night", poll_s=0), caplog))
+        assert asyncio.run(look_at_both()).depth == 1
     finally:
         over.set()
-
     assert "handler night: its queue has not answered for 0 s; waiting on" in caplog.messages
+
+
+@pytest.mark.usefixtures("place")
+def test_the_first_looks_of_three_hundred_triggers_take_a_handful_of_threads() -> None:
+    put("QMT", 2)
+    before, most = threading.active_count(), 0
+
+    async def look_all() -> list[Seen]:
+        nonlocal most
+        looks = asyncio.gather(*(Lookout("night").look(NOON) for _ in range(300)))
+        while not looks.done():
+            most = max(most, threading.active_count())
+            await asyncio.sleep(0.01)
+        return await looks
+
+    seen = asyncio.run(look_all())
+
+    assert {each.depth for each in seen} == {2}
+    assert most - before <= MOST_THREADS + MOST_CONNECTIONS
 
 
 @pytest.mark.usefixtures("place")
@@ -143,7 +194,7 @@ def test_the_lookout_only_inquires() -> None:
     put("QMT", 2)
     with connect(ConnectionSettings("QMT", transport="embedded")) as other:
         held = other.open("DLQ", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
-        seen = Lookout("night").look(NOON)
+        seen = look(Lookout("night"))
         other.close(held)
         depth = other.depth("DLQ")
 
@@ -153,24 +204,24 @@ def test_the_lookout_only_inquires() -> None:
 def test_another_table_is_heeded_at_the_next_look(place: Path) -> None:
     put("QMT", 2)
     lookout = Lookout("night")
-    assert lookout.look(NOON).depth == 2
+    assert look(lookout).depth == 2
     (place / "night.rules").write_text("INPUTQ(OTHER)\nACTION(IGNORE)\n")
 
-    assert lookout.look(NOON).depth == 0
+    assert look(lookout).depth == 0
 
 
 @pytest.mark.usefixtures("place")
 def test_after_a_failure_everything_is_read_anew() -> None:
     put("QMT", 1)
     lookout = Lookout("night")
-    lookout.look(NOON)
+    look(lookout)
     embedded.faults.set("MQINQ:1:2009:before")
 
     with pytest.raises(QueueManagerError, match="MQRC_CONNECTION_BROKEN"):
-        lookout.look(NOON)
+        look(lookout)
 
     assert lookout._kept is None
-    assert lookout.look(NOON).depth == 1
+    assert look(lookout).depth == 1
 
 
 @pytest.mark.usefixtures("place")
@@ -187,6 +238,6 @@ def test_the_schedule_is_an_asset_that_is_watched() -> None:
 @pytest.mark.usefixtures("place")
 def test_a_run_that_was_started_by_an_event_does_not_wait() -> None:
     """Its table says nothing of WAIT, which means WAIT(YES)."""
-    handler = load_handler("night")
+    handler, settings = load_handler("night"), ConnectionSettings("QMT", transport="embedded")
 
-    assert next_run(handler, ConnectionSettings("QMT", transport="embedded"), NOON).wait_s == 0
+    assert next_run(handler, settings, "DLQ", NOON).wait_s == 0

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskDeferred
 
 from mqdlq.airflow import sense as airflow_sense
 from mqdlq.airflow.answer_trigger import AnswerTrigger
@@ -202,11 +202,12 @@ def test_after_a_breath_a_continuous_run_goes_on(
     assert look.is_work
 
 
-def test_a_queue_manager_that_stays_away_fails_the_run(place: Path) -> None:
+def test_a_queue_manager_that_stays_away_fails_the_run_for_good(place: Path) -> None:
+    """Another attempt of the task would wait as long again."""
     task = handler(place, "600")
     embedded.faults.set("MQCONNX:1:2059:before")
 
-    with pytest.raises(QueueManagerError) as failed:
+    with pytest.raises(AirflowFailException) as failed:
         task.look_again(context(), {"until": (now() - timedelta(seconds=1)).isoformat()})
 
     assert str(failed.value) == GONE

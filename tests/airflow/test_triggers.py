@@ -15,7 +15,6 @@ import pytest
 from airflow.sdk.module_loading import import_string
 from airflow.triggers.base import BaseTrigger
 
-from mqdlq.airflow import answer_trigger as answer_trigger_module
 from mqdlq.airflow import rules_watch, silence
 from mqdlq.airflow.answer_trigger import AnswerTrigger
 from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
@@ -261,7 +260,6 @@ def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         return connect(settings)
 
     monkeypatch.setattr(inquiries, "connect", hang)
-    monkeypatch.setattr(answer_trigger_module, "connect", hang)
     monkeypatch.setattr(silence, "SILENT_S", 0.01)
     monkeypatch.setattr(silence, "LAST_S", 0.01)
     yield

@@ -79,6 +79,7 @@ def test_an_answer_given_while_the_ledger_is_away_is_kept_and_nobody_is_asked_ag
         run = running.trigger("ask")
         running.wait_for_task("ask", run, "approve", "awaiting_input")
         time.sleep(10)  # Airflow takes a task that is answered at once for failed
+        world.ledger.engine.dispose()
         server.kill()
         task = f"/dags/mq_dlq_ask/dagRuns/{run}/taskInstances/approve"
         answer = {"chosen_options": ["Approve"], "params_input": {}}

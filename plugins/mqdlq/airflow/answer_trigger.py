@@ -6,17 +6,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.hook import MqHook
-from mqdlq.airflow.silence import has_answered, in_a_thread_of_its_own
+from mqdlq.airflow.silence import has_answered
 from mqdlq.airflow.stage import utc_now
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.connect import QueueManager
+from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.sense import connection_for
 
 LONGEST_BACK_OFF_S: Final = 300.0
@@ -36,8 +36,8 @@ def back_off(error: QueueManagerError, failures: int, poll_s: float) -> float:
 class AnswerTrigger(BaseTrigger):
     """Fire once: when the queue manager answers a connection, or at the moment `until`.
 
-    It connects and disconnects and opens nothing, so any number of copies may run. It looks ever
-    more seldom, and says so; an error that does not pass by itself ends the wait with that error.
+    It only inquires, so any number of copies may run. It looks ever more seldom, and says so; an
+    error that does not pass by itself ends the wait with that error.
     The event's payload is ``{"until": moment, "waited": state}``, as they were given: whether the
     queue manager answers is for the task to see.
 
@@ -76,12 +76,13 @@ class AnswerTrigger(BaseTrigger):
         pause, failures = self.poll_s, 0
         while True:
             await asyncio.sleep(pause)
-            asked = in_a_thread_of_its_own(partial(_connect, settings))
+            asked = asyncio.wrap_future(shared_inquiries().ask(settings, _name_of))
             who = f"queue manager {settings.queue_manager}"
             while not await has_answered(asked, who, log, until=self.until):
                 if utc_now() >= self.until:
                     break
             if not asked.done():
+                asked.cancel()
                 break
             try:
                 name = asked.result()
@@ -98,7 +99,6 @@ class AnswerTrigger(BaseTrigger):
         yield TriggerEvent({"until": self.until.isoformat(), "waited": self.waited})
 
 
-def _connect(settings: ConnectionSettings) -> str:
-    # MQ handles belong to the thread that made them: connecting and closing stay together.
-    with connect(settings) as queue_manager:
-        return queue_manager.name
+def _name_of(queue_manager: QueueManager) -> str:
+    # Asked for, not remembered: a connection that was kept may be broken.
+    return str(queue_manager.inquire(queue_manager.client.CMQC.MQCA_Q_MGR_NAME))

@@ -5,28 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from mqdlq.airflow.answer_trigger import LONGEST_BACK_OFF_S
+from mqdlq.airflow.few_threads import shared_threads
 from mqdlq.airflow.hook import MqHook
 from mqdlq.airflow.ledger_connection import shared_ledger
 from mqdlq.airflow.rules_watch import Stamp, files_of, stamp
-from mqdlq.airflow.silence import has_answered, in_a_thread_of_its_own
+from mqdlq.airflow.silence import answer_of
 from mqdlq.airflow.stage import utc_now
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
-from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.sense import Seen, connection_for, look_for_the_next, next_run
+from mqdlq.sense import Seen, account_of, find_queue, look_for_the_next, next_run, place_of
 
 TELL_AGAIN: Final = timedelta(minutes=10)
 """After how long an event is told again that no account has followed: its run may have failed."""
+
+Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +67,8 @@ class ArrivalTrigger(BaseEventTrigger):
         lookout, told, failures = Lookout(self.handler), None, 0
         await asyncio.sleep(self.poll_s * random.random())  # noqa: S311 (only spreads the looks)
         while True:
-            asked = in_a_thread_of_its_own(partial(lookout.look, utc_now()))
             try:
-                answered = False
-                while not answered:
-                    answered = await has_answered(asked, f"handler {self.handler}: its queue", log)
-                seen = asked.result()
+                seen = await lookout.look(utc_now())
             except Exception as error:  # noqa: BLE001 (a watch that ends begins anew at once)
                 failures += 1
                 pause = min(self.poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
@@ -107,30 +106,67 @@ def is_news(seen: Seen, told: Told | None, now: datetime) -> bool:
 class Lookout:
     """Looks for a handler's next run; keeps what it has read until a file changes or a look fails.
 
-    All calls are made in threads, one after the other.
+    Files and the ledger are read in the few threads that all triggers share, and the queue manager
+    is asked over the few connections they share, so that one which never answers keeps only its
+    own handlers waiting.
     """
 
     def __init__(self, handler: str) -> None:
         """Read nothing yet."""
         self._name = handler
         self._stamp: Stamp = ()
-        self._kept: tuple[Handler, Run, ConnectionSettings, Ledger] | None = None
+        self._kept: _Kept | None = None
 
-    def look(self, now: datetime) -> Seen:
+    async def look(self, now: datetime) -> Seen:
         """Inquire; raises what reading the handler, connecting or the ledger raise."""
-        if self._kept is None or stamp(files_of(self._kept[0])) != self._stamp:
-            self._kept = self._read(now)
-        handler, run, settings, ledger = self._kept
+        if self._kept is None or await self._read(self._has_changed):
+            self._kept = await self._prepare(now)
+        kept = self._kept
         try:
-            ask = partial(shared_inquiries().depth, settings, run.queue)
-            return look_for_the_next(run, handler, lambda: ask().result(), ledger, now)
+            return await look_for_the_next(
+                kept.run,
+                kept.handler,
+                partial(self._ask, kept.settings, partial(_depth, kept.run.queue)),
+                partial(self._read, partial(account_of, kept.run, kept.ledger)),
+                now,
+            )
         except BaseException:
             self._kept = None  # password, queue or ledger may be another by the next look
             raise
 
-    def _read(self, now: datetime) -> tuple[Handler, Run, ConnectionSettings, Ledger]:
+    async def _prepare(self, now: datetime) -> _Kept:
+        handler, settings, named, ledger = await self._read(self._read_handler)
+        queue = await self._ask(settings, partial(find_queue, named=named))
+        run = await self._read(partial(next_run, handler, settings, queue, now))
+        return _Kept(handler, run, settings, ledger)
+
+    def _has_changed(self) -> bool:
+        return self._kept is None or stamp(files_of(self._kept.handler)) != self._stamp
+
+    def _read_handler(self) -> tuple[Handler, ConnectionSettings, str, Ledger]:
         handler = load_handler(self._name)
         self._stamp = stamp(files_of(handler))  # before the reading: a change is seen next time
-        settings = MqHook(handler.connection).settings()
-        run = next_run(handler, settings, now)
-        return handler, run, connection_for(settings, run.queue_manager), shared_ledger()
+        settings, named = place_of(handler, MqHook(handler.connection).settings())
+        return handler, settings, named, shared_ledger()
+
+    async def _read(self, call: Callable[[], Answer]) -> Answer:
+        who = f"handler {self._name}: its files or the ledger"
+        return await answer_of(shared_threads().submit(call), who, log)
+
+    async def _ask(
+        self, settings: ConnectionSettings, question: Callable[[QueueManager], Answer]
+    ) -> Answer:
+        asked = shared_inquiries().ask(settings, question)
+        return await answer_of(asked, f"handler {self._name}: its queue", log)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    handler: Handler
+    run: Run
+    settings: ConnectionSettings
+    ledger: Ledger
+
+
+def _depth(queue: str, queue_manager: QueueManager) -> int:
+    return queue_manager.depth(queue)

@@ -1,19 +1,14 @@
-"""A call that may never return in, its answer out, and meanwhile words that there is none.
+"""Wait for the answer to a call that may never return, and report meanwhile that there is none.
 
 A queue manager that hangs, or a client that reconnects by itself, may keep a call for half an hour.
-Triggers share the threads of `asyncio.to_thread`, a handful: used up by such calls, they would be
-missing to the triggers of all other queue managers, and the triggerer waits for them at its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from concurrent.futures import Future
-from contextvars import copy_context
 from datetime import datetime
-from threading import Thread
 from typing import Final, TypeVar
 
 from mqdlq.airflow.stage import utc_now
@@ -27,20 +22,15 @@ LAST_S: Final = 10.0
 Answer = TypeVar("Answer")
 
 
-def in_a_thread_of_its_own(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
-    """Call it in a thread that keeps nobody else waiting, nor the process from ending."""
-    answer: Future[Answer] = Future()
-    context = copy_context()  # by which Airflow knows whose log a line belongs to
-
-    def give() -> None:
-        try:
-            answer.set_result(context.run(call))
-        except Exception as error:  # noqa: BLE001 (it is for whoever has asked)
-            answer.set_exception(error)
-
-    answer.set_running_or_notify_cancel()
-    Thread(target=give, daemon=True).start()
-    return asyncio.wrap_future(answer)
+async def answer_of(asked: Future[Answer], who: str, log: logging.Logger) -> Answer:
+    """Wait for an answer however long it takes; say so again and again while there is none."""
+    waited = asyncio.wrap_future(asked)
+    try:
+        while not await has_answered(waited, who, log):
+            pass
+        return waited.result()
+    finally:
+        waited.cancel()
 
 
 async def has_answered(

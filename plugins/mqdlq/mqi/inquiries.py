@@ -1,15 +1,16 @@
-"""Queues in, their depths out, over a few connections that are kept from question to question.
+"""Inquiries of many queues, over a few connections that are kept from one to the next.
 
 For a process that watches many queues: to connect costs a queue manager far more than to be asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from mqdlq.errors import MqDlqError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
@@ -21,13 +22,16 @@ IDLE_S: Final = 60.0
 """After how long a connection ends that nobody has asked anything."""
 
 
+Answer = TypeVar("Answer")
+
+
 class _Question(NamedTuple):
-    queue: str
-    answer: Future[int]
+    ask: Callable[[QueueManager], Any]
+    answer: Future[Any]
 
 
 class Inquiries:
-    """Asks for the depths of queues, and does nothing else; for use by many threads.
+    """Inquires of queue managers and their queues, and does nothing else; for many threads.
 
     MQ's handles belong to the thread that made them, so each connection has a thread of its own.
     It ends with the first call that fails, whose error goes to whoever has asked; the next question
@@ -46,10 +50,19 @@ class Inquiries:
         The future raises what connecting and inquiring raise: QueueManagerError,
         ConnectionSettingsError, ClientNotFoundError.
         """
-        answer: Future[int] = Future()
+        return self.ask(settings, lambda queue_manager: queue_manager.depth(queue))
+
+    def ask(
+        self, settings: ConnectionSettings, question: Callable[[QueueManager], Answer]
+    ) -> Future[Answer]:
+        """Put a question to the queue manager: a function that only inquires of it.
+
+        The future raises what connecting and the question raise.
+        """
+        answer: Future[Answer] = Future()
         with self._lock:
             line = self._lines.setdefault(settings, _Line())
-            line.questions.put(_Question(queue, answer))
+            line.questions.put(_Question(question, answer))
             line.open += 1
             if line.threads < min(line.open, MOST_CONNECTIONS):
                 Thread(target=self._serve, args=(settings, line), daemon=True).start()
@@ -96,7 +109,7 @@ class Inquiries:
                 self._answer(line, each, error)
             return None
         try:
-            found = connection.depth(question.queue)
+            found = question.ask(connection)
         except Exception as error:  # noqa: BLE001 (as above)
             _end(connection)
             self._answer(line, question, error)
@@ -104,15 +117,15 @@ class Inquiries:
         self._answer(line, question, found)
         return connection
 
-    def _answer(self, line: _Line, question: _Question, found: int | Exception) -> None:
+    def _answer(self, line: _Line, question: _Question, found: Any) -> None:
         with self._lock:
             line.open -= 1
         if not question.answer.set_running_or_notify_cancel():
             return  # whoever has asked waits no longer
-        if isinstance(found, int):
-            question.answer.set_result(found)
-        else:
+        if isinstance(found, Exception):
             question.answer.set_exception(found)
+        else:
+            question.answer.set_result(found)
 
 
 @cache
