@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from builders_mq import Application, World
+from mqdlq.errors import MqscError
 
 ELSEWHERE = """
 DEFINE QLOCAL(TO.QM2) USAGE(XMITQ)
@@ -238,13 +239,36 @@ def test_handles_end_with_what_they_belong_to(app: Application) -> None:
     assert other is not None
 
 
-def test_a_deleted_queue_is_gone_for_open_handles(mq: World, app: Application) -> None:
-    """IBM MQ docs, "2052 (0804) (RC2052): MQRC_Q_DELETED"."""
-    queue = app.open("B", "OUTPUT")
-    mq.mqsc("DELETE QLOCAL(B)")
+@pytest.mark.parametrize("option", ["INPUT_SHARED", "OUTPUT", "BROWSE", "INQUIRE"])
+def test_a_queue_that_is_open_is_neither_cleared_nor_deleted(
+    mq: World, app: Application, option: str
+) -> None:
+    """IBM MQ docs, "CLEAR QLOCAL": it fails while the queue is open, with any open options."""
+    app.put("B")
+    queue = app.open("B", option)
 
-    with app.failing("MQRC_Q_DELETED"):
-        app.put(queue)
+    for command in ("CLEAR QLOCAL(B)", "DELETE QLOCAL(B) PURGE"):
+        with pytest.raises(MqscError) as refused:
+            mq.mqsc(command)
+        assert str(refused.value) == "line 1: B is in use; close it first (open handles: 1)"
+    queue.close()
+    mq.mqsc("CLEAR QLOCAL(B)\nDELETE QLOCAL(B)")
+    with app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
+        app.open("B", option)
+
+
+def test_a_queue_with_uncommitted_messages_is_neither_cleared_nor_deleted(
+    mq: World, app: Application
+) -> None:
+    """IBM MQ docs, "CLEAR QLOCAL", "2055 (0807) (RC2055): MQRC_Q_NOT_EMPTY"."""
+    app.put("B", b"", "SYNCPOINT")
+
+    for command in ("CLEAR QLOCAL(B)", "DELETE QLOCAL(B) PURGE"):
+        with pytest.raises(MqscError) as refused:
+            mq.mqsc(command)
+        assert str(refused.value) == (
+            "line 1: B has uncommitted messages; commit them or back them out first"
+        )
 
 
 def test_an_alias_of_the_queue_manager_itself_leads_home(mq: World, app: Application) -> None:

@@ -59,6 +59,11 @@ def has_uncommitted(store: Store, queue_id: int) -> bool:
     return any(held.queue_id == queue_id for held in store.board.all_held())
 
 
+def handles(store: Store, queue_id: int) -> int:
+    """Return how many handles are open to a queue, with whatever options."""
+    return int(store.one("SELECT count(*) FROM open_handle WHERE queue_id = ?", (queue_id,)))
+
+
 def open_counts(store: Store, queue_id: int) -> tuple[int, int]:
     """Return how many handles are open for input and for output."""
     row = store.execute(

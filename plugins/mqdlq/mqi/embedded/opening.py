@@ -87,7 +87,7 @@ def open_object(
         destination = Destination((_made_of(connection, od, destination.queue),))
     opened = connection.add_object(options, destination)
     opened.has_created = is_model
-    if is_held and options & (INPUT | mq.MQOO_OUTPUT):
+    if is_held:
         _hold(connection, opened, destination.queue)
     catalogue = connection.store.catalogue()
     resolved = destination.remote or (opened.path(catalogue)[-1].name, catalogue.name)

@@ -136,10 +136,18 @@ def existing(
 
 
 def _check_unused(connection: Connection, queue: Definition) -> None:
-    inputs, _ = definitions.open_counts(connection.store, queue.queue_id)
-    is_uncommitted = definitions.has_uncommitted(connection.store, queue.queue_id)
-    if inputs or is_uncommitted:
+    """Refuse a queue that is open with any options, or has uncommitted messages.
+
+    IBM MQ docs, "CLEAR QLOCAL", "2055 (0807) (RC2055)", "4004 (0FA4) (RC4004)".
+    """
+    if definitions.has_uncommitted(connection.store, queue.queue_id):
         raise RefusedError(
-            "MQRC_Q_NOT_EMPTY" if is_uncommitted else "MQRCCF_OBJECT_OPEN",
-            f"{queue.name} is open for input or has uncommitted messages; close it first",
+            "MQRC_Q_NOT_EMPTY",
+            f"{queue.name} has uncommitted messages; commit them or back them out first",
+        )
+    handles = definitions.handles(connection.store, queue.queue_id)
+    if handles:
+        raise RefusedError(
+            "MQRCCF_OBJECT_OPEN",
+            f"{queue.name} is in use; close it first (open handles: {handles})",
         )
