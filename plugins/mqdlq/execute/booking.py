@@ -19,7 +19,7 @@ from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, Ledger, Run
 from mqdlq.model import Action, AttemptState, Step
 from mqdlq.mqi.browse import Browsed
-from mqdlq.mqi.hints import hint
+from mqdlq.mqi.hints import hint, shown
 
 CHARGES_AT_ONCE = 500
 
@@ -148,7 +148,7 @@ class Booking:
         (self._log.warning if aloud else self._log.debug)(
             "AMQ8722: unable to put message %d to %s: rule %d (line %d), attempt %d, %s",
             tried.item.message.browse_seq,
-            ascii(step.target_q)[1:-1],  # a name from a message may hold anything
+            shown(step.target_q),
             step.rule,
             step.rule_line,
             tried.item.attempts_made,

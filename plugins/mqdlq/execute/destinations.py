@@ -115,10 +115,12 @@ class Destinations:
     def _inquire(self, name: str, q_mgr_name: str) -> int:
         """Look whether a local queue is there, open for puts, and has room; note what it takes.
 
-        What is not local, or may not be inquired, is left to the first put.
+        A queue that is not local, or that we may not inquire about, is left to the first put; a
+        blank name at another queue manager is refused by any put (IBM MQ docs, "2184 (0888)
+        (RC2184)").
         """
-        if not name or q_mgr_name not in {"", self.queue_manager.name}:
-            return 0
+        if q_mgr_name not in {"", self.queue_manager.name}:
+            return 0 if name else MQRC["MQRC_REMOTE_Q_NAME_ERROR"]
         constants = self.queue_manager.client.CMQC
         try:
             kind, inhibited, depth, deepest, longest, triggers = (

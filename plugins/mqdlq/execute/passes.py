@@ -20,6 +20,7 @@ from mqdlq.execute.units import Executor
 from mqdlq.execute.work import load_work
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
+from mqdlq.mqi.hints import shown
 from mqdlq.mqi.state_queue import Markers
 
 
@@ -54,9 +55,7 @@ def make_pass(execution: Execution) -> PassResult:
         next_pass_at = started + timedelta(seconds=run.retry_interval_s + 1) if pending else None
         own_until(next_pass_at, pending, execution)
     for (queue, reason), count in booking.failures.items():
-        execution.log.info(
-            "%d puts to %s failed: %s", count, ascii(queue)[1:-1], reason_text(reason)
-        )
+        execution.log.info("%d puts to %s failed: %s", count, shown(queue), reason_text(reason))
     execution.log.info(
         "pass over: %d attempts; %d messages to be tried again", booking.attempts, len(pending)
     )

@@ -35,7 +35,7 @@ from mqdlq.ledger import (
 from mqdlq.model import DEPARTED, Action, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
-from mqdlq.mqi.hints import hint
+from mqdlq.mqi.hints import BLANK_NAME, hint
 
 SECOND_LOOK_S = 5.0
 """How long to wait before what has vanished is looked for once more."""
@@ -310,4 +310,5 @@ def _told(attempt: Attempt | None) -> str:
     if attempt is None:
         return "made by an earlier run"
     advice = hint(attempt.mqrc, attempt.target_q)
-    return f"to {attempt.target_q}: {reason_text(attempt.mqrc)}" + (f": {advice}" if advice else "")
+    queue = attempt.target_q or BLANK_NAME
+    return f"to {queue}: {reason_text(attempt.mqrc)}" + (f": {advice}" if advice else "")

@@ -124,10 +124,10 @@ class Executor:
 
         A put that cannot succeed, since its destination is blocked in this pass or takes no message
         that long, is charged without getting the message, or held where it is blocked and the
-        handler says so. A DISCARD is never brought
-        about by an attempt nobody made: before it a real one is made. A message that somebody
-        else took is passed by. Raises QueueManagerError where the connection or a commit fails:
-        those attempts stay `intended`, and the next execution settles them.
+        handler says so; a blank queue name is charged, since nobody can unblock it. A DISCARD is
+        never brought about by an attempt that nobody made: a real attempt precedes it. A message
+        that another program took is skipped. Raises QueueManagerError where the connection or a
+        commit fails: those attempts stay `intended`, and the next execution settles them.
         """
         step = item.step
         if step is None:
@@ -137,7 +137,7 @@ class Executor:
             return
         tried = Try(item, step, browsed)
         reason = self._destinations.reason_blocked(tried.destination, step.put_authority)
-        if reason and self._booking.run.hold_while_blocked:
+        if reason and self._booking.run.hold_while_blocked and step.target_q:
             return
         if not reason and self._destinations.is_too_long(tried.destination, tried.length):
             reason = MQRC_MSG_TOO_BIG_FOR_Q

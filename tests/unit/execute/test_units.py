@@ -259,3 +259,21 @@ def test_a_message_alone_whose_commit_is_backed_out_is_tried_once_more_in_the_pa
 
     assert (result.attempts, result.pending) == (5, 1)
     assert world.bodies("SMALL") == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_warning_of_a_put_is_a_failed_attempt(world: World) -> None:
+    """MQRC_PRIORITY_EXCEEDS_MAXIMUM (2049): MQ accepts the message, IBM's handler backs it out."""
+    world.put("PARKED", b"x")
+    with pytest.raises(Exception, match="2049"):
+        world.dead_letter(b"urgent", Priority=12)
+    world.dead_letter(b"usual", Priority=3)
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(PARKED)")
+
+    assert outcomes == {1: "exhausted", 2: "delivered"}
+    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    assert [(a.rule, a.mqrc) for a in failed] == [(1, 2049), (1, 2049), (2, 2049)]
+    ((md, body),) = world.messages("DLQ")
+    assert (md.Priority, body[172:]) == (12, b"urgent")
+    assert world.bodies("PAYMENTS") == [b"usual"]
+    assert world.bodies("PARKED") == [b"x"]
