@@ -1,8 +1,8 @@
 """Limits on how much of a message's headers is read, so that no message can make it expensive.
 
-IBM MQ has no such limits: it never reads a chain of headers as a whole. A message that exceeds one
-keeps its class, `problem` names the limit, and all bytes that are not read count as payload or as
-a part of their header. docs/decode.md states these limits for users.
+IBM MQ has no limits like the first three: it never reads a chain of headers as a whole. A message
+that exceeds one keeps its class, `problem` names the limit, and all bytes that are not read count
+as payload or as a part of their header. docs/decode.md states these limits for users.
 """
 
 from __future__ import annotations
@@ -17,3 +17,6 @@ FOLDERS_READ: Final = 1_000
 
 NAME_VALUE_BYTES_READ: Final = 1 << 20
 """How many bytes of name/value data an MQRFH or MQRFH2 may have for the data to be read."""
+
+LONGEST_MESSAGE: Final = 104_857_600
+"""How many bytes a message of IBM MQ has at most (IBM MQ docs, "MaxMsgLength")."""

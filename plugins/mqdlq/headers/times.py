@@ -25,6 +25,11 @@ def gmt(date: str, time: str) -> datetime | None:
 def expires_at(expiry: int, browsed_at: datetime) -> datetime | None:
     """Say when a message expires whose MQMD.Expiry (tenths of a second) was left at a browse.
 
-    None for MQEI_UNLIMITED (-1).
+    None for MQEI_UNLIMITED (-1). A time after the year 9999 becomes the last moment of that year.
     """
-    return None if expiry < 0 else browsed_at + timedelta(milliseconds=100 * expiry)
+    if expiry < 0:
+        return None
+    try:
+        return browsed_at + timedelta(milliseconds=100 * expiry)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)

@@ -12,6 +12,13 @@ from mqdlq.rules.lines import entries
 from mqdlq.rules.table import RulesTable
 
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_FOREIGN_LINE_ENDS = {
+    "\r": "CR",
+    "\x85": "NEL (U+0085)",
+    "\udc85": "NEL (X'85')",
+    "\u2028": "U+2028",
+    "\u2029": "U+2029",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +42,15 @@ def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
     """
     report = Report(source)
     if isinstance(text, bytes):
-        if text.startswith(_UTF_16_MARKS):
-            message = "the file is UTF-16 text; save it as UTF-8 or ASCII"
+        if encoding := _other_encoding(text):
+            message = f"the file is {encoding} text; save it as UTF-8 or ASCII"
             report.error("not-utf8", Place(1, 1, 1, ""), message)
             return CheckResult(None, report.diagnostics())
         text = decoded(text)
+    if line_end := _foreign_line_end(text):
+        message = f"the lines end in {line_end}; save the file with LF or CR LF line ends"
+        report.error("line-ends", Place(1, 1, 1, ""), message)
+        return CheckResult(None, report.diagnostics())
     builder = Builder(report)
     for entry in entries(text, report):
         builder.add(read_statement(entry, report))
@@ -52,6 +63,23 @@ def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
     return CheckResult(
         table, report.diagnostics(), builder.written_control, tuple(builder.written_rules)
     )
+
+
+def _other_encoding(data: bytes) -> str:
+    """Name the encoding of a file that is neither UTF-8 nor ASCII, "" where it may be either."""
+    if data.startswith(_UTF_16_MARKS):
+        return "UTF-16"
+    # Letters are the same in every EBCDIC code page, and no rule is without an ACTION.
+    is_ebcdic = b"ACTION" not in data.upper() and "ACTION" in data.decode("cp500").upper()
+    return "EBCDIC" if is_ebcdic else ""
+
+
+def _foreign_line_end(text: str) -> str:
+    """Name what ends the lines of a text from another platform, "" where line ends are LF."""
+    if "\n" in text:
+        return ""
+    within = text.rstrip("".join(_FOREIGN_LINE_ENDS))
+    return next((name for end, name in _FOREIGN_LINE_ENDS.items() if end in within), "")
 
 
 def decoded(text: str | bytes) -> str:

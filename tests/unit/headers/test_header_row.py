@@ -145,6 +145,12 @@ def test_a_message_without_expiry_never_expires() -> None:
     assert expires_at(-1, NOON) is None
 
 
+def test_a_message_that_expires_after_the_year_9999_expires_at_its_end() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+    assert expires_at(2**31 - 1, last) == datetime.max.replace(tzinfo=UTC)
+
+
 def test_waiting_and_backing_out_do_not_change_the_key() -> None:
     waited = replace(DESCRIPTOR, expiry=10, backout_count=3)
 

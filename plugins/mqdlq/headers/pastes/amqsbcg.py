@@ -19,7 +19,13 @@ from typing import Final
 
 from mqdlq.errors import PasteError
 from mqdlq.headers.layout import Kind
-from mqdlq.headers.pastes.pasted import FIELDS, Draft, PastedMessage, hexadecimal
+from mqdlq.headers.pastes.pasted import (
+    FIELDS,
+    Draft,
+    PastedMessage,
+    hexadecimal,
+    message_length,
+)
 
 SOURCE: Final = "amqsbcg"
 _DESCRIPTOR: Final = re.compile(r"\s*\*{4}\s*Message descriptor\s*\*{4}", re.IGNORECASE)
@@ -130,7 +136,7 @@ class _Reader:
         if length or dumped:
             self.draft = draft = draft or Draft(number, SOURCE)
             if length:
-                draft.total_length = int(length[2] or length[1])
+                draft.total_length = message_length(length[2] or length[1], number)
             if dumped:
                 _take_dumped(draft, offset, dumped[2], number)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mqdlq.errors import PasteError
 from mqdlq.headers.layout import Kind
-from mqdlq.headers.pastes.pasted import FIELDS, Draft, PastedMessage, hexadecimal
+from mqdlq.headers.pastes.pasted import FIELDS, Draft, PastedMessage, hexadecimal, shortened
 
 SOURCE: Final = "mqdlq qm"
 _EXAMPLE: Final = 'a message such as {"Format": "MQDEAD", …, "body": "444C…"}'
@@ -59,7 +59,12 @@ def _message(row: dict[str, Any], number: int) -> PastedMessage:
     draft = Draft(number, SOURCE)
     for ibm_name, entry in FIELDS.items():
         if ibm_name in fields:
-            written = str(fields[ibm_name])
+            value = fields[ibm_name]
+            if not isinstance(value, str if entry.kind is not Kind.LONG else str | int):
+                kind = "a number" if entry.kind is Kind.LONG else "text"
+                found = shortened(json.dumps(value))
+                raise PasteError(number, f"{ibm_name} must be {kind}, found {found}")
+            written = str(value)
             draft.set(ibm_name, _text(written) if entry.kind is Kind.TEXT else written, number)
     draft.body += hexadecimal(body, number, "the body")
     return draft.finished()

@@ -9,8 +9,10 @@ from typing import Any, Final
 from mqdlq.errors import PasteError
 from mqdlq.headers.dlh import DLH_LENGTH
 from mqdlq.headers.layout import Field, Kind
+from mqdlq.headers.limits import LONGEST_MESSAGE
 from mqdlq.headers.md import MQMD, MessageDescriptor
 
+_QUOTED: Final = 40
 NO_DIGIT: Final = re.compile("[^0-9A-Fa-f]")
 FIELDS: Final = {entry.ibm_name: entry for entry in MQMD.fields}
 
@@ -81,6 +83,21 @@ def hexadecimal(written: str, line: int, what: str) -> bytes:
     return bytes.fromhex(written)
 
 
+def message_length(written: str, line: int) -> int:
+    """Read the length of a message; raise `PasteError` where no message can be so long."""
+    digits = written.lstrip("0") or "0"
+    if len(digits) > len(str(LONGEST_MESSAGE)) or int(digits) > LONGEST_MESSAGE:
+        raise PasteError(
+            line, f"a message has at most {LONGEST_MESSAGE} bytes, found {shortened(digits)}"
+        )
+    return int(digits)
+
+
+def shortened(text: str) -> str:
+    """Return text as an error quotes it: no more than its beginning."""
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
+
+
 def _value(entry: Field, written: str, line: int) -> int | str | bytes:
     match entry.kind:
         case Kind.LONG:
@@ -93,7 +110,12 @@ def _value(entry: Field, written: str, line: int) -> int | str | bytes:
             return data
         case Kind.TEXT:
             text = written.rstrip(" ")
-            length = len(text.encode("utf-8", "surrogateescape"))
+            try:
+                length = len(text.encode("utf-8", "surrogateescape"))
+            except UnicodeEncodeError:
+                raise PasteError(
+                    line, f"{entry.ibm_name} holds half a character (a lone surrogate)"
+                ) from None
             if length > entry.length:
                 found = f"found {length} bytes"
                 raise PasteError(line, f"{entry.ibm_name} holds {entry.length}, {found}")
@@ -104,7 +126,9 @@ def _number(entry: Field, written: str, line: int) -> int:
     try:
         number = int(written)
     except ValueError:
-        raise PasteError(line, f"{entry.ibm_name} must be a number, found {written!r}") from None
+        found = repr(shortened(written))
+        raise PasteError(line, f"{entry.ibm_name} must be a number, found {found}") from None
     if not -(2**31) <= number < 2**31:
-        raise PasteError(line, f"{entry.ibm_name} must fit four bytes, found {number}")
+        found = shortened(written)
+        raise PasteError(line, f"{entry.ibm_name} must fit four bytes, found {found}")
     return number
