@@ -198,8 +198,8 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
     yield options("MQSETMP options", "MQSMPO", properties.SET_OPTIONS)
     yield options("MQINQMP options", "MQIMPO", properties.INQUIRE_OPTIONS)
     yield options("MQDLTMP options", "MQDMPO", properties.DELETE_OPTIONS)
-    yield selectors("Attributes of queues (MQINQ)", inquiring._QUEUE_SELECTORS)
-    yield selectors("Attributes of the queue manager (MQINQ)", inquiring._QUEUE_MANAGER_SELECTORS)
+    yield selectors("Attributes of queues (MQINQ)", inquiring.QUEUE_SELECTORS)
+    yield selectors("Attributes of the queue manager (MQINQ)", inquiring.QUEUE_MANAGER_SELECTORS)
     yield selectors("Attributes of queues (MQSET)", inquiring.SETTABLE)
     yield mqsc_commands()
     yield keywords(

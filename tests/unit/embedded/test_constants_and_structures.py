@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqdlq.mqi import embedded
-from mqdlq.mqi.embedded import attributes, mqi_constants, structures
+from mqdlq.mqi.embedded import attributes, mqi_constants, pcf_constants, structures
 
 
 @pytest.fixture(params=["pymqi", "ibmmq"])
@@ -25,6 +25,14 @@ def test_every_number_is_that_of_the_client(client: Any) -> None:
     token_type = theirs.pop("MQACTT_UNIX_NUMERIC_ID")  # a byte in pymqi, a number in ibmmq
     assert token_type in {b"\x06", 6}
     assert theirs == {name: ours[name] for name in theirs}
+
+
+def test_every_number_of_pcf_is_that_of_the_client(client: Any) -> None:
+    ours = {name: value for name, value in vars(pcf_constants).items() if name.startswith("MQ")}
+    del ours["MQRC"]  # not a number, but the table of reason codes
+
+    assert len(ours) > 100
+    assert ours == {name: getattr(client.CMQCFC, name) for name in ours}
 
 
 @pytest.mark.parametrize("name", ["MD", "GMO", "PMO", "OD", "PD", "SMPO"])
@@ -56,6 +64,6 @@ def test_text_ends_at_the_first_nul() -> None:
 def test_no_keyword_is_both_honoured_and_ignored() -> None:
     honoured = {word for kind in attributes.QUEUE_ATTRIBUTES.values() for word in kind}
 
-    assert not honoured & attributes.IGNORED_QUEUE_KEYWORDS
+    assert not honoured & attributes.IGNORED_QUEUE_KEYWORDS.keys()
     ignored = attributes.IGNORED_QUEUE_MANAGER_KEYWORDS
     assert not ignored & attributes.QUEUE_MANAGER_ATTRIBUTES.keys()

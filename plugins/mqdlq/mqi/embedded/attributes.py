@@ -1,8 +1,8 @@
 """The attributes of queues and of the queue manager: MQSC keyword, what it may hold, MQI selector.
 
-One table serves MQSC (DEFINE, ALTER, DISPLAY) and the MQI (MQINQ, MQSET). Numbers are kept as the
-MQI has them; MQSC's words for them stand in `words`. Defaults are those of a new queue manager's
-SYSTEM.DEFAULT objects (IBM MQ docs, "DEFINE queues", "ALTER QMGR").
+One table serves MQSC (DEFINE, ALTER, DISPLAY), PCF and the MQI (MQINQ, MQSET). Numbers are kept as
+the MQI has them; MQSC's words for them stand in `words`. Defaults are those of a new queue
+manager's SYSTEM.DEFAULT objects (IBM MQ docs, "DEFINE queues", "ALTER QMGR").
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mqdlq.mqi.embedded import mqi_constants as mq
 Value = int | str
 
 MAX_MSG_LENGTH = 104_857_600
+COMMAND_QUEUE = "SYSTEM.ADMIN.COMMAND.QUEUE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,9 @@ QUEUE_MANAGER_ATTRIBUTES = _by_keyword(
     _number("MAXUMSGS", mq.MQIA_MAX_UNCOMMITTED_MSGS, 10_000, 999_999_999, lowest=1),
 )
 
-FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, int] = {
+FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, Value] = {
+    mq.MQCA_COMMAND_INPUT_Q_NAME: COMMAND_QUEUE.ljust(48),
+    mq.MQCA_VERSION: "09040000",
     mq.MQIA_PLATFORM: mq.MQPL_UNIX,
     mq.MQIA_COMMAND_LEVEL: 940,
     mq.MQIA_MAX_PRIORITY: 9,
@@ -176,18 +179,47 @@ FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, int] = {
 
 # Attributes that change nothing an application sees through the MQI calls emulated here: taken,
 # reported as ignored, not kept.
-_IGNORED_OF_QUEUES = """
-    ACCTQ CAPEXPRY CLCHNAME CLUSNL CLUSTER CLWLPRTY CLWLRANK CLWLUSEQ CUSTOM DEFBIND DEFPRESP
-    DEFREADA DISTL IMGRCOVQ MAXFSIZE MONQ QSVCIEV QSVCINT SCOPE STATQ
-"""
+IGNORED_QUEUE_KEYWORDS: Mapping[str, int] = {
+    "ACCTQ": mq.MQIA_ACCOUNTING_Q,
+    "CAPEXPRY": 0,  # pymqi's constants have no selector for it yet
+    "CLCHNAME": mq.MQCA_CLUS_CHL_NAME,
+    "CLUSNL": mq.MQCA_CLUSTER_NAMELIST,
+    "CLUSTER": mq.MQCA_CLUSTER_NAME,
+    "CLWLPRTY": mq.MQIA_CLWL_Q_PRIORITY,
+    "CLWLRANK": mq.MQIA_CLWL_Q_RANK,
+    "CLWLUSEQ": mq.MQIA_CLWL_USEQ,
+    "CUSTOM": mq.MQCA_CUSTOM,
+    "DEFBIND": mq.MQIA_DEF_BIND,
+    "DEFPRESP": mq.MQIA_DEF_PUT_RESPONSE_TYPE,
+    "DEFREADA": mq.MQIA_DEF_READ_AHEAD,
+    "DISTL": mq.MQIA_DIST_LISTS,
+    "IMGRCOVQ": mq.MQIA_MEDIA_IMAGE_RECOVER_Q,
+    "MAXFSIZE": mq.MQIA_MAX_Q_FILE_SIZE,
+    "MONQ": mq.MQIA_MONITORING_Q,
+    "QSVCIEV": mq.MQIA_Q_SERVICE_INTERVAL_EVENT,
+    "QSVCINT": mq.MQIA_Q_SERVICE_INTERVAL,
+    "SCOPE": mq.MQIA_SCOPE,
+    "STATQ": mq.MQIA_STATISTICS_Q,
+}
+"""Each with its selector, which is the parameter of PCF; 0 where PCF has none."""
+
 _IGNORED_OF_QUEUE_MANAGER = """
     ACCTCONO ACCTINT ACCTMQI ACCTQ ACTIVREC ADOPTCHK AUTHOREV CERTLABL CHAD CHADEV CHLAUTH CHLEV
     CLWLDATA CMDEV CONFIGEV CONNAUTH CUSTOM FORCE IMGINTVL IMGLOGLN IMGRCOVO IMGRCOVQ IMGSCHED
     INHIBTEV IPADDRV LOCALEV LOGGEREV MARKINT MAXHANDS MONACLS MONCHL MONQ PERFMEV PSMODE REMOTEEV
     ROUTEREC SSLEV SSLKEYR STATACLS STATCHL STATINT STATMQI STATQ STRSTPEV TREELIFE TRIGINT
 """
-IGNORED_QUEUE_KEYWORDS = frozenset(_IGNORED_OF_QUEUES.split())
 IGNORED_QUEUE_MANAGER_KEYWORDS = frozenset(_IGNORED_OF_QUEUE_MANAGER.split())
+
+
+SYSTEM_QUEUES: Mapping[str, tuple[int, Mapping[str, Value]]] = {
+    COMMAND_QUEUE: (mq.MQQT_LOCAL, {}),
+    "SYSTEM.DEFAULT.MODEL.QUEUE": (
+        mq.MQQT_MODEL,
+        {"SHARE": mq.MQQA_NOT_SHAREABLE, "DEFSOPT": mq.MQOO_INPUT_EXCLUSIVE},
+    ),
+}
+"""The queues of a new queue manager: type, and what differs from the defaults."""
 
 
 def defaults(attributes: Mapping[str, Attribute]) -> dict[str, Value]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mqdlq.constants import MQRC
-from mqdlq.mqi.embedded import closing, getting, opening, places, putting
+from mqdlq.mqi.embedded import closing, command_server, getting, opening, places, putting
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.connection import Connection, ImpatientLock
 from mqdlq.mqi.embedded.failures import (
@@ -97,7 +97,10 @@ def run(
             catalogue = connection.check_running()
             if faults or catalogue.has_faults:
                 return _run_with_faults(verb, connection, work, subject, arguments)
-            return work(connection, *arguments)
+            answer = work(connection, *arguments)
+            if connection.has_new_commands:
+                _serve_commands(connection)
+            return answer
     except CallFailedError as failure:
         return (*failed, failure.completion, failure.reason)
     except sqlite3.Error:
@@ -120,8 +123,15 @@ def _run_with_faults(
     due = faults.due(verb, queue) + due_for_all(connection, verb, queue)
     strike(due, "before", connection)
     answer = work(connection, *arguments)
+    if connection.has_new_commands:
+        _serve_commands(connection)
     strike(due, "after", connection)
     return answer
+
+
+def _serve_commands(connection: Connection) -> None:
+    connection.has_new_commands = False
+    command_server.serve(connection.directory)
 
 
 def run_simple(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mqdlq.mqi.embedded import authority, definitions, unit_of_work
 from mqdlq.mqi.embedded import mqi_constants as mq
+from mqdlq.mqi.embedded.attributes import COMMAND_QUEUE
 from mqdlq.mqi.embedded.board import DISCONNECTED, Held
 from mqdlq.mqi.embedded.catalogue import (
     CREATED_BY,
@@ -101,6 +102,7 @@ class Way:
         "queue_id",
         "remote",
         "resolved_q_name",
+        "takes_commands",
     )
 
     def __init__(
@@ -114,6 +116,7 @@ class Way:
             return
         self.opened, queue = path[0], path[-1]
         self.queue_id = queue.queue_id
+        self.takes_commands = queue.name == COMMAND_QUEUE
         self.is_fifo = queue.number("MSGDLVSQ") == mq.MQMDS_FIFO
         self.is_temporary = queue.is_temporary
         self.max_depth = queue.number("MAXDEPTH")
@@ -168,6 +171,8 @@ class Connection:
         self._is_administrative = is_administrative
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.is_broken = False
+        self.has_new_commands = False
+        """Whether it has put to the command queue since the command server last looked."""
         self.user = (user or process_user())[:USER_LENGTH]
         self.unit_of_work = UnitOfWork(1)
         self.message_handles = MessageHandles()
@@ -277,6 +282,9 @@ class Connection:
             log.exception("the unit of work could not be written and is backed out")
             self.back_out()
             raise CallFailedError("MQRC_BACKED_OUT") from error
+        commands = self.store.known.by_name.get(COMMAND_QUEUE)
+        if commands is not None and commands.queue_id in self.unit_of_work.puts:
+            self.has_new_commands = True
         self._begin()
 
     def back_out(self) -> None:

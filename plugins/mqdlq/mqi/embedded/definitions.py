@@ -64,6 +64,14 @@ def handles(store: Store, queue_id: int) -> int:
     return int(store.one("SELECT count(*) FROM open_handle WHERE queue_id = ?", (queue_id,)))
 
 
+def uncommitted(store: Store, queue_id: int) -> int:
+    """Return how many messages units of work have put on the queue or got from it."""
+    with store.turn:
+        return sum(
+            held.queue_id == queue_id and held.kind in {PUT, GOT} for held in store.board.all_held()
+        )
+
+
 def open_counts(store: Store, queue_id: int) -> tuple[int, int]:
     """Return how many handles are open for input and for output."""
     row = store.execute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mqdlq.constants import MQRC
@@ -55,9 +55,9 @@ def inquire(connection: Connection, handle: int, selectors: Sequence[int]) -> An
     catalogue = connection.store.catalogue()
     if opened.queue_ids:
         queue = opened.path(catalogue)[0]
-        values, known = _of_queue(connection, queue, selectors), _QUEUE_SELECTORS
+        values, known = queue_values(connection, queue, selectors), QUEUE_SELECTORS
     else:
-        values, known = _of_queue_manager(catalogue), _QUEUE_MANAGER_SELECTORS
+        values, known = queue_manager_values(catalogue), QUEUE_MANAGER_SELECTORS
     numbers: list[int] = []
     characters = b""
     for selector in selectors:
@@ -78,7 +78,7 @@ def _selectors(attributes: Mapping[str, Attribute]) -> dict[int, int]:
     return {attribute.selector: attribute.length for attribute in attributes.values()}
 
 
-_QUEUE_SELECTORS: dict[int, int] = {
+QUEUE_SELECTORS: dict[int, int] = {
     mq.MQCA_Q_NAME: NAME_LENGTH,
     mq.MQIA_Q_TYPE: 0,
     mq.MQIA_DEFINITION_TYPE: 0,
@@ -87,17 +87,21 @@ _QUEUE_SELECTORS: dict[int, int] = {
     mq.MQIA_OPEN_OUTPUT_COUNT: 0,
 }
 for _attributes in QUEUE_ATTRIBUTES.values():
-    _QUEUE_SELECTORS |= _selectors(_attributes)
-_QUEUE_MANAGER_SELECTORS = {
+    QUEUE_SELECTORS |= _selectors(_attributes)
+QUEUE_MANAGER_SELECTORS = {
     mq.MQCA_Q_MGR_NAME: NAME_LENGTH,
     **_selectors(QUEUE_MANAGER_ATTRIBUTES),
-    **dict.fromkeys(FIXED_QUEUE_MANAGER_ATTRIBUTES, 0),
+    **{
+        selector: len(value) if isinstance(value, str) else 0
+        for selector, value in FIXED_QUEUE_MANAGER_ATTRIBUTES.items()
+    },
 }
 
 
-def _of_queue(
-    connection: Connection, queue: Definition, selectors: Sequence[int]
+def queue_values(
+    connection: Connection, queue: Definition, selectors: Collection[int]
 ) -> dict[int, Value]:
+    """Return the attributes of a queue by selector; counts only if `selectors` names them."""
     values: dict[int, Value] = {mq.MQCA_Q_NAME: queue.name, mq.MQIA_Q_TYPE: queue.type}
     for keyword, attribute in QUEUE_ATTRIBUTES[queue.type].items():
         values[attribute.selector] = queue.attributes[keyword]
@@ -117,7 +121,8 @@ def _open_counts(connection: Connection, queue: Definition) -> tuple[int, int]:
     return definitions.open_counts(connection.store, queue.queue_id)
 
 
-def _of_queue_manager(catalogue: Catalogue) -> dict[int, Value]:
+def queue_manager_values(catalogue: Catalogue) -> dict[int, Value]:
+    """Return the attributes of the queue manager by selector."""
     values: dict[int, Value] = {mq.MQCA_Q_MGR_NAME: catalogue.name}
     values |= FIXED_QUEUE_MANAGER_ATTRIBUTES
     for keyword, attribute in QUEUE_MANAGER_ATTRIBUTES.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -34,7 +34,7 @@ class Given:
 def given(
     parameters: tuple[Parameter, ...],
     attributes: Mapping[str, Attribute],
-    ignored: frozenset[str],
+    ignored: Collection[str],
     subject: str,
 ) -> Given:
     """Check the parameters of a command against the attributes its object has."""

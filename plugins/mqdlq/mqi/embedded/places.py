@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 from mqdlq import home
 from mqdlq.errors import EmbeddedQueueManagerError
-from mqdlq.mqi.embedded.attributes import QUEUE_MANAGER_ATTRIBUTES, defaults
+from mqdlq.mqi.embedded.attributes import (
+    QUEUE_ATTRIBUTES,
+    QUEUE_MANAGER_ATTRIBUTES,
+    SYSTEM_QUEUES,
+    defaults,
+)
 from mqdlq.mqi.embedded.store import DATABASE, Store
 
 NAME = re.compile(r"[A-Za-z0-9._/%]{1,48}")
@@ -72,9 +78,10 @@ def create(
 ) -> Path:
     """Create a queue manager and return its directory; only its owner can read it.
 
-    It has no queues and no dead-letter queue, but for what `prepare` makes, which gets the place
-    where it is found before anyone else can see it: if that fails, nothing has been created. Raises
-    EmbeddedQueueManagerError where the name is not one, or taken.
+    It has the queues that PCF needs and no dead-letter queue, and what `prepare` defines, which
+    gets the place where the queue manager is found before anyone else can see it. If `prepare`
+    fails, nothing has been created. Raises EmbeddedQueueManagerError where the name is not one, or
+    taken.
     """
     if not NAME.fullmatch(name):
         raise EmbeddedQueueManagerError(
@@ -89,7 +96,7 @@ def create(
         made = directory_of(name, Path(building))
         made.mkdir(mode=0o700)
         values = {"QMNAME": name, **defaults(QUEUE_MANAGER_ATTRIBUTES)}
-        Store.create(made, values, process_user())
+        Store.create(made, values, _system_queues(), process_user())
         (made / DATABASE).chmod(0o600)
         if prepare is not None:
             prepare(Path(building))
@@ -100,3 +107,8 @@ def create(
                 f"queue manager {name} exists already, in {path}"
             ) from error
     return path
+
+
+def _system_queues() -> Iterator[tuple[str, int, str]]:
+    for name, (queue_type, others) in SYSTEM_QUEUES.items():
+        yield name, queue_type, json.dumps(defaults(QUEUE_ATTRIBUTES[queue_type]) | dict(others))

@@ -224,6 +224,8 @@ def _store(  # noqa: PLR0917
         place = board.next_place()
         store.execute(INSERT, (place, queue_id, rank, msg_id, correl_id, expires_at, 0, *content))
         store.announce(ADDED, rank, 0, 0, queue_id, place)
+    if way.takes_commands:
+        connection.has_new_commands = True
 
 
 def _check_room(store: Store, way: Way) -> None:

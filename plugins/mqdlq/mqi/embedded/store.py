@@ -8,7 +8,7 @@ first. What is not committed, and who holds which message back, stands on the bo
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -117,14 +117,24 @@ class Store:
             )
 
     @classmethod
-    def create(cls, directory: Path, queue_manager: Mapping[str, int | str], owner: str) -> None:
-        """Make the database of a queue manager that has these attributes, and nothing else."""
+    def create(
+        cls,
+        directory: Path,
+        queue_manager: Mapping[str, int | str],
+        queues: Iterable[tuple[str, int, str]],
+        owner: str,
+    ) -> None:
+        """Make the database of a queue manager that has these attributes and queues only.
+
+        A queue is its name, its type and its attributes in JSON.
+        """
         database = sqlite3.connect(directory / DATABASE, isolation_level=None)
         try:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute(f"PRAGMA application_id = {LAYOUT}")
             database.executescript(f"BEGIN; {SCHEMA}")
             database.executemany("INSERT INTO queue_manager VALUES(?, ?)", queue_manager.items())
+            database.executemany("INSERT INTO queue VALUES(NULL, ?, ?, ?)", queues)
             database.execute("INSERT INTO operation VALUES('RUNNING', 1, ?)", (owner,))
             database.execute("COMMIT")
         finally:

@@ -63,6 +63,11 @@ class Structure:
         """Read the structure from exactly `length` bytes."""
         return cls(*cls._layout.unpack(data))
 
+    @classmethod
+    def blank(cls) -> Self:
+        """Return a structure of zeros and NULs."""
+        return cls.unpack(bytes(cls.length))
+
     def pack(self) -> bytes:
         """Write the structure; shorter text is padded with NULs."""
         return self._layout.pack(*type(self).values_of(self))
