@@ -25,12 +25,14 @@ from mqdlq.mqi.embedded import (
     attributes,
     calls,
     closing,
+    command_server,
     getting,
     ibmmqc,
     inquiring,
     mqsc,
     mqsc_queues,
     opening,
+    pcf_constants,
     properties,
     putting,
     pymqe,
@@ -168,8 +170,8 @@ def verbs() -> Family:
         is_refused = {"unsupported", "not_emulated"} & set(call.__code__.co_names)
         (family.refused if is_refused else family.honoured).append(name)
     family.note = (
-        "pymqi's mqaiExecute (PCF) is refused as well: there is no command server. IBM's MQBUFMH"
-        " and MQMHBUF are in neither client."
+        "pymqi's mqaiExecute is refused as well: pymqi itself sends PCF commands as messages. IBM's"
+        " MQBUFMH and MQMHBUF are in neither client."
     )
     return family
 
@@ -201,9 +203,10 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
     yield selectors("Attributes of queues (MQINQ)", inquiring.QUEUE_SELECTORS)
     yield selectors("Attributes of the queue manager (MQINQ)", inquiring.QUEUE_MANAGER_SELECTORS)
     yield selectors("Attributes of queues (MQSET)", inquiring.SETTABLE)
+    yield pcf_commands()
     yield mqsc_commands()
     yield keywords(
-        "Attributes of queues (MQSC)",
+        "Attributes of queues (MQSC and PCF)",
         {word for kind in attributes.QUEUE_ATTRIBUTES.values() for word in kind},
         attributes.IGNORED_QUEUE_KEYWORDS,
     )
@@ -235,6 +238,20 @@ def every_attribute() -> Iterator[attributes.Attribute]:
     """Yield the attributes of every type of queue, and of the queue manager."""
     for kind in (*attributes.QUEUE_ATTRIBUTES.values(), attributes.QUEUE_MANAGER_ATTRIBUTES):
         yield from kind.values()
+
+
+def pcf_commands() -> Family:
+    """Return the PCF commands that are answered."""
+    names = {value: name for name, value in vars(pcf_constants).items() if "MQCMD_" in name}
+    known = (names[command] for command in command_server.COMMANDS)
+    note = (
+        "Queues of every type are created and changed, with the attributes MQSC knows."
+        " MQCMD_INQUIRE_Q_STATUS answers for MQIACF_Q_STATUS; times and ages are not kept, as with"
+        " MONQ(OFF). Any other command, among them those of publish/subscribe, is answered with"
+        " MQRCCF_CFH_COMMAND_ERROR (3007), any other selector with MQRC_SELECTOR_ERROR (2067), any"
+        " other parameter with the MQRCCF_*_PARM_ID_ERROR of its structure."
+    )
+    return Family("PCF commands", sorted(known), note=note)
 
 
 def mqsc_commands() -> Family:

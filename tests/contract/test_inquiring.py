@@ -55,6 +55,8 @@ def test_a_queue_tells_its_attributes(
     ("selector", "value"),
     [
         ("MQCA_Q_MGR_NAME", b"QM1".ljust(48)),
+        ("MQCA_COMMAND_INPUT_Q_NAME", b"SYSTEM.ADMIN.COMMAND.QUEUE".ljust(48)),
+        ("MQCA_VERSION", b"09040000"),
         ("MQCA_DEAD_LETTER_Q_NAME", b"A".ljust(48)),
         ("MQIA_CODED_CHAR_SET_ID", 819),
         ("MQIA_PLATFORM", 3),

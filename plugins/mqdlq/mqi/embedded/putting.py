@@ -12,7 +12,7 @@ from functools import lru_cache
 from mqdlq.constants import MQRC
 from mqdlq.mqi.embedded import context, rfh2, transmission
 from mqdlq.mqi.embedded import mqi_constants as mq
-from mqdlq.mqi.embedded.attributes import FIXED_QUEUE_MANAGER_ATTRIBUTES
+from mqdlq.mqi.embedded.attributes import MAX_PRIORITY
 from mqdlq.mqi.embedded.board import ADDED, PUT, UNITS
 from mqdlq.mqi.embedded.catalogue import Catalogue
 from mqdlq.mqi.embedded.connection import Connection, Way
@@ -41,7 +41,6 @@ KNOWN = (
     | HOLD_ANYWAY
 )
 NAMES = mq.names_of("MQPMO")
-MAX_PRIORITY = FIXED_QUEUE_MANAGER_ATTRIBUTES[mq.MQIA_MAX_PRIORITY]
 NULL_ID = bytes(24)
 IDENTIFIERS = struct.Struct("24s24s")
 PUT_OPTIONS = struct.Struct("4sii4xi")  # of the MQPMO: StrucId, Version, Options, Context

@@ -70,8 +70,8 @@ def MQINQMP(
 
 
 def mqaiExecute(*_arguments: Any) -> tuple[list[Any], int, int]:
-    """Run a PCF command: refused, there is no command server."""
-    refusal = not_emulated("PCF", "MQRC_FUNCTION_NOT_SUPPORTED")
+    """Run a PCF command by way of IBM's MQAI: refused; PCFExecute puts a message instead."""
+    refusal = not_emulated("the MQAI", "MQRC_FUNCTION_NOT_SUPPORTED")
     return [], MQCC_FAILED, refusal.reason
 
 
