@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -31,6 +32,8 @@ DESTQ(OLD) ACTION(IGNORE)
 def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "150")
+    for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
+        monkeypatch.delenv(name)
     world = World(tmp_path)
     (tmp_path / "some.rules").write_text(RULES)
     with world.ledger:

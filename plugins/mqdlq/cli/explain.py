@@ -1,136 +1,231 @@
-"""`mqdlq explain`: a rules table and messages in, how each rule fared with each message out."""
+"""The command `mqdlq explain`: for each message, which rules match and why the others do not."""
 
 from __future__ import annotations
 
-import difflib
 import json
+import re
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from mqdlq import constants
-from mqdlq.cli.files import Format, name_of, parse_table
-from mqdlq.errors import MqDlqError
-from mqdlq.lake.schema import HEADERS
+from mqdlq import constants, home, lake
+from mqdlq.cli.explain_sources import (
+    Message,
+    file_messages,
+    queue_messages,
+    snapshot_messages,
+)
+from mqdlq.cli.files import STANDARD_INPUT, Format, parse_table
+from mqdlq.cli.queue_managers import (
+    Address,
+    CcdtOption,
+    ChannelOption,
+    ClientOption,
+    HostOption,
+    PortOption,
+    TransportOption,
+    UserOption,
+    connect_to,
+    is_known,
+    known,
+)
+from mqdlq.cli.selection import Selection
+from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass
 from mqdlq.rules import (
     Explanation,
     Failure,
-    RulesError,
     RulesTable,
     Trace,
     with_nuls_as_blanks,
 )
 from mqdlq.rules import explain as explain_message
 from mqdlq.rules.diagnostics import listed
-from mqdlq.rules.keywords import KEYWORDS, Keyword, Kind
+from mqdlq.rules.keywords import KEYWORDS, Keyword
+from mqdlq.snapshot.preview import queue_to_browse
 
+USAGE: Final = 2
 _NO_DEAD_LETTER: Final = "no dead letter but {}; rules are asked of dead letters only, it is left"
+_SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
-class MessageError(MqDlqError, ValueError):
-    """A line of the input is not a message."""
+class SourceError(MqDlqError, ValueError):
+    """What was named is neither a file, nor a snapshot, nor a queue manager."""
 
 
 def explain(
-    messages: Annotated[
-        typer.FileBinaryRead,
-        typer.Argument(metavar="FILE", help="JSON lines, one message each; - is standard input."),
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A file (- is standard input), a snapshot's id, or a queue manager.",
+        ),
     ],
+    queue: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE",
+            help="The queue of a queue manager; else the table's INPUTQ, else DEADQ.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
     rules: Annotated[typer.FileBinaryRead, typer.Option(metavar="PATH", help="The rules table.")],
+    number: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--message", metavar="NUMBER", help="Only the message of this number; repeatable."
+        ),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HEX",
+            help="Only the message with this message_key, or its beginning; repeatable.",
+        ),
+    ] = None,
+    msg_id: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HEX", help="Only messages with this MsgId; repeatable."),
+    ] = None,
     nul_as_blank: Annotated[
         bool, typer.Option("--nul-as-blank", help="Compare NULs as blanks; IBM's handler does not.")
     ] = False,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    transport: TransportOption = None,
+    host: HostOption = "",
+    port: PortOption = 1414,
+    channel: ChannelOption = "",
+    ccdt_url: CcdtOption = "",
+    user: UserOption = "",
+    client: ClientOption = None,
 ) -> None:
     """Implement `mqdlq explain`.
 
-    A message is a JSON object with the columns of a snapshot; a column that is absent is blank, or
-    0. For a message that no rule matches, the nearest rule is named: the first of those with the
-    fewest keywords that fail. A message whose `class` is not dead_letter is asked of no rule.
+    A file holds JSON lines, or whatever `mqdlq decode` reads: the output of amqsbcg, a file of
+    dmpmqmsg, or hexadecimal digits of a body. A line of JSON is an object with columns of a
+    snapshot (a column that is absent is blank, or 0), a line of `mqdlq decode --format json`, or a
+    line of `mqdlq qm browse --format json`. A queue is browsed, and nothing changes.
+
+    Messages are numbered from 1 in a file, and by browse_seq in a snapshot or on a queue. For a
+    message that no rule matches, the nearest rule is named: the first of those with the fewest
+    keywords that fail. No rule is asked about a message whose class is not dead_letter.
+
+    Exit code 0 if every message was explained; 1 if the input, the table or a chosen message is
+    not valid or not there; 2 if an argument is wrong.
 
     For example:
+      mqdlq explain --rules include/rules/demo.rules QM1 SYSTEM.DEAD.LETTER.QUEUE --message 65
+      mqdlq explain --rules include/rules/demo.rules 20261121T120000Z-1a2b3c4d --format json
+      mqdlq decode dump.txt --format json | mqdlq explain --rules include/rules/demo.rules -
       echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
     """
+    address = Address(transport, host, port, channel, ccdt_url, user, client)
     try:
+        selection = Selection(
+            tuple(number or ()), _digits("--key", key, 64), _digits("--msg-id", msg_id, 48)
+        )
         table = parse_table(rules)
-        for number, message_class, written in _messages(messages):
-            values = with_nuls_as_blanks(written) if nul_as_blank else written
-            if message_class is not MessageClass.DEAD_LETTER:
-                shown = _unasked(number, message_class, table, output)
-            elif output is Format.JSON:
-                shown = json.dumps(_as_json(explain_message(table, values)))
-            else:
-                shown = _as_text(number, table, explain_message(table, values))
-            typer.echo(shown)
-    except (RulesError, MessageError) as error:
-        typer.echo(error, err=True)
+        with _opened(source, queue, table, address) as messages:
+            for message in _warned(selection.of(messages), source, table):
+                values = with_nuls_as_blanks(message.values) if nul_as_blank else message.values
+                typer.echo(_explained(message, table, values, output))
+    except (SourceError, ConnectionSettingsError) as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+    except MqDlqError as error:
+        is_placed = isinstance(error, ValueError)
+        typer.echo(error if is_placed else f"mqdlq: {error}", err=True)
         raise typer.Exit(1) from None
 
 
-def _messages(
-    file: typer.FileBinaryRead,
-) -> Iterator[tuple[int, MessageClass, dict[str, Any]]]:
-    """Yield the messages with the lines they stand on and their classes."""
-    known = set(HEADERS.names)
-    for number, line in enumerate(file, start=1):
-        if line.strip():
-            place = f"{name_of(file)}:{number}"
-            message = _message(place, line)
-            for name in message.keys() - known:
-                known.add(name)  # once is enough: the next lines are likely to have it, too
-                typer.echo(f"{place}: {_not_looked_at(name)}", err=True)
-            yield number, _class(place, message), _values(place, message)
+def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
+    """Return hexadecimal digits in lower case; raise SourceError for anything else."""
+    for digits in given or ():
+        if not re.fullmatch(f"[0-9A-Fa-f]{{1,{most}}}", digits):
+            raise SourceError(
+                f"{option}: expected up to {most} hexadecimal digits, found {digits!r}"
+            )
+    return tuple(digits.lower() for digits in given or ())
 
 
-def _message(place: str, line: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        raise MessageError(f'{place}: expected a JSON object such as {{"dlh_reason": 2053}}')
-    return message
+@contextmanager
+def _opened(
+    source: str, queue: str, table: RulesTable, address: Address
+) -> Iterator[Iterator[Message]]:
+    """Yield the messages of a file, a snapshot or a queue; raise SourceError if it is none."""
+    if source == "-" and not queue:
+        yield file_messages(sys.stdin.buffer, STANDARD_INPUT, _warn)
+    elif not queue and Path(source).is_file():
+        with Path(source).open("rb") as file:
+            yield file_messages(file, source, _warn)
+    elif not queue and _SNAPSHOT_ID.fullmatch(source):
+        yield snapshot_messages(lake.find_snapshot(home.lake(), source))
+    elif not queue and ("://" in source or Path(source).is_dir()):
+        yield snapshot_messages(source.rstrip("/"))
+    elif queue or is_known(source, address):
+        with connect_to(source, address) as found:
+            yield queue_messages(
+                found,
+                queue_to_browse(found, table, queue),
+                lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
+            )
+    else:
+        raise SourceError(
+            f"{source} is neither a file, nor the id of a snapshot, nor a queue manager that is"
+            f" known here ({known()}); to browse a queue manager of this machine, name its queue"
+            " as well"
+        )
 
 
-def _not_looked_at(name: str) -> str:
-    near = difflib.get_close_matches(name, HEADERS.names, n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
-    return f"warning: {name!r} is no column of a snapshot and is not looked at{meant}"
+def _warned(messages: Iterator[Message], source: str, table: RulesTable) -> Iterator[Message]:
+    """Pass the messages on; warn once if the rules look at an MQMD that is not there."""
+    of_md = [
+        keyword.name
+        for keyword in KEYWORDS.values()
+        if keyword.column in table.columns and not keyword.column.startswith("dlh_")
+    ]
+    for message in messages:
+        if of_md and not message.has_md:
+            name = STANDARD_INPUT if source == "-" else source
+            _warn(
+                f"{name}: warning: without an MQMD, {listed(of_md, 'and')} compare with blank or 0"
+            )
+            of_md = []
+        yield message
 
 
-def _class(place: str, message: dict[str, Any]) -> MessageClass:
-    """Return the class of a message; one that has none is taken for a dead letter."""
-    written = message.get("class")
-    if written is None:
-        return MessageClass.DEAD_LETTER
-    if written not in list(MessageClass):
-        raise MessageError(f"{place}: class must be {listed(MessageClass)}")
-    return MessageClass(written)
+def _warn(text: str) -> None:
+    typer.echo(text, err=True)
 
 
-def _values(place: str, message: dict[str, Any]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for keyword in filter(lambda keyword: keyword.is_pattern, KEYWORDS.values()):
-        value = message.get(keyword.column)
-        expected, noun = (str, "text") if keyword.kind is Kind.TEXT else (int, "a number")
-        if value is not None and type(value) is not expected:
-            found = type(value).__name__
-            raise MessageError(f"{place}: {keyword.column} must be {noun}, found {found}")
-        values[keyword.column] = value.rstrip(" ") if isinstance(value, str) else value
-    return values
+def _explained(message: Message, table: RulesTable, values: Any, output: Format) -> str:
+    if message.message_class is not MessageClass.DEAD_LETTER:
+        if output is Format.TEXT:
+            return f"{message.label}: {_NO_DEAD_LETTER.format(message.message_class)}"
+        found = _unasked(message.message_class, table)
+    elif output is Format.TEXT:
+        return _as_text(message.label, table, explain_message(table, values))
+    else:
+        found = _as_json(explain_message(table, values))
+    if not message.is_row:
+        identity = {"number": message.number, "message_key": message.key, "msg_id": message.msg_id}
+        found = {"message": identity, **found}
+    return json.dumps(found)
 
 
-def _unasked(number: int, message_class: MessageClass, table: RulesTable, output: Format) -> str:
-    """Say why a message that is no dead letter is asked of no rule."""
-    if output is Format.TEXT:
-        return f"message at line {number}: {_NO_DEAD_LETTER.format(message_class)}"
+def _unasked(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:
+    """Return the result for a message that is no dead letter: no rule is asked."""
     traces = [
         {"line": rule.line, "matched": False, "keyword": None, "expected": None, "actual": None}
         for rule in table.rules
     ]
-    return json.dumps({"chain": [], "trace": traces, "class": message_class})
+    return {"chain": [], "trace": traces, "class": message_class}
 
 
 def _as_json(explanation: Explanation) -> dict[str, Any]:
@@ -162,11 +257,11 @@ def _trace_as_json(trace: Trace) -> dict[str, Any]:
     return shown | {"only_nuls": True} if trace.only_nuls else shown
 
 
-def _as_text(number: int, table: RulesTable, explanation: Explanation) -> str:
+def _as_text(label: str, table: RulesTable, explanation: Explanation) -> str:
     lines = ", ".join(str(rule.line) for rule in explanation.chain)
     verdict = f"rules tried, by line: {lines}" if lines else "no rule matches, the message is left"
     width = len(str(table.rules[-1].line))
-    shown = [f"message at line {number}: {verdict}"]
+    shown = [f"{label}: {verdict}"]
     shown += [f"  line {t.rule.line:>{width}}: {_trace_as_text(t)}" for t in explanation.traces]
     if nearest := explanation.nearest:
         failures = "; and ".join(map(_failure_as_text, nearest.failures))

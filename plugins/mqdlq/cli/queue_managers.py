@@ -83,6 +83,20 @@ def connect_to(name: str, address: Address) -> QueueManager:
         raise
 
 
+def is_known(name: str, address: Address) -> bool:
+    """Whether options, an embedded queue manager or a connection say how to reach it."""
+    return address != Address() or embedded.exists(name) or name in _connections()
+
+
+def known() -> str:
+    """Name the queue managers that are known here, for an error."""
+    connections = [f"{queue_manager} ({c.conn_id})" for queue_manager, c in _connections().items()]
+    return (
+        f"embedded: {', '.join(embedded.names()) or 'none'};"
+        f" AIRFLOW_CONN_*: {', '.join(connections) or 'none'}"
+    )
+
+
 def settings_for(name: str, address: Address) -> ConnectionSettings:
     """Return the settings for a queue manager; raises ConnectionSettingsError."""
     password = os.environ.get(PASSWORD, "") if address.user else ""

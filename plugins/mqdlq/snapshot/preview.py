@@ -6,7 +6,7 @@ Nothing is written and nothing moves: the queue is opened for browsing, and for 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count, islice
@@ -86,7 +86,30 @@ def preview_queue(
     told how many messages were browsed. Raises QueueManagerError, and ConnectionSettingsError
     where there is no queue to look at.
     """
-    name = queue or table.control.input_q.strip() or queue_manager.dead_letter_q_name()
+    name = queue_to_browse(queue_manager, table, queue)
+    asked = _Asked(table, nul_as_blank=nul_as_blank)
+    for rows in browsed_rows(queue_manager, name, asked.columns, clock):
+        for row in rows:
+            asked.add(row)
+        progress(asked.messages)
+    return asked.preview(queue_manager.name, name, clock())
+
+
+def queue_to_browse(queue_manager: QueueManager, table: RulesTable, queue: str = "") -> str:
+    """Return the queue that is named, else the table's INPUTQ, else the queue manager's DEADQ.
+
+    Raises QueueManagerError, and ConnectionSettingsError where none of them names a queue.
+    """
+    return queue or table.control.input_q.strip() or queue_manager.dead_letter_q_name()
+
+
+def browsed_rows(
+    queue_manager: QueueManager, name: str, columns: Sequence[str], clock: Callable[[], datetime]
+) -> Iterator[list[dict[str, Any]]]:
+    """Browse a queue from its first message; yield these columns of a snapshot, many rows at once.
+
+    The queue is opened for browsing and inquiring only. Raises QueueManagerError.
+    """
     constants = queue_manager.client.CMQC
     lengths = (
         queue_manager.inquire_queue(name, constants.MQIA_MAX_MSG_LENGTH),
@@ -97,7 +120,6 @@ def preview_queue(
         longest=min(map(int, lengths)),
         ccsid=int(queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
     )
-    asked = _Asked(table, nul_as_blank=nul_as_blank)
     with queue_manager.browsing(name) as opened:
         cursor = BrowseCursor(queue_manager, opened, name, PREFIX_LENGTH)
         numbers = count(1)
@@ -106,11 +128,7 @@ def preview_queue(
             for b in cursor.messages()
         )
         while batch := list(islice(sighted, _AT_ONCE)):
-            rows = builder.rows(batch, clock()).select(asked.columns)
-            for row in rows.to_pylist():
-                asked.add(row)
-            progress(asked.messages)
-    return asked.preview(queue_manager.name, name, clock())
+            yield builder.rows(batch, clock()).select(columns).to_pylist()
 
 
 class _Asked:

@@ -15,6 +15,12 @@ GOOD = (
 )
 
 
+EXPECTED = (
+    'expected a JSON object such as {"dlh_reason": 2053}, JSON lines of mqdlq decode or mqdlq qm,'
+    " the output of amqsbcg, a file of dmpmqmsg, or hexadecimal digits of a message's body"
+)
+
+
 @pytest.fixture(autouse=True)
 def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -222,9 +228,13 @@ def test_explain_takes_a_dead_letter_for_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("nonsense", 'expected a JSON object such as {"dlh_reason": 2053}'),
-        ("[" * 100_000, 'expected a JSON object such as {"dlh_reason": 2053}'),
-        (b"\xff", 'expected a JSON object such as {"dlh_reason": 2053}'),
+        ("nonsense", EXPECTED),
+        ("[" * 100_000, EXPECTED),
+        (b"\xff", EXPECTED),
+        (
+            '{"Reason": 2053, "DestQName": "A"}',
+            f"'DestQName' is no column of a snapshot, nor is any other key here; {EXPECTED}",
+        ),
         ('{"dlh_reason": "2053"}', "dlh_reason must be a number, found str"),
         ('{"dlh_reason": true}', "dlh_reason must be a number, found bool"),
         ('{"reply_to_q": 1}', "reply_to_q must be text, found int"),
@@ -236,7 +246,7 @@ def test_explain_takes_a_dead_letter_for_what_it_is() -> None:
             ),
         ),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_explain_names_the_line_that_is_no_message(line: str | bytes, error: str) -> None:
     result = run("explain", "--rules", write("a.rules", GOOD), "-", stdin=line)
@@ -245,7 +255,10 @@ def test_explain_names_the_line_that_is_no_message(line: str | bytes, error: str
 
 
 def test_explain_says_once_that_it_does_not_look_at_what_is_no_column() -> None:
-    messages = '{"dlh_reson": 2053}\n{"dlh_reson": 2051, "colour": 1, "dlh_reason": 2053}\n'
+    messages = (
+        '{"dlh_reson": 2053, "dlh_format": "A"}\n'
+        '{"dlh_reson": 2051, "colour": 1, "dlh_reason": 2053}\n'
+    )
     table = write("a.rules", GOOD)
 
     result = run("explain", "--rules", table, "--format", "json", "-", stdin=messages)
@@ -253,9 +266,9 @@ def test_explain_says_once_that_it_does_not_look_at_what_is_no_column() -> None:
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 2
     assert result.stderr == (
-        "<stdin>:1: warning: 'dlh_reson' is no column of a snapshot and is not looked at;"
-        " did you mean dlh_reason?\n"
-        "<stdin>:2: warning: 'colour' is no column of a snapshot and is not looked at\n"
+        "<stdin>:1: warning: 'dlh_reson' is no column of a snapshot (did you mean dlh_reason?),"
+        " and is not looked at\n"
+        "<stdin>:2: warning: 'colour' is no column of a snapshot, and is not looked at\n"
     )
 
 
