@@ -1,6 +1,6 @@
 # Sets up, runs and checks the project. `make help` lists the targets.
 # It needs make, Python 3.11 or newer and Java 17 or newer; everything else comes from
-# requirements.lock. `make set-up PYTHON=python3.12` chooses another Python.
+# requirements-dev.lock. `make set-up PYTHON=python3.12` chooses another Python.
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
@@ -11,13 +11,13 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check lock clean java
+.PHONY: help set-up setup run up down test test-fast test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check format lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-set-up: $(READY) $(CLASSES)  ## .venv from requirements.lock, with this project in it
+set-up: $(READY) $(CLASSES)  ## .venv from requirements-dev.lock, with this project in it
 setup: set-up
 
 run: $(READY) $(CLASSES)  ## the demo: its queue manager QM1 is filled, its dead-letter queue handled by a DAG run
@@ -32,6 +32,9 @@ down: $(READY)  ## stop what `make up` started
 
 test: $(READY)  ## every test that needs neither Docker nor IBM MQ
 	$(BIN)/pytest tests -m "not long"
+
+test-fast: $(READY)  ## the tests that need neither Airflow nor a JVM
+	$(BIN)/pytest --quiet tests -m "not long and not airflow and not spark and not e2e"
 
 test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: twenty minutes
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
@@ -62,6 +65,10 @@ check: $(READY)  ## lint, format, types, import contracts, rules tables
 	$(BIN)/lint-imports
 	$(BIN)/mqdlq rules check include/rules/*.rules
 
+format: $(READY)  ## lay out the code as `make check` expects
+	$(BIN)/ruff check --quiet --fix
+	$(BIN)/ruff format --quiet
+
 rehearse: $(READY)  ## what compose-up starts, without containers; each process killed in turn: ten minutes
 	$(BIN)/pytest --quiet tests/e2e/test_rehearsal.py
 
@@ -86,8 +93,12 @@ supply-chain: .tools/.set-up $(READY)  ## licences of all that is installed (var
 	@$(UV) pip install --quiet --python .tools/bin/python --require-hashes -r deploy/tools.lock
 	@touch $@
 
-lock: $(UV)  ## requirements.lock anew from requirements.txt; what is pinned stays where it still fits
-	@$(UV) pip compile --quiet --universal --generate-hashes requirements.txt -o requirements.lock
+lock: $(UV)  ## write both locks from requirements.txt; pins stay where they still fit
+	@sed '/^# To develop/,$$d' requirements.txt | \
+	  $(UV) pip compile --quiet --universal --generate-hashes --custom-compile-command "make lock" \
+	  - -o requirements.lock
+	@$(UV) pip compile --quiet --universal --generate-hashes --custom-compile-command "make lock" \
+	  --constraints requirements.lock requirements.txt -o requirements-dev.lock
 	@$(UV) pip compile --quiet --universal --generate-hashes deploy/tools.txt -o deploy/tools.lock
 
 clean:  ## remove .venv, caches and the state in var/
@@ -121,12 +132,12 @@ $(UV): | java
 # wherever it may not, or is not to (PYTHONDONTWRITEBYTECODE), leave it behind.
 # pymqi stays in the complete lock, but uv must pass it by: it cannot be built without IBM's SDK,
 # and pymqi_layer brings it in one way or the other. Builds take their tools from the lock, too.
-$(READY): requirements.lock pyproject.toml $(UV) | java
+$(READY): requirements-dev.lock pyproject.toml $(UV) | java
 	@echo pymqi > .venv/excluded.txt
 	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
-	  --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
+	  --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements.lock
+	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements-dev.lock
 # Where both are, Airflow takes its own provider's hook for connections of type ibmmq, not ours.
 	@$(UV) pip uninstall --quiet --python $(BIN)/python apache-airflow-providers-ibm-mq 2>/dev/null
 	@touch $@

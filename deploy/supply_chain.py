@@ -94,7 +94,7 @@ def _licences() -> list[dict[str, str]]:
 
 
 def _audit() -> dict[str, Any] | str:
-    call = [TOOLS / "pip-audit", "--requirement", PROJECT / "requirements.lock"]
+    call = [TOOLS / "pip-audit", "--requirement", PROJECT / "requirements-dev.lock"]
     call += ["--no-deps", "--disable-pip", "--format=json", "--progress-spinner=off"]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     try:
