@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from builders_mq import Application
 from mqdlq.mqi import embedded
 from mqdlq.mqi.embedded.calls import connection_at
-from mqdlq.mqi.embedded.locks import LockFile
+from mqdlq.mqi.embedded.locks import Collector, LockFile
 
 
 def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
@@ -39,6 +40,28 @@ def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
     one.open("A", "INPUT_EXCLUSIVE").close()
     one.disconnect()
     other.disconnect()
+
+
+def test_a_finalizer_may_pause_the_collector_while_it_is_switched_on_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The collection that this makes due may run within the call."""
+    collector = Collector()
+    collector.pause()
+
+    def finalize() -> None:
+        monkeypatch.undo()
+        gc.enable()
+        collector.pause()
+        collector.go_on()
+
+    monkeypatch.setattr(gc, "enable", finalize)
+    thread = threading.Thread(target=collector.go_on, daemon=True)
+    thread.start()
+    thread.join(10)
+
+    assert not thread.is_alive()
+    assert gc.isenabled()
 
 
 def test_closing_again_leaves_the_file_alone_that_has_the_number_by_then(tmp_path: Path) -> None:

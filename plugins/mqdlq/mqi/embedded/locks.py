@@ -32,7 +32,8 @@ class Collector:
 
     def __init__(self) -> None:
         """Nobody has asked for a pause."""
-        self._lock = threading.Lock()
+        # The collector may run a finalizer in a thread that holds this lock, and that pauses it.
+        self._lock = threading.RLock()
         self._pauses = 0
         self._was_on = False
 
@@ -55,7 +56,7 @@ class Collector:
         """In a forked child: the threads that have paused it are not here."""
         if self._pauses and self._was_on:
             gc.enable()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pauses = 0
 
 
