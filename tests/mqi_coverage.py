@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import mqi_coverage_notes
 from mqdlq.constants import MQRC
 from mqdlq.mqi import embedded
 from mqdlq.mqi.embedded import (
@@ -27,6 +28,7 @@ from mqdlq.mqi.embedded import (
     closing,
     command_server,
     getting,
+    groups,
     ibmmqc,
     inquiring,
     mqsc,
@@ -37,6 +39,7 @@ from mqdlq.mqi.embedded import (
     putting,
     pymqe,
     queue_objects,
+    reports,
     selection,
 )
 from mqdlq.mqi.embedded import mqi_constants as mq
@@ -195,6 +198,7 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
     actions = options("MQPMO actions", "MQACTP", mq.MQACTP_NEW | mq.MQACTP_FORWARD)
     actions.refusal = "MQRC_ACTION_ERROR"
     yield actions
+    yield from message_fields(cmqc)
     validating = mq.MQCMHO_VALIDATE | mq.MQCMHO_NO_VALIDATION
     yield options("MQCRTMH options", "MQCMHO", validating)
     yield options("MQSETMP options", "MQSMPO", properties.SET_OPTIONS)
@@ -222,6 +226,29 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
         note=f"The other {len(MQRC) - len(returned)} of IBM's {len(MQRC)} reason codes come from"
         " fault injection only, which can make any call end with any reason.",
     )
+
+
+def message_fields(cmqc: ModuleType) -> Iterator[Family]:
+    """Yield what MQMD.Report and MQMD.MsgFlags may ask for, and what is made of it."""
+    asked = options_of(cmqc, "MQRO")
+    made = {name: bits for name, bits in asked.items() if not bits & MADE_BY_OTHERS}
+    family = by_mask("Report options (MQMD)", made, reports.KNOWN)
+    family.kept = sorted(asked.keys() - made.keys())
+    family.note = mqi_coverage_notes.REPORTS
+    yield family
+    flags = by_mask("Message flags (MQMD)", options_of(cmqc, "MQMF"), groups.KNOWN)
+    flags.note = mqi_coverage_notes.FLAGS
+    yield flags
+    kinds = {kind.feedback for kind in (reports.ARRIVAL, reports.DELIVERY, reports.EXPIRY)}
+    feedback = [name for name, value in options_of(cmqc, "MQFB").items() if value in kinds]
+    yield Family(
+        "Messages the queue manager makes (MQMD.Feedback)",
+        feedback,
+        note=mqi_coverage_notes.GENERATED,
+    )
+
+
+MADE_BY_OTHERS = mq.MQRO_EXCEPTION_WITH_FULL_DATA | mq.MQRO_PAN | mq.MQRO_NAN | mq.MQRO_ACTIVITY
 
 
 def selectors(title: str, known: Iterable[int]) -> Family:

@@ -168,7 +168,7 @@ class Connection:
         self.directory = directory
         self.store = Store(directory)
         self.thread: threading.Thread | None = None
-        self._is_administrative = is_administrative
+        self.is_administrative = is_administrative
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.is_broken = False
         self.has_new_commands = False
@@ -190,7 +190,7 @@ class Connection:
         catalogue = self.store.catalogue()
         if catalogue.status == ENDED:
             raise CallFailedError("MQRC_Q_MGR_NOT_AVAILABLE")
-        if not self._is_administrative:
+        if not self.is_administrative:
             self.check_not_quiescing()
             self.check_authority(authority.QUEUE_MANAGER, catalogue.name, "CONNECT")
         self._start = catalogue.start
@@ -228,7 +228,7 @@ class Connection:
 
     def check_authority(self, kind: str, name: str, *needed: str, user: str | None = None) -> None:
         """Refuse what the connection's user, or another one, may not do with an object."""
-        if not self._is_administrative:
+        if not self.is_administrative:
             who = self.user if user is None else user
             authority.check(self.store.catalogue(), who, kind, name, needed)
 

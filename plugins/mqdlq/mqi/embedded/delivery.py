@@ -52,6 +52,7 @@ _HEADERS = {
     b"MQDEAD  ": (b"DLH ", 108, 172),
     b"MQXMIT  ": (b"XQH ", 104 + 24, 428),
     b"MQHRF   ": (b"RFH ", 12, 0),
+    b"MQHMDE  ": (b"MDE ", 12, 72),
 }
 WITH_HEADERS = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
 """Formats of what may have properties in it."""

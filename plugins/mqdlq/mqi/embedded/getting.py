@@ -12,8 +12,8 @@ from functools import lru_cache
 from math import inf
 
 from mqdlq.constants import MQRC
+from mqdlq.mqi.embedded import groups, mqmde, reports, selection
 from mqdlq.mqi.embedded import mqi_constants as mq
-from mqdlq.mqi.embedded import selection
 from mqdlq.mqi.embedded.connection import Connection, OpenObject, Way
 from mqdlq.mqi.embedded.delivery import WITH_HEADERS, deliver
 from mqdlq.mqi.embedded.failures import (
@@ -56,6 +56,7 @@ NAMES = mq.names_of("MQGMO")
 FIRST_LOOKS_S, LATER_LOOKS_S, SOON_S = 0.002, 0.02, 0.2
 
 
+MQGMO_VERSION_2 = 2
 MQGMO_VERSION_3 = 3
 LONG = struct.Struct("i")
 BEGIN_OF_MQMD = slice(0, 8)
@@ -65,7 +66,9 @@ BEGINNINGS = frozenset({BEGINNING_1, BEGINNING_2})
 EXPIRY_OF_MQMD = MQMD.offset_of("expiry")
 BACKOUT_COUNT_OF_MQMD = MQMD.offset_of("backout_count")
 FORMAT_OF_MQMD = slice(MQMD.offset_of("format"), MQMD.offset_of("format") + 8)
+MSG_FLAGS_OF_MQMD = MQMD.offset_of("msg_flags")
 RESOLVED_NAME_OF_MQGMO = MQGMO.offset_of("resolved_q_name")
+GROUP_STATUS_OF_MQGMO = MQGMO.offset_of("group_status")
 MSG_TOKEN_OF_MQGMO = MQGMO.offset_of("msg_token")
 REASON = 5
 TRUNCATED_MSG_FAILED = MQRC["MQRC_TRUNCATED_MSG_FAILED"]
@@ -253,12 +256,14 @@ def _take_it(connection: Connection, way: Way, request: Request, found: Message)
         request.options & mq.MQGMO_SYNCPOINT_IF_PERSISTENT
         and MQMD.unpack(got[1]).persistence == mq.MQPER_PERSISTENT
     ):
-        unit.check_room(way.max_uncommitted)
+        unit.check_room(way.max_uncommitted, 1 + reports.is_delivered(found.descriptor))
         selection.claim(connection, way.queue_id, found)
+        reports.delivered(connection, found, in_unit=True)
         if request.criteria is selection.ANY and not request.options & UNDER_CURSOR:
             connection.store.board.fronts[way.queue_id] = found.rank, place
     else:
         selection.remove(connection, way.queue_id, place)
+        reports.delivered(connection, found, in_unit=False)
         if opened.locked is not None and opened.locked.place == place:
             connection.store.announce(*opened.locked.freed())
     if opened.locked is not None and opened.locked.place == place:
@@ -281,6 +286,11 @@ def _answer(request: Request, way: Way, found: Message) -> Got:
         md = MQMD.unpack(descriptor)
         body, properties = deliver(found, md, gmo, request.message_handle, way.opened)
         descriptor = md.pack()
+    is_version_1 = request.md[BEGIN_OF_MQMD] == BEGINNING_1
+    if is_version_1 and descriptor[MQMD_LENGTH_1:] != mqmde.PACKED_DEFAULTS:
+        md = MQMD.unpack(descriptor)
+        body = mqmde.made_for(md, way.ccsid) + body
+        descriptor = md.pack()
     length, codes = len(body), (MQCC_OK, 0)
     if length > max_length or request.options & mq.MQGMO_CONVERT:
         codes = _completion(request, way, descriptor, length)
@@ -288,6 +298,9 @@ def _answer(request: Request, way: Way, found: Message) -> Got:
         request.message_handle.fill(properties)
     data, given = body[:max_length], request.packed_gmo
     answer = given[:RESOLVED_NAME_OF_MQGMO] + way.resolved_q_name
+    if gmo.version >= MQGMO_VERSION_2:
+        (flags,) = LONG.unpack_from(descriptor, MSG_FLAGS_OF_MQMD)
+        answer += given[len(answer) : GROUP_STATUS_OF_MQGMO] + groups.statuses(flags)
     answer += given[len(answer) : MSG_TOKEN_OF_MQGMO]
     if gmo.version >= MQGMO_VERSION_3:
         answer += selection.token(found.place) + LONG.pack(len(data))

@@ -10,19 +10,23 @@ import time
 from functools import lru_cache
 
 from mqdlq.constants import MQRC
-from mqdlq.mqi.embedded import context, rfh2, transmission
+from mqdlq.mqi.embedded import context, groups, mqmde, placing, reports, rfh2, transmission
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.attributes import MAX_PRIORITY
-from mqdlq.mqi.embedded.board import ADDED, PUT, UNITS
 from mqdlq.mqi.embedded.catalogue import Catalogue
 from mqdlq.mqi.embedded.connection import Connection, Way
-from mqdlq.mqi.embedded.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits
+from mqdlq.mqi.embedded.failures import (
+    MQCC_OK,
+    MQCC_WARNING,
+    CallFailedError,
+    check_bits,
+    not_emulated,
+)
+from mqdlq.mqi.embedded.placing import NULL_ID, Content
 from mqdlq.mqi.embedded.properties import names_handles, properties_to_put
 from mqdlq.mqi.embedded.rfh2 import MQFMT_RF_HEADER_2, Description
 from mqdlq.mqi.embedded.rfh2_folders import Room
-from mqdlq.mqi.embedded.store import Store
 from mqdlq.mqi.embedded.structures import MQMD, MQPMO, normalised, object_name, text
-from mqdlq.mqi.embedded.unit_of_work import INSERT
 
 # What a server does anyway: it answers at once. Authority is checked when the queue is opened.
 HOLD_ANYWAY = (
@@ -41,13 +45,10 @@ KNOWN = (
     | HOLD_ANYWAY
 )
 NAMES = mq.names_of("MQPMO")
-NULL_ID = bytes(24)
-IDENTIFIERS = struct.Struct("24s24s")
 PUT_OPTIONS = struct.Struct("4sii4xi")  # of the MQPMO: StrucId, Version, Options, Context
 HANDLES_OF_MQPMO = slice(MQPMO.offset_of("original_msg_handle"), MQPMO.offset_of("pub_level"))
 NO_HANDLES = bytes(20)
 DESTINATIONS_OF_MQPMO = MQPMO.offset_of("known_dest_count")
-MSG_ID_OF_MQMD = MQMD.offset_of("msg_id")
 
 
 def put(
@@ -71,29 +72,32 @@ def put(
     way = opened.way(connection.store.known)
     if way.is_put_inhibited:
         raise CallFailedError("MQRC_PUT_INHIBITED")
+    warning = reports.check(md, is_remote=way.remote is not None)
     now = time.time()
     properties = None
     if packed_pmo[HANDLES_OF_MQPMO] != NO_HANDLES:
         properties = _properties(connection, way, md, MQPMO.unpack(packed_pmo), body)
     _complete(connection, way, md, options)
     context.fill_in(connection, opened, md, options, source, now)
-    sent = put_md = md.pack()
+    kept, body = groups.kept(connection, way, md, body)
+    put_md = md.pack()
+    sent = put_md if kept is md else kept.pack()
     if way.remote:
-        sent, body = transmission.enveloped(connection, way.remote, md, body, now)
-    _check_fits(way, md, body)
-    _store(connection, way, md, options, (sent, properties, body), now)
+        sent, body = transmission.enveloped(connection, way.remote, kept, body, now)
+    _check_fits(way, kept, body)
+    _store(connection, way, kept, options, (sent, properties, body), now)
     answer = packed_pmo[:DESTINATIONS_OF_MQPMO] + way.destinations
-    return put_md, answer + packed_pmo[len(answer) :], *_completion(md)
+    return put_md, answer + packed_pmo[len(answer) :], *_completion(md, warning)
 
 
-def _completion(md: MQMD) -> tuple[int, int]:
+def _completion(md: MQMD, warning: str) -> tuple[int, int]:
     """Return the codes of a put that has succeeded.
 
     Too high a priority is kept, and counts as the highest (IBM MQ docs, "Priority (MQMD)").
     """
     if md.priority > MAX_PRIORITY:
-        return MQCC_WARNING, MQRC["MQRC_PRIORITY_EXCEEDS_MAXIMUM"]
-    return MQCC_OK, 0
+        warning = "MQRC_PRIORITY_EXCEEDS_MAXIMUM"
+    return (MQCC_WARNING, MQRC[warning]) if warning else (MQCC_OK, 0)
 
 
 def _properties(
@@ -156,8 +160,7 @@ def _complete(connection: Connection, way: Way, md: MQMD, options: int) -> None:
     if md.coded_char_set_id in {mq.MQCCSI_Q_MGR, mq.MQCCSI_INHERIT}:
         md.coded_char_set_id = way.ccsid
     if md.version == mq.MQMD_VERSION_1:
-        md.group_id, md.msg_seq_number, md.offset = mq.MQGI_NONE, 1, 0
-        md.msg_flags, md.original_length = mq.MQMF_NONE, mq.MQOL_UNDEFINED
+        mqmde.set_defaults(md)
     md.backout_count = 0
     md.format = normalised(md.format)
     md.reply_to_q, md.reply_to_q_mgr = _reply_to(
@@ -180,53 +183,35 @@ def _reply_to(catalogue: Catalogue, name: str, q_mgr_name: str) -> tuple[bytes, 
 
 
 def _check_fits(way: Way, md: MQMD, body: bytes) -> None:
-    if len(body) > way.max_length_of_q_mgr:
-        raise CallFailedError("MQRC_MSG_TOO_BIG_FOR_Q_MGR")
-    if len(body) > way.max_length:
-        raise CallFailedError("MQRC_MSG_TOO_BIG_FOR_Q")
-    if way.is_temporary and md.persistence == mq.MQPER_PERSISTENT:
-        raise CallFailedError("MQRC_PERSISTENT_NOT_ALLOWED")
+    try:
+        placing.check_fits(way, md, body)
+    except CallFailedError as failure:
+        if md.msg_flags & mq.MQMF_SEGMENTATION_ALLOWED:
+            what = "segmentation by the queue manager (MQMF_SEGMENTATION_ALLOWED)"
+            raise not_emulated(what, str(failure).split()[0]) from None
+        raise
 
 
 def _store(  # noqa: PLR0917
-    connection: Connection,
-    way: Way,
-    md: MQMD,
-    options: int,
-    content: tuple[bytes, bytes | None, bytes],
-    now: float,
+    connection: Connection, way: Way, md: MQMD, options: int, content: Content, now: float
 ) -> None:
-    """Give the message its place, and its content at once or, under syncpoint, at MQCMIT."""
-    # The lower the rank, the earlier it is got; MSGDLVSQ(FIFO) knows no priorities.
-    rank = 0 if way.is_fifo else max(0, MAX_PRIORITY - md.priority)
-    expires_at = None if md.expiry == mq.MQEI_UNLIMITED else now + md.expiry / 10
-    msg_id, correl_id = IDENTIFIERS.unpack_from(content[0], MSG_ID_OF_MQMD)
-    if correl_id == NULL_ID:
-        correl_id = None
-    store, queue_id, unit = connection.store, way.queue_id, connection.unit_of_work
-    board = store.board
+    """Give the message its place, and its content at once or, under syncpoint, at MQCMIT.
+
+    So with the report of its arrival, if one is asked for.
+    """
+    store, depths = connection.store, connection.store.board.depths
     if options & mq.MQPMO_SYNCPOINT:
-        unit.check_room(way.max_uncommitted)
-        if board.depths[queue_id] >= way.max_depth:
+        connection.unit_of_work.check_room(way.max_uncommitted, 1 + reports.arrives(way, md))
+        if depths[way.queue_id] >= way.max_depth:
             connection.free_what_the_dead_hold()
         with store.turn:
-            _check_room(store, way)
-            place = board.next_place()
-            owner = connection.connection_id
-            board.append(PUT, rank, unit.number % UNITS, owner, queue_id, place)
-            unit.add(place, queue_id, rank, msg_id, correl_id, expires_at, 0, *content)
+            placing.place(connection, way, md, content, now=now, in_unit=True)
+            reports.arrived(connection, way, md, content, now=now, in_unit=True)
         return
     with store.writing(durable=md.persistence == mq.MQPER_PERSISTENT):
-        if board.depths[queue_id] >= way.max_depth:
+        if depths[way.queue_id] >= way.max_depth:
             connection.clear_the_dead()
-        _check_room(store, way)
-        place = board.next_place()
-        store.execute(INSERT, (place, queue_id, rank, msg_id, correl_id, expires_at, 0, *content))
-        store.announce(ADDED, rank, 0, 0, queue_id, place)
+        placing.place(connection, way, md, content, now=now, in_unit=False)
+        reports.arrived(connection, way, md, content, now=now, in_unit=False)
     if way.takes_commands:
         connection.has_new_commands = True
-
-
-def _check_room(store: Store, way: Way) -> None:
-    if store.depth(way.queue_id) >= way.max_depth:
-        raise CallFailedError("MQRC_Q_FULL")

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, TypeGuard
 
 from mqdlq.mqi.embedded import mqi_constants as mq
+from mqdlq.mqi.embedded import reports
 from mqdlq.mqi.embedded.board import GOT, IS_ORDERED, LOCKED, REMOVED, TAKEN_BACK, UNITS, Held
 from mqdlq.mqi.embedded.connection import Connection, OpenObject
 from mqdlq.mqi.embedded.failures import CallFailedError, not_emulated
@@ -248,7 +249,8 @@ def _has_expired(message: Message | None, now: float) -> TypeGuard[Message]:
 
 
 def discard(connection: Connection, queue_id: int, expired: Message) -> None:
-    """Remove a message whose Expiry has passed, while writing."""
+    """Remove a message whose Expiry has passed, and report it if asked to, while writing."""
+    reports.expired(connection, expired)
     remove(connection, queue_id, expired.place)
 
 

@@ -7,6 +7,7 @@ and of the embedded one.
 from __future__ import annotations
 
 from mqdlq.mqi.embedded import mqi_constants as mq
+from mqdlq.mqi.embedded import mqmde
 from mqdlq.mqi.embedded.connection import Connection
 from mqdlq.mqi.embedded.context import put_by_queue_manager
 from mqdlq.mqi.embedded.structures import MQMD, MQMD_LENGTH_1, MQXQH, object_name
@@ -19,8 +20,9 @@ def enveloped(
 ) -> tuple[bytes, bytes]:
     """Return the packed descriptor and the body that a transmission queue holds for a message.
 
-    The separate descriptor is a copy of the one put, without its group and segment; it asks for no
-    report on arrival or delivery, which concern the message's own queue.
+    The separate descriptor is a copy of the one put, without its group and segment, which an MQMDE
+    behind the MQXQH then holds; it asks for no report on arrival or delivery, which concern the
+    message's own queue.
     """
     embedded = md.copy()
     embedded.version = mq.MQMD_VERSION_1
@@ -31,13 +33,15 @@ def enveloped(
         remote_q_mgr_name=object_name(remote[1]),
     )
     catalogue = connection.store.catalogue()
+    extension = b""
+    if not mqmde.has_defaults(md):
+        extension = mqmde.made_for(embedded, catalogue.limit("CCSID"))
     outer = md.copy()
+    mqmde.set_defaults(outer)
     outer.version = mq.MQMD_VERSION_2
     outer.report &= ~mq.MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
     outer.encoding, outer.coded_char_set_id = mq.MQENC_NATIVE, catalogue.limit("CCSID")
     outer.format = MQFMT_XMIT_Q_HEADER
     outer.msg_id, outer.correl_id = connection.new_id(), md.msg_id
-    outer.group_id, outer.msg_seq_number, outer.offset = mq.MQGI_NONE, 1, 0
-    outer.msg_flags, outer.original_length = mq.MQMF_NONE, mq.MQOL_UNDEFINED
     put_by_queue_manager(outer, catalogue.name, now)
-    return outer.pack(), header.pack() + embedded.pack()[:MQMD_LENGTH_1] + body
+    return outer.pack(), header.pack() + embedded.pack()[:MQMD_LENGTH_1] + extension + body

@@ -55,17 +55,19 @@ class UnitOfWork:
     """What MQCMIT makes final: messages put, by queue and place, and places of those got.
 
     `number` tells it from the connection's unit before. `calls` counts what took part, as MAXUMSGS
-    does.
+    does. `reports` are the places of the reports put by the queue manager: nobody can get them
+    before MQCMIT.
     """
 
     number: int
     puts: dict[int, dict[int, tuple[Any, ...]]] = field(default_factory=dict)
     gets: list[int] = field(default_factory=list)
     calls: int = 0
+    reports: set[int] = field(default_factory=set)
 
-    def check_room(self, limit: int) -> None:
+    def check_room(self, limit: int, messages: int = 1) -> None:
         """Refuse more than MAXUMSGS messages in one unit of work."""
-        if self.calls >= limit:
+        if self.calls + messages > limit:
             raise CallFailedError("MQRC_SYNCPOINT_LIMIT_REACHED")
 
     def add(self, place: int, queue_id: int, *rest: Any) -> None:
@@ -85,7 +87,8 @@ class UnitOfWork:
 
     def first(self, queue_id: int, fits: Callable[[Row], bool]) -> Message | None:
         """Return the first of its own messages on a queue that fits."""
-        rows = (Row(*row) for row in self.puts[queue_id].values())
+        puts = self.puts[queue_id].values()
+        rows = (Row(*row) for row in puts if row[0] not in self.reports)
         first = min(filter(fits, rows), key=lambda row: (row.rank, row.place), default=None)
         return first and first.message()
 
