@@ -58,12 +58,12 @@ cluster: $(READY)  ## a Spark master and two workers on this machine; prints the
 cluster-stop: $(READY)  ## end them
 	@$(BIN)/python spark/local_cluster.py stop
 
-check: $(READY)  ## lint, format, types, import contracts, rules tables
+check: $(READY)  ## lint, format, types, import contracts, handlers and rules tables
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/mqdlq rules check include/rules/*.rules
+	$(BIN)/mqdlq rules check include/rules
 
 format: $(READY)  ## lay out the code as `make check` expects
 	$(BIN)/ruff check --quiet --fix

@@ -156,7 +156,7 @@ class _Conversion(RuntimeParam):
 
     def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
         kind = self.annotation
-        if type(value) is kind:
+        if type(value) is kind or kind == list[str]:
             return value
         if isinstance(kind, type) and issubclass(kind, StrEnum) and value in set(kind):
             return kind(value)

@@ -153,16 +153,8 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     """
     folder = directory or home.rules_directory()
     path = folder / f"{name}.yaml"
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-        raise HandlerError(f"{path}: a handler's name takes letters, digits, '_', '-' and '.' only")
-    if len(name) > LONGEST_NAME:
-        raise HandlerError(
-            f"{path}: a handler's name takes {LONGEST_NAME} characters, this one has {len(name)}"
-        )
-    if name in OF_OTHER_DAGS:
-        raise HandlerError(
-            f"{path}: mq_dlq_{name} is another DAG of this project: give the handler another name"
-        )
+    if fault := name_fault(name):
+        raise HandlerError(f"{path}: {fault}")
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -171,15 +163,26 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     except OSError as error:
         raise HandlerError(f"{path}: cannot be read: {error.strerror}") from error
     report = Report(str(path))
-    handler = _handler(read_document(data, report), report, name, folder)
-    if handler is None or report.has_errors:
+    handler = build_handler(read_document(data, report), report, name, folder)
+    if handler is None:
         faults = [d for d in report.diagnostics() if d.severity == "error"]
         raise HandlerError("\n".join(map(str, faults)))
     return handler
 
 
-def _handler(document: Document, report: Report, name: str, folder: Path) -> Handler | None:
-    """Build the handler from its file; None where it cannot be, for what is reported."""
+def name_fault(name: str) -> str:
+    """Say what is wrong with a handler's name, "" if nothing is."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        return "a handler's name takes letters, digits, '_', '-' and '.' only"
+    if len(name) > LONGEST_NAME:
+        return f"a handler's name takes {LONGEST_NAME} characters, this one has {len(name)}"
+    if name in OF_OTHER_DAGS:
+        return f"mq_dlq_{name} is another DAG of this project: give the handler another name"
+    return ""
+
+
+def build_handler(document: Document, report: Report, name: str, folder: Path) -> Handler | None:
+    """Build the handler from its file; None if the report has an error."""
     if document.root is None:
         if not report.has_errors:
             report.error("missing", Place(1, 1, 1, ""), f"expected keys such as {_EXAMPLE}")
@@ -189,14 +192,15 @@ def _handler(document: Document, report: Report, name: str, folder: Path) -> Han
     is_complete = not report.has_errors
     values = _values({key: node for key, (_, node) in nodes.items()}, document, reader, report)
     try:
-        return Handler.model_validate({**values, "name": name, "directory": folder})
+        handler = Handler.model_validate({**values, "name": name, "directory": folder})
     except ValidationError as error:
         for fault in error.errors(include_url=False):
             _, at = nodes.get(str(next(iter(fault["loc"]), "")), (None, None))
             # What is missing may be what an unknown key was meant to be.
             if at is not None or is_complete:
                 reader.error("invalid", document.root if at is None else at, _words(fault))
-    return None
+        return None
+    return None if report.has_errors else handler
 
 
 def _values(

@@ -1,0 +1,72 @@
+"""Check a handler's YAML file and the rules table it names, without connecting to anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from mqdlq.errors import HandlerError
+from mqdlq.handlers.configuration import Handler, build_handler, name_fault
+from mqdlq.handlers.documents import Document, MappingNode, Node, read_document
+from mqdlq.handlers.tables import check
+from mqdlq.rules import CheckResult, Diagnostic, RulesError, Severity
+from mqdlq.rules.diagnostics import Place, Report
+from mqdlq.rules.lint import promote, review
+
+_OF_A_TABLE: Final = {"table", "lint"}
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerCheck:
+    """A handler, None if its file is refused, and everything there is to say about its file.
+
+    `table` is the check of its rules: of a file beside it if `table_path` is given, else of the
+    key `table` in the handler's file. It is None if the file is refused.
+    """
+
+    handler: Handler | None
+    diagnostics: tuple[Diagnostic, ...]
+    table: CheckResult | None = None
+    table_path: str = ""
+
+
+def is_handler(data: bytes) -> bool:
+    """Whether a YAML file is a handler's: it has more keys than `table` and `lint`."""
+    return not {name for name, _ in _keys(read_document(data, Report("")))} <= _OF_A_TABLE
+
+
+def check_handler(path: Path, data: bytes) -> HandlerCheck:
+    """Check a handler's file of these bytes, and its rules as its key `lint` judges them.
+
+    Nothing outside the file and the rules table beside it is looked at.
+    """
+    report = Report(str(path))
+    document = read_document(data, report)
+    handler = build_handler(document, report, path.stem, path.parent)
+    if fault := name_fault(path.stem):
+        report.error("handler-name", Place(1, 1, 1, ""), fault)
+    if handler is None or report.has_errors:
+        return HandlerCheck(None, report.diagnostics())
+    if handler.rules is None:
+        return HandlerCheck(handler, report.diagnostics(), check(data, str(path)))
+    try:
+        handler.rules_text()
+    except HandlerError as error:  # it cannot be read
+        report.error("rules-table", document.place(dict(_keys(document))["rules"]), str(error))
+        return HandlerCheck(None, report.diagnostics())
+    except RulesError:  # it is refused for faults that the review below finds
+        pass
+    table_path = path.parent / handler.rules
+    result = review(table_path.read_bytes(), str(table_path))
+    found = promote(result.diagnostics, handler.lint)
+    is_refused = any(diagnostic.severity is Severity.ERROR for diagnostic in found)
+    result = CheckResult(None, found) if is_refused else replace(result, diagnostics=found)
+    return HandlerCheck(handler, report.diagnostics(), result, str(table_path))
+
+
+def _keys(document: Document) -> list[tuple[str, Node]]:
+    """Return the top-level keys in lower case, as they are read, and their values."""
+    root = document.root
+    pairs = root.value if isinstance(root, MappingNode) else ()
+    return [(str(key.value).lower(), value) for key, value in pairs]
