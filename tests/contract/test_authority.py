@@ -227,3 +227,16 @@ def test_a_change_of_authority_is_felt_at_the_next_open(mq: World, alice: Applic
     alice.put(queue)
     with alice.failing("MQRC_NOT_AUTHORIZED"):
         alice.open("A", "OUTPUT")
+
+
+def test_the_authority_for_a_dynamic_queue_goes_with_the_queue(
+    mq: World, alice: Application
+) -> None:
+    allow(mq, "SYSTEM.DEFAULT.MODEL.QUEUE", "GET")
+    od = alice.mqi.OD(ObjectName=b"SYSTEM.DEFAULT.MODEL.QUEUE", DynamicQName=b"REPLIES.*")
+    before = mq.mqsc("DISPLAY AUTHREC")
+    queue = alice.mqi.Queue(alice.handle, od, alice.number("MQOO_INPUT_EXCLUSIVE"))
+    assert len(mq.mqsc("DISPLAY AUTHREC")) == len(before) + 1
+
+    queue.close()
+    assert mq.mqsc("DISPLAY AUTHREC") == before

@@ -183,6 +183,45 @@ def test_commands_wait_while_their_queue_is_inhibited(mq: World, commander: Comm
     assert [commander.response()[0].Command for _ in range(2)] == [9, 40]
 
 
+def test_a_command_that_has_expired_is_not_carried_out(mq: World, commander: Commander) -> None:
+    """IBM MQ docs, "Expiry (MQMD)": it is discarded like any other message."""
+    name = commander.text("MQCA_Q_NAME", "A")
+    mq.mqsc(f"ALTER QLOCAL({COMMAND_QUEUE}) GET(DISABLED)")
+    commander.app.put("A")
+    commander.put(commander.command("MQCMD_CLEAR_Q", name), Expiry=1)
+    with commander.app.failing("MQRC_NO_MSG_AVAILABLE"):
+        commander.replies.get(None, commander.app.md(), commander.app.gmo("WAIT", WaitInterval=150))
+
+    mq.mqsc(f"ALTER QLOCAL({COMMAND_QUEUE}) GET(ENABLED)")
+    assert commander.ask(commander.command("MQCMD_PING_Q_MGR")) == (0, {})
+    assert (commander.app.depth("A"), commander.app.depth(COMMAND_QUEUE)) == (1, 0)
+
+
+def test_a_command_survives_the_process_that_carries_it_out(
+    mq: World, commander: Commander
+) -> None:
+    """What the process has changed stands; the command is carried out once more."""
+    script = """
+import os, signal
+from mqdlq.mqi.embedded import command_server
+carried_out = command_server.responses_to
+
+def carried_out_and_killed(*command):
+    list(carried_out(*command))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+command_server.responses_to = carried_out_and_killed
+mqi.PCFExecute(app.handle).MQCMD_DELETE_Q({mqi.CMQC.MQCA_Q_NAME: b'A'})
+"""
+    assert mq.run(script)[0] == -9
+    assert commander.app.depth(COMMAND_QUEUE) == 1
+    with commander.app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
+        commander.app.put("A")
+
+    assert commander.ask(commander.command("MQCMD_PING_Q_MGR")) == (0, {})
+    assert (commander.app.depth(COMMAND_QUEUE), commander.app.depth("B")) == (0, 0)
+
+
 def test_an_alias_of_the_command_queue_takes_commands(mq: World, commander: Commander) -> None:
     mq.mqsc(f"DEFINE QALIAS(COMMANDS) TARGET({COMMAND_QUEUE})")
     commander.app.put(

@@ -19,8 +19,8 @@ NAME = "MQDLQ.PCF.TEST"
 @pytest.fixture
 def pcf(app: Application) -> Iterator[Any]:
     """Yield the client's PCFExecute; the test's queue is gone before and after."""
-    pcf = app.mqi.PCFExecute(app.handle)
     try:
+        pcf = app.mqi.PCFExecute(app.handle)
         pcf.MQCMD_PING_Q_MGR()
     except app.mqi.MQMIError as error:
         if error.reason != app.mqi.CMQC.MQRC_NOT_AUTHORIZED:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
+from mqdlq.mqi.embedded import authority
 from mqdlq.mqi.embedded.attributes import Value
 from mqdlq.mqi.embedded.board import DEPTH, GOT, PUT
-from mqdlq.mqi.embedded.catalogue import Definition
+from mqdlq.mqi.embedded.catalogue import DEFINITION_TYPE, Definition
 from mqdlq.mqi.embedded.store import Store
 
 
@@ -31,8 +32,16 @@ def change(store: Store, queue: Definition, attributes: Mapping[str, Value]) -> 
 
 
 def remove(store: Store, queue_id: int) -> None:
-    """Remove a queue with its messages; handles that are open to it find it deleted."""
+    """Remove a queue with its messages; handles that are open to it find it deleted.
+
+    The authority records of a dynamic queue, which it got when it was made, go with it.
+    """
     remove_messages(store, queue_id)
+    store.execute(
+        "DELETE FROM authority WHERE object_type = ? AND profile IN (SELECT name FROM queue"
+        " WHERE queue_id = ? AND json_extract(attributes, ?) IS NOT NULL)",
+        (authority.QUEUE, queue_id, f'$."{DEFINITION_TYPE}"'),
+    )
     store.execute("DELETE FROM queue WHERE queue_id = ?", (queue_id,))
     store.definitions_changed()
 

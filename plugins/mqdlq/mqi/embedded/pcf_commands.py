@@ -1,8 +1,9 @@
 """The PCF commands of the embedded queue manager: check a request, do it, return the responses.
 
 IBM MQ docs, "Definitions of the Programmable Command Formats" and "Authorizations for PCF
-commands". Authority is that of the user in the command's message descriptor. What creates and
-changes queues is `queue_objects`, as for MQSC; the attributes are declared in `attributes`.
+commands". Authority is that of the user in the command's message descriptor. CRT is granted here by
+the name of the queue to be created; IBM's is granted for all queues. What creates and changes
+queues is `queue_objects`, as for MQSC; the attributes are declared in `attributes`.
 """
 
 from __future__ import annotations
