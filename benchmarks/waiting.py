@@ -4,8 +4,14 @@ Each case is `airflow triggerer` with that many triggers. `nothing` is the
 floor: a triggerer without triggers. The peer is as many of Airflow's own triggers that wait for a
 moment, `moments`. `waits` are runs that wait for messages (DepthTrigger), `events` are handlers
 with schedule event (ArrivalTrigger), which read the ledger, too; both look every ten seconds, each
-at a queue of its own on the embedded queue manager. `noticed_s` is how long after a message was put
-on a hundred of the queues Airflow had its events: the median, and the last.
+at a queue of its own on the embedded queue manager.
+
+`start_up` covers the time from the start of the triggerer until its processor time has settled:
+how long that took, the processor time, the most threads at once, the most resident memory.
+`steady` is what follows: processor time for each minute, threads, memory (PSS and resident).
+`noticed_s` is how long after a message was put
+on a hundred of the queues Airflow had its events: the median, and the last. `load` is the
+machine's load average before the case.
 MQDLQ_BENCH_QUEUES says how many queues: 1000.
 """
 
@@ -36,7 +42,8 @@ from mqdlq.rules import parse
 
 QUEUES = int(os.environ.get("MQDLQ_BENCH_QUEUES", "1000"))
 WATCHED = min(100, QUEUES)
-WARM_UP_S = 60  # what a thousand handlers' first looks take is no part of their wait
+LONGEST_START_S = 180
+SETTLED_S = 15  # so long at a steady rate ends the start: every trigger has looked by then
 MEASURED_S = 40
 POLL_S = 10
 PLAIN = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
@@ -101,6 +108,7 @@ def _wait(number: int) -> dict[str, Any]:
 def _case(
     path: str, rows: list[dict[str, Any]], settings: dict[str, str], directory: Path
 ) -> dict[str, Any]:
+    load = round(os.getloadavg()[0], 1)
     clear = (f"CLEAR QLOCAL(DLQ.{number:04})" for number in range(QUEUES))
     embedded.run_mqsc("QM1", "\n".join(clear))
     subprocess.run(  # noqa: S603 (this very Python, a text of our own)
@@ -112,15 +120,47 @@ def _case(
         capture_output=True,
     )
     with _triggerer(settings, directory) as processes:
-        time.sleep(WARM_UP_S)
+        start_up = _start_up(processes)
         before, began = _processor_s(processes()), time.monotonic()
         time.sleep(MEASURED_S)
         used = _processor_s(processes()) - before
         minute = 60 * used / (time.monotonic() - began)
-        memory = sum(one.memory_full_info().pss for one in processes()) / 2**20
+        memory = [one.memory_full_info() for one in processes()]
+        steady = {
+            "processor_s_per_minute": round(minute, 2),
+            "threads": _threads(processes()),
+            "pss_mib": round(sum(one.pss for one in memory) / 2**20),
+            "resident_mib": round(sum(one.rss for one in memory) / 2**20),
+        }
         noticed = _noticed(directory) if path != PLAIN else None
-    found = {"processor_s_per_minute": round(minute, 2), "memory_mib": round(memory)}
+    found = {"load": load, "start_up": start_up, "steady": steady}
     return {**found, "noticed_s": noticed} if noticed else found
+
+
+def _start_up(processes: Callable[[], list[psutil.Process]]) -> dict[str, Any]:
+    """Watch a triggerer until it uses its processor time at a steady rate."""
+    began, used = time.monotonic(), [0.0]
+    threads = resident = 0
+    while (after := time.monotonic() - began) < LONGEST_START_S:
+        time.sleep(1)
+        now = processes()
+        used.append(_processor_s(now))
+        threads = max(threads, _threads(now))
+        resident = max(resident, sum(one.memory_info().rss for one in now))
+        recent = used[-SETTLED_S:]
+        is_quiet = recent[-1] - recent[0] < SETTLED_S / 3  # a third of a core
+        if is_quiet and len(used) > 2 * SETTLED_S:
+            break
+    return {
+        "seconds": round(max(0.0, after - SETTLED_S)),
+        "processor_s": round(used[-1], 1),
+        "most_threads": threads,
+        "most_resident_mib": round(resident / 2**20),
+    }
+
+
+def _threads(processes: list[psutil.Process]) -> int:
+    return sum(one.num_threads() for one in processes)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ snapshot has that holds most.
 
 from __future__ import annotations
 
-import getpass
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,7 +83,7 @@ def put_together(
                     writer.write({**row, "browse_seq": browse_seq})
         manifest = writer.publish(
             taken_at=at,
-            taken_by=getpass.getuser(),
+            taken_by=run.started_by,
             rules_digest=run.rules_digest,
             rules_text=run.rules_text,
             nul_as_blank=run.nul_as_blank,

@@ -19,7 +19,8 @@ class RunOptions:
     table beside the handler's. `message_keys` (hex, as in the report) are the only messages to act
     on; none means all. `action` is what is done to those, in place of the table's rules: one rule
     without patterns. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
-    1-tuple, since None itself means something.
+    1-tuple, since None itself means something. `started_by` is who or what has started the run,
+    in words.
     """
 
     input_q: str | None = None
@@ -31,6 +32,7 @@ class RunOptions:
     wait_s: tuple[int | None] | None = None
     dag_run_id: str = ""
     run_type: str = "manual"
+    started_by: str = ""
 
 
 def rules_of(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTable]:

@@ -145,6 +145,7 @@ def _begin(
         messages_in_a_unit=handler.messages_in_a_unit,
         max_plan_age_s=int(handler.max_plan_age.total_seconds()),
         message_keys=options.message_keys,
+        started_by=options.started_by,
     )
 
 

@@ -49,7 +49,12 @@ def handler(place: Path, wait: str, name: str = "night", keys: str = "") -> Sens
 
 
 def context(run_id: str = "one", run_type: str = "manual", **params: Any) -> Any:
-    run = SimpleNamespace(run_id=run_id, run_type=SimpleNamespace(value=run_type), conf=params)
+    run = SimpleNamespace(
+        run_id=run_id,
+        run_type=SimpleNamespace(value=run_type),
+        conf=params,
+        triggering_user_name="alice",
+    )
     defaults = {name: schema.get("default") for name, schema in SCHEMAS.items()}
     return {"params": {**defaults, **params}, "dag_run": run}
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from mqdlq.airflow.foreground import TERMINATED
+from mqdlq.airflow.starter import account
 from mqdlq.cli.run import run
 from mqdlq.mqi import embedded
 from world import World
@@ -53,6 +57,11 @@ class Place:
         )
 
 
+def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute(query).fetchall()
+
+
 @pytest.fixture(scope="module", name="place")
 def _place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Make one place for all runs: Airflow's metadata take a while to be made."""
@@ -66,18 +75,6 @@ def _place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         embedded.create("QM1")
         embedded.run_mqsc("QM1", "DEFINE QLOCAL(DLQ)\nALTER QMGR DEADQ(DLQ)")
     return place
-
-
-def test_a_run_over_an_empty_queue_skips_all_but_the_report_and_succeeds(place: Place) -> None:
-    done = place.run("WAIT(NO)\nACTION(IGNORE)\n")
-
-    assert done.returncode == 0, done.stdout
-    assert "no messages on DLQ of QM1: nothing to do, the rest is skipped" in done.stdout
-    assert "  snapshot" not in done.stdout
-    assert "Queue empty, last looked at " in done.stdout
-    log = Path(done.stdout.rpartition("Log: ")[2].strip())
-    assert log.parent == place.directory / "logs"
-    assert "state=success" in log.read_text()
 
 
 def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
@@ -97,6 +94,30 @@ def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
     assert shown[broken + 1] == "          attempt 1 of 4 failed; the next one begins in 20 s"
     assert shown[broken + 2].endswith("  execute")
     assert world.depths("DLQ", "PAYMENTS") == (0, 1)
+    # Airflow's UI shows each attempt's own log.
+    (run,) = (place.directory / "airflow" / "logs").glob("dag_id=mq_dlq_small/run_id=*")
+    first, second = sorted((run / "task_id=execute").iterdir())
+    assert (first.name, second.name) == ("attempt=1.log", "attempt=2.log")
+    assert "MQRC_CONNECTION_BROKEN (2009)" in first.read_text()
+    assert "pass over: 1 attempts" in second.read_text()
+    # And everywhere it is the account of this process that has started the run.
+    (recorded,) = rows(place.directory / "ledger.db", "SELECT started_by FROM runs")
+    assert recorded == (f"{account()} from the command line",)
+    query = "SELECT DISTINCT triggering_user_name FROM dag_run"
+    assert rows(place.directory / "airflow" / "airflow.db", query) == [(account(),)]
+    assert f", by {account()} from the command line" in " ".join(done.stdout.split())
+
+
+def test_a_run_over_an_empty_queue_skips_all_but_the_report_and_succeeds(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n")
+
+    assert done.returncode == 0, done.stdout
+    assert "no messages on DLQ of QM1: nothing to do, the rest is skipped" in done.stdout
+    assert "  snapshot" not in done.stdout
+    assert "Queue empty, last looked at " in done.stdout
+    log = Path(done.stdout.rpartition("Log: ")[2].strip())
+    assert log.parent == place.directory / "logs"
+    assert "state=success" in log.read_text()
 
 
 def test_a_queue_manager_that_is_away_fails_a_run_in_the_foreground_at_once(place: Place) -> None:

@@ -129,7 +129,7 @@ def test_a_dag_run_restores_says_so_and_cleared_puts_nothing_twice(
     assert world.depths("DLQ") == (2,)
     recorded = restoration(world.ledger, ID)
     assert recorded is not None
-    assert recorded.who == "alex"
+    assert recorded.who == "alex in Airflow"
 
 
 def test_what_is_restored_already_is_no_failure_unless_it_is_wanted_elsewhere(

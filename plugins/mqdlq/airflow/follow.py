@@ -32,12 +32,13 @@ class Follower:
 
     def follow(self, line: str) -> str:
         """Take in one line; return it as it is to stand in a log for people."""
-        entry = _entry(line)
+        entry = entry_of(line)
         if entry is None:
             return line
         event, logger = str(entry["event"]), entry.get("logger")
         if border := _BORDER.match(event):
             self._fold("")
+            self.report = []  # of an earlier attempt
             self._tell(f"{entry['timestamp'][11:19]}  {border['task']}")
         elif logger == "mqdlq.progress":
             self._tell_fact(event)
@@ -66,7 +67,8 @@ class Follower:
         self._shape, self._alike = shape, 1
 
 
-def _entry(line: str) -> dict[str, Any] | None:
+def entry_of(line: str) -> dict[str, Any] | None:
+    """Return a line of Airflow's JSON log as its fields, None for any other line."""
     try:
         entry = json.loads(line)
     except ValueError:

@@ -27,6 +27,7 @@ from mqdlq.airflow.environment import airflow_home, environment
 from mqdlq.airflow.follow import Follower
 from mqdlq.airflow.params import fault, named_messages
 from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.airflow.task_logs import TaskLogs
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.run_options import RunOptions, rules_of
@@ -60,12 +61,12 @@ def migrate(more: Mapping[str, str] | None = None) -> None:
 def run(handler: str, conf: str) -> int:
     """Run the handler's DAG once; show how it goes and the report; return the exit code."""
     migrate()
-    follower = Follower(typer.echo)
+    follower, task_logs = Follower(typer.echo), TaskLogs(f"mq_dlq_{handler}")
     logs = home.home() / "logs"
     home.make_private_directory(logs)
     log, unnamed = logs / f"{handler}-{os.getpid()}.log", True  # until Airflow gives the run an id
     tail: deque[str] = deque(maxlen=TAIL)
-    command = [sys.executable, "-m", "mqdlq.airflow.tied", "dags", "test", f"mq_dlq_{handler}"]
+    command = [sys.executable, "-m", "mqdlq.airflow.one_run", f"mq_dlq_{handler}"]
     with (
         log.open("w", encoding="utf-8") as file,
         subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
@@ -79,12 +80,14 @@ def run(handler: str, conf: str) -> int:
     ):
         for line in airflow.stdout or ():
             readable = follower.follow(line.rstrip("\n"))
+            task_logs.follow(line.rstrip("\n"))
             tail.append(readable)
             file.write(readable + "\n")
             file.flush()
             if unnamed and follower.run_id:
                 log = log.rename(logs / f"{ledger_run_id(handler, follower.run_id)}.log")
                 unnamed = False
+    task_logs.close()
     _conclude(follower, airflow.returncode, tail, log)
     return 1 if airflow.returncode else 0
 

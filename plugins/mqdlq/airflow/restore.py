@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 import time
 from typing import Any
@@ -14,7 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from mqdlq.airflow.ledger_connection import open_ledger
 from mqdlq.airflow.restore_params import request
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.airflow.stage import Stage, in_the_foreground, progress, utc_now
+from mqdlq.airflow.stage import Stage, progress, utc_now
+from mqdlq.airflow.starter import started_by
 from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
 from mqdlq.sense import connection_for
@@ -54,7 +54,7 @@ class Select(BaseBranchOperator):
             new = begin(
                 restoration_id(context),
                 handler,
-                request(values, _who(context)),
+                request(values, started_by(context)),
                 ledger=ledger,
                 clock=utc_now,
             )
@@ -107,10 +107,3 @@ class Restore(Stage):
             raise AirflowFailException(f"restoration {name}: {result.shortfall}")
         counts = {str(state): number for state, number in result.outcomes.items()}
         return {"restoration": name, "selected": result.total, **counts, "text": text}
-
-
-def _who(context: Context) -> str:
-    """Return who has started the run: Airflow's user, or this account in the foreground."""
-    if in_the_foreground():
-        return getpass.getuser()
-    return context["dag_run"].triggering_user_name or "nobody"

@@ -28,6 +28,7 @@ from mqdlq.airflow.stage import (
     progress,
     utc_now,
 )
+from mqdlq.airflow.starter import started_by
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import HandlerError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
@@ -239,6 +240,7 @@ class Sense(Stage):
             wait_s=wait_seconds(asked["wait"]),
             dag_run_id=dag_run.run_id,
             run_type=dag_run.run_type.value,
+            started_by=started_by(context),
         )
 
     def _sense_snapshots(self, run: Run, window: sense.Window, ledger: Ledger) -> None:

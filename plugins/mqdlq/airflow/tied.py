@@ -20,10 +20,15 @@ def _end_with_parent() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def main() -> None:
-    """Run the command `airflow` with this process's arguments, as leader of a new group."""
+def end_with_parent() -> None:
+    """Make this process the leader of a new group, which is killed when the parent ends."""
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def main() -> None:
+    """Run the command `airflow` with this process's arguments."""
+    end_with_parent()
     from airflow.__main__ import main as airflow  # noqa: PLC0415 (slow: the watch comes first)
 
     sys.argv[0] = "airflow"

@@ -63,7 +63,7 @@ _MANIFEST: Final = {
     "queue_manager": "The queue manager",
     "queue": "The queue",
     "taken_at": "When the browse began",
-    "taken_by": "The account it was taken under",
+    "taken_by": "Who or what has started the run that took it, or the account that imported it",
     "messages": "How many messages there were, parked ones included",
     "bytes": "Bytes of their bodies",
     "digest": "SHA-256 (hex) over their keys in browse order",

@@ -17,7 +17,9 @@ class Run:
     by earlier runs count (see DESIGN, "Attempts"), `nul_as_blank` that the rules take NULs for
     blanks. `hold_while_blocked` keeps attempts while a destination is blocked, `deliver_truncated`
     delivers what may have been cut, `messages_in_a_unit` bounds a unit of work per destination.
-    `message_keys` (hex) are the only messages to act on; none means all.
+    `message_keys` (hex) are the only messages to act on; none means all. `started_by` is who or
+    what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
+    that did not record it.
     """
 
     run_id: str
@@ -42,6 +44,7 @@ class Run:
     messages_in_a_unit: int = 128
     max_plan_age_s: int = 86_400
     message_keys: tuple[str, ...] = ()
+    started_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

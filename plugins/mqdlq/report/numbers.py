@@ -99,7 +99,7 @@ def _run_facts(run_id: str, sources: Sources, gathered: Gathered) -> RunFacts:
         rules_digest=run.rules_digest,
         retry_interval_s=run.retry_interval_s,
         wait_s=run.wait_s,
-        taken_by=sources.taken_by,
+        started_by=run.started_by,
         started_at=run.started_at,
         ended_at=_last_fact(run.started_at, sources, gathered),
     )

@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 class RunFacts:
     """Which run this is; all of it is "", None or 0 where the ledger has no such run.
 
-    `taken_by` is the account the snapshot was taken under, `ended_at` the time of the last fact
+    `started_by` is who or what has started the run, in words, `ended_at` the time of the last fact
     the ledger has of the run.
     """
 
@@ -50,7 +50,7 @@ class RunFacts:
     rules_digest: str = ""
     retry_interval_s: int = 0
     wait_s: int | None = None
-    taken_by: str = ""
+    started_by: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
 

@@ -42,11 +42,6 @@ class Sources:
     look: Look | None = None
     """What the run saw of its queue when it looked for work."""
 
-    @property
-    def taken_by(self) -> str:
-        """The account the snapshot was taken under, "" where it cannot be read."""
-        return self.manifest.taken_by if self.manifest else ""
-
 
 def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""

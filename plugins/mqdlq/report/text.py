@@ -102,7 +102,7 @@ def _facts(report: Report) -> Table:
     facts.add_column()
     run = report.run
     if run.started_at is not None:
-        by = f", snapshot by {visible(run.taken_by)}" if run.taken_by else ""
+        by = f", by {visible(run.started_by)}" if run.started_by else ""
         when = f"{moment(run.started_at)}, {span(run.duration_s)}{by}"
         facts.add_row("Run", Text(f"{visible(run.run_id)}  {when}"))
         facts.add_row(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -80,7 +79,7 @@ def take_snapshot(
             browse.write()
         manifest = writer.publish(
             taken_at=taken_at,
-            taken_by=getpass.getuser(),
+            taken_by=run.started_by,
             rules_digest=run.rules_digest,
             rules_text=run.rules_text,
             nul_as_blank=run.nul_as_blank,

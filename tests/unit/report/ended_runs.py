@@ -217,6 +217,7 @@ class EndedRun:
             dry_run=self.dry_run,
             max_run_time_s=3600,
             started_at=START,
+            started_by="alice in Airflow",
         )
 
     def _take_snapshot(self, run: Run, ledger: Ledger, lake_root: str) -> list[bytes]:

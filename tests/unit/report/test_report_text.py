@@ -26,7 +26,7 @@ THE_STORY = """\
 NEEDS A PERSON  demo  SYSTEM.DEAD.LETTER.QUEUE @ QM1
 62 messages: 50 handled, 9 need a person, 3 left by rule. The account adds up.
 
-Run       demo-manual__2026-11-21T02-49-22  2026-11-21 02:49:22 UTC, 41 s, snapshot by mqops
+Run       demo-manual__2026-11-21T02-49-22  2026-11-21 02:49:22 UTC, 41 s, by alice in Airflow
 Rules     include/rules/demo.rules  3f9a0b12c4d5
 Stages    all 6 succeeded
 Account   62 in the snapshot = 25 delivered + 17 forwarded + 8 discarded + 3 left by rule + 3
@@ -83,7 +83,7 @@ failed at execute.
 Why: stage execute failed; MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009); 2 of 4
 messages have no outcome: messages 3-4; the queue was not browsed again, so nothing is proven
 
-Run       demo-manual__2026-11-21T02-49-22  2026-11-21 02:49:22 UTC, 40 s, snapshot by mqops
+Run       demo-manual__2026-11-21T02-49-22  2026-11-21 02:49:22 UTC, 40 s, by alice in Airflow
 Rules     include/rules/demo.rules  3f9a0b12c4d5
 Stages    sense success, snapshot success, evaluate success, approve success, execute failed, retry
           upstream_failed

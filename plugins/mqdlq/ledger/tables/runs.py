@@ -31,6 +31,7 @@ runs = Table(
     Column("messages_in_a_unit", Integer, nullable=False),
     Column("max_plan_age_s", Integer, nullable=False),
     Column("message_keys", Words, nullable=False),
+    Column("started_by", Text, nullable=False, server_default=""),
 )
 
 refusals = Table(
