@@ -130,7 +130,7 @@ def draft(found: list[Cause], strays: int, *, snapshots: int, park: str) -> str:
     """Return the text of a table; `park` is the queue for what trying again cannot mend."""
     messages = sum(cause.messages for cause in found)
     lines = [
-        "* A draft, made of what was found on the queue: read it before it is used.",
+        "* A draft, made from what was found on the queue. Read it before use.",
         f"* {_counted(messages, 'dead letter')} in {_counted(snapshots, 'snapshot')}.",
     ]
     if strays:
@@ -158,11 +158,15 @@ def _entry(cause: Cause, park: str) -> Iterator[str]:
 
 
 def _rule_text(cause: Cause, action: Mapping[str, Any]) -> str:
-    """Print the rule, by reason alone where the name cannot stand in a pattern as it is."""
+    """Print the rule, by reason alone where the name cannot stand in a pattern as it is.
+
+    A terminal would obey control characters in a name, so they are never printed.
+    """
     reason = Pattern("REASON", "dlh_reason", cause.reason)
-    name = cause.dest_q_name
+    name = cause.dest_q_name or ""
+    named = cause.dest_q_name is not None and name.isprintable()
     patterns: tuple[list[Pattern], ...] = (
-        [reason] if name is None else [Pattern("DESTQ", "dlh_dest_q_name", name), reason],
+        [Pattern("DESTQ", "dlh_dest_q_name", name), reason] if named else [reason],
         [reason],
         [],
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hostile_messages import GROWING, Hostile, nested, nested_wide
+from hostile_messages import GROWING, NATIVE, Hostile, nested, nested_wide
+from mqdlq.headers import RulesHeader2, encode_rfh2
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded import rfh2
 from mqdlq.mqi.embedded.delivery import look_around
@@ -59,6 +60,30 @@ def test_a_folder_with_a_longer_name_is_message_data(folder: str) -> None:
     """IBM MQ docs, "Property names": 4095 characters. IBM MQ cuts; here nothing gets lost."""
     with pytest.raises(ValueError, match="a name that is too long"):
         properties(folder, Room())
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("&lt;&gt;&amp;&apos;&quot;", "<>&'\""),
+        ("&amp;lt; &#65;&#x42;&#x1F600;", "&lt; AB\U0001f600"),
+        ("&#128;&#x9f;", "\x80\x9f"),
+        ("a&copy=1&eacute;&nbsp;&;&#;&#x;", "a&copy=1&eacute;&nbsp;&;&#;&#x;"),
+    ],
+)
+def test_references_are_those_of_xml_not_of_html(written: str, value: str) -> None:
+    (held,) = properties(f"<usr><a>{written}</a></usr>", Room()) or ()
+
+    assert held.value == value
+
+
+@pytest.mark.parametrize("written", ["&#xD800;", "&#1114112;"])
+def test_a_reference_to_no_character_leaves_the_folder_message_data(written: str) -> None:
+    folder = f"<usr><a>{written}</a></usr>".encode()
+    header = rfh2.read(encode_rfh2(RulesHeader2(folders=(folder,)), **NATIVE), 0, "<", Room())
+
+    assert header is not None
+    assert header.folders == (rfh2.Folder(folder, None),)
 
 
 def test_a_message_has_no_more_properties_than_maxpropl_can_allow() -> None:

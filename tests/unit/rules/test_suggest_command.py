@@ -45,7 +45,7 @@ def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
     take_snapshot((2085, "ORDERS"), (2053, "PAY.IN"), (2053, "PAY.IN"), (7777, "X"))
 
     assert run("suggest", "--snapshot", "s1", "--park", "PARKED").stdout == (
-        "* A draft, made of what was found on the queue: read it before it is used.\n"
+        "* A draft, made from what was found on the queue. Read it before use.\n"
         "* 4 dead letters in 1 snapshot.\n"
         "* 1 message without a valid MQDLH: no rule meets those.\n"
         "*\n"
@@ -65,13 +65,31 @@ def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
 
 
 def test_what_it_drafts_passes_the_check_whatever_the_messages_hold() -> None:
-    odd = ["A*B", "?", "it's", "\0\0", "a\nb", "é", "", " lead", "x" * 48, "&DESTQ", "+", "-"]
+    odd = [
+        "\x1b[2J",
+        "\x9b31m",
+        "a\tb",
+        "\u202eq",
+        "A*B",
+        "?",
+        "it's",
+        "\0\0",
+        "a\nb",
+        "é",
+        "",
+        " lead",
+        "x" * 48,
+        "&DESTQ",
+        "+",
+        "-",
+    ]
     take_snapshot(*((reason, name) for name in odd for reason in (0, 2053, -5, 2**31 - 1)))
 
-    drafted = run("suggest", "--snapshot", "s1", "--causes", "30")
+    drafted = run("suggest", "--snapshot", "s1", "--causes", "99")
 
     assert drafted.exit_code == 0
     assert "DISCARD" not in drafted.stdout
+    assert all(line.isprintable() for line in drafted.stdout.splitlines())
     Path("draft.rules").write_bytes(drafted.stdout_bytes)
     checked = run("check", "draft.rules")
     assert (checked.exit_code, "error" in checked.stdout) == (0, False), checked.stdout

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import unescape
 
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.property_values import FLOATS, Property, Value, in_range
@@ -42,6 +41,8 @@ _TAG = re.compile(
     r"<(?P<closing>/?)(?P<name>[A-Za-z_$][\w.:$-]*)"
     r"(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:'[^']*'|\"[^\"]*\"))*)\s*(?P<empty>/?)>"
 )
+_REFERENCE = re.compile(r"&(?:(\w+)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}));", re.ASCII)
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "apos": "'", "quot": '"'}
 _ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:'([^']*)'|\"([^\"]*)\")")
 
 
@@ -134,7 +135,7 @@ def _closed(opened: list[_Element], name: str, content: str) -> Iterator[Propert
             raise ValueError("text beside elements")
         return
     attributes = _attributes(element.tag)
-    kind, value = _value(attributes, unescape(content))
+    kind, value = _value(attributes, _REFERENCE.sub(_character, content))
     copying = attributes.get("copy")
     yield Property(
         element.path,
@@ -145,6 +146,14 @@ def _closed(opened: list[_Element], name: str, content: str) -> Iterator[Propert
         if copying is None
         else sum(COPY_OPTIONS.get(word.strip(), 0) for word in copying.split(",")),
     )
+
+
+def _character(reference: re.Match[str]) -> str:
+    """Return what a reference of XML stands for; one to an entity that XML lacks stays."""
+    name, decimal, hexadecimal = reference.groups()
+    if name:
+        return _ENTITIES.get(name, reference[0])
+    return chr(int(decimal) if decimal else int(hexadecimal, 16))
 
 
 def _value(attributes: dict[str, str], content: str) -> tuple[int, Value]:
