@@ -106,7 +106,7 @@ def test_it_is_shown_as_what_it_is(tmp_path: Path) -> None:
     as_json = CliRunner().invoke(app, ["snapshots", "show", directory, "--format", "json"])
 
     manifest = lake.read_manifest(directory)
-    assert "Imported   amqsbcg in a.txt, SHA-256" in " ".join(shown.stdout.split("  \n"))
+    assert "Imported amqsbcg in a.txt, SHA-256" in " ".join(shown.stdout.split())
     assert json.loads(as_json.stdout)["imported_from"] == list(manifest.imported_from)
 
 

@@ -149,7 +149,7 @@ def test_the_md_is_what_the_options_say() -> None:
 @pytest.mark.parametrize(
     ("body", "options", "cls", "problem"),
     [
-        ("", [], "no_dlh", "no MQDLH, although MQMD.Format is MQDEAD"),
+        ("0000", [], "no_dlh", "no MQDLH, although MQMD.Format is MQDEAD"),
         ("68656c6c6f", ["--md-format", "MQSTR"], "no_dlh", "no MQDLH"),
         (LETTER[:100].hex(), [], "truncated_dlh", "MQDLH needs 172 bytes, the message has 100"),
         (LETTER.hex(), ["--md-encoding", "273"], "unsupported_dlh_version",

@@ -162,6 +162,12 @@ FILE = dmpmqmsg([(MD, LETTER)])
         ("444C48 2x",
          ("1: 'x' is no hexadecimal digit; expected the digits of a message's body, the output of "
           "amqsbcg, or a file of dmpmqmsg")),
+        ("", ("1: there is nothing to read; expected the digits of a message's body, the output of "
+              "amqsbcg, or a file of dmpmqmsg")),
+        (" \r\n0x\n", ("1: there is nothing to read; expected the digits of a message's body, the "
+                      "output of amqsbcg, or a file of dmpmqmsg")),
+        ("\nAMQSBCG0 - starts here\n\n MQOPEN - 'Q'\n No more messages\n MQCLOSE\n MQDISC",
+         "7: amqsbcg printed no message: the queue was empty or not read"),
         ("44\n4", "2: the body: 3 hexadecimal digits are no whole bytes"),
         (GOOD.replace("Encoding : 546", "Encoding : many"),
          "14: Encoding must be a number, found 'many'"),

@@ -28,6 +28,7 @@ from mqdlq.headers.pastes.pasted import (
 )
 
 SOURCE: Final = "amqsbcg"
+_PROGRAM: Final = re.compile(r"\s*AMQSBCG\d - ")
 _DESCRIPTOR: Final = re.compile(r"\s*\*{4}\s*Message descriptor\s*\*{4}", re.IGNORECASE)
 _SECTION: Final = re.compile(r"\s*\*{4}")
 _CONTEXT: Final = re.compile(r"\s*\*\* (Identity|Origin) Context")
@@ -52,15 +53,24 @@ _QUOTES: Final = str.maketrans({_LEFT: "'", _RIGHT: "'"})
 
 def is_meant(lines: Sequence[str]) -> bool:
     """Whether these lines look like such output, be it the dump of a body alone."""
-    return any(_DESCRIPTOR.match(_plain(line)) or _DUMPED.match(line) for line in lines)
+    return any(
+        _DESCRIPTOR.match(_plain(line)) or _DUMPED.match(line) or _PROGRAM.match(line)
+        for line in lines
+    )
 
 
-def read(lines: Sequence[str]) -> Iterator[PastedMessage]:
-    """Yield the messages; raise `PasteError`."""
+def read(lines: Sequence[str]) -> list[PastedMessage]:
+    """Return the messages; raise `PasteError`, also where there is none."""
     reader = _Reader()
-    for number, line in enumerate(lines, start=1):
-        yield from reader.take(line, number)
-    yield from reader.end()
+    found = [
+        message
+        for number, line in enumerate(lines, start=1)
+        for message in reader.take(line, number)
+    ]
+    found += reader.end()
+    if not found:
+        raise PasteError(len(lines), "amqsbcg printed no message: the queue was empty or not read")
+    return found
 
 
 class _Reader:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from mqdlq.errors import PasteError
 from mqdlq.headers.pastes.pasted import NO_DIGIT, PastedMessage, hexadecimal
 
+_EXPECTED: Final = (
+    "expected the digits of a message's body, the output of amqsbcg, or a file of dmpmqmsg"
+)
+
 
 def read(lines: Sequence[str]) -> PastedMessage:
-    """Read digits, however they are divided into lines and groups; a leading 0x is passed over."""
+    """Read digits, however they are divided into lines and groups; a leading 0x is skipped.
+
+    Raises `PasteError`, also where there is no digit: more likely the program before a pipe
+    failed than that a message without a body was meant.
+    """
     parts: list[str] = []
     last = 1
     for number, line in enumerate(lines, start=1):
@@ -17,13 +26,11 @@ def read(lines: Sequence[str]) -> PastedMessage:
         if not parts:
             written = written.removeprefix("0x").removeprefix("0X")
         if wrong := NO_DIGIT.search(written):
-            raise PasteError(
-                number,
-                f"{wrong[0]!r} is no hexadecimal digit; expected the digits of a message's body, "
-                "the output of amqsbcg, or a file of dmpmqmsg",
-            )
+            raise PasteError(number, f"{wrong[0]!r} is no hexadecimal digit; {_EXPECTED}")
         if written:
             parts.append(written)
             last = number
+    if not parts:
+        raise PasteError(1, f"there is nothing to read; {_EXPECTED}")
     data = hexadecimal("".join(parts), last, "the body")
     return PastedMessage(None, data, len(data), 1, "hexadecimal digits")
