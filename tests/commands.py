@@ -35,3 +35,13 @@ def examples(command: Any) -> list[str]:
     """Return the lines below "For example:" in a command's help."""
     _, _, below = command.help.partition("\nFor example:\n")
     return [line.strip() for line in below.splitlines()]
+
+
+THROUGH_AIRFLOW: set[Path] = {("airflow",), ("check",), ("restore", "run"), ("run",)}
+"""The commands that start an Airflow; tests/e2e runs their examples."""
+
+
+def script(path: Path) -> str:
+    """Return the examples of a command, as its help shows them, as a program for a shell."""
+    command = OnDemand(path[-1], dict(declared())[path]).load()
+    return "\n".join(examples(command))

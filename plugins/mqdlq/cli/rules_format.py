@@ -38,6 +38,7 @@ def format_tables(
     argument is wrong.
 
     For example:
+      mqdlq rules format include/rules/demo.rules
       mqdlq rules format --check include/rules/*.rules
     """
     ends = [_format(table, only_check=only_check) for table in tables]

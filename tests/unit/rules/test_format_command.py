@@ -113,7 +113,7 @@ def test_check_reads_the_table_of_a_handler() -> None:
     assert (result.exit_code, result.stdout) == (
         1,
         (
-            "h.yaml: 2 rules\n"
+            "h.yaml: handler, connection mq, 2 rules\n"
             "x.yaml:1:26: ACTION takes DISCARD, IGNORE, RETRY or FWD, found 'GO'\n"
             "    table: {rules: [{action: go}]}\n"
             "                             ~^\n"

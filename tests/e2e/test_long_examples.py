@@ -1,0 +1,41 @@
+"""The examples of the commands that start an Airflow run, after the demo has run once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+import pytest
+from test_demo import MQDLQ, call, fill, run_demo
+
+from commands import THROUGH_AIRFLOW, declared, script
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+
+EXAMPLE_RUN = "demo-manual__2026-11-21T05-12-45.514631"
+PATH = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+
+
+@pytest.fixture(scope="module", name="home")
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("examples")
+    fill(home, "ibmmq")
+    assert run_demo(home, "ibmmq").returncode == 0
+    return home
+
+
+@pytest.mark.parametrize("path", sorted(THROUGH_AIRFLOW), ids=" ".join)
+def test_the_examples_of_a_command_run_through_airflow(path: tuple[str, ...], home: Path) -> None:
+    archived = json.loads(call(home, MQDLQ, "restore", "list", "--format", "json").stdout)
+    program = script(path).replace(EXAMPLE_RUN, archived["archived"][0]["run"])
+
+    done = call(home, shutil.which("bash") or "bash", "-euc", program, PATH=PATH)
+
+    assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_commands_that_start_an_airflow_are_commands() -> None:
+    assert {path for path, _ in declared()} >= THROUGH_AIRFLOW
