@@ -44,6 +44,7 @@ DEFINE QLOCAL(ORDERS) DEFPSIST(YES)
 DEFINE QLOCAL(PARKED) DEFPSIST(YES)
 DEFINE QLOCAL(CLOSED) PUT(DISABLED)
 """
+ONLY_IN_VERSION_2 = {"GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength"}
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -70,12 +71,13 @@ class World:
     clock: Clock = field(default_factory=Clock)
     runs: int = 0
     ledger_url: str = ""
+    checks_headers: bool = False
 
     def __post_init__(self) -> None:
         os.environ["MQDLQ_HOME"] = str(self.directory)
         if not embedded.exists("QM1"):
-            embedded.create("QM1")
-            embedded.run_mqsc("QM1", self.definitions)
+            own = {"HDRCHECK": int(self.checks_headers)}
+            embedded.create_defined("QM1", self.definitions, attributes=own)
         self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
         self.lake_root = str(self.directory / "lake")
         self.ledger_url = self.ledger_url or f"sqlite:///{self.directory}/ledger.db"
@@ -242,7 +244,8 @@ class World:
         with self.connect() as queue_manager:
             module, constants = queue_manager.client.module, queue_manager.client.CMQC
             descriptor = module.MD()
-            descriptor.Version = constants.MQMD_VERSION_2
+            # Of version 1 unless it needs more: then no queue manager looks into MQ headers.
+            descriptor.Version = 2 if ONLY_IN_VERSION_2 & fields.keys() else 1
             descriptor.Persistence = constants.MQPER_PERSISTENT
             descriptor.PutApplName = b"putter"
             descriptor.PutApplType = constants.MQAT_UNIX

@@ -31,7 +31,8 @@ def dlh(behind: bytes) -> bytes:
 
 
 def put_rfh2(app: Application, body: bytes, queue: str = "A", **fields: Any) -> None:
-    md = {"Format": b"MQHRF2  ", "Encoding": 546, "CodedCharSetId": 1208, **fields}
+    # Under a version 1 MQMD no queue manager looks into the header.
+    md = {"Version": 1, "Format": b"MQHRF2  ", "Encoding": 546, "CodedCharSetId": 1208, **fields}
     app.put(queue, body, **md)
 
 
@@ -211,7 +212,7 @@ def test_a_handle_without_properties_is_as_none(app: Application) -> None:
     """IBM MQ docs, "MQRFH2 headers that are not valid": refused from who puts properties only."""
     handle = app.mqi.MessageHandle(app.handle)
 
-    md = app.md(Format=b"MQHRF2  ")
+    md = app.md(Version=1, Format=b"MQHRF2  ")
     app.open("A", "OUTPUT").put(b"no header", md, app.pmo(NewMsgHandle=handle.msg_handle))
 
     assert app.bodies("A") == [b"no header"]

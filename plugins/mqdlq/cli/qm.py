@@ -76,6 +76,13 @@ def create(
     mqsc: Annotated[
         Path | None, typer.Option(help="MQSC commands to run on it; - reads standard input.")
     ] = None,
+    check_headers: Annotated[
+        bool,
+        typer.Option(
+            "--check-headers",
+            help="Check MQ headers on MQPUT with a version 2 MQMD (ALTER QMGR HDRCHECK(YES)).",
+        ),
+    ] = False,
 ) -> None:
     """Implement `mqdlq qm create`.
 
@@ -86,7 +93,8 @@ def create(
     """
     with _told_in_one_line():
         commands = "" if mqsc is None else _read_text(mqsc)
-        path, done = embedded.create_defined(name, commands)
+        attributes = {"HDRCHECK": 1} if check_headers else {}
+        path, done = embedded.create_defined(name, commands, attributes=attributes)
         typer.echo(f"created queue manager {name} in {path}")
         for line in done:
             typer.echo(line)

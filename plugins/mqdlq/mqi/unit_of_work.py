@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -10,9 +11,17 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
 from mqdlq.mqi.connect import QueueManager, name_bytes
+from mqdlq.mqi.embedded.structures import MQMD_LENGTH_1
 from mqdlq.mqi.whole import read_whole
 
 MQRC_RFH_ERROR = MQRC["MQRC_RFH_ERROR"]
+OF_A_HEADER = frozenset({MQRC_RFH_ERROR, MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
+"""Reasons for which a queue manager may refuse a message although it is only moved."""
+MQFMT_MD_EXTENSION = b"MQHMDE  "
+MQMD_VERSION_1 = 1
+ONLY_IN_VERSION_2 = slice(MQMD_LENGTH_1, None)
+DEFAULTS_OF_VERSION_2 = struct.pack("=24siiii", bytes(24), 1, 0, 0, -1)
+"""GroupId, MsgSeqNumber, Offset, MsgFlags and OriginalLength of a message in no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,21 @@ class Syncpoint:
             | constants.MQPMO_SET_ALL_CONTEXT
             | constants.MQPMO_FAIL_IF_QUIESCING
         )
-        self._put(self._target(delivery), delivery, self._described(descriptor, delivery), pmo)
+        described = self._described(descriptor, delivery)
+        try:
+            self._put(self._target(delivery), delivery, described, pmo)
+        except QueueManagerError as error:
+            if error.reason not in OF_A_HEADER or not _fits_version_1(described):
+                raise
+            self._put_unchecked(self._target(delivery), delivery, described, pmo)
+
+    def _put_unchecked(self, target: Any, delivery: Delivery, described: Any, pmo: Any) -> None:
+        """Put a message whose headers the queue manager refuses, as it is.
+
+        It checks headers only under a version 2 MQMD (IBM MQ docs, "Version (MQMD)").
+        """
+        described.Version = MQMD_VERSION_1
+        self._put(target, delivery, described, pmo)
 
     def _described(self, descriptor: bytes, delivery: Delivery) -> Any:
         """Return the client's MQMD for a put: that of the message, but for what is overridden."""
@@ -176,10 +199,25 @@ class UnitOfWork(Syncpoint):
         try:
             self._put(target, delivery, descriptor, pmo)
         except QueueManagerError as error:
-            if error.reason != MQRC_RFH_ERROR or self._cursor.has_properties():
+            if error.reason not in OF_A_HEADER:
                 raise
-            # What its Format calls an MQRFH2 is none. A message without properties can do without
-            # the handle, and then nobody looks into it (IBM MQ docs, "MQRFH2 headers that are not
-            # valid").
-            pmo.OriginalMsgHandle, pmo.Action = 0, constants.MQACTP_NEW
-            self._put(target, delivery, descriptor, pmo)
+            if error.reason == MQRC_RFH_ERROR:
+                if self._cursor.has_properties():
+                    raise
+                # What its Format calls an MQRFH2 is none. A message without properties can do
+                # without the handle, and then the queue manager ignores it as MQRFH2 (IBM MQ
+                # docs, "MQRFH2 headers that are not valid").
+                pmo.OriginalMsgHandle, pmo.Action = 0, constants.MQACTP_NEW
+            elif not _fits_version_1(descriptor):
+                raise
+            if _fits_version_1(descriptor):
+                self._put_unchecked(target, delivery, descriptor, pmo)
+            else:
+                self._put(target, delivery, descriptor, pmo)
+
+
+def _fits_version_1(descriptor: Any) -> bool:
+    """Whether a version 1 MQMD says all that this one says of the message."""
+    packed = descriptor.pack()
+    is_extended = descriptor.Format == MQFMT_MD_EXTENSION
+    return packed[ONLY_IN_VERSION_2] == DEFAULTS_OF_VERSION_2 and not is_extended

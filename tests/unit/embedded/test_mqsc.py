@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from mqdlq.errors import EmbeddedQueueManagerError, MqscError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.embedded.attributes import SYSTEM_QUEUES
 from mqdlq.mqi.embedded.mqsc import Command, Parameter, commands
+from mqdlq.mqi.embedded.store import DATABASE
 
 
 @pytest.fixture(autouse=True)
@@ -259,3 +261,23 @@ def test_an_unknown_queue_manager_is_named(home: Path) -> None:
         f"there is no queue manager QM2 in {home}/queue_managers (there: QM1);"
         " `mqdlq qm create QM2` makes one"
     )
+
+
+def test_a_queue_manager_that_is_older_than_an_attribute_has_its_default(home: Path) -> None:
+    run("DEFINE QLOCAL(A)")
+    with sqlite3.connect(home / "queue_managers" / "QM1" / DATABASE) as database:
+        database.execute("DELETE FROM queue_manager WHERE keyword = 'HDRCHECK'")
+        database.execute("UPDATE queue SET attributes = json_remove(attributes, '$.NPMCLASS')")
+    database.close()
+
+    shown = run(
+        "DISPLAY QMGR HDRCHECK\nDISPLAY QLOCAL(A) NPMCLASS\n"
+        "ALTER QMGR HDRCHECK(YES)\nDISPLAY QMGR HDRCHECK"
+    )
+
+    assert shown == [
+        "QMNAME(QM1) HDRCHECK(NO)",
+        "QUEUE(A) TYPE(QLOCAL) NPMCLASS(NORMAL)",
+        "altered QMGR",
+        "QMNAME(QM1) HDRCHECK(YES)",
+    ]

@@ -40,6 +40,13 @@ def test_create_says_what_was_made(home: Path) -> None:
     )
 
 
+def test_create_can_make_a_queue_manager_that_checks_headers() -> None:
+    assert qm("create", "QM3", "--check-headers").exit_code == 0
+    assert qm("mqsc", "QM3", given="DISPLAY QMGR HDRCHECK").stdout == (
+        "QMNAME(QM3) HDRCHECK(YES)\n"
+    )
+
+
 @pytest.mark.usefixtures("qm1")
 def test_mqsc_reads_standard_input() -> None:
     assert qm("mqsc", "QM1", given="DISPLAY QLOCAL(A) CURDEPTH").stdout == (

@@ -1,4 +1,4 @@
-"""A world per test and client library."""
+"""A world per test and client library, and one whose queue manager checks MQ headers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import pytest
 from mqdlq.mqi import embedded
 from world import World
 
+CHECKING = "pymqi, a queue manager that checks headers"
+"""IBM MQ documents both that it checks MQ headers on MQPUT and that it does not."""
 
-@pytest.fixture(name="world", params=["pymqi", "ibmmq"])
+
+@pytest.fixture(name="world", params=["pymqi", "ibmmq", CHECKING])
 def _world(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path, client=request.param)
+    client = request.param.partition(",")[0]
+    world = World(tmp_path, client=client, checks_headers=request.param == CHECKING)
     with world.ledger:
         yield world
     embedded.faults.set("")

@@ -2,8 +2,12 @@
 
 `install()` puts it in place of the clients' C extensions; from then on ``ibmmq.connect("QM1")`` and
 all that follows is the library's own code. Several processes may use one queue manager at once.
-What it does not emulate it refuses, with the reason code IBM MQ has for that and a line in the log
-`mqdlq.mqi.embedded`. Queue managers of other names are still reached through IBM's client library.
+
+It refuses options and calls that it does not emulate, with IBM MQ's reason code and a line in the
+log `mqdlq.mqi.embedded`. It does not refuse everything that a queue manager would do in addition:
+it makes no trigger messages and no events, starts no channels and converts no data, and it keeps or
+ignores some attributes. docs/mqi-coverage.md lists all of this, and what is still to be verified
+with a real queue manager. Queue managers of other names are reached through IBM's client library.
 """
 
 from __future__ import annotations

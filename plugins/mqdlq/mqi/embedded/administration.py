@@ -8,6 +8,7 @@ from pathlib import Path
 from mqdlq.errors import EmbeddedQueueManagerError, MqscError
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded import mqsc_authority, mqsc_display, mqsc_faults, mqsc_queues, places
+from mqdlq.mqi.embedded.attributes import Value
 from mqdlq.mqi.embedded.connection import Connection
 from mqdlq.mqi.embedded.failures import CallFailedError
 from mqdlq.mqi.embedded.mqsc import Command, Problem, ProblemError, commands
@@ -56,14 +57,20 @@ def run_mqsc(name: str, text: str, directory: Path | None = None) -> list[str]:
     return done
 
 
-def create_defined(name: str, text: str, directory: Path | None = None) -> tuple[Path, list[str]]:
+def create_defined(
+    name: str,
+    text: str,
+    directory: Path | None = None,
+    attributes: Mapping[str, Value] = places.NO_ATTRIBUTES,
+) -> tuple[Path, list[str]]:
     """Create a queue manager with what MQSC commands define; returns its directory and their lines.
 
-    Where a command cannot be carried out there is no queue manager either (MqscError).
+    `attributes` are the queue manager's own, where they differ from the defaults. If a command
+    cannot be carried out, no queue manager is created (MqscError).
     """
     done: list[str] = []
     path = places.create(
-        name, directory, lambda building: done.extend(run_mqsc(name, text, building))
+        name, directory, lambda building: done.extend(run_mqsc(name, text, building)), attributes
     )
     return path, done
 

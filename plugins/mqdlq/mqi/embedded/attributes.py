@@ -16,6 +16,8 @@ Value = int | str
 
 MAX_MSG_LENGTH = 104_857_600
 COMMAND_QUEUE = "SYSTEM.ADMIN.COMMAND.QUEUE"
+NO_SELECTOR = 0
+"""The selector of an attribute that only MQSC knows, since IBM MQ does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,9 @@ QUEUE_MANAGER_ATTRIBUTES = _by_keyword(
     _number("CCSID", mq.MQIA_CODED_CHAR_SET_ID, 1208, 65535, lowest=1),
     _number("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH, lowest=32_768),
     _number("MAXUMSGS", mq.MQIA_MAX_UNCOMMITTED_MSGS, 10_000, 999_999_999, lowest=1),
+    _words("HDRCHECK", NO_SELECTOR, "NO", NO=0, YES=1),
 )
+"""HDRCHECK is not IBM MQ's: whether MQ headers are checked on MQPUT (see `header_checks`)."""
 
 MAX_PRIORITY = 9
 FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, Value] = {

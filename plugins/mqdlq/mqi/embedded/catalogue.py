@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqdlq.mqi.embedded import mqi_constants as mq
-from mqdlq.mqi.embedded.attributes import Value
+from mqdlq.mqi.embedded.attributes import (
+    QUEUE_ATTRIBUTES,
+    QUEUE_MANAGER_ATTRIBUTES,
+    Value,
+    defaults,
+)
 
 RUNNING, QUIESCING, ENDED = "RUNNING", "QUIESCING", "ENDED"
 
@@ -81,19 +86,27 @@ class Catalogue:
         return int(self.queue_manager[keyword])
 
 
+# A queue manager may be older than an attribute of it, or of its queues.
+_DEFAULTS = defaults(QUEUE_MANAGER_ATTRIBUTES)
+_DEFAULTS_OF_QUEUES = {kind: defaults(known) for kind, known in QUEUE_ATTRIBUTES.items()}
+
+
 def load(execute: Callable[..., Any]) -> Catalogue:
     """Read the definitions; what changes between the two reads is read again at the next call."""
     (version,) = execute("PRAGMA user_version").fetchone()
     queues = [
-        Definition(queue_id, name, queue_type, json.loads(attributes))
+        Definition(
+            queue_id, name, queue_type, _DEFAULTS_OF_QUEUES[queue_type] | json.loads(attributes)
+        )
         for queue_id, name, queue_type, attributes in execute(
             "SELECT queue_id, name, type, attributes FROM queue ORDER BY name"
         )
     ]
+    own = dict(execute("SELECT keyword, value FROM queue_manager").fetchall())
     status, start, owner = execute("SELECT status, start, owner FROM operation").fetchone()
     return Catalogue(
         version,
-        dict(execute("SELECT keyword, value FROM queue_manager").fetchall()),
+        own | {keyword: value for keyword, value in _DEFAULTS.items() if keyword not in own},
         {queue.name: queue for queue in queues},
         {queue.queue_id: queue for queue in queues},
         status,

@@ -86,6 +86,7 @@ class Way:
     __slots__ = (
         "catalogue",
         "ccsid",
+        "checks_headers",
         "destinations",
         "is_fifo",
         "is_get_inhibited",
@@ -124,6 +125,7 @@ class Way:
         self.priority = self.opened.number("DEFPRTY")
         self.persistence = self.opened.number("DEFPSIST")
         self.ccsid = catalogue.limit("CCSID")
+        self.checks_headers = bool(catalogue.limit("HDRCHECK"))
         self.max_length_of_q_mgr = catalogue.limit("MAXMSGL")
         self.max_uncommitted = catalogue.limit("MAXUMSGS")
         self.resolved_q_name = object_name(queue.name)

@@ -10,6 +10,7 @@ from mqdlq.mqi.embedded import definitions
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.attributes import (
     FIXED_QUEUE_MANAGER_ATTRIBUTES,
+    NO_SELECTOR,
     QUEUE_ATTRIBUTES,
     QUEUE_MANAGER_ATTRIBUTES,
     Attribute,
@@ -75,7 +76,11 @@ def inquire(connection: Connection, handle: int, selectors: Sequence[int]) -> An
 
 
 def _selectors(attributes: Mapping[str, Attribute]) -> dict[int, int]:
-    return {attribute.selector: attribute.length for attribute in attributes.values()}
+    return {
+        attribute.selector: attribute.length
+        for attribute in attributes.values()
+        if attribute.selector != NO_SELECTOR
+    }
 
 
 QUEUE_SELECTORS: dict[int, int] = {
@@ -126,6 +131,7 @@ def queue_manager_values(catalogue: Catalogue) -> dict[int, Value]:
     values: dict[int, Value] = {mq.MQCA_Q_MGR_NAME: catalogue.name}
     values |= FIXED_QUEUE_MANAGER_ATTRIBUTES
     for keyword, attribute in QUEUE_MANAGER_ATTRIBUTES.items():
+        # One without a selector has the key 0, which no caller can ask for.
         values[attribute.selector] = catalogue.queue_manager[keyword]
     return values
 

@@ -61,7 +61,7 @@ def _alter_queue_manager(connection: Connection, command: Command) -> list[str]:
     )
     for keyword, value in change.values.items():
         connection.store.execute(
-            "UPDATE queue_manager SET value = ? WHERE keyword = ?", (value, keyword)
+            "INSERT OR REPLACE INTO queue_manager VALUES(?, ?)", (keyword, value)
         )
     connection.store.definitions_changed()
     return _done("altered", command, change)

@@ -7,9 +7,10 @@ import os
 import pwd
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from mqdlq import home
 from mqdlq.errors import EmbeddedQueueManagerError
@@ -17,6 +18,7 @@ from mqdlq.mqi.embedded.attributes import (
     QUEUE_ATTRIBUTES,
     QUEUE_MANAGER_ATTRIBUTES,
     SYSTEM_QUEUES,
+    Value,
     defaults,
 )
 from mqdlq.mqi.embedded.store import DATABASE, Store
@@ -24,6 +26,8 @@ from mqdlq.mqi.embedded.store import DATABASE, Store
 NAME = re.compile(r"[A-Za-z0-9._/%]{1,48}")
 # A name may hold what a file name may not; the same substitutes as IBM MQ's own data directories.
 _IN_FILE_NAMES = str.maketrans({".": "!", "/": "&"})
+
+NO_ATTRIBUTES: Mapping[str, Value] = MappingProxyType({})
 
 _chosen: Path | None = None
 
@@ -74,9 +78,14 @@ def names(directory: Path | None = None) -> list[str]:
 
 
 def create(
-    name: str, directory: Path | None = None, prepare: Callable[[Path], None] | None = None
+    name: str,
+    directory: Path | None = None,
+    prepare: Callable[[Path], None] | None = None,
+    attributes: Mapping[str, Value] = NO_ATTRIBUTES,
 ) -> Path:
     """Create a queue manager and return its directory; only its owner can read it.
+
+    `attributes` are its own, by MQSC keyword, where they differ from the defaults.
 
     It has the queues that PCF needs and no dead-letter queue, and what `prepare` defines, which
     gets the place where the queue manager is found before anyone else can see it. If `prepare`
@@ -95,7 +104,7 @@ def create(
     with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as building:
         made = directory_of(name, Path(building))
         made.mkdir(mode=0o700)
-        values = {"QMNAME": name, **defaults(QUEUE_MANAGER_ATTRIBUTES)}
+        values = {"QMNAME": name, **defaults(QUEUE_MANAGER_ATTRIBUTES), **attributes}
         Store.create(made, values, _system_queues(), process_user())
         (made / DATABASE).chmod(0o600)
         if prepare is not None:

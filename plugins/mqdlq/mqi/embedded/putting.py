@@ -10,7 +10,16 @@ import time
 from functools import lru_cache
 
 from mqdlq.constants import MQRC
-from mqdlq.mqi.embedded import context, groups, mqmde, placing, reports, rfh2, transmission
+from mqdlq.mqi.embedded import (
+    context,
+    groups,
+    header_checks,
+    mqmde,
+    placing,
+    reports,
+    rfh2,
+    transmission,
+)
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.attributes import MAX_PRIORITY
 from mqdlq.mqi.embedded.catalogue import Catalogue
@@ -73,6 +82,8 @@ def put(
     if way.is_put_inhibited:
         raise CallFailedError("MQRC_PUT_INHIBITED")
     warning = reports.check(md, is_remote=way.remote is not None)
+    if way.checks_headers and md.version == mq.MQMD_VERSION_2:
+        header_checks.check(md, body)
     now = time.time()
     properties = None
     if packed_pmo[HANDLES_OF_MQPMO] != NO_HANDLES:
