@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
-from mqdlq.headers import message_key
+from mqdlq.headers import message_key, without_trace_properties
 from mqdlq.lake import storage
 
 SCHEMA = pa.schema(
@@ -45,14 +45,27 @@ class Copy:
         """SHA-256 over the message's key and its whole body, as hex."""
         return full_digest(self.descriptor, self.body)
 
+    @property
+    def steady_digest(self) -> str:
+        """What the message must have when it is discarded; see the function."""
+        return steady_digest(self.descriptor, self.body)
+
     def __repr__(self) -> str:
         """Show no content: the body is a customer's."""
         return f"<Copy of message {self.message_id}, {len(self.body)} bytes>"
 
 
 def full_digest(descriptor: bytes, body: bytes) -> str:
-    """Return what a copy and a message got later must agree on, as hex."""
+    """Return the digest of a whole message, as hex: what a copy must be read back with."""
     return hashlib.sha256(message_key(descriptor, len(body), body) + body).hexdigest()
+
+
+def steady_digest(descriptor: bytes, body: bytes) -> str:
+    """Return what a copy and a message got later must agree on, as hex.
+
+    It is the full digest, but for the trace properties: the queue manager may have changed them.
+    """
+    return full_digest(*without_trace_properties(descriptor, body))
 
 
 def write_copies(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 
@@ -105,6 +106,28 @@ def test_a_lasting_fault_of_the_queue_manager_stays_until_it_is_cleared(
     assert mq.mqsc("DISPLAY FAULT") == ["FAULT(MQPUT1:1+:2053:before) CALLS(2)"]
     mq.mqsc("CLEAR FAULT")
     app.put("A")
+
+
+def test_a_fault_may_change_the_trace_of_a_message_that_is_got(mq: World, app: Application) -> None:
+    """As IBM MQ for z/OS does with OTELTRAC(ON); a browse shows the message as it was put."""
+    written = app.mqi.MessageHandle(app.handle)
+    for name in (b"traceparent", b"colour"):
+        written.properties.set(name, "as it was", app.number("MQTYPE_STRING"))
+    app.open("A", "OUTPUT").put(b"body", app.md(), app.pmo(NewMsgHandle=written.msg_handle))
+    mq.mqsc(MQSC.format("MQGET[A]:1+:trace:before"))
+
+    found = []
+    for opened, option in (("BROWSE", "BROWSE_FIRST"), ("INPUT_SHARED", "NO_SYNCPOINT")):
+        handle = app.mqi.MessageHandle(app.handle)
+        gmo = app.gmo("PROPERTIES_IN_HANDLE", option, MsgHandle=handle.msg_handle)
+        app.open("A", opened).get(None, app.md(), gmo)
+        found.append(handle.properties)
+
+    browsed, got = found
+    assert browsed.get(b"traceparent") == browsed.get(b"colour") == "as it was"
+    assert got.get(b"colour") == "as it was"
+    assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-01", got.get(b"traceparent"))
+    assert got.get(b"tracestate").startswith("mq=")
 
 
 @pytest.mark.parametrize("verb", ["MQDISC", "MQBACK"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqdlq.archive import Copy, read_back, write_copies
+from mqdlq.archive import Copy, read_copies, write_copies
 from mqdlq.errors import QueueManagerError
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.work import WorkList
@@ -14,7 +14,7 @@ from mqdlq.mqi.whole import browse_whole
 
 
 def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:
-    """Archive every message whose next step is DISCARD; return the digests of their copies.
+    """Archive every message whose next step is DISCARD; return the steady digests of their copies.
 
     Copies are made by browse, before anything is got, and read back before anything is discarded,
     those of an earlier pass as well. They hold the whole message, its properties included.
@@ -34,27 +34,39 @@ def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) ->
         return copied
     at = execution.clock()
     name = f"{at:%Y%m%dT%H%M%S%fZ}"
-    location, digests = write_copies(
-        execution.lake_root, run.run_id, name, _copies(work, cursor, wanted)
-    )
+    steady: dict[int, str] = {}
+    copies = _noted(_copies(work, cursor, wanted), steady)
+    location, digests = write_copies(execution.lake_root, run.run_id, name, copies)
     ledger.record_copies(run.run_id, location, digests, at)
     execution.log.info("%d messages to be discarded are archived and read back", len(digests))
-    return copied | digests
+    return copied | steady
+
+
+def _noted(copies: Iterator[Copy], steady: dict[int, str]) -> Iterator[Copy]:
+    """Pass copies on, and note what the messages must have in common with them."""
+    for copy in copies:
+        steady[copy.message_id] = copy.steady_digest
+        yield copy
 
 
 def _standing(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
     """Return which of the run's recorded copies are still in the archive as they were written."""
-    found: dict[int, str] = {}
+    steady: dict[int, str] = {}
     for location in execution.ledger.archives(execution.run.run_id):
         try:
-            found |= read_back(location)
+            steady |= {
+                copy.message_id: copy.steady_digest
+                for copy in read_copies(location)
+                if recorded.get(copy.message_id) == copy.digest
+            }
         except (OSError, ValueError) as error:  # ValueError: not Parquet
             execution.log.warning(
-                "the archive copies in %s cannot be read, so what they are of is not discarded: %s",
+                "the archive copies in %s cannot be read, so the messages they are copies of are"
+                " not discarded: %s",
                 location,
                 error,
             )
-    return {key: digest for key, digest in recorded.items() if found.get(key) == digest}
+    return steady
 
 
 def _copies(work: WorkList, cursor: BrowseCursor, wanted: set[int]) -> Iterator[Copy]:

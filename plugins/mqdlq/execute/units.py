@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from mqdlq.archive import full_digest
+from mqdlq.archive import steady_digest
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.execute.actions import delivery
 from mqdlq.execute.booking import Booking, Try
@@ -86,7 +86,8 @@ class Executor:
     ) -> None:
         """Work under `cursor`, on a queue opened to browse, to get and to save all context.
 
-        `copies` are the digests of archive copies by message id, `uncommitted_limit` is MAXUMSGS.
+        `copies` are the steady digests of archive copies by message id, `uncommitted_limit` is
+        MAXUMSGS.
         """
         self._cursor = cursor
         self._markers = markers
@@ -221,7 +222,7 @@ class Executor:
                 return error.reason
             raise
         if is_discard:
-            if full_digest(got.descriptor.pack(), got.body) != self._copy_of(tried):
+            if steady_digest(got.descriptor.pack(), got.body) != self._copy_of(tried):
                 raise _NotArchivedError
             return 0
         self._check(tried, got)

@@ -42,6 +42,7 @@ from mqdlq.headers.structures import (
     decode_xqh,
     encode_xqh,
 )
+from mqdlq.headers.trace import without_trace_properties
 
 __all__ = [
     "CIH_CODEC",
@@ -88,4 +89,5 @@ __all__ = [
     "header_row",
     "message_key",
     "walk",
+    "without_trace_properties",
 ]

@@ -100,7 +100,13 @@ def test_a_fault_is_read_from_text() -> None:
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         Faults("MQCMIT:0:2009:after")
     assert str(caught.value) == (
-        "'MQCMIT:0:2009:after' is not a fault: VERB:N:REASON|kill|delay=SECONDS:before|after is,"
-        " with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
+        "'MQCMIT:0:2009:after' is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|after"
+        " is, with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
         " for example MQCMIT:2:2009:after"
+    )
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        Faults("MQPUT:1:trace:before")
+    assert str(caught.value) == (
+        "'MQPUT:1:trace:before' is not a fault: trace is for MQGET and before, for example"
+        " MQGET:1+:trace:before"
     )

@@ -225,9 +225,9 @@ def test_what_is_ignored_is_said() -> None:
         (
             "SET FAULT(MQCMIT)",
             (
-                "line 1: 'MQCMIT' is not a fault: VERB:N:REASON|kill|delay=SECONDS:before|after is,"
-                " with VERB[QUEUE] for one queue and N+ for the Nth call and all later, for example"
-                " MQCMIT:2:2009:after; write it in quotes"
+                "line 1: 'MQCMIT' is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|"
+                "after is, with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
+                " for example MQCMIT:2:2009:after; write it in quotes"
             ),
         ),
         ("DISPLAY QUEUE(B)", "line 1: there is no queue B"),

@@ -5,39 +5,17 @@ from __future__ import annotations
 import os
 from errno import ENOSPC
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from with_properties import BODY, copies, put_back, put_with_properties, seen_by_an_application
 
 from mqdlq.archive import Copy, write_copies
 from mqdlq.errors import LakeError, QueueManagerError
 from mqdlq.execute import make_pass, settle
 from mqdlq.model import Outcome
 from mqdlq.mqi import embedded
-from mqdlq.mqi.client import Client
 from world import World
-
-BODY = b"a customer's data"
-NATIVE = 546
-
-
-def put_with_properties(world: World, *properties: tuple[bytes, Any, str, int]) -> None:
-    """Put a dead letter with properties: name, value, MQTYPE and length of each."""
-    world.dead_letter(BODY)
-    ((template, whole),) = world.messages("DLQ")
-    world.mqsc("CLEAR QLOCAL(DLQ)")
-    with world.connect() as queue_manager:
-        module, constants = queue_manager.client.module, queue_manager.client.CMQC
-        handle = module.MessageHandle(queue_manager.handle)
-        for name, value, kind, length in properties:
-            descriptor = module.PD(Context=1, CopyOptions=constants.MQCOPY_REPLY)
-            handle.properties.set(name, value, getattr(constants, kind), length, pd=descriptor)
-        pmo = queue_manager.client.packed.PMO()
-        pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
-        pmo.NewMsgHandle = handle.msg_handle
-        queue_manager.handle.put1(module.OD(ObjectName=b"DLQ"), whole, template, pmo)
-
 
 ALL_KINDS = (
     (b"colour", "blau & grün", "MQTYPE_STRING", -1),
@@ -48,52 +26,6 @@ ALL_KINDS = (
     (b"long", "x" * 5000, "MQTYPE_STRING", -1),  # longer than the body: the buffer has to grow
     (b"wmq.group.size", -3, "MQTYPE_INT16", 2),  # in a folder of its own, and folders keep together
 )
-
-
-def seen_by_an_application(world: World) -> list[tuple[bytes, bytes, list[Any]]]:
-    """Return MQMD, body and the values of all properties of each message on the DLQ."""
-    found = []
-    with world.connect() as queue_manager:
-        module, constants = queue_manager.client.module, queue_manager.client.CMQC
-        opened = queue_manager.open("DLQ", constants.MQOO_BROWSE)
-        for _ in range(embedded.depths("QM1")["DLQ"]):
-            handle, gmo = module.MessageHandle(queue_manager.handle), module.GMO()
-            gmo.Version = constants.MQGMO_VERSION_4
-            gmo.Options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_PROPERTIES_IN_HANDLE
-            gmo.MatchOptions, gmo.MsgHandle = constants.MQMO_NONE, handle.msg_handle
-            descriptor = module.MD()
-            descriptor.Version = constants.MQMD_VERSION_2
-            body = bytes(opened.get(None, descriptor, gmo))
-            found.append((descriptor.pack(), body, values_in(handle, queue_manager.client)))
-        opened.close()
-    return found
-
-
-def values_in(handle: Any, client: Client) -> list[Any]:
-    values, options = [], client.CMQC.MQIMPO_INQ_FIRST
-    while True:
-        try:
-            values.append(handle.properties.get(b"%", impo_options=options, max_value_length=9999))
-        except client.module.MQMIError as error:
-            if error.reason == client.CMQC.MQRC_PROPERTY_NOT_AVAILABLE:
-                return values
-            raise
-        options = client.CMQC.MQIMPO_INQ_NEXT
-
-
-def copies(world: World) -> list[dict[str, Any]]:
-    files = sorted(Path(world.lake_root).glob("archive/run-1/*.parquet"))
-    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
-
-
-def put_back(world: World, copy: dict[str, Any]) -> None:
-    with world.connect() as queue_manager:
-        packed, constants = queue_manager.client.packed, queue_manager.client.CMQC
-        pmo = packed.PMO()
-        pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
-        descriptor = packed.MD().unpack(copy["descriptor"])
-        target = packed.OD(ObjectName=b"DLQ")
-        queue_manager.handle.put1(target, copy["body"], descriptor, pmo)
 
 
 def test_a_discarded_message_comes_back_with_its_properties(world: World) -> None:

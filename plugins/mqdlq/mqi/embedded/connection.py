@@ -174,6 +174,8 @@ class Connection:
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.is_broken = False
         self.has_new_commands = False
+        self.changes_trace = False
+        """Whether the message that is being got gets other trace properties (see `faults`)."""
         """Whether it has put to the command queue since the command server last looked."""
         self.user = (user or process_user())[:USER_LENGTH]
         self.unit_of_work = UnitOfWork(1)

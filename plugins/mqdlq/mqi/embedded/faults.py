@@ -4,7 +4,9 @@ A fault is written ``VERB:N:WHAT:WHEN`` or ``VERB[QUEUE]:N:WHAT:WHEN``:
 
 - VERB is the MQI call, QUEUE the name it opens or has opened: without one any call of the verb;
 - N is the Nth such call from when the fault is set, counting from 1; ``N+`` the Nth and all later;
-- WHAT is a reason code's number, ``kill`` (SIGKILL), or ``delay=SECONDS``;
+- WHAT is a reason code's number, ``kill`` (SIGKILL), ``delay=SECONDS``, or, for MQGET, ``trace``:
+  a message that is got, not browsed, has other properties `traceparent` and `tracestate` than
+  before, as IBM MQ for z/OS gives it with OTELTRAC(ON);
 - WHEN is ``before`` or ``after`` the call has had its effect. MQRC_BACKED_OUT before MQCMIT backs
   the unit of work out, MQRC_CONNECTION_BROKEN breaks the connection.
 
@@ -28,10 +30,10 @@ from mqdlq.mqi.embedded.connection import Connection
 from mqdlq.mqi.embedded.failures import CallFailedError
 
 ENVIRONMENT = "MQDLQ_FAULTS"
-KILL, DELAY = "kill", "delay="
+KILL, DELAY, TRACE = "kill", "delay=", "trace"
 _FORM = re.compile(
     r"(?P<verb>MQ[A-Z0-9]+)(?:\[(?P<queue>[A-Za-z0-9._/%]{1,48})\])?:(?P<nth>[1-9]\d*)(?P<onwards>\+?)"
-    r":(?P<what>\d+|kill|delay=\d+(?:\.\d+)?):(?P<when>before|after)"
+    r":(?P<what>\d+|kill|delay=\d+(?:\.\d+)?|trace):(?P<when>before|after)"
 )
 
 
@@ -113,6 +115,9 @@ def strike(found: list[Fault], when: str, connection: Connection | None) -> None
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault.what.startswith(DELAY):
             time.sleep(float(fault.what.removeprefix(DELAY)))
+        elif fault.what == TRACE:
+            if connection is not None:
+                connection.changes_trace = True
         else:
             _fail(int(fault.what), fault, connection)
 
@@ -131,9 +136,14 @@ def parse(text: str) -> Fault:
     match = _FORM.fullmatch(text)
     if match is None:
         raise EmbeddedQueueManagerError(
-            f"{text!r} is not a fault: VERB:N:REASON|kill|delay=SECONDS:before|after is, with"
+            f"{text!r} is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|after is, with"
             " VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
             " for example MQCMIT:2:2009:after"
+        )
+    if match["what"] == TRACE and (match["verb"], match["when"]) != ("MQGET", "before"):
+        raise EmbeddedQueueManagerError(
+            f"{text!r} is not a fault: trace is for MQGET and before, for example"
+            " MQGET:1+:trace:before"
         )
     return Fault(
         match["verb"],

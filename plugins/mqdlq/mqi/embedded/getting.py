@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import inf
 
 from mqdlq.constants import MQRC
-from mqdlq.mqi.embedded import groups, mqmde, reports, selection
+from mqdlq.mqi.embedded import groups, mqmde, reports, selection, tracing
 from mqdlq.mqi.embedded import mqi_constants as mq
 from mqdlq.mqi.embedded.connection import Connection, OpenObject, Way
 from mqdlq.mqi.embedded.delivery import WITH_HEADERS, deliver
@@ -249,7 +249,8 @@ def _take(connection: Connection, way: Way, request: Request) -> Got | None:
 
 def _take_it(connection: Connection, way: Way, request: Request, found: Message) -> Got:
     opened, unit, place = request.opened, connection.unit_of_work, found.place
-    got = _answer(request, way, found)
+    seen = tracing.received(found) if connection.changes_trace else found
+    got = _answer(request, way, seen)
     if got[REASON] == TRUNCATED_MSG_FAILED:
         return got
     if request.options & mq.MQGMO_SYNCPOINT or (
