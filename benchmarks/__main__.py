@@ -12,6 +12,7 @@ import headers
 import queue_manager
 import rules
 import snapshots
+import startup
 import waiting
 
 BENCHMARKS = {
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "execution": execution.measure,
     "headers": headers.measure,
     "snapshots": snapshots.measure,
+    "startup": startup.measure,
     "waiting": waiting.measure,
 }
 
