@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -100,11 +100,31 @@ def _differing(old: RulesTable, new: RulesTable) -> tuple[list[Rule], list[Rule]
     before, after = ([rule_text(rule) for rule in table.rules] for table in (old, new))
     gone: list[Rule] = []
     come: list[Rule] = []
-    for kind, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for kind, i, j, k, m in _matcher(before, after).get_opcodes():
         if kind != "equal":
             gone += old.rules[i:j]
             come += new.rules[k:m]
     return gone, come
+
+
+def _matcher(before: list[str], after: list[str]) -> SequenceMatcher[str]:
+    """Return what aligns the rules of two tables; a rule in both is a place to align them at.
+
+    Where rules are repeated so often that there are too many such places, the first of equal rules
+    is aligned with the first only, the second with the second, and so on.
+    """
+    counts = Counter(after)
+    if sum(counts[text] for text in before) > _MOST_COMPARISONS:
+        before, after = list(_numbered(before)), list(_numbered(after))
+    return SequenceMatcher(None, before, after, autojunk=False)
+
+
+def _numbered(texts: Iterable[str]) -> Iterator[str]:
+    """Yield each text with how often it was there before."""
+    seen: Counter[str] = Counter()
+    for text in texts:
+        yield f"{seen[text]} {text}"
+        seen[text] += 1
 
 
 def _pairs(

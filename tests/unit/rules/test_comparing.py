@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.rules import compare, parse
+from steps import steps
 
 
 def changes(old: str, new: str) -> list[tuple[str, int | None, int | None]]:
@@ -54,3 +55,19 @@ def test_control_data_that_differs_is_named_with_both_values() -> None:
         ("WAIT", "NO", ""),
     )
     assert not found.is_same
+
+
+def test_rules_that_are_repeated_very_often_are_aligned_in_their_order() -> None:
+    same = "DESTQ(A) ACTION(RETRY)\n" * 400
+    old, new = f"DESTQ(B) ACTION(RETRY)\n{same}", f"{same}REASON(1) MSGTYPE(1) ACTION(RETRY)\n"
+
+    assert changes(old, new) == [("removed", 1, None), ("added", None, 401)]
+
+
+def test_comparing_repeated_rules_takes_steps_in_proportion_to_their_number() -> None:
+    few, many = (
+        (parse("DESTQ(B) ACTION(RETRY)\n" + same), parse(same + "DESTQ(C) ACTION(RETRY)\n"))
+        for same in ("DESTQ(A) ACTION(RETRY)\n" * count for count in (400, 800))
+    )
+
+    assert steps(lambda: compare(*many)) < 2.5 * steps(lambda: compare(*few))
