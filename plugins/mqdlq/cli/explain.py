@@ -50,7 +50,7 @@ from mqdlq.rules.keywords import KEYWORDS, Keyword
 from mqdlq.snapshot.preview import queue_to_browse
 
 USAGE: Final = 2
-_NO_DEAD_LETTER: Final = "no dead letter but {}; rules are asked of dead letters only, it is left"
+_NO_DEAD_LETTER: Final = "not a dead letter but {}; rules apply to dead letters only, so it is left"
 _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 

@@ -44,7 +44,11 @@ def check_handler(path: Path, data: bytes) -> HandlerCheck:
     report = Report(str(path))
     document = read_document(data, report)
     handler = build_handler(document, report, path.stem, path.parent)
-    if fault := name_fault(path.stem):
+    fault = name_fault(path.stem)
+    if path.suffix != ".yaml":
+        right = f"{path.stem}.yaml"
+        fault = f"a handler's file ends in .yaml; no run would find this one, rename it {right}"
+    if fault:
         report.error("handler-name", Place(1, 1, 1, ""), fault)
     if handler is None or report.has_errors:
         return HandlerCheck(None, report.diagnostics())

@@ -161,6 +161,15 @@ def test_a_handler_whose_name_no_dag_may_have_is_refused() -> None:
     )
 
 
+def test_a_handler_that_no_run_would_find_is_refused() -> None:
+    write(a_yml="connection: mq\nrules: a.rules\n", a_rules=TABLE)
+
+    assert check("a.yml").stdout == (
+        "a.yml:1:1: a handler's file ends in .yaml; no run would find this one, rename it a.yaml\n"
+        "a.yml: refused, 1 error\n"
+    )
+
+
 def test_a_directory_stands_for_its_handlers_and_tables_each_checked_once() -> None:
     write(
         a_yaml="connection: mq\nrules: a.rules\nlint: {no-catch-all: 'off'}\n",

@@ -195,8 +195,8 @@ def test_explain_asks_no_rule_of_what_is_no_dead_letter() -> None:
     as_json = run("explain", "--rules", table, "--format", "json", "-", stdin='{"class": "no_dlh"}')
 
     assert as_text.stdout == (
-        "message at line 1: no dead letter but no_dlh;"
-        " rules are asked of dead letters only, it is left\n"
+        "message at line 1: not a dead letter but no_dlh;"
+        " rules apply to dead letters only, so it is left\n"
     )
     unasked = {"matched": False, "keyword": None, "expected": None, "actual": None}
     assert json.loads(as_json.stdout) == {
