@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.model import MessageClass
+from mqdlq.plan import steps_without_a_dlh
 from mqdlq.rules import RulesTable
 from treatments import UNPROCESSABLE, Chain, Treatments, targets_needed
 from value_masks import ValueMasks, Words, encoded
@@ -34,7 +35,10 @@ def columns_needed(table: RulesTable) -> list[str]:
 
 
 class Decisions:
-    """Decide by a table about batch after batch; `treatments` says what the numbers stand for."""
+    """Decide by a table about batch after batch; `treatments` says what the numbers stand for.
+
+    With `has_given_action` the table is one action, given for the very messages that come.
+    """
 
     def __init__(
         self,
@@ -42,9 +46,11 @@ class Decisions:
         *,
         nul_as_blank: bool = False,
         explain: bool = False,
+        has_given_action: bool = False,
         remembered: int = _REMEMBERED,
     ) -> None:
-        self.treatments = Treatments(explain)
+        without_a_dlh = steps_without_a_dlh(table) if has_given_action else ()
+        self.treatments = Treatments(explain, without_a_dlh)
         self._explain = explain
         self._masks = ValueMasks(table, nul_as_blank=nul_as_blank, remembered=remembered)
         self._targets = tuple(sorted(targets_needed(table)))

@@ -3,10 +3,11 @@
     spark-submit evaluate_rules.py --snapshot DIRECTORY --plan DIRECTORY
 
 The rules are the ones frozen in the snapshot's manifest, or those of a file. What the one snapshot
-of a run has parked under its own rules is settled and gets no plan; of several snapshots, and by
-the rules of a file, parked messages are evaluated, too. A plan that is
-finished and says the same is left as it is; one that says something else under this name is an
-error. What a broken evaluation left in the plan's directory is removed. MQ is not touched.
+of a run has parked under its own rules is settled and gets no plan, and the plan of a run for named
+messages covers these only. Of several snapshots, and by the rules of a file, all messages are
+evaluated, the parked ones too. A plan that is finished and says the same is left as it is; one that
+says something else under this name is an error. What a broken evaluation left in the plan's
+directory is removed. MQ is not touched.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def evaluate(
     finished = lake.find_plan(place)
     spark = SparkSession.builder.appName(f"mqdlq {place.rsplit('/', 1)[-1]}").getOrCreate()
     whole = len(snapshots) > 1 or rules is not None
+    manifest = snapshots[0].manifest
     messages = Messages(spark, snapshots, columns_needed(table), bounds or Bounds(), whole)
     _say(f"{_named(snapshots)}: {messages.number} messages, {len(table.rules)} rules")
 
@@ -95,6 +97,9 @@ def evaluate(
         plan=None if finished else place,
         nul_as_blank=nul_as_blank(snapshots),
         explain=explain,
+        # A selection is part of the rules that were frozen for the one run of the snapshot.
+        named=frozenset() if whole else frozenset(map(bytes.fromhex, manifest.message_keys)),
+        has_given_action=not whole and manifest.has_given_action,
         remembered=messages.bounds.remembered,
     )
     if not finished:
@@ -114,7 +119,8 @@ def evaluate(
         counts=counts_of(receipts),
     )
     lake.keep_attempts(place, [receipt.file for receipt in receipts if receipt.file])
-    _must_add_up(messages, description, lake.count_planned(place))
+    read = sum(receipt.read for receipt in receipts)
+    _must_add_up(messages, description, read, lake.count_planned(place))
     lake.publish_plan(place, description)
     _say(f"plan {description.plan_id}: {_totals(description)}, hash {description.plan_hash}")
     _say(f"evaluated in {time.monotonic() - started:.1f} s")
@@ -139,11 +145,11 @@ def _done(messages: Messages, part: PlanPart, choice: Choice) -> list[Receipt]:
     return [Receipt.from_json(text) for text in found["receipt"].to_pylist()]
 
 
-def _must_add_up(messages: Messages, description: PlanDescription, written: int) -> None:
+def _must_add_up(messages: Messages, description: PlanDescription, read: int, written: int) -> None:
     """Raise `LakeError` where a message was lost or doubled on its way."""
-    if len(messages.snapshots) == 1 and written != messages.number:
+    if len(messages.snapshots) == 1 and read != messages.number:
         raise LakeError(
-            f"{_named(messages.snapshots)} holds {written} messages, its manifest says "
+            f"{_named(messages.snapshots)} holds {read} messages, its manifest says "
             f"{messages.number}"
         )
     counted = sum(description.dispositions.values())

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bucket_digests import BucketDigest, Buckets, row_contents
@@ -42,10 +43,12 @@ _REPEATED: Final = [
 class Receipt:
     """What an attempt wrote, "" for no file, and what it found.
 
-    `first` is the first browse number.
+    `first` is the first browse number, `read` counts the messages it read, those included that the
+    plan does not cover.
     """
 
     file: str
+    read: int
     rows: int
     first: int
     buckets: tuple[BucketDigest, ...]
@@ -67,12 +70,18 @@ class Receipt:
 
 @dataclass(frozen=True)
 class PlanPart:
-    """How a part is made: by which table, for which plan (none: it is hashed only)."""
+    """How a part is made: by which table, for which plan (none: it is hashed only).
+
+    The plan covers the messages whose keys are `named`, or all where none is; see
+    `SnapshotManifest` for `has_given_action`.
+    """
 
     table: RulesTable
     plan: str | None = None
     nul_as_blank: bool = False
     explain: bool = False
+    named: frozenset[bytes] = frozenset()
+    has_given_action: bool = False
     sorted: bool = False
     remembered: int = 65_536
 
@@ -86,12 +95,15 @@ class PlanPart:
             self.table,
             nul_as_blank=self.nul_as_blank,
             explain=self.explain,
+            has_given_action=self.has_given_action,
             remembered=self.remembered,
         )
         buckets = Buckets(sorted=self.sorted)
-        rows, first = 0, 0
+        read, rows, first = 0, 0, 0
         with _File(self.plan) as file:
-            for batch in batches:
+            for whole in batches:
+                read += whole.num_rows
+                batch = self._of_named(whole)
                 if not batch.num_rows:
                     continue
                 first = first if rows else batch.column("browse_seq")[0].as_py()
@@ -103,12 +115,19 @@ class PlanPart:
                 file.write(batch, treated)
         return Receipt(
             file.name,
+            read,
             rows,
             first,
             tuple(buckets.digests()),
             decisions.treatments.dispositions(),
             tuple(decisions.treatments.step_counts()),
         )
+
+    def _of_named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self.named:
+            return batch
+        keys = pa.array(sorted(self.named), pa.binary())
+        return batch.filter(pc.is_in(batch.column("message_key"), value_set=keys))
 
 
 class _File:

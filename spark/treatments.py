@@ -21,7 +21,7 @@ from mqdlq.plan import StepTemplate, resolve, steps_of, treatment_digest
 from mqdlq.rules import Rule, RulesTable
 
 UNPROCESSABLE: Final = 0
-"""The number of what is done with all that is no dead letter: nothing."""
+"""The number of what is done with messages that have no valid MQDLH."""
 
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 _STEP: Final = pa.struct(
@@ -79,10 +79,12 @@ class Chain:
 class Treatments:
     """The treatments met with so far, numbered from 1, and how many messages get each.
 
-    With `explain`, they say which rule won and which was nearest.
+    With `explain`, they say which rule won and which was nearest. `without_a_dlh` are the steps of
+    a message that has no valid MQDLH: none, unless it is named and an action is given for it.
     """
 
     explain: bool = False
+    without_a_dlh: tuple[Step, ...] = ()
     _settled: list[StepCount] = field(default_factory=list)
     _dispositions: Counter[str] = field(default_factory=Counter)
 
@@ -153,7 +155,9 @@ class Treatments:
 
     def _clear(self) -> None:
         self._numbers = {}
-        self._rows = [(Disposition.UNPROCESSABLE, (), (0, 0))]
+        steps = self.without_a_dlh
+        disposition = Disposition.PLANNED if steps else Disposition.UNPROCESSABLE
+        self._rows = [(disposition, steps, (steps[0].rule if steps and self.explain else 0, 0))]
         self._counts = np.zeros(0, np.int64)
         self._made = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 

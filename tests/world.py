@@ -28,7 +28,7 @@ from mqdlq.ledger import Ledger, Run, open_ledger, parking
 from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
-from mqdlq.plan import plan_hash, resolve, steps_for
+from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import parse
 from mqdlq.run_options import RunOptions
 from mqdlq.sense import start_run
@@ -166,18 +166,23 @@ class World:
         assert snapshot is not None
         table = parse(run.rules_text)
         rows = []
+        without_a_dlh = steps_without_a_dlh(table) if run.has_given_action else ()
         for row in lake.snapshot_rows(snapshot.location):
+            if run.named and row["message_key"] not in run.named:
+                continue
             dead = row["class"] == MessageClass.DEAD_LETTER
-            steps = steps_for(table, row) if dead else ()
-            disposition = Disposition.PLANNED if steps else Disposition.NO_RULE
+            steps = without_a_dlh
+            if dead:
+                steps = tuple(resolve(step, row) for step in steps_for(table, row))
+            nothing = Disposition.NO_RULE if dead else Disposition.UNPROCESSABLE
             rows.append(
                 PlannedMessage(
                     row["browse_seq"],
                     row["message_key"],
                     run.queue_manager,
                     run.queue,
-                    disposition if dead else Disposition.UNPROCESSABLE,
-                    tuple(resolve(step, row) for step in steps),
+                    Disposition.PLANNED if steps else nothing,
+                    steps,
                 )
             )
         plan_id = lake.plan_id(snapshot.snapshot_id, run.rules_digest)

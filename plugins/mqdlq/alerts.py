@@ -154,13 +154,14 @@ def _found(
     before = _run_before(run, ledger, is_closed=True)
     sighting = ledger.sighting(before) if before is not None else None
     messages, had = _messages(run.run_id, ledger), _messages(before, ledger)
-    if messages and (sighting is None or not sighting.depth):
+    is_whole = not run.message_keys  # a run for named messages says nothing about the queue
+    if is_whole and messages and (sighting is None or not sighting.depth):
         yield "first_arrival", f"{messages} messages on a queue that was empty"
     new = {cause.reason for cause in causes_of(ledger, run.run_id)} - {0}
     new -= earlier_reasons(ledger, run)
     if new:
         yield "new_cause", f"first {', '.join(reason_text(reason) for reason in sorted(new))}"
-    if had and messages - had >= thresholds.growth:
+    if is_whole and had and messages - had >= thresholds.growth:
         yield "growth", f"{messages - had} messages more than at the last run"
     yield from _about_what_stays(facts, thresholds, ledger, now)
     if not facts.adds_up:
@@ -210,9 +211,14 @@ def _messages(run_id: str | None, ledger: Ledger) -> int:
 
 
 def _can_tell_of(run: Run, ledger: Ledger) -> set[str]:
-    """Return the lasting events of which a run knows whether they hold."""
+    """Return the lasting events of which a run knows whether they hold.
+
+    Of events that messages cause, a run for named messages knows too little.
+    """
     if ledger.sighting(run.run_id) is None:
         return set()
+    if run.message_keys:
+        return {"conservation", "failed"}
     approval = last_approval(ledger, run.run_id)
     acts = not run.dry_run and (approval is None or approval.decision == "approved")
     return set(LASTING) if acts else set(LASTING) - {"exhausted"}
@@ -221,8 +227,8 @@ def _can_tell_of(run: Run, ledger: Ledger) -> set[str]:
 def _run_before(run: Run, ledger: Ledger, *, is_closed: bool = False) -> str | None:
     """Return the run of this queue that ended last before this one, with an account or failed.
 
-    With `is_closed` it is the last one that closed its account. Runs overlap: the one that started
-    last need not be the one that ended last.
+    With `is_closed` it is the last one that closed its account of the whole queue. Runs overlap:
+    the one that started last need not be the one that ended last.
     """
     runs = tables.runs
     with ledger.engine.connect() as connection:
@@ -234,7 +240,8 @@ def _run_before(run: Run, ledger: Ledger, *, is_closed: bool = False) -> str | N
             _end().is_not(None) if own_end is None else _end() < own_end,
         )
         if is_closed:
-            query = query.where(runs.c.run_id.in_(select(tables.sightings.c.run_id)))
+            closed = runs.c.run_id.in_(select(tables.sightings.c.run_id))
+            query = query.where(closed, runs.c.message_keys == ())
         found: str | None = connection.scalar(query.order_by(_end().desc()).limit(1))
     return found
 

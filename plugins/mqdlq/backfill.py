@@ -2,7 +2,8 @@
 
 A backfill takes no snapshot of the queue. It puts the snapshots of its window together into one,
 in which the newest row of a message wins, frozen with today's rules; the evaluation then is the
-ordinary one. Where the backfill is to act, only messages that are on the queue now are put in.
+ordinary one. Where the backfill is to act, only messages that are on the queue now are put in;
+where messages are named, only those.
 Messages with equal keys are equal in all that rules look at: of them there are as many as the
 snapshot has that holds most.
 """
@@ -70,6 +71,8 @@ def put_together(
     if settings is not None:
         present = _on_the_queue(run, settings)
         wanted = Counter({key: min(number, present[key]) for key, number in wanted.items()})
+    if run.named:
+        wanted = Counter({key: number for key, number in wanted.items() if key in run.named})
     chosen = _newest(sources, wanted)
     at = clock()
     snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
@@ -88,6 +91,8 @@ def put_together(
             rules_text=run.rules_text,
             nul_as_blank=run.nul_as_blank,
             put_together_from=tuple(one.snapshot_id for one in taken),
+            message_keys=run.message_keys,
+            has_given_action=run.has_given_action,
         )
     if settings is not None:
         ledger.record_snapshot(

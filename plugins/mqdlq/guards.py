@@ -36,10 +36,10 @@ class Question:
 
 
 def note_causes(run: Run, *, ledger: Ledger) -> list[Cause]:
-    """Record why the messages of the run's snapshot are dead letters, once; return it."""
+    """Record why the messages of the run are dead letters, once; return it."""
     snapshot = ledger.snapshot(run.run_id)
     if snapshot is not None:
-        record_causes(ledger, run.run_id, _causes(snapshot.location))
+        record_causes(ledger, run.run_id, _causes(snapshot.location, run.named))
     return causes_of(ledger, run.run_id)
 
 
@@ -53,8 +53,6 @@ def _about_the_plan(
 ) -> Iterator[Question]:
     acted_on, discards, targets = 0, 0, set()
     for message in planned_messages(plan):
-        if run.message_keys and message.message_key.hex() not in run.message_keys:
-            continue  # not selected, so nothing is done with it
         actions = {step.action for step in message.steps}
         acted_on += bool(actions - {Action.IGNORE})
         discards += Action.DISCARD in actions
@@ -79,10 +77,13 @@ def _about_the_past(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterato
         yield Question("changed_rules", f"the rules are not those of the last run, {before}")
 
 
-def _causes(location: str) -> list[Cause]:
+def _causes(location: str, named: frozenset[bytes]) -> list[Cause]:
     counts: Counter[int] = Counter()
     oldest: dict[int, datetime] = {}
-    for row in snapshot_rows(location, ["dlh_reason", "dead_lettered_at", "put_at"]):
+    columns = ["message_key", "dlh_reason", "dead_lettered_at", "put_at"]
+    for row in snapshot_rows(location, columns):
+        if named and row["message_key"] not in named:
+            continue
         reason = row["dlh_reason"] or 0
         counts[reason] += 1
         at = row["dead_lettered_at"] or row["put_at"]

@@ -67,6 +67,7 @@ class Outcome(StrEnum):
     UNPROCESSABLE = "unprocessable"
     OWNED_BY_RUN = "owned_by_run"
     NOT_ATTEMPTED = "not_attempted"
+    NOT_SELECTED = "not_selected"
     CHANGED = "changed"
     EXPIRED = "expired"
     TAKEN = "taken"

@@ -6,7 +6,7 @@ Also the plan's hash, which is the same from Python and from Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby
@@ -75,6 +75,32 @@ def steps_of(matching: Iterable[Rule]) -> tuple[StepTemplate, ...]:
 def cannot_fail(rule: Rule) -> bool:
     """Say whether no rule after this one is ever tried."""
     return rule.action in _CANNOT_FAIL
+
+
+def needs_a_dlh(rule: Rule) -> str:
+    """Return what a rule takes from the MQDLH or the MQMD to find its target, as it is written.
+
+    Such a rule cannot be carried out on a message without a valid MQDLH. "" for any other rule.
+    """
+    target_q, target_q_mgr = _targets(rule)
+    if rule.action is Action.RETRY:
+        return "ACTION(RETRY)"
+    if target_q.column:
+        return f"FWDQ({rule.fwd_q})"
+    return f"FWDQM({rule.fwd_q_mgr})" if target_q_mgr.column else ""
+
+
+def steps_without_a_dlh(table: RulesTable) -> tuple[Step, ...]:
+    """Return what a given action does with a named message that has no valid MQDLH.
+
+    `table` is that action. FWD puts such a message as it is, whatever HEADER says: there is no
+    MQDLH that could be removed. No steps where the action needs an MQDLH.
+    """
+    (rule,) = table.rules
+    if needs_a_dlh(rule):
+        return ()
+    template = _template(rule)
+    return (resolve(replace(template, header=rule.action is Action.FWD), {}),)
 
 
 def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:

@@ -235,3 +235,29 @@ def test_a_backfill_says_nothing_of_the_depth(tmp_path: Path, server: socket.soc
     tell(world, run)
 
     assert server.recv(4096).decode().startswith(f"airflow.mqdlq.run_duration,{TAGS}:")
+
+
+def test_a_run_for_named_messages_sends_nothing_about_the_others(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    world = World(tmp_path)
+    for number in range(3):
+        world.dead_letter(dest_q="ELSEWHERE", body=b"%d" % number)
+    run = world.plan("WAIT(NO)\nACTION(RETRY)\n", dry_run=True).run
+    key = world.ledger.run_messages(run.run_id)[0].message_key.hex()
+    execution = world.plan(
+        "WAIT(NO)\nACTION(RETRY)\n", message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)"
+    )
+    make_pass(execution)
+    settle(execution)
+
+    tell(world, execution.run)
+
+    sent = {server.recv(4096).decode() for _ in range(3)}
+    assert sent == {
+        f"airflow.mqdlq.depth,{TAGS}:2|g",
+        f"airflow.mqdlq.outcomes,{TAGS},outcome=forwarded:1|c",
+        f"airflow.mqdlq.run_duration,{TAGS}:90000.000000|ms",
+    }
+    with pytest.raises(TimeoutError):
+        server.recv(4096)

@@ -26,12 +26,16 @@ TOO_LONG = b" and too long for the queue SMALL"
 
 @dataclass(frozen=True)
 class Scenario:
-    """A rules table, where it has to bring the nth message, and by which outcome."""
+    """A rules table, where it has to bring the nth message, and by which outcome.
+
+    With an `action` the messages have no MQDLH, and it is given for all of them by name.
+    """
 
     rules: str
     places: tuple[str, ...]
     outcomes: tuple[str, ...]
     destinations: tuple[str, ...] = ("PAYMENTS",)
+    action: str = ""
 
     def place(self, number: int) -> str:
         return self.places[number % len(self.places)]
@@ -50,6 +54,12 @@ SCENARIOS = {
     "FWD HEADER(NO)": Scenario("ACTION(FWD) FWDQ(PARKED) HEADER(NO)", ("PARKED",), ("forwarded",)),
     "DISCARD": Scenario("ACTION(DISCARD)", (ARCHIVE,), ("discarded",)),
     "IGNORE": Scenario("ACTION(IGNORE)", ("DLQ",), ("left_by_rule",)),
+    "FWD by name": Scenario(
+        "ACTION(IGNORE)", ("PARKED",), ("forwarded",), action="ACTION(FWD) FWDQ(PARKED)"
+    ),
+    "DISCARD by name": Scenario(
+        "ACTION(IGNORE)", (ARCHIVE,), ("discarded",), action="ACTION(DISCARD)"
+    ),
     "all of them": Scenario(
         "DESTQ(SMALL) ACTION(RETRY)\n"  # fails, is charged, and is forwarded in the next pass
         "DESTQ(SMALL) ACTION(FWD) FWDQ(PARKED) HEADER(NO)\n"
@@ -73,14 +83,26 @@ class Round:
             for n in range(messages)
         ]
         for number, body in enumerate(self.bodies):
-            world.dead_letter(body, dest_q=scenario.destination(number))
+            if scenario.action:
+                world.put("DLQ", body)
+            else:
+                world.dead_letter(body, dest_q=scenario.destination(number))
         self.originals = {
             bare(body): full_digest(md.pack(), body) for md, body in world.messages("DLQ")
         }
-        self.execution = world.plan(scenario.rules)
+        self.execution = self._plan()
         self.run_id = self.execution.run.run_id
         self.runs = [self.run_id]
         self.left_open = False
+
+    def _plan(self) -> Execution:
+        """Start a run by the scenario's rules, or by its action for all messages by name."""
+        world, scenario = self.world, self.scenario
+        if not scenario.action:
+            return world.plan(scenario.rules)
+        whole = world.plan(scenario.rules, dry_run=True).run.run_id
+        keys = tuple(m.message_key.hex() for m in world.ledger.run_messages(whole))
+        return world.plan(scenario.rules, message_keys=keys or ("0" * 64,), action=scenario.action)
 
     def _fork(self, work: Callable[[Execution], None]) -> int:
         self.world.ledger.engine.dispose()  # connections are not to be inherited
@@ -162,7 +184,8 @@ class Round:
             if attempt.state is AttemptState.CONFIRMED:
                 confirmed.add(attempt.message_id)
         outcomes = world.ledger.outcomes(self.run_id)
-        archived = self.archived() if "DISCARD" in self.scenario.rules else set()
+        acts = self.scenario.action or self.scenario.rules
+        archived = self.archived() if "DISCARD" in acts else set()
         for body, message in zip(self.bodies, listed, strict=True):
             number = message.browse_seq - 1
             has_left = places.get(body) != "DLQ"
@@ -181,7 +204,7 @@ class Round:
         """Bring the run to its end, or let another one take over before."""
         world = self.world
         if by_another_run:
-            other = world.plan(self.scenario.rules)
+            other = self._plan()
             self.runs.append(other.run.run_id)
             pass_to_the_end(world, other)
             settle(other)

@@ -84,7 +84,7 @@ def write_rows(
     nul_as_blank: bool = False,
     rows_to_a_group: int = 256,
     taken_at: datetime = NOON,
-    put_together_from: tuple[str, ...] = (),
+    **manifest_fields: Any,
 ) -> str:
     """Publish a snapshot of rows that need not be whole; return its directory."""
     directory = lake.snapshot_directory(root, "QM1", queue, snapshot_id)
@@ -107,7 +107,7 @@ def write_rows(
         rules_digest=table.digest,
         rules_text=print_table(table),
         nul_as_blank=nul_as_blank,
-        put_together_from=put_together_from,
+        **manifest_fields,
     )
     write_text(f"{directory}/{MANIFEST}", manifest.to_json())
     return directory

@@ -315,7 +315,7 @@ def test_spark_submit_fails_with_one_line(tmp_path: Path) -> None:
     ended = submitted(str(tmp_path), str(tmp_path / "plan"))
 
     assert (ended.returncode, ended.stdout) == (
-        1,
+        2,
         (
             f"evaluate_rules: {tmp_path} is no snapshot: it has no _MANIFEST.json, which is "
             "written last; take a new snapshot\n"

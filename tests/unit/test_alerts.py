@@ -277,3 +277,44 @@ def test_what_no_notifier_could_deliver_is_told_at_the_next_run(world: World) ->
     refuse(world, "one", is_heard=False)
 
     assert refuse(world, "two") == ["test: the run could not begin"]
+
+
+def named(world: World, body: bytes, **fields: Any) -> str:
+    """Put a message for ELSEWHERE, or a bare one, and return its key."""
+    world.put("DLQ", body, **fields) if fields else world.dead_letter(body, dest_q="ELSEWHERE")
+    run = world.plan(RULES, dry_run=True).run
+    return max(world.ledger.run_messages(run.run_id), key=lambda m: m.browse_seq).message_key.hex()
+
+
+def test_a_run_for_named_messages_is_no_news_of_the_queue(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE", reason=2085)
+    key = named(world, b"no dead letter", PutDate=b"20261121")
+
+    run = ended(world, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")
+
+    assert names(world, run, growth=1) == []
+    assert told(world) == [
+        "1 messages on a queue that was empty",
+        "first MQRC_UNKNOWN_OBJECT_NAME (2085)",
+    ]
+
+
+def test_what_lasts_is_not_over_because_a_run_was_for_another_message(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    key = named(world, b"another")
+    assert told(world)[-1] == "1 messages unprocessable"
+
+    run = ended(world, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")
+
+    assert names(world, run) == []
+    assert told(world) == []
+
+
+def test_growth_is_measured_between_runs_over_the_whole_queue(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    told(world)
+    key = named(world, b"2")
+    names(world, ended(world, message_keys=(key,)))
+    world.dead_letter(dest_q="ELSEWHERE", body=b"3")
+
+    assert told(world) == ["2 messages more than at the last run"]

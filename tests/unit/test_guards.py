@@ -77,10 +77,11 @@ def test_a_cause_asks_the_first_time_it_is_met(world: World) -> None:
 
 @pytest.mark.parametrize("first_is", ["asked", "rejected", "a dry run", "for a named message"])
 def test_a_cause_that_nobody_approved_asks_again(world: World, first_is: str) -> None:
+    one = world.ledger.run_messages(world.plan(RULES, dry_run=True).run.run_id)[0]
     first = world.plan(
         RULES,
         dry_run=first_is == "a dry run",
-        message_keys=("0" * 64,) if first_is == "for a named message" else (),
+        message_keys=(one.message_key.hex(),) if first_is == "for a named message" else (),
     )
     assert len(asked(world, first, new_cause=True)) == 1
     if first_is in {"asked", "rejected"}:
@@ -159,6 +160,16 @@ def test_changed_rules_ask_though_no_rules_were_ever_approved(world: World) -> N
         ("changed_rules", "the rules are not those of the last run, run-1")
     ]
     assert asked(world, world.plan(RULES), changed_rules=True) == []
+
+
+def test_a_cause_of_a_message_that_is_not_selected_is_not_asked_about(world: World) -> None:
+    world.dead_letter(reason=2085)
+    whole = world.ledger.run_messages(world.plan(RULES, dry_run=True).run.run_id)
+
+    named = world.plan(RULES, message_keys=(whole[-1].message_key.hex(),))
+
+    says = "MQRC_UNKNOWN_OBJECT_NAME (2085) is new: no run that acted on this queue has met it"
+    assert asked(world, named, new_cause=True, messages=1) == [("new_cause", says)]
 
 
 def test_what_is_not_selected_for_the_run_is_not_asked_about(world: World) -> None:

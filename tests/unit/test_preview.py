@@ -111,7 +111,7 @@ def test_it_is_drawn_for_a_terminal(world: World) -> None:
         "MQRC_Q_FULL (2053): the queue is full",
         "RETRY (up to 3 times)  PAYMENTS @ QM1",
         "Needs a person: 3",
-        "add a rule for it, or move it by hand",
+        "add a rule for it, or move it with message_keys and action",
     ):
         assert words in drawn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +24,8 @@ from mqdlq.airflow.stage import (
 )
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Approval, last_approval, record_approval
+from mqdlq.ledger import Approval, Run, last_approval, record_approval
+from mqdlq.model import Outcome
 
 if TYPE_CHECKING:
     from mqdlq.guards import Question
@@ -82,7 +84,8 @@ class Approve(Stage):
                         first = Approval(plan.plan_hash, names, "asked", "", utc_now())
                         record_approval(work.ledger, work.run.run_id, first)
                     self._ask(context, work, plan, asked, guards.within)
-        self._tell(context, plan)
+            covered = _covered(work, plan)
+        self._tell(context, work.run, plan, covered)
         return plan.plan_id
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
@@ -139,7 +142,7 @@ class Approve(Stage):
             ti_id=context["ti"].id,
             options=[APPROVE, REJECT],
             subject=f"May {self.handler} act on {work.run.queue} of {work.run.queue_manager}?",
-            body=_body(plan, asked, within),
+            body=_body(plan, _covered(work, plan), asked, within),
             defaults=[REJECT],
             params={},
         )
@@ -159,14 +162,15 @@ class Approve(Stage):
         alert = Alert("approval", title, "\n".join(question.says for question in asked))
         notify(load_handler(self.handler), [alert], context, run.run_id)
 
-    def _tell(self, context: Context, plan: PlanDescription) -> None:
-        shares = ", ".join(f"{number} {name}" for name, number in sorted(plan.dispositions.items()))
-        progress.info("plan %s: %s", plan.plan_id, shares)
+    def _tell(self, context: Context, run: Run, plan: PlanDescription, covered: str) -> None:
+        from mqdlq.report.words import count  # noqa: PLC0415 (Arrow: not at parse time)
+
+        progress.info("plan %s: %s", plan.plan_id, covered)
         for step in plan.counts:
+            rule = "action" if run.has_given_action else f"line {step.rule_line}"
             target = f" to {step.target_q}" if step.target_q else ""
-            progress.info(
-                "line %d %s%s: %d messages", step.rule_line, step.action, target, step.messages
-            )
+            number = count(step.messages, "message")
+            progress.info("%s %s%s: %s", rule, step.action, target, number)
         tell(context, self.handler, "plan", plan_id=plan.plan_id, plan_hash=plan.plan_hash)
 
 
@@ -181,21 +185,32 @@ def _check_that_it_stands(directory: str) -> None:
         )
 
 
-def _body(plan: PlanDescription, asked: list[Question], within: timedelta) -> str:
+def _covered(work: Work, plan: PlanDescription) -> str:
+    """Say what the plan covers, and why it does not cover the other messages of the snapshot."""
+    from mqdlq.execute.parked import ParkedList  # noqa: PLC0415 (Arrow: not at parse time)
+    from mqdlq.report.words import plan_in_words  # noqa: PLC0415 (the same)
+
+    snapshot = work.ledger.snapshot(work.run.run_id)
+    settled: Counter[Outcome] = Counter()
+    others = 0
+    if work.run.named and snapshot is not None:
+        others = snapshot.messages - plan.messages
+    elif snapshot is not None:
+        for how, number in ParkedList(snapshot.location).settled().items():
+            settled[how.outcome] += number
+    return plan_in_words(plan.dispositions, settled, others)
+
+
+def _body(plan: PlanDescription, covered: str, asked: list[Question], within: timedelta) -> str:
     """Return the plan's summary in Markdown: why it is asked, and what would be done first."""
     why = "\n".join(f"- {question.says}" for question in asked)
     rows = "\n".join(
         f"| {step.rule_line} | {step.action} | {step.target_q or '-'} | {step.messages} |"
         for step in plan.counts
     )
-    others = ", ".join(
-        f"{number} {name}"
-        for name, number in sorted(plan.dispositions.items())
-        if number and name != "planned"
-    )
     return (
         f"{why}\n\n| line | first action | target | messages |\n|---|---|---|---|\n{rows}\n\n"
-        f"{f'Left alone: {others}. ' if others else ''}Plan `{plan.plan_id}`, hash"
-        f" `{plan.plan_hash}`: this very plan is carried out if you approve.\n\n"
+        f"All messages: {covered}. Plan `{plan.plan_id}`, hash `{plan.plan_hash}`: exactly this"
+        " plan is carried out if you approve.\n\n"
         f"No answer within {within} means reject.\n"
     )

@@ -14,6 +14,7 @@ from airflow.sdk.observability import stats
 from mqdlq.alerts import outcomes_of
 from mqdlq.constants import reason_text
 from mqdlq.ledger import Ledger, Run, last_look
+from mqdlq.model import Outcome
 
 REASONS: Final = 20
 """How many reasons of a queue have a label of their own; the rarer ones are `other` together."""
@@ -34,7 +35,8 @@ def emit(
 
     `reasons` counts the messages of the run's snapshot by the reason in their MQDLH (0 without
     one); `oldest_left` is since when the oldest that stays is there, None where none stays. Called
-    again for a run it counts its outcomes again.
+    again for a run it counts its outcomes again. A run for named messages sends nothing about the
+    messages it was not started for.
     """
     tags = {"handler": run.handler, "queue_manager": run.queue_manager, "queue": run.queue}
     seen, look = ledger.sighting(run.run_id), last_look(ledger, run.run_id)
@@ -42,19 +44,34 @@ def emit(
         stats.gauge("mqdlq.depth", seen.depth, tags=tags)
     elif look is not None and run.run_type != "backfill":  # which looks at no queue
         stats.gauge("mqdlq.depth", look.depth, tags=tags)
-    for outcome, number in outcomes_of(run, ledger).items():
+    outcomes = outcomes_of(run, ledger)
+    del outcomes[Outcome.NOT_SELECTED]
+    for outcome, number in outcomes.items():
         stats.incr("mqdlq.outcomes", number, tags={**tags, "outcome": str(outcome)})
+    stats.timing("mqdlq.run_duration", now - run.started_at, tags=tags)
+    if not run.message_keys:  # such a run knows too little of the queue
+        _emit_about_the_queue(reasons, oldest_left, is_closed=seen is not None, now=now, tags=tags)
+    _send()
+
+
+def _emit_about_the_queue(
+    reasons: Mapping[int, int],
+    oldest_left: datetime | None,
+    *,
+    is_closed: bool,
+    now: datetime,
+    tags: dict[str, str],
+) -> None:
+    """Send how many messages have which reason, and the age of the oldest remaining one."""
     by_reason: Counter[str] = Counter()
     for rank, (reason, number) in enumerate(Counter(reasons).most_common()):
         name = reason_text(reason).split(" ")[0] if reason else "none"
         by_reason[name if rank < REASONS else "other"] += number
     for name, number in by_reason.items():
         stats.gauge("mqdlq.messages", number, tags={**tags, "reason": name})
-    if oldest_left is not None or seen is not None:
+    if oldest_left is not None or is_closed:
         age = (now - oldest_left).total_seconds() if oldest_left else 0.0
         stats.gauge("mqdlq.oldest_age_seconds", max(0.0, age), tags=tags)
-    stats.timing("mqdlq.run_duration", now - run.started_at, tags=tags)
-    _send()
 
 
 def _send() -> None:

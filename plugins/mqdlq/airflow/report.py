@@ -83,15 +83,17 @@ class Report(Stage):
         )[dag_run_id]
         run_id = self.run_id(context)
         with open_ledger() as ledger:
+            run = ledger.run(run_id)
+            is_refused = run is None or states.get("snapshot") == "failed"
+            since = run.started_at if run is not None else None
             files = write_report(
                 run_id,
                 ledger=ledger,
                 lake_root=home.lake(),
                 stages=states,
                 clock=utc_now,
-                error="" if ledger.run(run_id) else ledger.refusal(run_id),
+                error=ledger.refusal(run_id, since) if is_refused else "",
             )
-            run = ledger.run(run_id)
             if run is not None:
                 oldest = oldest_that_stays(run, files.oldest_left, ledger)
                 files = replace(files, oldest_left=oldest)

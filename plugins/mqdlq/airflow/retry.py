@@ -36,15 +36,15 @@ class Retry(Stage):
         return self._passes(context, event)
 
     def _passes(self, context: Context, left: dict[str, Any]) -> dict[str, int]:
-        from mqdlq.execute import make_pass, settle  # noqa: PLC0415 (Arrow: not at parse time)
+        # Arrow: not at parse time.
+        from mqdlq.execute import make_pass, settle  # noqa: PLC0415
+        from mqdlq.report.words import outcomes_in_words  # noqa: PLC0415
 
         with self.work(context) as work:
             while left["pending"] and self._wait(work, left):
                 left = left_by(make_pass(execution_of(work)))
             outcomes = settle(execution_of(work))
-        progress.info(
-            "settled: %s", ", ".join(f"{n} {outcome}" for outcome, n in outcomes.most_common())
-        )
+        progress.info("settled: %s", outcomes_in_words(outcomes))
         return {str(outcome): number for outcome, number in outcomes.items()}
 
     def _wait(self, work: Work, left: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from mqdlq import home, sense
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.execute import execution_of
 from mqdlq.airflow.stage import REPORT, Stage, Work, progress, utc_now
+from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Look, record_look
 from mqdlq.sense import Window, snapshots_of
@@ -34,7 +35,7 @@ class Snapshot(Stage):
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # Arrow: not at parse time.
         from mqdlq import execute, guards, snapshot  # noqa: PLC0415
-        from mqdlq.snapshot.named import told_of_named  # noqa: PLC0415
+        from mqdlq.snapshot.named import check_named  # noqa: PLC0415
 
         handler = load_handler(self.handler)
         key = _payload_key(handler.payload_key) if handler.payload_key else None
@@ -53,8 +54,12 @@ class Snapshot(Stage):
                     handler, rescan=context["params"].get("full_snapshot", False), key=key
                 ),
             )
-            for told in told_of_named(work.run, str(_places(manifest)["snapshot"])):
-                progress.warning("%s", told)
+            try:
+                for warning in check_named(work.run, str(_places(manifest)["snapshot"])):
+                    progress.warning("%s", warning)
+            except HandlerError as error:
+                work.ledger.record_refusal(work.run.run_id, self.handler, str(error), utc_now())
+                raise
             guards.note_causes(work.run, ledger=work.ledger)
             is_settled = (
                 manifest.counts.full == 0

@@ -1,22 +1,25 @@
-"""The parked messages of a run: compact rows in; who is still there, and outcomes by number, out.
+"""The messages of a run's snapshot that need no row of their own in the ledger.
 
-Nothing is done with a parked message; but it is part of the run's snapshot, so it has an outcome
-in the run like any other: the one it was parked with, booked by number, as long as it is met.
+Nothing is done with a parked message, nor with one that a run for named messages does not name. But
+it is part of the run's snapshot, so it has an outcome in the run like any other, booked by number:
+a parked message the one it was parked with, as long as a browse meets it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.execute.work import WorkItem
-from mqdlq.lake import parked_rows
+from mqdlq.lake import parked_rows, snapshot_rows
 from mqdlq.ledger import InStep, Ledger, OutcomeFact, Parking, Run, Settled, parking
 from mqdlq.model import Action, Disposition, Outcome
 
@@ -37,16 +40,14 @@ class Vanished:
     expires_at: datetime | None
 
 
-class ParkedList:
-    """The messages with compact rows in one snapshot.
+class Bystanders(ABC):
+    """Messages of a run's snapshot with which the run does nothing.
 
-    Equal messages are counted: nothing tells them apart.
+    A browse recognises them by their keys. Equal messages are counted: nothing tells them apart.
     """
 
-    def __init__(self, location: str) -> None:
-        batches = list(parked_rows(location))
-        self._rows = pa.Table.from_batches(batches) if batches else None
-        self._keys: list[bytes] = self._rows["message_key"].to_pylist() if self._rows else []
+    def __init__(self, keys: list[bytes]) -> None:
+        self._keys = keys
         self._waiting: Counter[bytes] = Counter()
         self.begin()
 
@@ -55,15 +56,64 @@ class ParkedList:
         self._waiting = Counter(self._keys)
 
     def meet(self, key: bytes) -> bool:
-        """Say whether a message that a browse meets is a parked one."""
+        """Say whether a message that a browse meets is one of these."""
         if self._waiting.get(key, 0) <= 0:
             return False
         self._waiting[key] -= 1
         return True
 
     def meet_all(self) -> None:
-        """Count every parked message as met."""
+        """Count every one of them as met."""
         self._waiting.clear()
+
+    @property
+    @abstractmethod
+    def is_complete(self) -> bool:
+        """Whether the last browse met all that it had to meet."""
+
+    @abstractmethod
+    def settled(self) -> Counter[Settled]:
+        """Count all of them by how they are left."""
+
+    @abstractmethod
+    def missing(self, run: Run, ledger: Ledger) -> list[tuple[Vanished, Settled]]:
+        """Return those that the last browse had to meet and did not."""
+
+
+class NotSelected(Bystanders):
+    """All messages in the snapshot of a run for named messages, but for the named ones.
+
+    Other runs may move them meanwhile, so none of them has to be met.
+    """
+
+    is_complete = True
+
+    def __init__(self, location: str, named: Collection[bytes]) -> None:
+        full = (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
+        parked = (
+            key
+            for batch in parked_rows(location, ["message_key"])
+            for key in batch.column("message_key").to_pylist()
+        )
+        super().__init__([key for key in chain(full, parked) if key not in named])
+
+    def settled(self) -> Counter[Settled]:
+        """Count them all as not selected."""
+        return Counter({Settled(Outcome.NOT_SELECTED, 0, "", "", ""): len(self._keys)})
+
+    def missing(self, run: Run, ledger: Ledger) -> list[tuple[Vanished, Settled]]:
+        """Return an empty list: the run does not answer for them."""
+        del run, ledger
+        return []
+
+
+class ParkedList(Bystanders):
+    """The messages with compact rows in one snapshot."""
+
+    def __init__(self, location: str) -> None:
+        batches = list(parked_rows(location))
+        self._rows = pa.Table.from_batches(batches) if batches else None
+        super().__init__(self._rows["message_key"].to_pylist() if self._rows else [])
 
     @property
     def is_complete(self) -> bool:

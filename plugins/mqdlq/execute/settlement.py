@@ -15,7 +15,14 @@ from mqdlq.errors import ConservationError, ExecutionError
 from mqdlq.execute.destinations import Destination, Destinations
 from mqdlq.execute.execution import Execution
 from mqdlq.execute.ownership import give_up_all
-from mqdlq.execute.parked import ParkedList, Vanished, disposition_of, to_be_parked
+from mqdlq.execute.parked import (
+    Bystanders,
+    NotSelected,
+    ParkedList,
+    Vanished,
+    disposition_of,
+    to_be_parked,
+)
 from mqdlq.execute.permission import why_not_to_act
 from mqdlq.execute.work import WorkItem, WorkList, load_work
 from mqdlq.lake import read_manifest, snapshot_rows
@@ -74,9 +81,11 @@ def settle(execution: Execution) -> Counter[Outcome]:
             f"run {run.run_id} has units of work that are not settled: make a pass first"
         )
     work = load_work(run, ledger, execution.lake_root)
-    parked = ParkedList(snapshot.location)
-    sighting, readers = _last_look(execution, work, parked, snapshot)
-    missing = _missing_parked(execution, parked)
+    others = (
+        NotSelected(snapshot.location, run.named) if run.named else ParkedList(snapshot.location)
+    )
+    sighting, readers = _last_look(execution, work, others, snapshot)
+    missing = _missing(execution, others)
     # What is about to be moved is read first: what is confirmed in between has departed then.
     being_moved = {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)}
     elsewhere = ledger.departed_elsewhere(run.run_id, [one.message_id for one, _ in missing])
@@ -90,7 +99,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
         execution.clock(),
     )
     ledger.add_outcomes(run.run_id, _outcomes(execution, work, snapshot.location, findings))
-    _book_parked(execution, parked, missing, findings)
+    _book_others(execution, others, missing, findings)
     booked = InStep((one.browse_seq, one.outcome) for one in listed_messages(ledger, run.run_id))
     left = to_be_parked(work.items, booked, run)
     parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
@@ -114,7 +123,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
 
 
 def _last_look(
-    execution: Execution, work: WorkList, parked: ParkedList, snapshot: Row[Any]
+    execution: Execution, work: WorkList, others: Bystanders, snapshot: Row[Any]
 ) -> tuple[Sighting, int]:
     """Find out which of the run's messages are on the queue now, and how many read from it.
 
@@ -124,33 +133,33 @@ def _last_look(
     earlier = ledger.sighting(run.run_id)
     no_full_rows = read_manifest(snapshot.location).counts.full == 0
     if no_full_rows and ledger.plan(run.run_id) is None and earlier is None:
-        parked.meet_all()
+        others.meet_all()
         return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at), 0
-    sighting, readers = _last_browse(execution, work, parked)
-    is_complete = parked.is_complete or earlier is not None
+    sighting, readers = _last_browse(execution, work, others)
+    is_complete = others.is_complete or earlier is not None
     if any(item.outcome is None and not item.met for item in work.items) or not is_complete:
         # Somebody may have had it in a unit of work that is backed out by now.
         execution.sleep(SECOND_LOOK_S)
-        sighting, readers = _last_browse(execution, work, parked)
+        sighting, readers = _last_browse(execution, work, others)
     return sighting, readers
 
 
-def _missing_parked(execution: Execution, parked: ParkedList) -> list[tuple[Vanished, Settled]]:
+def _missing(execution: Execution, others: Bystanders) -> list[tuple[Vanished, Settled]]:
     """Return the parked messages that the last browse did not meet, where they are not booked."""
     run, ledger = execution.run, execution.ledger
     is_booked = parking.outcomes_of_parked(ledger, run.run_id)
-    return [] if is_booked else parked.missing(run, ledger)
+    return [] if is_booked else others.missing(run, ledger)
 
 
-def _book_parked(
+def _book_others(
     execution: Execution,
-    parked: ParkedList,
+    others: Bystanders,
     missing: Sequence[tuple[Vanished, Settled]],
     findings: _Findings,
 ) -> None:
-    """Book the parked messages, once: by number those that were met, each other one by itself.
+    """Book the messages with which the run did nothing, once and by number.
 
-    Those are among the run's own from then on.
+    A parked message that was not met is booked by itself, and is among the run's own from then on.
     """
     run, ledger = execution.run, execution.ledger
     if parking.outcomes_of_parked(ledger, run.run_id):
@@ -162,14 +171,14 @@ def _book_parked(
             explained = _vanished(one.message_id, one.expires_at, findings)
             fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
             vanished.append((one.browse_seq, disposition_of(settled), fact))
-    counts = parked.settled() - Counter(settled for _, settled in missing)
+    counts = others.settled() - Counter(settled for _, settled in missing)
     parking.book_parked(ledger, run.run_id, counts, vanished, findings.at)
 
 
-def _last_browse(execution: Execution, work: WorkList, parked: ParkedList) -> tuple[Sighting, int]:
+def _last_browse(execution: Execution, work: WorkList, others: Bystanders) -> tuple[Sighting, int]:
     """Browse the queue, marking the run's messages that are met; count who reads from it."""
     run = execution.run
-    parked.begin()
+    others.begin()
     # What a person has restored in the meantime is a new arrival, and for the next run.
     restored = restoring.put_back(execution.ledger, run.run_id)
     departed = {
@@ -184,7 +193,7 @@ def _last_browse(execution: Execution, work: WorkList, parked: ParkedList) -> tu
         queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
         try:
             for sighted in work.browse(BrowseCursor(queue_manager, queue, run.queue)):
-                if sighted.item is not None or parked.meet(sighted.key):
+                if sighted.item is not None or others.meet(sighted.key):
                     met["seen"] += 1
                 elif sighted.key in departed:
                     met["returned"] += 1

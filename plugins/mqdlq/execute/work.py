@@ -200,8 +200,6 @@ def _why_withheld(item: WorkItem, run: Run, truncated: bool) -> str:
     step = item.step
     if step is None or step.action is Action.IGNORE:
         return ""
-    if run.message_keys and item.message.message_key.hex() not in run.message_keys:
-        return "it was not selected for this run"
     is_local = step.target_q_mgr in {"", run.queue_manager}
     if is_local and step.target_q in {run.queue, run.state_queue}:
         return f"its target, {step.target_q}, is a queue of this very handler"

@@ -21,6 +21,8 @@ _ADDED: Final = {
     "payload_key_id",
     "imported_from",
     "put_together_from",
+    "message_keys",
+    "has_given_action",
 }
 """What manifests lacked in earlier versions; absent, it is off or none."""
 
@@ -43,7 +45,9 @@ class SnapshotManifest:
     have compact rows, whose full rows are in the snapshots `refers_to`. `payload` says what was
     captured of the bodies ("none", "head: N", "full"), `payload_key_id` by which key it is
     encrypted, "" if it is not. `imported_from` says of which files it was made, where no queue
-    was browsed, `put_together_from` of which snapshots, where a backfill made it.
+    was browsed, `put_together_from` of which snapshots, where a backfill made it. The run's plan
+    covers the messages in `message_keys` (hex) only; none means all. With `has_given_action` the
+    rules are one action, given for these messages.
     """
 
     snapshot_id: str
@@ -63,6 +67,8 @@ class SnapshotManifest:
     payload_key_id: str = ""
     imported_from: tuple[str, ...] = ()
     put_together_from: tuple[str, ...] = ()
+    message_keys: tuple[str, ...] = ()
+    has_given_action: bool = False
     schema_version: int = SNAPSHOT_VERSION
 
     @property
@@ -85,9 +91,8 @@ class SnapshotManifest:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
             raise LakeError(f"{place}: taken_at is no ISO 8601 time") from None
-        values["imported_from"] = tuple(values.get("imported_from", ()))
-        values["put_together_from"] = tuple(values.get("put_together_from", ()))
-        values["refers_to"] = tuple(values.get("refers_to", ()))
+        for name in ("imported_from", "put_together_from", "refers_to", "message_keys"):
+            values[name] = tuple(values.get(name, ()))
         return cls(**values)
 
 

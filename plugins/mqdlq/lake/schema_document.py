@@ -73,6 +73,8 @@ _MANIFEST: Final = {
     "nul_as_blank": "Whether its patterns take NULs for blanks",
     "imported_from": "The files it was made of, where no queue was browsed",
     "put_together_from": "The snapshots it was made of, where a backfill made it",
+    "message_keys": "The messages (hex) that the run's plan covers; none means all",
+    "has_given_action": "Whether the rules table is one action, given for these messages",
     "parked": "How many messages have compact rows (since 2)",
     "refers_to": "The snapshots that hold the full rows of those (since 2)",
     "payload_key_id": 'The key that encrypts the payload, "" if none does (since 2)',

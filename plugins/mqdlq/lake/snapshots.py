@@ -97,6 +97,8 @@ class SnapshotWriter:
         payload_key_id: str = "",
         imported_from: tuple[str, ...] = (),
         put_together_from: tuple[str, ...] = (),
+        message_keys: tuple[str, ...] = (),
+        has_given_action: bool = False,
     ) -> SnapshotManifest:
         """Close the data and write the manifest: from now on the snapshot exists."""
         for part in (self._headers, self._parked, self._payload):
@@ -120,6 +122,8 @@ class SnapshotWriter:
             payload_key_id=payload_key_id,
             imported_from=imported_from,
             put_together_from=put_together_from,
+            message_keys=message_keys,
+            has_given_action=has_given_action,
         )
         storage.write_text(f"{self.directory}/{MANIFEST}", manifest.to_json())
         return manifest

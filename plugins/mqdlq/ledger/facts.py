@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from mqdlq.model import Action, AttemptState, Disposition, Outcome
+from mqdlq.model import GIVEN_ACTION, Action, AttemptState, Disposition, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,16 @@ class Run:
     max_plan_age_s: int = 86_400
     message_keys: tuple[str, ...] = ()
     started_by: str = ""
+
+    @property
+    def has_given_action(self) -> bool:
+        """Whether one action is given for the named messages, in place of a rules table."""
+        return self.rules_source == GIVEN_ACTION
+
+    @property
+    def named(self) -> frozenset[bytes]:
+        """The keys in `message_keys` as the snapshot holds them; empty where all are meant."""
+        return frozenset(bytes.fromhex(key) for key in self.message_keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,12 @@ class LedgerReader:
         runs = self._rows(select(tables.runs).order_by(started).limit(1))
         return Run(**runs[0]) if runs else None
 
-    def refusal(self, run_id: str) -> str:
-        """Return why a run could not begin when it was last tried, or ""."""
+    def refusal(self, run_id: str, since: datetime | None = None) -> str:
+        """Return why a run could not begin, or act, when it was last tried (since then), or ""."""
         table = tables.refusals
         query = select(table.c.why).where(table.c.run_id == run_id).order_by(table.c.seq.desc())
+        if since is not None:
+            query = query.where(table.c.at >= since)
         found = self._rows(query.limit(1))
         return str(found[0]["why"]) if found else ""
 

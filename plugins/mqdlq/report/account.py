@@ -24,7 +24,13 @@ _ON_THE_QUEUE: Final = frozenset(
     }
 )
 _PERHAPS_ON_THE_QUEUE: Final = frozenset(
-    {Outcome.UNKNOWN, Outcome.OWNED_BY_RUN, Outcome.CHANGED, Outcome.QUARANTINED}
+    {
+        Outcome.UNKNOWN,
+        Outcome.OWNED_BY_RUN,
+        Outcome.CHANGED,
+        Outcome.QUARANTINED,
+        Outcome.NOT_SELECTED,
+    }
 )
 
 
@@ -39,17 +45,22 @@ def account_of(sources: Sources, gathered: Gathered) -> Account | None:
     booked = Counter(gathered.booked)
     for settled, number in sources.parked.items():
         booked[settled.outcome] += number
-    outcomes = {outcome: booked[outcome] for outcome in OUTCOMES if booked[outcome]}
     total, missing = sources.snapshot.messages, gathered.unaccounted.browse_seqs
+    if sources.is_for_named and not sources.parked and sources.manifest is not None:
+        booked[Outcome.NOT_SELECTED] = total - gathered.full_rows  # it broke off before it booked
+    not_selected = booked[Outcome.NOT_SELECTED]
     differences = [*_sum_differences(total, booked.total(), numbers(missing))]
     if total:
         differences.extend(_browse_differences(booked, sources.sighting))
     return Account(
         messages=total,
-        outcomes=outcomes,
+        outcomes={
+            one: booked[one] for one in OUTCOMES if booked[one] and one is not Outcome.NOT_SELECTED
+        },
         last_browse=_last_browse(sources.sighting),
         differences=tuple(differences),
-        parked=sum(sources.parked.values()),
+        parked=sum(sources.parked.values()) - not_selected if sources.parked else 0,
+        not_selected=not_selected,
     )
 
 

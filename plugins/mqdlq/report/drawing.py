@@ -70,8 +70,8 @@ def _segments(parts: Sequence[tuple[str, int]], total: int) -> Iterator[Segment]
 
 
 def account_bar(account: Account) -> tuple[Segment, ...]:
-    """Draw the sum: every outcome, and what has none."""
-    total = max(account.messages, account.booked)
+    """Draw the sum: every outcome of the messages the run was for, and what has none."""
+    total = max(account.messages, account.booked) - account.not_selected
     return segments(account.outcomes, total, account.messages - account.booked)
 
 

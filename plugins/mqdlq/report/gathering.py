@@ -93,7 +93,8 @@ def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
             sources = replace(sources, troubles=(*sources.troubles, str(error)))
         else:
             break
-    if sources.manifest is not None and sources.snapshot is not None:
+    has_all = not sources.is_for_named  # else the messages that are not named are left out
+    if has_all and sources.manifest is not None and sources.snapshot is not None:
         held, recorded = gathered.full_rows + sources.manifest.parked, sources.snapshot.messages
         if held != recorded:
             trouble = f"the snapshot holds {held} messages, the ledger says {recorded}"

@@ -37,6 +37,8 @@ def rule_rows(counted: Mapping[RuleKey, int], sources: Sources) -> tuple[RuleRow
     """
     counts = Counter(counted)
     for s, number in sources.parked.items():
+        if s.outcome is Outcome.NOT_SELECTED:
+            continue
         counts[s.rule, s.action, s.target_q, s.target_q_mgr, s.outcome] += number
     last = 1 + max((key[0] for key in counts), default=0)
     ordered = sorted(counts.items(), key=lambda item: (item[0][0] or last, item[0]))

@@ -81,6 +81,7 @@ def _template() -> Template:
         "place": words.place,
         "target": words.target,
         "count": words.count,
+        "not_selected": words.not_selected,
         "learned_in_words": words.learned_in_words,
         "states": words.STATES,
         "tried_in_words": tried_in_words,

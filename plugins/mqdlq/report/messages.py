@@ -84,6 +84,8 @@ def messages_of(
 ) -> Iterator[Message]:
     """Yield the messages of a run: in browse order, then the parked ones in whatever order.
 
+    A run for named messages has no others.
+
     Without `lake`, or `parked`, only the ledger is asked about the messages, or the parked ones.
     Raises UnreadableError where the lake fails; what was yielded before is to be forgotten then.
     """
@@ -96,10 +98,14 @@ def messages_of(
         rows = _readable(SNAPSHOT_UNREADABLE, lambda: snapshot_rows(snapshot.location, _COLUMNS))
     known = known_since(ledger, run.run_id)
     has_parked = parked and snapshot is not None and manifest is not None and manifest.parked > 0
+    named = run.named
+    has_parked = has_parked and not named
     vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]] = {}
     same: dict[OutcomeFact | None, OutcomeFact | None] = {}
     attempts = InStep(attempts_in_browse_order(ledger, run.run_id))
     for browse_seq, row, listed in _side_by_side(rows, listed_messages(ledger, run.run_id)):
+        if row and listed is None and named and row["message_key"] not in named:
+            continue
         tried = tuple(attempts.on(browse_seq))
         if row is None and listed is not None and has_parked:
             vanished[browse_seq] = (_shared(listed, same), tried)

@@ -102,6 +102,7 @@ def _run_facts(run_id: str, sources: Sources, gathered: Gathered) -> RunFacts:
         started_by=run.started_by,
         started_at=run.started_at,
         ended_at=_last_fact(run.started_at, sources, gathered),
+        message_keys=run.message_keys,
     )
 
 

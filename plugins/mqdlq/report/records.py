@@ -36,7 +36,7 @@ class RunFacts:
     """Which run this is; all of it is "", None or 0 where the ledger has no such run.
 
     `started_by` is who or what has started the run, in words, `ended_at` the time of the last fact
-    the ledger has of the run.
+    the ledger has of the run, `message_keys` (hex) name the only messages it was for, if any.
     """
 
     run_id: str
@@ -53,6 +53,7 @@ class RunFacts:
     started_by: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    message_keys: tuple[str, ...] = ()
 
     @property
     def duration_s(self) -> float:
@@ -98,6 +99,8 @@ class Account:
 
     `differences` say in words what does not add up. An account without differences adds up.
     `parked` of the outcomes are those of messages left as an earlier run had left them.
+    `not_selected` messages are not among the outcomes: the run was for named messages, and these
+    were not named.
     """
 
     messages: int
@@ -105,11 +108,17 @@ class Account:
     last_browse: LastBrowse | None
     differences: tuple[str, ...]
     parked: int = 0
+    not_selected: int = 0
+
+    @property
+    def selected(self) -> int:
+        """How many messages the run was for."""
+        return self.messages - self.not_selected
 
     @property
     def booked(self) -> int:
-        """How many messages have an outcome."""
-        return sum(self.outcomes.values())
+        """How many messages are accounted for."""
+        return sum(self.outcomes.values()) + self.not_selected
 
     @property
     def adds_up(self) -> bool:

@@ -42,6 +42,11 @@ class Sources:
     look: Look | None = None
     """What the run saw of its queue when it looked for work."""
 
+    @property
+    def is_for_named(self) -> bool:
+        """Whether the run is for named messages only."""
+        return self.run is not None and bool(self.run.message_keys)
+
 
 def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""

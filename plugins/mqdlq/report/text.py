@@ -23,6 +23,7 @@ from mqdlq.report.words import (
     count,
     learned_in_words,
     moment,
+    not_selected,
     outcome_in_words,
     place,
     span,
@@ -127,7 +128,11 @@ def _account(account: Account) -> Iterator[tuple[str, str]]:
     missing = account.messages - account.booked
     parts.extend([f"{missing:,} {NO_OUTCOME}"] if missing > 0 else [])
     equals = "=" if account.booked <= account.messages else "is not"
-    yield "Account", f"{account.messages:,} in the snapshot {equals} {' + '.join(parts)}"
+    selected = f"{account.selected:,} selected of " if account.not_selected else ""
+    whole = f"{selected}{account.messages:,} in the snapshot"
+    yield "Account", f"{whole} {equals} {' + '.join(parts)}"
+    if account.not_selected:
+        yield "", not_selected(account.not_selected)
     if account.parked:
         yield "", f"{account.parked:,} of them parked: left as an earlier run had left them"
     browse = account.last_browse

@@ -67,12 +67,14 @@ def _without_snapshot(failed: list[str], is_open: bool) -> str:
 
 def _headline(sources: Sources, gathered: Gathered, account: Account, failed: list[str]) -> str:
     if failed and (sources.plan is None or sources.plan.accepted_at is None):
-        messages = count(account.messages, "message")
+        messages = count(account.selected, "message")
         return f"The run ended{_at(failed)}: none of {messages} was acted on."
     parts = ", ".join(_parts(sources, gathered, account))
     sum_ = "adds up" if account.adds_up else "does not add up"
     stages = f" The run failed{_at(failed)}." if failed else ""
-    return f"{count(account.messages, 'message')}: {parts}. The account {sum_}.{stages}"
+    number = count(account.selected, "message")
+    of = f" of {account.messages:,} selected" if account.not_selected else ""
+    return f"{number}{of}: {parts}. The account {sum_}.{stages}"
 
 
 def _parts(sources: Sources, gathered: Gathered, account: Account) -> Iterator[str]:

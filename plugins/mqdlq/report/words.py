@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
 from mqdlq.ledger import LearnedCount
-from mqdlq.model import AttemptState, MessageClass, Outcome
+from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome
 from mqdlq.report.causes import cause_of
 
 NO_OUTCOME: Final = "without an outcome"
@@ -37,6 +37,7 @@ OUTCOMES: Final = {
     Outcome.EXPIRED: "expired",
     Outcome.TAKEN: "taken by others",
     Outcome.NOT_ATTEMPTED: "not attempted",
+    Outcome.NOT_SELECTED: "not selected",
     Outcome.RETRY_PENDING: "retry pending",
     Outcome.UNPROCESSABLE: "unprocessable",
     Outcome.LEFT_NO_RULE: "unmatched",
@@ -64,16 +65,58 @@ CLASSES: Final = {
 }
 
 
+DISPOSITIONS: Final = {
+    Disposition.PLANNED: "planned",
+    Disposition.NO_RULE: "unmatched",
+    Disposition.UNPROCESSABLE: "unprocessable",
+}
+
+
+def outcomes_in_words(outcomes: Mapping[Outcome, int]) -> str:
+    """Return outcomes as one line: ``2 delivered, 1 unmatched; not selected: 4``."""
+    parts = [
+        f"{outcomes[outcome]:,} {words}"
+        for outcome, words in OUTCOMES.items()
+        if outcome is not Outcome.NOT_SELECTED and outcomes.get(outcome)
+    ]
+    others = outcomes.get(Outcome.NOT_SELECTED, 0)
+    return "; ".join(filter(None, [", ".join(parts), not_selected(others)]))
+
+
+def plan_in_words(
+    dispositions: Mapping[str, int], settled: Mapping[Outcome, int], others: int
+) -> str:
+    """Return what a plan covers as one line, and what it does not cover.
+
+    `settled` counts the messages that earlier runs have settled, `others` those that are not
+    selected.
+    """
+    planned = ", ".join(
+        f"{dispositions[disposition]:,} {words}"
+        for disposition, words in DISPOSITIONS.items()
+        if dispositions.get(disposition)
+    )
+    number = sum(settled.values())
+    before = f"{number:,} settled by earlier runs: {outcomes_in_words(settled)}" if number else ""
+    return "; ".join(filter(None, [planned, before, not_selected(others)])) or "no messages"
+
+
+def not_selected(messages: int) -> str:
+    """Return in words how many messages a run for named messages was not started for."""
+    return f"not selected: {messages:,}" if messages else ""
+
+
 def outcome_in_words(outcome: Outcome | None) -> str:
     """Return an outcome in words, also that there is none."""
     return NO_OUTCOME if outcome is None else OUTCOMES[outcome]
 
 
+_BY_NAME: Final = "move it with message_keys and action"
 _BY_CLASS: Final[dict[MessageClass | None, str]] = {
-    MessageClass.TRUNCATED_DLH: "find out what cut it; move it by hand",
-    MessageClass.UNSUPPORTED_DLH_VERSION: "find the program that wrote this header",
-    MessageClass.UNDECODABLE: "find the program that put it under that CCSID; move it by hand",
-    MessageClass.NO_DLH: "find the program that put it here bare; move it by hand",
+    MessageClass.TRUNCATED_DLH: f"find out what cut it; {_BY_NAME}",
+    MessageClass.UNSUPPORTED_DLH_VERSION: f"find the program that wrote this header; {_BY_NAME}",
+    MessageClass.UNDECODABLE: f"find the program that put it under that CCSID; {_BY_NAME}",
+    MessageClass.NO_DLH: f"find the program that put it here bare; {_BY_NAME}",
 }
 
 
@@ -82,7 +125,7 @@ def next_step(outcome: Outcome | None, cls: MessageClass | None, reason: int) ->
     advice = cause_of(reason).advice if reason else ""
     steps: dict[Outcome | None, str] = {
         None: "run the handler again: it settles what was under way and looks anew",
-        Outcome.LEFT_NO_RULE: "add a rule for it, or move it by hand",
+        Outcome.LEFT_NO_RULE: f"add a rule for it, or {_BY_NAME}",
         Outcome.EXHAUSTED: f"{advice}; then run the handler again" if advice else "run it again",
         Outcome.RETRY_PENDING: f"{advice}; the next run tries again" if advice else "run it again",
         Outcome.UNPROCESSABLE: _BY_CLASS.get(cls, "look at the message on the queue"),

@@ -87,8 +87,12 @@ class Known:
         return -1
 
     def _read(self) -> Iterator[npt.NDArray[Any]]:
+        named = self._run.named  # a run for named messages reads these in full
         for number, lot in enumerate(self.lots):
-            for messages in parking.messages_of(self._ledger, lot):
+            for parked in parking.messages_of(self._ledger, lot):
+                messages = [one for one in parked if one.message_key not in named]
+                if not messages:
+                    continue
                 part = np.empty(len(messages), _ENTRY)
                 joined = b"".join([message.message_key for message in messages])
                 part["key"] = np.frombuffer(joined, f"V{_KEY}")

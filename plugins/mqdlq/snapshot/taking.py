@@ -59,7 +59,8 @@ def take_snapshot(
     taken_at = clock()
     snapshot_id = f"{taken_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
     known = Known(run, chosen, ledger, lake_root)
-    if because := known.begin(taken_at):
+    because = known.begin(taken_at)
+    if because and not run.has_given_action:  # for which nothing can have been settled
         progress(f"every message is read in full: {because}")
     with (
         connect(settings) as queue_manager,
@@ -85,8 +86,10 @@ def take_snapshot(
             nul_as_blank=run.nul_as_blank,
             payload=chosen.payload,
             payload_key_id=chosen.key.key_id if chosen.key and chosen.captured != 0 else "",
+            message_keys=run.message_keys,
+            has_given_action=run.has_given_action,
         )
-    if browse.strays:
+    if browse.strays and not run.has_given_action:
         # IBM's handler reports each such message whenever it passes over it.
         progress(
             f"AMQ8721: {browse.strays} messages are not prefixed by a valid MQDLH; they are left"
@@ -126,10 +129,11 @@ class _Browse:
         self.strays = 0
 
     def write(self) -> None:
-        """Write a row per message; count the strays among the full ones."""
+        """Write a row per message; count the unprocessable ones among those the run is for."""
         inquire, constants = self._queue_manager.inquire, self._queue_manager.client.CMQC
         run = self._run
         ask = asking(self._queue_manager)
+        named = pa.array(sorted(run.named), pa.binary()) if run.named else None
         builder = RowBuilder(
             Marks(run.queue_manager, run.queue, run.retry_interval_s, ask),
             longest=self._longest(),
@@ -143,8 +147,10 @@ class _Browse:
                 offsets = rows.column("payload_offset").to_pylist()
                 for sighted, offset in zip(fresh, offsets, strict=True):
                     self._capture.keep(sighted, offset)
-                dead = pc.equal(rows.column("class"), MessageClass.DEAD_LETTER.value)
-                self.strays += len(fresh) - pc.sum(dead).as_py()
+                stray = pc.not_equal(rows.column("class"), MessageClass.DEAD_LETTER.value)
+                if named is not None:
+                    stray = pc.and_(stray, pc.is_in(rows.column("message_key"), value_set=named))
+                self.strays += pc.sum(stray).as_py()
 
     def _batches(self) -> Iterator[list[Sighted]]:
         """Browse the queue, some thousand messages at a time, fewer where much is read of each."""

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from with_properties import BODY, copies, put_back, put_with_properties, seen_by_an_application
+from with_properties import (
+    ALL_KINDS,
+    BODY,
+    copies,
+    put_back,
+    put_with_properties,
+    seen_by_an_application,
+)
 
 from mqdlq.archive import Copy, write_copies
 from mqdlq.errors import LakeError, QueueManagerError
@@ -16,16 +23,6 @@ from mqdlq.execute import make_pass, settle
 from mqdlq.model import Outcome
 from mqdlq.mqi import embedded
 from world import World
-
-ALL_KINDS = (
-    (b"colour", "blau & grün", "MQTYPE_STRING", -1),
-    (b"raw", b"\x00\xff", "MQTYPE_BYTE_STRING", 2),
-    (b"open", True, "MQTYPE_BOOLEAN", 4),
-    (b"ratio", 0.1, "MQTYPE_FLOAT64", 8),
-    (b"none", None, "MQTYPE_NULL", 0),
-    (b"long", "x" * 5000, "MQTYPE_STRING", -1),  # longer than the body: the buffer has to grow
-    (b"wmq.group.size", -3, "MQTYPE_INT16", 2),  # in a folder of its own, and folders keep together
-)
 
 
 def test_a_discarded_message_comes_back_with_its_properties(world: World) -> None:

@@ -73,38 +73,6 @@ def test_what_may_have_been_cut_is_moved_whole_or_when_asked_for(
     assert world.handle(rules, **keys)[1] in {"forwarded", "delivered"}
 
 
-def test_only_the_messages_named_are_acted_on(world: World) -> None:
-    for number in range(3):
-        world.dead_letter(b"%d" % number)
-    probe = world.plan("ACTION(IGNORE)")
-    keys = [message.message_key.hex() for message in world.ledger.run_messages(probe.run.run_id)]
-
-    outcomes = world.handle("ACTION(RETRY)", message_keys=(keys[1],))
-
-    assert outcomes == {1: "not_attempted", 2: "delivered", 3: "not_attempted"}
-    assert world.bodies("PAYMENTS") == [b"1"]
-    assert "it was not selected for this run" in why(world, "run-2")
-
-
-def test_the_messages_named_may_be_given_an_action_of_their_own(world: World) -> None:
-    for number in range(2):
-        world.dead_letter(b"%d" % number)
-    probe = world.plan("ACTION(IGNORE)")
-    keys = [message.message_key.hex() for message in world.ledger.run_messages(probe.run.run_id)]
-
-    outcomes = world.handle(
-        "RETRYINT(5) WAIT(NO)\nACTION(IGNORE)",
-        message_keys=(keys[1],),
-        action="ACTION(FWD) FWDQ(PARKED)",
-    )
-
-    run = world.ledger.run("run-2")
-    assert run is not None
-    assert outcomes == {1: "not_attempted", 2: "forwarded"}
-    assert (len(world.messages("PARKED")), len(world.messages("DLQ"))) == (1, 1)
-    assert (run.rules_source, run.retry_interval_s) == ("the parameter action", 5)
-
-
 def test_a_units_size_is_bounded_by_the_handler(world: World) -> None:
     for number in range(9):
         world.dead_letter(b"%d" % number)

@@ -12,18 +12,36 @@ from mqdlq.mqi.client import Client
 from world import World
 
 BODY = b"a customer's data"
+Property = tuple[bytes, Any, str, int]
+ALL_KINDS: tuple[Property, ...] = (
+    (b"colour", "blau & grün", "MQTYPE_STRING", -1),
+    (b"raw", b"\x00\xff", "MQTYPE_BYTE_STRING", 2),
+    (b"open", True, "MQTYPE_BOOLEAN", 4),
+    (b"ratio", 0.1, "MQTYPE_FLOAT64", 8),
+    (b"none", None, "MQTYPE_NULL", 0),
+    (b"long", "x" * 5000, "MQTYPE_STRING", -1),  # longer than the body: the buffer has to grow
+    (b"wmq.group.size", -3, "MQTYPE_INT16", 2),  # in a folder of its own, and folders keep together
+)
 
 
-def put_with_properties(world: World, *properties: tuple[bytes, Any, str, int]) -> None:
-    """Put a dead letter with properties: name, value, MQTYPE and length of each."""
+def put_with_properties(world: World, *properties: Property) -> None:
+    """Put a dead letter with properties."""
     world.dead_letter(BODY)
+    add_properties(world, *properties)
+
+
+def add_properties(world: World, *properties: Property, copied: str = "MQCOPY_REPLY") -> None:
+    """Give the only message on the DLQ properties: name, value, MQTYPE and length of each.
+
+    `copied` says into which messages a queue manager copies them.
+    """
     ((template, whole),) = world.messages("DLQ")
     world.mqsc("CLEAR QLOCAL(DLQ)")
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
         handle = module.MessageHandle(queue_manager.handle)
         for name, value, kind, length in properties:
-            descriptor = module.PD(Context=1, CopyOptions=constants.MQCOPY_REPLY)
+            descriptor = module.PD(Context=1, CopyOptions=getattr(constants, copied))
             handle.properties.set(name, value, getattr(constants, kind), length, pd=descriptor)
         pmo = queue_manager.client.packed.PMO()
         pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
@@ -31,13 +49,15 @@ def put_with_properties(world: World, *properties: tuple[bytes, Any, str, int]) 
         queue_manager.handle.put1(module.OD(ObjectName=b"DLQ"), whole, template, pmo)
 
 
-def seen_by_an_application(world: World) -> list[tuple[bytes, bytes, list[Any]]]:
-    """Return MQMD, body and the values of all properties of each message on the DLQ."""
+def seen_by_an_application(
+    world: World, queue: str = "DLQ"
+) -> list[tuple[bytes, bytes, list[Any]]]:
+    """Return MQMD, body and the values of all properties of each message on a queue."""
     found = []
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
-        opened = queue_manager.open("DLQ", constants.MQOO_BROWSE)
-        for _ in range(embedded.depths("QM1")["DLQ"]):
+        opened = queue_manager.open(queue, constants.MQOO_BROWSE)
+        for _ in range(embedded.depths("QM1")[queue]):
             handle, gmo = module.MessageHandle(queue_manager.handle), module.GMO()
             gmo.Version = constants.MQGMO_VERSION_4
             gmo.Options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_PROPERTIES_IN_HANDLE

@@ -153,9 +153,13 @@ def test_a_message_that_needs_a_person_tells_what_was_tried_and_when(report_of: 
         (
             bare(),
             MessageClass.NO_DLH,
-            "find the program that put it here bare; move it by hand",
+            "find the program that put it here bare; move it with message_keys and action",
         ),
-        (truncated(), MessageClass.TRUNCATED_DLH, "find out what cut it; move it by hand"),
+        (
+            truncated(),
+            MessageClass.TRUNCATED_DLH,
+            "find out what cut it; move it with message_keys and action",
+        ),
     ],
 )
 def test_an_unprocessable_message_has_its_class_and_its_problem(

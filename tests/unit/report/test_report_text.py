@@ -41,17 +41,17 @@ Needs a person  9 messages
         next  set PUT(ENABLED) once whoever inhibited it agrees; then run the handler again
       2 unmatched  messages 57-58
         cause MQRC_MSG_TOO_BIG_FOR_Q (2030): longer than the queue takes; for INVOICES @ QM1
-        next  add a rule for it, or move it by hand
+        next  add a rule for it, or move it with message_keys and action
       1 unmatched  message 59
         cause MQRC_UNKNOWN_REMOTE_Q_MGR (2087): no way to the remote queue manager; for CLEARING.IN
               @ QMEUROPE
-        next  add a rule for it, or move it by hand
+        next  add a rule for it, or move it with message_keys and action
       2 unprocessable  messages 60, 62
         why   no MQDLH, although MQMD.Format is MQDEAD
-        next  find the program that put it here bare; move it by hand
+        next  find the program that put it here bare; move it with message_keys and action
       1 unprocessable  message 61
         why   MQDLH needs 172 bytes, the message has 100
-        next  find out what cut it; move it by hand
+        next  find out what cut it; move it with message_keys and action
 
 What the rules did  63 attempts, 13 failed
  messages  outcome        rule  line  action   target
