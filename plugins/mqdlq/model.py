@@ -11,7 +11,7 @@ GIVEN_ACTION: Final = "the parameter action"
 
 
 class MessageClass(StrEnum):
-    """What a message on a dead-letter queue is; only `DEAD_LETTER` is ever matched or acted on."""
+    """What a message on a dead-letter queue is; rules match and act on `DEAD_LETTER` only."""
 
     DEAD_LETTER = "dead_letter"
     TRUNCATED_DLH = "truncated_dlh"

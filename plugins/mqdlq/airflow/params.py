@@ -36,14 +36,15 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "then": {"contains": {"pattern": "[0-9a-f]"}},
         "title": "Only these messages",
         "description": "Act on these messages only, one message_key a line (64 hex digits, in the"
-        " report's JSON); none means all.",
+        " report's JSON); none means all. The run plans and reports no other message.",
     },
     "action": {
         "default": None,
         "type": ["null", "string"],
         "title": "This action for them",
         "description": "What to do with these messages, in place of the table's rules: one rule"
-        " without patterns, such as ACTION(FWD) FWDQ(PARKED) or ACTION(RETRY) RETRY(3).",
+        " without patterns, such as ACTION(FWD) FWDQ(PARKED) or ACTION(RETRY) RETRY(3). A message"
+        " without a valid MQDLH can be forwarded to a named queue, discarded or ignored.",
     },
     "full_snapshot": {
         "default": False,

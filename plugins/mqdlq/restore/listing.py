@@ -11,7 +11,6 @@ from typing import Any
 from mqdlq.archive import Copy
 from mqdlq.constants import reason_text
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
 from mqdlq.ledger.restoring import put_by_others
 from mqdlq.model import RestorationState
@@ -40,8 +39,9 @@ class Listed:
 
     `reason` and the destination are those of its MQDLH, `length` its body's in bytes with what
     properties take, `expiry_s` what was left of its Expiry in seconds when it was archived, None
-    for unlimited; all of them None or "" where the copy cannot be read. `why` says what keeps it
-    from being restored, or where it went before.
+    for unlimited; all of them None or "" where the copy cannot be read, and those of the MQDLH
+    where there is no valid one. `why` says what keeps it from being restored, or where it went
+    before.
     """
 
     copy: ArchivedCopy
@@ -58,8 +58,10 @@ class Listed:
 
     @property
     def reason_text(self) -> str:
-        """Return the reason as people read it, "" where it is unknown."""
-        return "" if self.reason is None else reason_text(self.reason)
+        """Return the reason as people read it, "" where the copy cannot be read."""
+        if self.reason is None:
+            return "" if self.length is None else "no valid MQDLH"
+        return reason_text(self.reason)
 
 
 def listed(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[Listed]:
@@ -102,11 +104,15 @@ def _seen(content: Copy) -> dict[str, Any]:
     try:
         header = dead_letter_header(content)
     except MalformedHeaderError:
-        header = DeadLetterHeader()
+        of_header: dict[str, Any] = {}
+    else:
+        of_header = {
+            "reason": header.reason,
+            "dest_q": header.dest_q_name,
+            "dest_q_mgr": header.dest_q_mgr_name,
+        }
     return {
-        "reason": header.reason,
-        "dest_q": header.dest_q_name,
-        "dest_q_mgr": header.dest_q_mgr_name,
+        **of_header,
         "length": len(content.body),
         "expiry_s": expiry / TENTHS if expiry >= 0 else None,
     }

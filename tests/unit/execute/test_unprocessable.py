@@ -11,8 +11,10 @@ from with_properties import ALL_KINDS, add_properties, seen_by_an_application
 from mqdlq.execute import make_pass, settle
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.lake import snapshot_rows
+from mqdlq.ledger.restoring import archived
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.mqi import embedded
+from mqdlq.restore.listing import listed
 from restoring import restored
 from world import World
 
@@ -97,6 +99,8 @@ def test_it_is_archived_before_it_is_discarded_and_can_be_restored(
 
     assert settle(execution) == {Outcome.DISCARDED: 1, Outcome.NOT_SELECTED: 1}
     assert world.depths("DLQ") == (1,)
+    (copy,) = listed(archived(world.ledger, handler="test"), world.ledger)
+    assert (copy.reason_text, copy.dest_q, copy.can_be) == ("no valid MQDLH", "", "can be restored")
     assert restored(world) == {"restored": 1}
     ((again, same),) = world.messages("DLQ")[1:]
     assert (again.pack(), same) == (md.pack(), body)
