@@ -212,11 +212,26 @@ def test_a_property_is_deleted_by_name_or_under_the_cursor(app: Application) -> 
         handle.properties.dlt(b"%")
 
 
-@pytest.mark.parametrize("name", [b"", b"1st", b"a..b", b"a b", b"Root.MQMD.Priority", b"null"])
+@pytest.mark.parametrize(
+    "name", [b"", b"1st", b"a..b", b"a b", b"Root.MQMD.Priority", b"null", b"\xff"]
+)
 def test_a_name_that_is_none_is_refused(app: Application, name: bytes) -> None:
     """IBM MQ docs, "Property names", "2442 (098A) (RC2442): MQRC_PROPERTY_NAME_ERROR"."""
     with app.failing("MQRC_PROPERTY_NAME_ERROR"):
         app.mqi.MessageHandle(app.handle).properties.set(name, "value")
+
+
+def test_a_name_may_have_letters_of_any_language(app: Application) -> None:
+    """IBM MQ docs, "Property names": the rules of the Java Language Specification."""
+    name = "größe.π_1".encode()
+    handle = app.mqi.MessageHandle(app.handle)
+    handle.properties.set(name, "3")
+    app.open("A", "OUTPUT").put(b"", app.md(), app.pmo(NewMsgHandle=handle.msg_handle))
+    written, md = app.get(app.open("A", "INPUT_SHARED"), "PROPERTIES_FORCE_MQRFH2")
+    described = {"Encoding": md.Encoding, "CodedCharSetId": md.CodedCharSetId}
+    app.put("A", written, Format=b"MQHRF2  ", **described)
+
+    assert get_with_handle(app, "A")[1].properties.get(name) == "3"
 
 
 def test_a_name_is_no_longer_than_ibm_mq_allows(app: Application) -> None:
@@ -229,6 +244,15 @@ def test_a_name_is_no_longer_than_ibm_mq_allows(app: Application) -> None:
     with app.failing("MQRC_PROPERTY_NAME_LENGTH_ERR"):
         properties.get(b"n" * 4096)
     assert properties.get(b"n" * 4095) == "value"
+
+
+def test_properties_are_no_longer_than_a_queue_manager_can_allow(app: Application) -> None:
+    """IBM MQ docs, "MaxPropertiesLength", "2478 (09AE) (RC2478): MQRC_PROPERTIES_TOO_BIG"."""
+    handle, most = app.mqi.MessageHandle(app.handle), 104_857_600
+    handle.properties.set(b"long", b"x" * most, app.number("MQTYPE_BYTE_STRING"), most)
+
+    with app.failing("MQRC_PROPERTIES_TOO_BIG"):
+        app.open("A", "OUTPUT").put(b"", app.md(), app.pmo(NewMsgHandle=handle.msg_handle))
 
 
 def test_a_property_that_must_be_understood_is_refused(app: Application) -> None:

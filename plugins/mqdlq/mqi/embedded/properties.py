@@ -14,7 +14,7 @@ from mqdlq.mqi.embedded.property_values import Property, Value, checked, convert
 from mqdlq.mqi.embedded.structures import MQGMO, MQPD, MQPMO
 
 FIRST_MESSAGE_HANDLE = 0x2000001
-_PART = r"[A-Za-z_$][A-Za-z0-9_$]*"
+_PART = r"(?:[^\W\d]|\$)[\w$]*"  # a Java identifier (IBM MQ docs, "Property names")
 NAME = re.compile(rf"{_PART}(\.{_PART})*")
 PATTERN = re.compile(rf"({_PART}\.)*({_PART}|%)")
 _RESERVED = frozenset(
@@ -223,7 +223,8 @@ def properties_to_put(handles: MessageHandles, pmo: MQPMO, *, is_remote: bool) -
     """Return the properties a message is put with; only version 3 of the MQPMO names handles.
 
     MQACTP_FORWARD takes those of the original that may be forwarded, then those of the new handle.
-    A property that must be understood is refused (MQRC_UNSUPPORTED_PROPERTY).
+    A property that must be understood is refused (MQRC_UNSUPPORTED_PROPERTY), and so are more bytes
+    of names and values than MaxPropertiesLength can allow (MQRC_PROPERTIES_TOO_BIG).
     """
     if not names_handles(pmo):
         return None
@@ -240,6 +241,8 @@ def properties_to_put(handles: MessageHandles, pmo: MQPMO, *, is_remote: bool) -
     rejected = REJECT_UNLESS_KNOWN | (0 if is_remote else REJECT_UNLESS_IN_TRANSIT)
     if any(held.support & rejected for held in chosen):
         raise CallFailedError("MQRC_UNSUPPORTED_PROPERTY")
+    if sum(len(held.name) + held.length for held in chosen) > mq.MAX_PROPERTIES_LENGTH:
+        raise CallFailedError("MQRC_PROPERTIES_TOO_BIG")
     return packed(chosen)
 
 

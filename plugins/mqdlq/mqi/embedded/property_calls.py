@@ -30,7 +30,7 @@ def inquire_property(
     connection: Connection, hmsg: int, options: int, name: bytes, kind: int, max_length: int
 ) -> Inquired:
     """Return a property as its type has it, or in the type asked for if it may be converted."""
-    held = connection.message_handles.at(hmsg).inquire(name.decode(), options, kind)
+    held = connection.message_handles.at(hmsg).inquire(_text(name), options, kind)
     if options & mq.MQIMPO_QUERY_LENGTH:
         return Inquired(held.name, held.type, None, held.length)
     if held.length > max_length:
@@ -61,7 +61,7 @@ def set_property(
         if isinstance(value, str | bytes) and length != mq.MQVL_NULL_TERMINATED:
             cut = value[:length]
         handle = connection.message_handles.at(hmsg)
-        handle.set(name.decode(), kind, cut, descriptor, MQSMPO.unpack(smpo).options)
+        handle.set(_text(name), kind, cut, descriptor, MQSMPO.unpack(smpo).options)
 
     return run_simple("MQSETMP", hconn, work)
 
@@ -72,6 +72,14 @@ def delete_property(hconn: int, hmsg: int, dmpo: bytes, name: bytes) -> Codes:
 
     def work(connection: Connection) -> None:
         handle = connection.message_handles.at(hmsg)
-        handle.delete(name.decode(), MQDMPO.unpack(dmpo).options)
+        handle.delete(_text(name), MQDMPO.unpack(dmpo).options)
 
     return run_simple("MQDLTMP", hconn, work)
+
+
+def _text(name: bytes) -> str:
+    """Return a property's name; MQRC_PROPERTY_NAME_ERROR where the bytes are not UTF-8."""
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise CallFailedError("MQRC_PROPERTY_NAME_ERROR") from None

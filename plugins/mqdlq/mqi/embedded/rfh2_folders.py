@@ -38,7 +38,7 @@ COPY_OPTIONS = {
     "report": mq.MQCOPY_REPORT,
 }
 _TAG = re.compile(
-    r"<(?P<closing>/?)(?P<name>[A-Za-z_$][\w.:$-]*)"
+    r"<(?P<closing>/?)(?P<name>(?:[^\W\d]|\$)[\w.:$-]*)"
     r"(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:'[^']*'|\"[^\"]*\"))*)\s*(?P<empty>/?)>"
 )
 _REFERENCE = re.compile(r"&(?:(\w+)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}));", re.ASCII)
