@@ -47,6 +47,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)\nDEFINE QLOCAL(OTHER)")
     ledger_connection._opened.cache_clear()
     shared_inquiries.cache_clear()
+    arrival_trigger._connections.clear()
     yield tmp_path
     embedded.faults.set("")
 
@@ -222,6 +223,20 @@ def test_after_a_failure_everything_is_read_anew() -> None:
 
     assert lookout._kept is None
     assert look(lookout).depth == 1
+
+
+@pytest.mark.usefixtures("place")
+def test_handlers_share_what_was_read_of_a_connection_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put("QMT", 1)
+    assert look(Lookout("night")).depth == 1
+    extra = '{"queue_manager": "QM9", "transport": "embedded"}'
+    monkeypatch.setenv("AIRFLOW_CONN_MQ", f'{{"conn_type": "ibmmq", "extra": {extra}}}')
+
+    assert look(Lookout("night")).depth == 1
+    with pytest.raises(QueueManagerError, match="queue manager QM9"):
+        asyncio.run(Lookout("night").look(NOON + timedelta(minutes=2)))
 
 
 @pytest.mark.usefixtures("place")

@@ -26,6 +26,13 @@ from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.sense import Seen, account_of, find_queue, look_for_the_next, next_run, place_of
 
+READ_AGAIN: Final = timedelta(minutes=1)
+"""For how long handlers share what was read of a connection.
+
+In a triggerer Airflow reports every secret it reads to another process, three times for each
+connection: for a thousand handlers that takes far longer than all that they read themselves.
+"""
+
 TELL_AGAIN: Final = timedelta(minutes=10)
 """After how long an event is told again that no account has followed: its run may have failed."""
 
@@ -132,10 +139,11 @@ class Lookout:
             )
         except BaseException:
             self._kept = None  # password, queue or ledger may be another by the next look
+            _connections.pop(kept.handler.connection, None)
             raise
 
     async def _prepare(self, now: datetime) -> _Kept:
-        handler, settings, named, ledger = await self._read(self._read_handler)
+        handler, settings, named, ledger = await self._read(partial(self._read_handler, now))
         queue = await self._ask(settings, partial(find_queue, named=named))
         run = await self._read(partial(next_run, handler, settings, queue, now))
         return _Kept(handler, run, settings, ledger)
@@ -143,10 +151,10 @@ class Lookout:
     def _has_changed(self) -> bool:
         return self._kept is None or stamp(files_of(self._kept.handler)) != self._stamp
 
-    def _read_handler(self) -> tuple[Handler, ConnectionSettings, str, Ledger]:
+    def _read_handler(self, now: datetime) -> tuple[Handler, ConnectionSettings, str, Ledger]:
         handler = load_handler(self._name)
         self._stamp = stamp(files_of(handler))  # before the reading: a change is seen next time
-        settings, named = place_of(handler, MqHook(handler.connection).settings())
+        settings, named = place_of(handler, _settings_of(handler.connection, now))
         return handler, settings, named, shared_ledger()
 
     async def _read(self, call: Callable[[], Answer]) -> Answer:
@@ -166,6 +174,18 @@ class _Kept:
     run: Run
     settings: ConnectionSettings
     ledger: Ledger
+
+
+_connections: dict[str, tuple[datetime, ConnectionSettings]] = {}
+
+
+def _settings_of(conn_id: str, now: datetime) -> ConnectionSettings:
+    """Return the settings of a connection as any handler has read them within READ_AGAIN."""
+    read_at, settings = _connections.get(conn_id, (None, None))
+    if read_at is None or settings is None or now - read_at > READ_AGAIN:
+        settings = MqHook(conn_id).settings()
+        _connections[conn_id] = (now, settings)
+    return settings
 
 
 def _depth(queue: str, queue_manager: QueueManager) -> int:
