@@ -42,6 +42,9 @@ def test_a_lost_connection_is_tried_again_and_missing_authority_is_not(tmp_path:
         assert running.get(path)["try_number"] == 2
         with running.ledger() as ledger:
             assert "failed" not in told_before(ledger_run_id("shaky", run), ledger)
+            recorded = ledger.run(ledger_run_id("shaky", run))
+            assert recorded is not None
+            assert recorded.started_by == "admin in Airflow"
 
         world.dead_letter(dest_q="PAYMENTS")
         world.mqsc("SET FAULT('MQGET[DLQ]:1+:2016:before')")

@@ -100,6 +100,10 @@ def test_messages_start_a_run_where_the_schedule_is_an_event(
     assert first["run_type"] == "asset_triggered"
     assert running.wait_for_run("event", run) == "success", running.tasks("event", run)
     assert running.outcomes("event", run) == {"delivered": 1, "left_no_rule": 1}
+    with running.ledger() as ledger:
+        recorded = ledger.run(ledger_run_id("event", run))
+    assert recorded is not None
+    assert recorded.started_by == "the asset mq_dlq_event.arrivals"
 
     place.put("event", "PAYMENTS")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from services import airflow
 
+from mqdlq.airflow.run_ids import ledger_run_id
 from world import World
 
 pytestmark = pytest.mark.e2e
@@ -46,6 +47,10 @@ def test_a_scheduled_run_goes_from_its_start_to_its_report(tmp_path: Path) -> No
             "forwarded": 1,
             "left_no_rule": 1,
         }
+        with running.ledger() as ledger:
+            recorded = ledger.run(ledger_run_id("night", run["dag_run_id"]))
+            assert recorded is not None
+            assert recorded.started_by == "the schedule"
         assert running.get("/pools/nightly")["slots"] == 1  # nobody but the run has made it
         (fault,) = running.get("/importErrors")["import_errors"]
         assert fault["filename"] == "mq_dlq_broken_handlers.py"
