@@ -20,6 +20,7 @@ from test_triggers import put
 from mqdlq.airflow import arrival_trigger, ledger_connection, silence
 from mqdlq.airflow.arrival_trigger import TELL_AGAIN, ArrivalTrigger, Lookout, Told, is_news
 from mqdlq.airflow.few_threads import MOST_THREADS
+from mqdlq.airflow.hook import forget_settings
 from mqdlq.airflow.schedules import schedule_of
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import load_handler
@@ -47,7 +48,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)\nDEFINE QLOCAL(OTHER)")
     ledger_connection._opened.cache_clear()
     shared_inquiries.cache_clear()
-    arrival_trigger._connections.clear()
+    forget_settings("mq")
     yield tmp_path
     embedded.faults.set("")
 

@@ -18,6 +18,7 @@ from airflow.triggers.base import BaseTrigger
 from mqdlq.airflow import rules_watch, silence
 from mqdlq.airflow.answer_trigger import AnswerTrigger
 from mqdlq.airflow.depth_trigger import RULES_CHANGED, DepthTrigger
+from mqdlq.airflow.hook import forget_settings
 from mqdlq.airflow.retry_trigger import RetryTrigger
 from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.errors import QueueManagerError
@@ -66,6 +67,7 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     extra = {"queue_manager": "QMT", "transport": "embedded"}
     monkeypatch.setenv("AIRFLOW_CONN_MQ", json.dumps({"conn_type": "ibmmq", "extra": extra}))
     shared_inquiries.cache_clear()
+    forget_settings("mq")
     embedded.create("QMT")
     embedded.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)")
     return "QMT"

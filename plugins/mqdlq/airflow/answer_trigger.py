@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.few_threads import shared_threads
+from mqdlq.airflow.hook import shared_settings
 from mqdlq.airflow.silence import has_answered
 from mqdlq.airflow.stage import utc_now
 from mqdlq.constants import TRANSIENT
@@ -72,7 +74,8 @@ class AnswerTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until there is an answer; never at once: a task resumed so soon counts as failed."""
-        settings = connection_for(await MqHook(self.conn_id).async_settings(), self.queue_manager)
+        read = shared_threads().submit(partial(shared_settings, self.conn_id, utc_now()))
+        settings = connection_for(await asyncio.wrap_future(read), self.queue_manager)
         pause, failures = self.poll_s, 0
         while True:
             await asyncio.sleep(pause)

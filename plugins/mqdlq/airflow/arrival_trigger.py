@@ -15,7 +15,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from mqdlq.airflow.answer_trigger import LONGEST_BACK_OFF_S
 from mqdlq.airflow.few_threads import shared_threads
-from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.hook import forget_settings, shared_settings
 from mqdlq.airflow.ledger_connection import shared_ledger
 from mqdlq.airflow.rules_watch import Stamp, files_of, stamp
 from mqdlq.airflow.silence import answer_of
@@ -25,13 +25,6 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.sense import Seen, account_of, find_queue, look_for_the_next, next_run, place_of
-
-READ_AGAIN: Final = timedelta(minutes=1)
-"""For how long handlers share what was read of a connection.
-
-In a triggerer Airflow reports every secret it reads to another process, three times for each
-connection: for a thousand handlers that takes far longer than all that they read themselves.
-"""
 
 TELL_AGAIN: Final = timedelta(minutes=10)
 """After how long an event is told again that no account has followed: its run may have failed."""
@@ -139,7 +132,7 @@ class Lookout:
             )
         except BaseException:
             self._kept = None  # password, queue or ledger may be another by the next look
-            _connections.pop(kept.handler.connection, None)
+            forget_settings(kept.handler.connection)
             raise
 
     async def _prepare(self, now: datetime) -> _Kept:
@@ -154,7 +147,7 @@ class Lookout:
     def _read_handler(self, now: datetime) -> tuple[Handler, ConnectionSettings, str, Ledger]:
         handler = load_handler(self._name)
         self._stamp = stamp(files_of(handler))  # before the reading: a change is seen next time
-        settings, named = place_of(handler, _settings_of(handler.connection, now))
+        settings, named = place_of(handler, shared_settings(handler.connection, now))
         return handler, settings, named, shared_ledger()
 
     async def _read(self, call: Callable[[], Answer]) -> Answer:
@@ -174,18 +167,6 @@ class _Kept:
     run: Run
     settings: ConnectionSettings
     ledger: Ledger
-
-
-_connections: dict[str, tuple[datetime, ConnectionSettings]] = {}
-
-
-def _settings_of(conn_id: str, now: datetime) -> ConnectionSettings:
-    """Return the settings of a connection as any handler has read them within READ_AGAIN."""
-    read_at, settings = _connections.get(conn_id, (None, None))
-    if read_at is None or settings is None or now - read_at > READ_AGAIN:
-        settings = MqHook(conn_id).settings()
-        _connections[conn_id] = (now, settings)
-    return settings
 
 
 def _depth(queue: str, queue_manager: QueueManager) -> int:

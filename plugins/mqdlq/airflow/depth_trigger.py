@@ -7,12 +7,14 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.answer_trigger import back_off
-from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.few_threads import shared_threads
+from mqdlq.airflow.hook import shared_settings
 from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.airflow.silence import has_answered
 from mqdlq.airflow.stage import utc_now
@@ -92,7 +94,8 @@ class DepthTrigger(BaseTrigger):
         """Look every `poll_s` seconds."""
         watch = Watch(self.known, self.due_at, self.due_why)
         rules = RulesWatch(self.handler, self.rules, self.rules_digest)
-        settings = connection_for(await MqHook(self.conn_id).async_settings(), self.queue_manager)
+        read = shared_threads().submit(partial(shared_settings, self.conn_id, utc_now()))
+        settings = connection_for(await asyncio.wrap_future(read), self.queue_manager)
         depth, why, failures = 0, "", 0
         # However soon something is due: a task that is resumed at once is taken for failed.
         pause = self.poll_s * random.uniform(1, 1.5)  # noqa: S311 (only spreads the looks)

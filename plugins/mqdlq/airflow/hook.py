@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import Final
+
 from airflow.sdk import BaseHook, Connection
 
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
@@ -66,6 +69,30 @@ class MqHook(BaseHook):
             return False, permissions.advice(error, user)
         except (ConnectionSettingsError, ClientNotFoundError) as error:
             return False, str(error)
+
+
+READ_AGAIN: Final = timedelta(minutes=1)
+"""For how long the triggers of a process share what was read of a connection.
+
+In a triggerer Airflow reports every secret it reads to another process, three times for each
+connection: for a thousand triggers that takes far longer than all that they do themselves.
+"""
+
+_read: dict[str, tuple[datetime, ConnectionSettings]] = {}
+
+
+def shared_settings(conn_id: str, now: datetime) -> ConnectionSettings:
+    """Return the settings of a connection as any trigger has read them within READ_AGAIN."""
+    read_at, settings = _read.get(conn_id, (None, None))
+    if read_at is None or settings is None or now - read_at > READ_AGAIN:
+        settings = MqHook(conn_id).settings()
+        _read[conn_id] = (now, settings)
+    return settings
+
+
+def forget_settings(conn_id: str) -> None:
+    """Have the connection read again by the next trigger: it may have changed."""
+    _read.pop(conn_id, None)
 
 
 def settings_of(connection: Connection) -> ConnectionSettings:
