@@ -120,6 +120,28 @@ HEADER_CHECKS = (
 
 OTHER_MESSAGES = (
     Fact(
+        "the copy for a queue's STREAMQ",
+        "the same message, but it does not expire and asks for no COA, COD, expiration, exception"
+        " or activity report; it does not count for MAXUMSGS",
+        "test_a_copy_goes_to_the_stream_queue",
+    ),
+    Fact(
+        "STRMQOS(MUSTDUP), and the copy cannot be put",
+        "nothing is put; the reason code is the one that a put to the stream queue has"
+        ' (unverified: IBM says "an appropriate reason code")',
+        "test_under_mustdup_neither_is_put_where_one_cannot_be",
+    ),
+    Fact(
+        "STRMQOS(BESTEF), and the copy cannot be put",
+        "the original is put all the same; the log says why there is no copy",
+        "test_under_bestef_the_original_does_not_mind",
+    ),
+    Fact(
+        "a STREAMQ of a transmission queue, to a SYSTEM or model queue, in a chain or loop",
+        "the command is refused; which PCF reason code goes with which case is unverified",
+        "test_a_stream_that_ibm_mq_does_not_support_is_refused",
+    ),
+    Fact(
         "the descriptor of a message on a transmission queue",
         "a copy of the one put, with a new MsgId, the old one as CorrelId, origin context of the"
         " queue manager, no group and no reports on arrival or delivery; which fields are copied"
@@ -207,6 +229,11 @@ TO_VERIFY = (
         " MQMD: the handler and the restoration then put the message so."
     ),
     "The reason code of a blank ObjectName, here and at an unknown queue manager.",
+    (
+        "Which reason code a put has whose stream queue refuses the copy under STRMQOS(MUSTDUP),"
+        " and whether MQINQ answers MQCA_STREAM_QUEUE_NAME and MQIA_STREAM_QUEUE_QOS: the handler"
+        " asks for them to explain such a put."
+    ),
     (
         "Which fields the descriptor of a message on a transmission queue takes over: Report,"
         " MsgType, Feedback and Expiry."

@@ -78,7 +78,8 @@ CHARGED = Effect(
 BLOCKED = Effect(
     "the same, and the messages behind it to that destination are charged without a get",
     "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
-    "open, empty, or define the destination; `hold_while_blocked` would keep the attempts",
+    "open, empty, or define the destination, or the stream queue that the log names;"
+    " `hold_while_blocked` would keep the attempts",
     moved="01",
     charged=2,
     says="AMQ8722",

@@ -19,7 +19,7 @@ from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, Ledger, Run
 from mqdlq.model import Action, AttemptState, Step
 from mqdlq.mqi.browse import Browsed
-from mqdlq.mqi.hints import hint, shown
+from mqdlq.mqi.hints import shown
 
 CHARGES_AT_ONCE = 500
 
@@ -97,8 +97,8 @@ class Booking:
         state = AttemptState.BACKED_OUT_WITH_BATCH
         self._ledger.add_attempts([self._attempt(unit, t, state, reason) for t in tries])
 
-    def charge(self, tried: Try, reason: int, *, at_once: bool = True) -> None:
-        """Write that a put failed: the attempt counts.
+    def charge(self, tried: Try, reason: int, *, advice: str = "", at_once: bool = True) -> None:
+        """Write that a put failed: the attempt counts. `advice` is logged with the reason.
 
         Where nothing was got for it, the entry may wait for others (`at_once` False): should a
         crash lose it, the message is tried once more.
@@ -108,7 +108,7 @@ class Booking:
         tried.item.attempts_made += 1
         self.attempts += 1
         self.failures[tried.step.target_q, reason] += 1
-        self._tell(tried, reason)
+        self._tell(tried, reason, advice)
         if at_once or len(self._charges) >= CHARGES_AT_ONCE:
             self.flush()
 
@@ -136,7 +136,7 @@ class Booking:
             at=self._clock(),
         )
 
-    def _tell(self, tried: Try, reason: int) -> None:
+    def _tell(self, tried: Try, reason: int, advice: str) -> None:
         """Log a failed put, aloud once per queue and reason in a pass.
 
         IBM's handler says nothing when a put fails just as it had failed before.
@@ -152,7 +152,7 @@ class Booking:
             step.rule,
             step.rule_line,
             tried.item.attempts_made,
-            ": ".join(filter(None, [reason_text(reason), hint(reason, step.target_q)])),
+            ": ".join(filter(None, [reason_text(reason), advice])),
         )
 
 

@@ -8,6 +8,8 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.model import PutAuthority
 from mqdlq.mqi.connect import QueueManager
+from mqdlq.mqi.hints import hint
+from mqdlq.mqi.streams import MQRC_MSG_TOO_BIG_FOR_Q, stream_advice
 
 MQRC_NOT_AUTHORIZED = MQRC["MQRC_NOT_AUTHORIZED"]
 MQQT_LOCAL = 1
@@ -60,6 +62,7 @@ class Destinations:
     _longest: dict[Destination | None, int] = field(default_factory=dict)
     _without_trigger: set[Destination] = field(default_factory=set)
     _levels: dict[Destination | None, int] = field(default_factory=dict)
+    _advice: dict[tuple[Destination, int], str] = field(default_factory=dict)
 
     def reason_blocked(
         self, destination: Destination | None, authority: PutAuthority = PutAuthority.DEF
@@ -111,6 +114,22 @@ class Destinations:
     def may_trigger(self, destination: Destination | None) -> bool:
         """Whether a put there may make a trigger message: what is not known to have none may."""
         return destination is not None and destination not in self._without_trigger
+
+    def advice(self, destination: Destination | None, reason: int) -> str:
+        """Return what the reason of a failed put means, and where to look; "" for nothing to add.
+
+        The queue manager is asked once about each destination and reason.
+        """
+        if destination is None:
+            return ""
+        if (destination, reason) not in self._advice:
+            name, q_mgr_name = destination
+            is_local = bool(name) and q_mgr_name in {"", self.queue_manager.name}
+            advice = hint(reason, name)
+            if not advice and is_local and reason in {*OF_THE_DESTINATION, MQRC_MSG_TOO_BIG_FOR_Q}:
+                advice = stream_advice(self.queue_manager, name, reason)
+            self._advice[destination, reason] = advice
+        return self._advice[destination, reason]
 
     def _inquire(self, name: str, q_mgr_name: str) -> int:
         """Look whether a local queue is there, open for puts, and has room; note what it takes.

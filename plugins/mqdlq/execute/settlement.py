@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Row
@@ -42,7 +44,10 @@ from mqdlq.ledger import (
 from mqdlq.model import DEPARTED, Action, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
-from mqdlq.mqi.hints import BLANK_NAME, hint
+from mqdlq.mqi.hints import BLANK_NAME
+
+Advice = Callable[[Attempt], str]
+"""Returns what the reason of a failed attempt means, and where to look."""
 
 SECOND_LOOK_S = 5.0
 """How long to wait before what has vanished is looked for once more."""
@@ -231,15 +236,34 @@ def _outcomes(
     columns = ["browse_seq", "expires_at", "problem"]
     rows = InStep((row["browse_seq"], row) for row in snapshot_rows(location, columns))
     attempts = InStep(attempts_in_browse_order(execution.ledger, execution.run.run_id))
-    for item in work.items:
-        if item.outcome is None:
-            tried = attempts.on(item.message.browse_seq)
-            row = next(iter(rows.on(item.message.browse_seq)), {})
-            yield _outcome(item, tried[-1] if tried else None, row, findings)
+    with _explanations(execution) as advice:
+        for item in work.items:
+            if item.outcome is None:
+                tried = attempts.on(item.message.browse_seq)
+                row = next(iter(rows.on(item.message.browse_seq)), {})
+                yield _outcome(item, tried[-1] if tried else None, row, findings, advice)
+
+
+@contextmanager
+def _explanations(execution: Execution) -> Iterator[Advice]:
+    """Yield what explains a failed attempt; it connects when it is first asked."""
+    with ExitStack() as stack:
+
+        @cache
+        def destinations() -> Destinations:
+            return Destinations(stack.enter_context(connect(execution.settings)), 1)
+
+        yield lambda attempt: destinations().advice(
+            (attempt.target_q, attempt.target_q_mgr), attempt.mqrc
+        )
 
 
 def _outcome(
-    item: WorkItem, last: Attempt | None, row: Mapping[str, Any], findings: _Findings
+    item: WorkItem,
+    last: Attempt | None,
+    row: Mapping[str, Any],
+    findings: _Findings,
+    advice: Advice,
 ) -> OutcomeFact:
     if item.in_doubt and not item.met:
         outcome, why = Outcome.UNKNOWN, "its unit of work was interrupted and is not resolved"
@@ -252,7 +276,8 @@ def _outcome(
     elif findings.why_not_to_act:
         outcome, why = Outcome.NOT_ATTEMPTED, _not_acted_on(item, findings.why_not_to_act)
     else:
-        outcome, why = _still_planned(item, last, findings.blocked.get(_destination(item), 0))
+        blocked = findings.blocked.get(_destination(item), 0)
+        outcome, why = _still_planned(item, last, blocked, advice)
     step = item.step
     return OutcomeFact(
         message_id=item.message.message_id,
@@ -296,14 +321,16 @@ def _vanished(
     return Outcome.TAKEN, "it is not on the queue any more, and not by this handler's doing"
 
 
-def _still_planned(item: WorkItem, last: Attempt | None, blocked: int) -> tuple[Outcome, str]:
+def _still_planned(
+    item: WorkItem, last: Attempt | None, blocked: int, advice: Advice
+) -> tuple[Outcome, str]:
     """Explain a planned message that is still on the queue at the end of the run.
 
     `blocked` is the reason why no put to its destination succeeds, where attempts are held then.
     """
     step = item.step
     if step is None:
-        return Outcome.EXHAUSTED, f"{item.attempts_made} attempts, the last {_told(last)}"
+        return Outcome.EXHAUSTED, f"{item.attempts_made} attempts, the last {_told(last, advice)}"
     if step.action is Action.IGNORE:
         return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
     if item.withheld or step.action is Action.DISCARD:
@@ -312,12 +339,14 @@ def _still_planned(item: WorkItem, last: Attempt | None, blocked: int) -> tuple[
         return Outcome.NOT_ATTEMPTED, f"held: {step.target_q} has {reason_text(blocked)}"
     if last is None:
         return Outcome.RETRY_PENDING, "not tried before the run ended"
-    return Outcome.RETRY_PENDING, f"{item.attempts_made} attempts so far, the last {_told(last)}"
+    return (
+        Outcome.RETRY_PENDING,
+        f"{item.attempts_made} attempts so far, the last {_told(last, advice)}",
+    )
 
 
-def _told(attempt: Attempt | None) -> str:
+def _told(attempt: Attempt | None, advice: Advice) -> str:
     if attempt is None:
         return "made by an earlier run"
-    advice = hint(attempt.mqrc, attempt.target_q)
-    queue = attempt.target_q or BLANK_NAME
-    return f"to {queue}: {reason_text(attempt.mqrc)}" + (f": {advice}" if advice else "")
+    why = [reason_text(attempt.mqrc), advice(attempt)]
+    return ": ".join([f"to {attempt.target_q or BLANK_NAME}", *filter(None, why)])

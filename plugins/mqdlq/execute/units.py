@@ -143,7 +143,7 @@ class Executor:
         if not reason and self._destinations.is_too_long(tried.destination, tried.length):
             reason = MQRC_MSG_TOO_BIG_FOR_Q
         if reason and not tried.would_lead_to_a_discard:
-            self._booking.charge(tried, reason, at_once=False)
+            self._booking.charge(tried, reason, advice=self._advice(tried, reason), at_once=False)
             return
         if not self._has_room(tried) and self.commit() and not self._find(tried):
             return
@@ -330,7 +330,10 @@ class Executor:
     def _charge(self, tried: Try, reason: int) -> None:
         self._destinations.failed(tried.destination, reason, tried.step.put_authority)
         if reason != MQRC_BACKED_OUT:
-            self._booking.charge(tried, reason)
+            self._booking.charge(tried, reason, advice=self._advice(tried, reason))
+
+    def _advice(self, tried: Try, reason: int) -> str:
+        return self._destinations.advice(tried.destination, reason)
 
     def _find(self, tried: Try) -> bool:
         """Put the cursor on the message again: by its token, else by walking to its key."""

@@ -28,7 +28,6 @@ from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
 from mqdlq.ledger.restoring import add_states, intend
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.hints import hint
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 from mqdlq.restore.letters import delivery_of
@@ -279,7 +278,7 @@ class Putter:
         """Write that a put failed, and tell it aloud once for each reason."""
         queue = self._destination[0]
         self._destinations.failed(self._destination, reason)
-        advice = hint(reason, queue)
+        advice = self._destinations.advice(self._destination, reason)
         why = ": ".join(filter(None, [f"put to {queue}: {reason_text(reason)}", advice]))
         (self._log.debug if reason in self._told else self._log.warning)(
             "unable to restore message %s: %s", put.copy.message_key.hex()[:12], why

@@ -70,7 +70,7 @@ MQMD = st.fixed_dictionaries(
         "ccsid": st.sampled_from([819, 1208, 500]),
         "body": st.binary(max_size=300),
     }
-)
+).filter(lambda letter: letter["ReplyToQ"] or not letter["Report"])
 
 
 @settings(

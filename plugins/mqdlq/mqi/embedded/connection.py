@@ -96,13 +96,16 @@ class Way:
         "max_length",
         "max_length_of_q_mgr",
         "max_uncommitted",
+        "must_duplicate",
         "opened",
         "path",
         "persistence",
         "priority",
         "queue_id",
+        "queue_name",
         "remote",
         "resolved_q_name",
+        "stream_q",
         "takes_commands",
     )
 
@@ -120,6 +123,9 @@ class Way:
         self.takes_commands = queue.name == COMMAND_QUEUE
         self.is_fifo = queue.number("MSGDLVSQ") == mq.MQMDS_FIFO
         self.is_temporary = queue.is_temporary
+        self.queue_name = queue.name
+        self.stream_q = str(queue.attributes.get("STREAMQ", ""))
+        self.must_duplicate = queue.number("STRMQOS") == mq.MQST_MUST_DUP
         self.max_depth = queue.number("MAXDEPTH")
         self.max_length = queue.number("MAXMSGL")
         self.priority = self.opened.number("DEFPRTY")

@@ -30,6 +30,12 @@ def check_fits(way: Way, md: MQMD, body: bytes) -> None:
         raise CallFailedError("MQRC_PERSISTENT_NOT_ALLOWED")
 
 
+def check_room(connection: Connection, way: Way) -> None:
+    """Refuse a message for which the queue has no room (MQRC_Q_FULL), with the turn."""
+    if connection.store.depth(way.queue_id) >= way.max_depth:
+        raise CallFailedError("MQRC_Q_FULL")
+
+
 def place(
     connection: Connection, way: Way, md: MQMD, content: Content, *, now: float, in_unit: bool
 ) -> int:
@@ -38,8 +44,7 @@ def place(
     In the unit of work it needs the turn, and is put by MQCMIT; else it is put while writing.
     """
     store, queue_id = connection.store, way.queue_id
-    if store.depth(queue_id) >= way.max_depth:
-        raise CallFailedError("MQRC_Q_FULL")
+    check_room(connection, way)
     # The lower the rank, the earlier it is got; MSGDLVSQ(FIFO) knows no priorities.
     rank = 0 if way.is_fifo else max(0, MAX_PRIORITY - md.priority)
     expires_at = None if md.expiry == mq.MQEI_UNLIMITED else now + md.expiry / 10

@@ -18,6 +18,7 @@ from mqdlq.mqi.embedded import (
     placing,
     reports,
     rfh2,
+    streaming,
     transmission,
 )
 from mqdlq.mqi.embedded import mqi_constants as mq
@@ -216,13 +217,24 @@ def _store(  # noqa: PLR0917
         if depths[way.queue_id] >= way.max_depth:
             connection.free_what_the_dead_hold()
         with store.turn:
-            placing.place(connection, way, md, content, now=now, in_unit=True)
-            reports.arrived(connection, way, md, content, now=now, in_unit=True)
+            _place(connection, way, md, content, now=now, in_unit=True)
         return
     with store.writing(durable=md.persistence == mq.MQPER_PERSISTENT):
         if depths[way.queue_id] >= way.max_depth:
             connection.clear_the_dead()
-        placing.place(connection, way, md, content, now=now, in_unit=False)
-        reports.arrived(connection, way, md, content, now=now, in_unit=False)
+        _place(connection, way, md, content, now=now, in_unit=False)
     if way.takes_commands:
         connection.has_new_commands = True
+
+
+def _place(
+    connection: Connection, way: Way, md: MQMD, content: Content, *, now: float, in_unit: bool
+) -> None:
+    """Place the message, its report, and its copy for a stream queue: all of them, or nothing."""
+    if way.stream_q and way.must_duplicate:
+        placing.check_room(connection, way)
+        streaming.place_copy(connection, way, md, content, now=now, in_unit=in_unit)
+    placing.place(connection, way, md, content, now=now, in_unit=in_unit)
+    reports.arrived(connection, way, md, content, now=now, in_unit=in_unit)
+    if way.stream_q and not way.must_duplicate:
+        streaming.place_copy(connection, way, md, content, now=now, in_unit=in_unit)

@@ -72,6 +72,7 @@ def create(
         known = QUEUE_ATTRIBUTES[model.type]
         attributes |= {key: value for key, value in model.attributes.items() if key in known}
     attributes |= values
+    check_stream(connection, name, attributes)
     store = connection.store
     if name not in store.catalogue().by_name:
         definitions.add(store, name, queue_type, attributes)
@@ -85,12 +86,41 @@ def create(
         )
 
 
+def check_stream(connection: Connection, name: str, attributes: Mapping[str, Value]) -> None:
+    """Refuse a STREAMQ that IBM MQ does not support ("Streaming queue restrictions")."""
+    stream_q = str(attributes.get("STREAMQ", ""))
+    if not stream_q:
+        return
+    queues = connection.store.catalogue().by_name
+    stream = queues.get(stream_q)
+    if attributes["USAGE"] == mq.MQUS_TRANSMISSION:
+        raise RefusedError(
+            "MQRCCF_STREAMQ_NOT_SUPPORTED", f"{name} is a transmission queue and has no STREAMQ"
+        )
+    if stream_q.startswith("SYSTEM.") or (stream and stream.type == mq.MQQT_MODEL):
+        raise RefusedError(
+            "MQRCCF_STREAMQ_DEST_NOT_SUPP",
+            f"STREAMQ({stream_q}) is wrong; neither a SYSTEM queue nor a model queue is right",
+        )
+    if stream_q == name or (stream and stream.attributes.get("STREAMQ")):
+        raise RefusedError(
+            "MQRCCF_STREAMQ_DEST_CONFLICT",
+            f"STREAMQ({stream_q}) is wrong; a queue without a STREAMQ of its own is right",
+        )
+    if any(queue.attributes.get("STREAMQ") == name for queue in queues.values()):
+        raise RefusedError(
+            "MQRCCF_STREAMQ_CONFLICT", f"{name} is the STREAMQ of another queue and has none itself"
+        )
+
+
 def change(
     connection: Connection, queue_type: int, name: str | None, values: Mapping[str, Value]
 ) -> None:
     """Change attributes of a queue; the others stay as they are."""
     queue = existing(connection, name, queue_type)
-    definitions.change(connection.store, queue, {**queue.attributes, **values})
+    attributes = {**queue.attributes, **values}
+    check_stream(connection, queue.name, attributes)
+    definitions.change(connection.store, queue, attributes)
 
 
 def delete(connection: Connection, queue: Definition, *, purge: bool = False) -> None:
