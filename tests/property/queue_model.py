@@ -1,4 +1,7 @@
-"""A queue as IBM's documents describe it, in memory: calls in, what each must give back out."""
+"""A queue as IBM's documents describe it, in memory: calls in, what each must give back out.
+
+Reports on arrival and delivery go to another queue, of which only the depth is modelled.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass, field
 MAXDEPTH, MAXUMSGS = 8, 5
 AVAILABLE, PUT, GOT, PUT_AND_GOT = "available", "put", "got", "put and got"
 NULL = bytes(24)
+COA, COD = 0x100, 0x800
 
 Outcome = tuple[str, bytes, int]
 
@@ -25,6 +29,15 @@ class Message:
     state: str = AVAILABLE
     owner: int | None = None
     backout_count: int = 0
+    report: int = 0
+
+    @property
+    def reported_when_put(self) -> bool:
+        return bool(self.report & COA)
+
+    @property
+    def reported_when_got(self) -> bool:
+        return bool(self.report & COD)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -42,6 +55,7 @@ class Model:
     cursors: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)
     is_inhibited: bool = False
     places: Iterator[int] = field(default_factory=itertools.count)
+    reports: int = 0
 
     @property
     def depth(self) -> int:
@@ -59,21 +73,36 @@ class Model:
     def uncommitted(self, connection: int) -> list[Message]:
         return [message for message in self.messages if message.owner == connection]
 
-    def is_full(self, connection: int) -> bool:
-        """Whether puts and gets fill the unit of work."""
-        mine = self.uncommitted(connection)
-        return sum(1 + (message.state == PUT_AND_GOT) for message in mine) >= MAXUMSGS
+    def has_no_room(self, connection: int, *, is_reported: bool) -> bool:
+        """Whether a unit of work cannot take one message more, and the report on it."""
+        used = sum(
+            (message.state != GOT) * (1 + message.reported_when_put)
+            + (message.state != PUT) * (1 + message.reported_when_got)
+            for message in self.uncommitted(connection)
+        )
+        return used + 1 + is_reported > MAXUMSGS
+
+    def reports_with(self, *connections: int) -> int:
+        """Return how many reports there are, with the uncommitted ones of connections."""
+        return self.reports + sum(
+            (message.state != GOT) * message.reported_when_put
+            + (message.state != PUT) * message.reported_when_got
+            for connection in connections
+            for message in self.uncommitted(connection)
+        )
 
     def put(self, connection: int, syncpoint: str, message: Message) -> Outcome:
         is_unit = syncpoint == "SYNCPOINT"
         if self.is_inhibited:
             return "MQRC_PUT_INHIBITED", b"", 0
-        if is_unit and self.is_full(connection):
+        if is_unit and self.has_no_room(connection, is_reported=message.reported_when_put):
             return "MQRC_SYNCPOINT_LIMIT_REACHED", b"", 0
         if self.depth >= MAXDEPTH:
             return "MQRC_Q_FULL", b"", 0
         if is_unit:
             message.state, message.owner = PUT, connection
+        else:
+            self.reports += message.reported_when_put
         self.messages.append(message)
         return "MQRC_NONE", b"", 0
 
@@ -136,7 +165,8 @@ class Model:
             return "MQRC_TRUNCATED_MSG_FAILED", message.body[:length], 0
         if syncpoint != "SYNCPOINT":
             self.messages.remove(message)
-        elif self.is_full(connection):
+            self.reports += message.reported_when_got
+        elif self.has_no_room(connection, is_reported=message.reported_when_got):
             return "MQRC_SYNCPOINT_LIMIT_REACHED", b"", 0
         else:
             message.state = PUT_AND_GOT if message.state == PUT else GOT
@@ -144,6 +174,8 @@ class Model:
         return "MQRC_NONE", message.body, message.backout_count
 
     def end(self, connection: int, *, is_committed: bool) -> None:
+        if is_committed:
+            self.reports = self.reports_with(connection)
         for message in self.uncommitted(connection):
             stays = message.state == (PUT if is_committed else GOT)
             message.backout_count += message.state == GOT

@@ -23,6 +23,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from queue_model import (
+    COA,
+    COD,
     MAXDEPTH,
     MAXUMSGS,
     NULL,
@@ -44,6 +46,7 @@ PRIORITIES = st.sampled_from([0, 4, 9])
 LENGTHS = st.sampled_from([None, None, None, 2])
 OPTIONS = st.sampled_from(["BROWSE_NEXT", "BROWSE_FIRST", "BROWSE_NEXT", "BROWSE_MSG_UNDER_CURSOR"])
 BROWSES = st.lists(st.tuples(OPTIONS, WANTED, LENGTHS), min_size=1, max_size=5)
+REPORTS = st.sampled_from([0, 0, COA, COD, COA | COD])
 SYNCPOINTS = st.sampled_from(["SYNCPOINT", "SYNCPOINT", "NO_SYNCPOINT"])
 
 
@@ -63,6 +66,7 @@ class QueueManager(RuleBasedStateMachine):
         shutil.copytree(self.template, target)
         self.observer = Application(self.mqi, "QM1")
         self.watched = self.observer.open("A", "BROWSE", "INQUIRE", "SET")
+        self.reports = self.observer.open("REPORTS", "BROWSE", "INQUIRE")
         self.applications: list[Application] = []
         self.queues: dict[tuple[int, int], Any] = {}
 
@@ -96,6 +100,7 @@ class QueueManager(RuleBasedStateMachine):
         priority=PRIORITIES,
         msg_id=IDENTIFIERS,
         correl_id=IDENTIFIERS,
+        report=REPORTS,
     )
     def put(
         self,
@@ -106,15 +111,36 @@ class QueueManager(RuleBasedStateMachine):
         priority: int,
         msg_id: bytes,
         correl_id: bytes,
+        report: int,
     ) -> None:
         queue = self.queues[connection, handle]
-        self._put(connection, queue, syncpoint, priority, (msg_id, correl_id))
+        self._put(connection, queue, syncpoint, priority, (msg_id, correl_id), report=report)
 
-    @rule(connection=CONNECTIONS, priorities=st.lists(PRIORITIES, min_size=2, max_size=4))
-    def put_some_at_once(self, connection: int, priorities: list[int]) -> None:
+    @rule(
+        connection=CONNECTIONS,
+        priorities=st.lists(PRIORITIES, min_size=2, max_size=4),
+        report=REPORTS,
+    )
+    def put_some_at_once(self, connection: int, priorities: list[int], report: int) -> None:
         """Use MQPUT1, so that the queue is seldom empty."""
         for priority in priorities:
-            self._put(connection, "A", "NO_SYNCPOINT", priority, (NULL, NULL))
+            self._put(connection, "A", "NO_SYNCPOINT", priority, (NULL, NULL), report=report)
+
+    @rule(connection=CONNECTIONS, handle=HANDLES, steps=st.lists(st.booleans(), max_size=5))
+    def fill_the_unit_of_work(self, connection: int, handle: int, steps: list[bool]) -> None:
+        """Get, or put and get, so that a unit of work and its reports sometimes have no room."""
+        nothing = (NULL, NULL)
+        for is_put in steps:
+            if is_put:
+                queue = self.queues[connection, handle]
+                self._put(connection, queue, "SYNCPOINT", 9, nothing, report=COA | COD)
+            self.get(
+                connection=connection,
+                handle=handle,
+                syncpoint="SYNCPOINT",
+                wanted=nothing,
+                length=None,
+            )
 
     def _put(
         self,
@@ -123,14 +149,17 @@ class QueueManager(RuleBasedStateMachine):
         syncpoint: str,
         priority: int,
         identifiers: tuple[bytes, bytes],
+        *,
+        report: int = 0,
     ) -> None:
         number = next(self.numbers)
         body = b"%03d" % number if number % 3 else b"%d" % (number % 10)
-        message = Message(next(self.model.places), priority, *identifiers, body)
+        message = Message(next(self.model.places), priority, *identifiers, body, report=report)
         expected = self.model.put(connection, syncpoint, message)
 
         def call() -> tuple[bytes, int]:
             fields = dict(zip(("MsgId", "CorrelId"), identifiers, strict=True))
+            fields |= {"Report": report, "ReplyToQ": b"REPORTS"}
             md = self.applications[connection].put(
                 target, body, syncpoint, Priority=priority, **fields
             )
@@ -249,6 +278,12 @@ class QueueManager(RuleBasedStateMachine):
             for message in self.model.visible()
         ]
 
+    @invariant()
+    def reports_are_there_when_what_they_report_is_committed(self) -> None:
+        depth = self.reports.inquire(self.mqi.CMQC.MQIA_CURRENT_Q_DEPTH)
+        assert depth == self.model.reports_with(0, 1)
+        assert len(self.observer.bodies("REPORTS")) == self.model.reports
+
     def teardown(self) -> None:
         for application in (*self.applications, self.observer):
             application.disconnect()
@@ -262,6 +297,7 @@ def test_no_sequence_of_calls_tells_it_from_the_model(
     embedded.install()
     template = embedded.create("QM1", tmp_path / "template")
     definitions = f"ALTER QMGR MAXUMSGS({MAXUMSGS})\nDEFINE QLOCAL(A) MAXDEPTH({MAXDEPTH})"
+    definitions += "\nDEFINE QLOCAL(REPORTS)"
     embedded.run_mqsc("QM1", definitions, tmp_path / "template")
     import ibmmq
 
