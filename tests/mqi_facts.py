@@ -75,7 +75,50 @@ MQMD_FIELDS = (
         "the context: made, passed, set or blank as the options say",
         "test_default_context_says_who_put_it_and_when",
     ),
-    Fact("Report, GroupId to OriginalLength", "see the tables of report options and message flags"),
+    Fact(
+        "Report",
+        "a report option without a ReplyToQ: MQRC_MISSING_REPLY_TO_Q (2027); see the table of"
+        " report options",
+        "test_a_report_needs_somewhere_to_go_and_options_that_exist",
+    ),
+    Fact(
+        "GroupId",
+        "a null one becomes a new one where MsgFlags name a group or segment, or allow segments;"
+        " else it becomes null",
+        "test_a_group_identifier_is_made_where_there_is_none",
+    ),
+    Fact(
+        "MsgSeqNumber, Offset, MsgFlags",
+        "MQRC_MSG_SEQ_NUMBER_ERROR (2250), MQRC_OFFSET_ERROR (2251), MQRC_MSG_FLAGS_ERROR (2249),"
+        " also where MsgFlags name no group (unverified)",
+        "test_fields_that_cannot_be_are_refused",
+    ),
+    Fact(
+        "OriginalLength",
+        "the length of a segment's data; MQRC_ORIGINAL_LENGTH_ERROR (2252) in a report on one,"
+        " MQRC_SEGMENT_LENGTH_ZERO (2253) for an empty segment that is not the last",
+        "test_only_the_last_segment_may_be_empty",
+    ),
+    Fact(
+        "an MQMDE in front of the data, under version 1 or default values",
+        "honoured; also with HDRCHECK(NO) one that is not valid is MQRC_MDE_ERROR (2248)",
+        "test_it_is_honoured_where_the_mqmd_says_nothing_else",
+    ),
+    Fact(
+        "an MQMDE beside other values, or in another CCSID, Encoding or version",
+        "data",
+        "test_it_is_data_beside_other_values_and_in_other_representations",
+    ),
+    Fact(
+        "MQGET with a version 1 MQMD",
+        "an MQMDE in front of the data of a message in a group, a segment or one that allows them",
+        "test_a_get_with_version_1_is_given_one_if_it_says_anything",
+    ),
+    Fact(
+        "a segment with an MQDLH",
+        "an MQMDE behind the MQDLH holds its fields, the MQMD has the defaults",
+        "test_a_dead_letter_that_is_a_segment_has_one_behind_its_mqdlh",
+    ),
 )
 
 HEADER_CHECKS = (
@@ -237,5 +280,13 @@ TO_VERIFY = (
     (
         "Which fields the descriptor of a message on a transmission queue takes over: Report,"
         " MsgType, Feedback and Expiry."
+    ),
+    (
+        "Whether a message with Format MQFMT_DEAD_LETTER_HEADER makes a COA or COD, and the other"
+        " points below the table of the messages that the queue manager makes."
+    ),
+    (
+        "Whether MsgSeqNumber and Offset are checked where MsgFlags name no group or segment, and"
+        " whether an MQMDE of an unknown version is data or MQRC_MDE_ERROR: IBM's topics differ."
     ),
 )
