@@ -43,7 +43,7 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     md = decode_md(descriptor)
     how = {"encoding": md.encoding, "ccsid": md.coded_char_set_id}
     chain = walk(body, len(body), **how, format=md.format)
-    data = body[chain.payload_offset :]
+    parts = [body[chain.payload_offset :]]
     described: dict[str, Any] = {}
     for header in reversed(chain.headers):
         as_is = body[header.offset : header.offset + header.length]
@@ -59,10 +59,11 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
             if _written(header, header.record) != as_is:
                 raise MalformedHeaderError(header.structure, 0, "all of it to be read", "a part")
             as_is = _written(header, replace(record, **described))
-        data, described = as_is + data, {}
+        parts.append(as_is)
+        described = {}
     if described:
         descriptor = encode_md(replace(md, **described))
-    return descriptor, data
+    return descriptor, b"".join(reversed(parts))
 
 
 def _cleaned(folder: str | bytes) -> str | bytes:

@@ -179,10 +179,10 @@ def _groups(written: str) -> Iterator[str]:
 
 def _split(written: str, second: str, number: int) -> tuple[str, str]:
     """Divide what two fields share a line."""
-    match = re.match(rf"(.*?)\s*\b{second}\s*:\s?(.*)$", written)
+    match = re.search(rf"\b{second}\s*:", written)
     if match is None:
         raise PasteError(number, f"expected {second} on the same line")
-    return match[1].strip(), match[2].strip()
+    return written[: match.start()].strip(), written[match.end() :].strip()
 
 
 def _unquoted(name: str, written: str, number: int) -> str:
