@@ -49,7 +49,7 @@ class Gathered:
         if message.since is not None and not has_left:
             self.oldest_left = min(self.oldest_left or message.since, message.since)
         if needs_a_person(message):
-            self.people.add(person_row(message, sources.rules))
+            self.people.add(person_row(message, sources))
         for attempt in message.attempts:
             self.attempts[attempt.state] += 1
             self.timeline.add(attempt)
@@ -57,7 +57,7 @@ class Gathered:
         if message.was_left_before:
             return
         if fact is None:
-            self.unaccounted.add(person_row(message, sources.rules))
+            self.unaccounted.add(person_row(message, sources))
         else:
             self._book(fact)
 
@@ -109,4 +109,4 @@ def rows_for_people(sources: Sources, ledger: Ledger) -> Iterator[PersonRow]:
     """
     for message in messages_of(sources, ledger):
         if message.outcome is None or needs_a_person(message):
-            yield person_row(message, sources.rules)
+            yield person_row(message, sources)

@@ -6,7 +6,7 @@ All are counted, and their numbers kept; the first of each group are listed in f
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -17,7 +17,7 @@ from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.report.causes import cause_of
 from mqdlq.report.messages import Message
 from mqdlq.report.records import PersonGroup, PersonRow, Tried, TriedGroup
-from mqdlq.report.sources import WrittenRule
+from mqdlq.report.sources import Sources, WrittenRule
 from mqdlq.report.words import (
     CLASSES,
     NEEDS_A_PERSON,
@@ -56,7 +56,7 @@ def would_be_acted_on(fact: OutcomeFact) -> bool:
     return fact.outcome is Outcome.NOT_ATTEMPTED and fact.why == DRY_RUN
 
 
-def person_row(message: Message, rules: Mapping[int, WrittenRule]) -> PersonRow:
+def person_row(message: Message, sources: Sources) -> PersonRow:
     """Say of a message what is wrong with it, what was tried, and what to do next."""
     outcome = message.outcome.outcome if message.outcome else None
     failures = [a.mqrc for a in message.attempts if a.state is AttemptState.FAILED]
@@ -75,11 +75,16 @@ def person_row(message: Message, rules: Mapping[int, WrittenRule]) -> PersonRow:
         dest_q_mgr_name=message.dest_q_mgr_name,
         dead_lettered_at=message.dead_lettered_at,
         why=message.outcome.why if message.outcome else "",
-        next_step=next_step(outcome, message.cls, in_the_way),
+        next_step=next_step(
+            outcome,
+            message.cls,
+            in_the_way,
+            has_given_action=sources.run is not None and sources.run.has_given_action,
+        ),
         tried=tuple(
             Tried(
                 rule=attempt.rule,
-                line=rules.get(attempt.rule, NO_RULE).line,
+                line=sources.rules.get(attempt.rule, NO_RULE).line,
                 action=attempt.action,
                 target_q=attempt.target_q,
                 target_q_mgr=attempt.target_q_mgr,

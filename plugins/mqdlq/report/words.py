@@ -111,6 +111,7 @@ def outcome_in_words(outcome: Outcome | None) -> str:
     return NO_OUTCOME if outcome is None else OUTCOMES[outcome]
 
 
+_MAY_GO_NEXT_TIME: Final = {Outcome.EXHAUSTED, Outcome.RETRY_PENDING, Outcome.NOT_ATTEMPTED}
 _BY_NAME: Final = "move it with message_keys and action"
 _BY_CLASS: Final[dict[MessageClass | None, str]] = {
     MessageClass.TRUNCATED_DLH: f"find out what cut it; {_BY_NAME}",
@@ -120,9 +121,21 @@ _BY_CLASS: Final[dict[MessageClass | None, str]] = {
 }
 
 
-def next_step(outcome: Outcome | None, cls: MessageClass | None, reason: int) -> str:
-    """Say what a person does next; `reason` is what stands in the way now, 0 if unknown."""
+def next_step(
+    outcome: Outcome | None,
+    cls: MessageClass | None,
+    reason: int,
+    *,
+    has_given_action: bool = False,
+) -> str:
+    """Say what a person does next; `reason` is what stands in the way now, 0 if unknown.
+
+    With `has_given_action` an action was given for the message, which no later run repeats.
+    """
     advice = cause_of(reason).advice if reason else ""
+    if has_given_action and outcome in _MAY_GO_NEXT_TIME:
+        again = "give the same action again"
+        return f"{advice}; then {again}" if advice else again
     steps: dict[Outcome | None, str] = {
         None: "run the handler again: it settles what was under way and looks anew",
         Outcome.LEFT_NO_RULE: f"add a rule for it, or {_BY_NAME}",

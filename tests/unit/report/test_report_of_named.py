@@ -130,3 +130,13 @@ def test_what_is_settled_counts_as_not_selected_too(world: World, keys: list[str
     )
     assert report.account is not None
     assert (report.account.parked, report.account.not_selected) == (0, 3)
+
+
+def test_a_given_action_that_failed_is_to_be_given_again(world: World, keys: list[str]) -> None:
+    report = handled(world, keys[0], "ACTION(FWD) FWDQ(CLOSED)")
+
+    (group,) = report.people_groups
+    assert group.first.outcome == "exhausted"
+    assert group.first.next_step == (
+        "set PUT(ENABLED) once whoever inhibited it agrees; then give the same action again"
+    )
