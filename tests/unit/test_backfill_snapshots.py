@@ -14,6 +14,7 @@ from mqdlq.backfill import put_together, still_kept
 from mqdlq.cli.rules_diff import stored_snapshots
 from mqdlq.execute import make_pass, settle
 from mqdlq.ledger import Run
+from mqdlq.model import Outcome
 from mqdlq.sense import Window, snapshots_of
 from mqdlq.snapshot import prune_snapshots, why_kept
 from world import NOON, World
@@ -40,10 +41,12 @@ def taken(world: World) -> str:
     return str(world.ledger.snapshot(execution.run.run_id).snapshot_id)
 
 
-def backfilled(world: World, *, apply: bool = False) -> tuple[Run, str]:
+def backfilled(
+    world: World, *, apply: bool = False, message_keys: tuple[str, ...] = ()
+) -> tuple[Run, str]:
     """Put the snapshots of the day together, an hour after the last one; return run and id."""
     world.clock.sleep(3600)
-    run = world.start(RULES, dry_run=not apply)
+    run = world.start(RULES, dry_run=not apply, message_keys=message_keys)
     manifest = put_together(
         run,
         still_kept(snapshots_of(run, DAY, world.ledger)),
@@ -132,3 +135,21 @@ def test_the_manifest_names_what_it_was_put_together_from(world: World) -> None:
     directory = lake.find_snapshot(world.lake_root, evaluated)
 
     assert lake.read_manifest(directory).put_together_from == tuple(names)
+
+
+def test_a_backfill_for_named_messages_puts_only_these_together(world: World) -> None:
+    for _ in range(3):
+        taken(world)
+    _, whole = backfilled(world)
+    rows = list(lake.snapshot_rows(lake.find_snapshot(world.lake_root, whole)))
+    key = rows[1]["message_key"]
+
+    run, some = backfilled(world, apply=True, message_keys=(key.hex(),))
+
+    location = lake.find_snapshot(world.lake_root, some)
+    assert [row["message_key"] for row in lake.snapshot_rows(location)] == [key]
+    assert lake.read_manifest(location).message_keys == (key.hex(),)
+    world.accept(run)
+    execution = world.execution(run)
+    make_pass(execution)
+    assert settle(execution) == {Outcome.EXHAUSTED: 1}
