@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-MAXDEPTH, MAXUMSGS = 8, 5
+MAXDEPTH, MAXUMSGS, MAXPRTY = 8, 5, 9
 AVAILABLE, PUT, GOT, PUT_AND_GOT = "available", "put", "got", "put and got"
 NULL = bytes(24)
 COA, COD = 0x100, 0x800
@@ -41,7 +41,7 @@ class Message:
 
     @property
     def order(self) -> tuple[int, int]:
-        return -self.priority, self.place
+        return -min(self.priority, MAXPRTY), self.place
 
     def fits(self, msg_id: bytes, correl_id: bytes) -> bool:
         return msg_id in {NULL, self.msg_id} and correl_id in {NULL, self.correl_id}
@@ -104,7 +104,8 @@ class Model:
         else:
             self.reports += message.reported_when_put
         self.messages.append(message)
-        return "MQRC_NONE", b"", 0
+        is_too_high = message.priority > MAXPRTY
+        return "MQRC_PRIORITY_EXCEEDS_MAXIMUM" if is_too_high else "MQRC_NONE", b"", 0
 
     def browse(
         self,

@@ -26,6 +26,7 @@ from queue_model import (
     COA,
     COD,
     MAXDEPTH,
+    MAXPRTY,
     MAXUMSGS,
     NULL,
     Message,
@@ -42,7 +43,7 @@ HANDLES = st.sampled_from([0, 1])
 ONE, TWO = b"1" * 24, b"2" * 24
 IDENTIFIERS = st.sampled_from([NULL, ONE, TWO])
 WANTED = st.sampled_from([(NULL, NULL)] * 6 + [(ONE, NULL), (NULL, TWO), (TWO, ONE)])
-PRIORITIES = st.sampled_from([0, 4, 9])
+PRIORITIES = st.sampled_from([0, 4, 9, 12])
 LENGTHS = st.sampled_from([None, None, None, 2])
 OPTIONS = st.sampled_from(["BROWSE_NEXT", "BROWSE_FIRST", "BROWSE_NEXT", "BROWSE_MSG_UNDER_CURSOR"])
 BROWSES = st.lists(st.tuples(OPTIONS, WANTED, LENGTHS), min_size=1, max_size=5)
@@ -154,6 +155,9 @@ class QueueManager(RuleBasedStateMachine):
     ) -> None:
         number = next(self.numbers)
         body = b"%03d" % number if number % 3 else b"%d" % (number % 10)
+        if priority > MAXPRTY and identifiers[0] == NULL:
+            # With a warning the clients do not return the MsgId that the queue manager has made.
+            identifiers = (b"%024d" % number, identifiers[1])
         message = Message(next(self.model.places), priority, *identifiers, body, report=report)
         expected = self.model.put(connection, syncpoint, message)
 
