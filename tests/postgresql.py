@@ -83,6 +83,18 @@ class Server:
         engine.dispose()
         return f"{url}&options=-csearch_path%3D{name}"
 
+    def ask_for_a_password(self, user: str, password: str) -> None:
+        """Make a user who must give a password, where all others need none."""
+        engine = create_engine(f"postgresql+psycopg://mqdlq@/postgres?host={self._directory}")
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP ROLE IF EXISTS {user}"))
+            connection.execute(text(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'"))
+        engine.dispose()
+        rules = Path(f"{self._directory}/data/pg_hba.conf")
+        asked = f"local all {user} scram-sha-256\n"
+        rules.write_text(asked + rules.read_text().replace(asked, ""))
+        self._run("pg_ctl", "reload")
+
     def new_database_url(self) -> str:
         """Return the URL of an empty database."""
         name = f"database_{next(_numbers)}"

@@ -71,6 +71,22 @@ class LedgerError(MqDlqError):
     """The ledger contradicts itself or what it is asked to record."""
 
 
+class LedgerUnavailableError(LedgerError):
+    """The ledger's database cannot be reached, opened or used; nothing was recorded.
+
+    `is_transient` says that the fault may end by itself, such as a server that restarts.
+    """
+
+    def __init__(self, message: str, *, is_transient: bool = False) -> None:
+        """Keep whether it may end by itself."""
+        super().__init__(message)
+        self.is_transient = is_transient
+
+
+class HomeError(MqDlqError):
+    """A place that a setting such as MQDLQ_HOME names cannot be used."""
+
+
 class ExecutionError(MqDlqError):
     """A plan may not be executed, or its execution had to stop."""
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from mqdlq.errors import HomeError, LedgerUnavailableError
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
 def home() -> Path:
-    """Return the state directory, MQDLQ_HOME or `var/` beside the code; it is not created here."""
+    """Return the state directory, MQDLQ_HOME or `var/` beside the code; it is not created here.
+
+    Raises HomeError if it is something else than a directory.
+    """
+    place = _named_home()
+    _refuse_files("MQDLQ_HOME", place)
+    return place
+
+
+def _named_home() -> Path:
     return Path(os.environ.get("MQDLQ_HOME") or PROJECT / "var")
 
 
@@ -31,21 +43,69 @@ def queue_managers() -> Path:
 
 
 def lake() -> str:
-    """Return the lake's location, an fsspec URL or a path (MQDLQ_LAKE overrides it)."""
-    return os.environ.get("MQDLQ_LAKE") or str(home() / "lake")
+    """Return the lake's location, an fsspec URL or a path (MQDLQ_LAKE overrides it).
+
+    Raises HomeError if it is a path of something else than a directory.
+    """
+    place = os.environ.get("MQDLQ_LAKE") or str(home() / "lake")
+    _refuse_files("MQDLQ_LAKE", Path(place.removeprefix("file://")))
+    return place
 
 
 def rules_directory() -> Path:
-    """Return the directory of handlers and rules tables (MQDLQ_RULES_DIR overrides it)."""
-    return Path(os.environ.get("MQDLQ_RULES_DIR") or PROJECT / "include" / "rules")
+    """Return the directory of handlers and rules tables (MQDLQ_RULES_DIR overrides it).
+
+    Raises HomeError if there is no such directory.
+    """
+    place = Path(os.environ.get("MQDLQ_RULES_DIR") or PROJECT / "include" / "rules")
+    _refuse_files("MQDLQ_RULES_DIR", place)
+    if not place.exists():
+        raise HomeError(
+            f"the directory {place} does not exist; create it, or correct MQDLQ_RULES_DIR"
+        )
+    return place
+
+
+def explain(error: OSError) -> str:
+    """Return what failed with which file, and which setting names the place, where one does."""
+    if not error.filename:
+        return str(error)
+    file = Path(os.fsdecode(error.filename))
+    if not file.absolute().is_relative_to(_named_home().absolute()):
+        return f"{file}: {error.strerror}"
+    return (
+        f"{file} cannot be used ({error.strerror}); give user id {os.geteuid()} the rights to read"
+        " and write it, or name another directory in MQDLQ_HOME"
+    )
+
+
+def _refuse_files(setting: str, place: Path) -> None:
+    with suppress(OSError):  # a fault that its user meets, and reports
+        if place.exists() and not place.is_dir():
+            raise HomeError(f"{place} is not a directory; correct {setting}")
 
 
 def ledger_url() -> str:
     """Return the ledger's database as SQLAlchemy names it; an SQLite file in the state directory.
 
     MQDLQ_LEDGER_URL overrides it. As it may hold a password, it may also be the one line of a file,
-    which MQDLQ_LEDGER_URL_FILE names.
+    which MQDLQ_LEDGER_URL_FILE names. Raises LedgerUnavailableError if that file has no such line.
     """
+    if url := os.environ.get("MQDLQ_LEDGER_URL"):
+        return url
     file = os.environ.get("MQDLQ_LEDGER_URL_FILE")
-    told = Path(file).read_text(encoding="utf-8").strip() if file else ""
-    return os.environ.get("MQDLQ_LEDGER_URL") or told or f"sqlite:///{home() / 'ledger.db'}"
+    return _line_of(Path(file)) if file else f"sqlite:///{home() / 'ledger.db'}"
+
+
+def _line_of(file: Path) -> str:
+    try:
+        line = file.read_text(encoding="utf-8").strip()
+        why = "it is empty"
+    except (OSError, UnicodeDecodeError) as error:
+        line, why = "", getattr(error, "strerror", "it is not text")
+    if not line:
+        raise LedgerUnavailableError(
+            f"the ledger's URL cannot be read from {file} ({why}); put the URL into that file, or"
+            " correct MQDLQ_LEDGER_URL_FILE"
+        )
+    return line

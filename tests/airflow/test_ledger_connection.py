@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import traceback
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from airflow.sdk import Connection
 from sqlalchemy import make_url
 
 from mqdlq.airflow.ledger_connection import open_ledger, url_of
-from mqdlq.errors import ConnectionSettingsError
+from mqdlq.airflow.retries import is_transient
+from mqdlq.errors import ConnectionSettingsError, LedgerUnavailableError
 from postgresql import server
 
 PASSWORD = secrets.token_hex(4) + "@/:"
@@ -81,6 +83,27 @@ def test_all_of_a_connection_is_in_the_url() -> None:
     assert (url.drivername, url.host, url.port) == ("postgresql+psycopg", "db.example.com", 5433)
     assert (url.username, url.password, url.database) == ("mqdlq", PASSWORD, "ledger")
     assert dict(url.query) == {"sslmode": "verify-full", "connect_timeout": "5"}
+
+
+def test_a_task_fails_with_a_sentence_where_the_server_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = {"conn_type": "postgres", "host": "127.0.0.1", "port": 1, "login": "mqdlq"}
+    keys |= {"password": PASSWORD, "schema": "ledger"}
+    monkeypatch.setenv("AIRFLOW_CONN_MQDLQ_LEDGER", json.dumps(keys))
+
+    with pytest.raises(LedgerUnavailableError) as failed:
+        open_ledger()
+
+    assert str(failed.value) == (
+        "the ledger postgresql+psycopg://mqdlq:***@127.0.0.1:1/ledger cannot be used: connection to"
+        ' server at "127.0.0.1", port 1 failed: Connection refused; start the database server, or'
+        " correct the ledger's URL"
+    )
+    logged = "".join(traceback.format_exception(failed.value))
+    assert "sqlalche.me" not in logged
+    assert PASSWORD not in logged
+    assert is_transient(failed.value)
 
 
 def test_a_connection_of_another_type_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from mqdlq import home
 from mqdlq.alerts import EVENTS
+from mqdlq.ledger import access
 
 RUNBOOK = (home.PROJECT / "docs" / "runbook.md").read_text(encoding="utf-8")
 PACKAGE = home.PROJECT / "plugins" / "mqdlq"
@@ -17,6 +18,8 @@ PARTS = (
     "airflow",
     "execute",
     "restore",
+    "ledger",
+    "home.py",
     "sense.py",
     "backfill.py",
     "guards.py",
@@ -63,6 +66,11 @@ def test_every_failure_has_its_entry(text: str) -> None:
 
     assert rows, f"docs/runbook.md has no entry for: {text}"
     assert all(cell.strip() for cell in rows[0].strip("|").split("|"))
+
+
+@pytest.mark.parametrize("remedy", sorted(access.remedies()))
+def test_every_fault_of_the_ledger_has_its_entry(remedy: str) -> None:
+    assert f"; {remedy.format(user='…')}`" in RUNBOOK
 
 
 def test_the_failures_are_found() -> None:

@@ -11,10 +11,12 @@ import importlib.metadata
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,7 +30,7 @@ from mqdlq.airflow.follow import Follower
 from mqdlq.airflow.params import fault, named_messages
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.airflow.task_logs import TaskLogs
-from mqdlq.errors import MqDlqError
+from mqdlq.errors import HomeError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.run_options import RunOptions, rules_of
 
@@ -38,24 +40,54 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 def migrate(more: Mapping[str, str] | None = None) -> None:
-    """Bring Airflow's metadata up to date, once for each version; `more` names another database."""
+    """Bring Airflow's metadata up to date, once for each version; `more` names another database.
+
+    Ends this process with a sentence if the metadata, or the place it is in, cannot be used.
+    """
+    try:
+        _migrate(more or {})
+    except MqDlqError as error:
+        sys.exit(f"mqdlq: {error}")
+    except OSError as error:
+        sys.exit(f"mqdlq: {home.explain(error)}")
+
+
+def _migrate(more: Mapping[str, str]) -> None:
     version = importlib.metadata.version("apache-airflow-core")
     done = airflow_home() / f".migrated-{version}"
+    home.make_private_directory(airflow_home())
+    if not more:
+        _check_metadata(airflow_home() / "airflow.db")
     if done.exists():
         return
-    home.make_private_directory(airflow_home())
     typer.echo("Preparing Airflow's metadata, this once", err=True)
     migrated = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
-        env={**environment(), **(more or {})},
+        env={**environment(), **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
     if migrated.returncode:
-        raise SystemExit(f"airflow db migrate failed:\n{migrated.stdout}")
+        log = airflow_home() / "migration.log"
+        log.write_text(migrated.stdout, encoding="utf-8")
+        raise HomeError(f"airflow db migrate failed; {log} has its output")
     done.touch()
+
+
+def _check_metadata(file: Path) -> None:
+    """Raise HomeError if Airflow's database is there and SQLite cannot read it."""
+    if not file.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.Error as error:
+        raise HomeError(
+            f"Airflow's metadata {file} cannot be read ({error}); restore a backup, or remove"
+            f" {file.parent}, and Airflow begins without its earlier runs and connections"
+        ) from None
 
 
 def run(handler: str, conf: str) -> int:

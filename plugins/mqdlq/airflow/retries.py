@@ -14,6 +14,7 @@ from mqdlq.airflow.stage import in_the_foreground, progress
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import (
     AnotherExecutorError,
+    LedgerUnavailableError,
     MqDlqError,
     QueueManagerError,
     UnfinishedRestorationError,
@@ -79,6 +80,8 @@ def _passes(exception: BaseException) -> bool:
 
     if isinstance(exception, QueueManagerError):
         return exception.reason in TRANSIENT
+    if isinstance(exception, LedgerUnavailableError):
+        return exception.is_transient
     passing = (AnotherExecutorError, UnfinishedRestorationError, ConnectionError, TimeoutError)
     return isinstance(exception, (*passing, InterfaceError, OperationalError))
 

@@ -15,6 +15,9 @@ import typer
 from typer._coercion import FileRuntimeParam, RuntimeParam, build_runtime_param
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from mqdlq import home
+from mqdlq.errors import MqDlqError
+
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
@@ -104,7 +107,23 @@ def _paragraphs(function: Callable[..., None]) -> Iterator[str]:
 
 
 class _Command(TyperCommand):
-    """A command that parses its arguments without pydantic."""
+    """A command that parses its arguments without pydantic, and fails with a sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error that it does not report itself is reported, with exit code 1.
+
+        An error without a file is a pipe that was closed, which typer handles.
+        """
+        try:
+            return super().invoke(ctx)
+        except MqDlqError as error:
+            text = str(error)
+        except OSError as error:
+            if not error.filename:
+                raise
+            text = home.explain(error)
+        typer.echo(f"mqdlq: {text}", err=True)
+        raise typer.Exit(1)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, --help among them."""

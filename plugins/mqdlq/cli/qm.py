@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.cli.console import console
-from mqdlq.errors import EmbeddedQueueManagerError, MqDlqError, QueueManagerError
+from mqdlq.errors import EmbeddedQueueManagerError, QueueManagerError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
@@ -38,13 +38,10 @@ class Format(StrEnum):
 
 
 @contextmanager
-def _told_in_one_line() -> Iterator[None]:
-    """Turn an error into its text and exit code 1."""
+def _explained() -> Iterator[None]:
+    """Report a fault of a queue manager's database, with exit code 1."""
     try:
         yield
-    except (MqDlqError, OSError) as error:
-        typer.echo(f"mqdlq: {error}", err=True)
-        raise typer.Exit(1) from None
     except sqlite3.Error as error:
         typer.echo(f"mqdlq: the queue manager's database cannot be used: {error}", err=True)
         raise typer.Exit(1) from None
@@ -91,7 +88,7 @@ def create(
     For example:
       mqdlq qm create QM2 --mqsc include/mqsc/QM1.mqsc
     """
-    with _told_in_one_line():
+    with _explained():
         commands = "" if mqsc is None else _read_text(mqsc)
         attributes = {"HDRCHECK": 1} if check_headers else {}
         path, done = embedded.create_defined(name, commands, attributes=attributes)
@@ -117,7 +114,7 @@ def mqsc(
     For example:
       echo 'DISPLAY QUEUE(*) CURDEPTH' | mqdlq qm mqsc QM1
     """
-    with _told_in_one_line():
+    with _explained():
         for line in embedded.run_mqsc(name, _read_text(file)):
             typer.echo(line)
 
@@ -132,7 +129,7 @@ def start(name: QueueManagerName) -> None:
       mqdlq qm end QM1
       mqdlq qm start QM1
     """
-    with _told_in_one_line():
+    with _explained():
         embedded.start(name)
         typer.echo(f"queue manager {name} is running")
 
@@ -146,7 +143,7 @@ def end(name: QueueManagerName) -> None:
     For example:
       mqdlq qm end QM1
     """
-    with _told_in_one_line():
+    with _explained():
         embedded.end(name)
         typer.echo(f"queue manager {name} is ended")
 
@@ -160,7 +157,7 @@ def quiesce(name: QueueManagerName) -> None:
     For example:
       mqdlq qm quiesce QM1
     """
-    with _told_in_one_line():
+    with _explained():
         embedded.quiesce(name)
         state = embedded.status(name).lower()
         typer.echo(f"queue manager {name} is {state}")
@@ -174,7 +171,7 @@ def status(name: QueueManagerName) -> None:
     For example:
       mqdlq qm status QM1
     """
-    with _told_in_one_line():
+    with _explained():
         typer.echo(f"queue manager {name} is {embedded.status(name).lower()}")
 
 
@@ -195,7 +192,7 @@ def put(
     """
     if (text is None) == (file is None):
         raise typer.BadParameter("give either a text or --file")
-    with _told_in_one_line():
+    with _explained():
         body = _read(file) if file is not None else (text or "").encode()
         with _connected(name) as queue_manager:
             library, mqi = queue_manager.client, queue_manager.client.module
@@ -224,7 +221,7 @@ def browse(
       mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE
       mqdlq qm browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
     """
-    with _told_in_one_line(), _connected(name) as queue_manager:
+    with _explained(), _connected(name) as queue_manager:
         messages = _messages(queue_manager, queue)
         if shown is Format.JSON:
             for fields, body in messages:
@@ -286,7 +283,7 @@ def depth(
       mqdlq qm depth QM1
       mqdlq qm depth QM1 SYSTEM.DEAD.LETTER.QUEUE
     """
-    with _told_in_one_line():
+    with _explained():
         if queue is not None:
             with _connected(name) as queue_manager:
                 typer.echo(queue_manager.depth(queue))
@@ -315,7 +312,7 @@ def dump(
     For example:
       mqdlq qm dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
     """
-    with _told_in_one_line():
+    with _explained():
         lines = embedded.dump(name, queue)
         if str(file) == "-":
             for line in lines:
@@ -358,7 +355,7 @@ def load(
       mqdlq qm dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
       mqdlq qm load QM1 PAYMENTS.PARKED dead.jsonl
     """
-    with _told_in_one_line():
+    with _explained():
         text = _read(file).decode(errors="replace")
         source = "standard input" if str(file) == "-" else str(file)
         messages = embedded.load(name, queue, text.splitlines(), source=source)

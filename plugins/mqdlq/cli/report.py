@@ -13,6 +13,7 @@ from rich.console import Console
 from mqdlq import home
 from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.ledger import Ledger, open_ledger, pruned_at
+from mqdlq.ledger.access import shown
 from mqdlq.report import (
     Report,
     latest_run_id,
@@ -79,7 +80,7 @@ def _wanted(run_id: str | None, ledger: Ledger) -> str:
     latest = latest_run_id(ledger)
     if latest is None:
         raise LedgerError(
-            f"the ledger {ledger.engine.url.render_as_string()} has no run yet: `mqdlq run HANDLER`"
+            f"the ledger {shown(ledger.engine.url)} has no run yet: `mqdlq run HANDLER`"
             " makes one; where Airflow's connection mqdlq_ledger names another ledger,"
             " MQDLQ_LEDGER_URL has to name it here"
         )

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import typer
 
+from mqdlq.errors import MqDlqError
 from mqdlq.ledger import open_ledger
+from mqdlq.ledger.access import shown
 from mqdlq.ledger.migrations import revision_of
 
 
 def main() -> None:
     """Create the ledger or bring it up to date; run this once before the services start.
 
-    Every command and task that opens a ledger does the same. The ledger is
-    the one of MQDLQ_LEDGER_URL or MQDLQ_LEDGER_URL_FILE, else an SQLite file in MQDLQ_HOME.
+    Every command and task that opens a ledger does the same. The ledger is the one of
+    MQDLQ_LEDGER_URL or MQDLQ_LEDGER_URL_FILE, else an SQLite file in MQDLQ_HOME.
 
     Example: MQDLQ_LEDGER_URL_FILE=/run/secrets/ledger_url python -m mqdlq.ledger
     """
-    with open_ledger() as ledger:
-        # SQLAlchemy shows a URL without its password.
-        typer.echo(f"ledger {ledger.engine.url}: revision {revision_of(ledger.engine)}")
+    try:
+        with open_ledger() as ledger:
+            typer.echo(f"ledger {shown(ledger.engine.url)}: revision {revision_of(ledger.engine)}")
+    except MqDlqError as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 if __name__ == "__main__":

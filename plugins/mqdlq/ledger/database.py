@@ -1,4 +1,4 @@
-"""A database URL in; an engine out whose transactions are all or nothing, one after another."""
+"""Engines for a ledger's database: transactions that are all or nothing, one after another."""
 
 from __future__ import annotations
 
@@ -7,22 +7,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
 
 from mqdlq import home
+from mqdlq.ledger.access import explain, not_writable, unusable, url_of
 
 TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
+CONNECT_S = 15  # libpq would wait for minutes for a host that does not answer
+OPEN_WITHIN_S = 30  # only another program keeps a whole ledger locked: our writers let others read
 
 
-def connect_to(url: str) -> Engine:
-    """Return an engine for a database; an SQLite file is made for its owner alone.
+def connect_to(text: str) -> Engine:
+    """Return an engine for a database URL; an SQLite file is created for its owner alone.
 
-    Connections are tried before use: a server that was started anew while a run waited for its
-    next pass costs that run nothing.
+    Connections are tried before use: if the server was restarted while a run waited for its next
+    pass, the run does not notice. Raises LedgerUnavailableError if the URL is not one of SQLite or
+    PostgreSQL, or the file cannot be created; every use of the engine raises it if the database
+    cannot be used.
     """
-    engine = create_engine(url, pool_pre_ping=True)
-    if engine.dialect.name == "sqlite":
-        _make_private(engine.url.database)
+    url = url_of(text)
+    is_sqlite = url.get_backend_name() == "sqlite"
+    within = {} if is_sqlite or "connect_timeout" in url.query else {"connect_timeout": CONNECT_S}
+    engine = create_engine(url, pool_pre_ping=True, connect_args=within)
+    event.listen(engine, "handle_error", explain)
+    if is_sqlite:
+        _make_private(engine.url)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -69,19 +78,28 @@ def _wait_for_turn(connection: Connection) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(TURN)))
 
 
-def _make_private(database: str | None) -> None:
+def _make_private(url: URL) -> None:
     """Create the file for its owner alone: it names queues, reasons and times."""
-    if database and database != ":memory:":
-        home.make_private_directory(Path(database).parent)
-        Path(database).touch(mode=0o600)
+    if url.database and url.database != ":memory:":
+        file = Path(url.database)
+        try:
+            home.make_private_directory(file.parent)
+            file.touch(mode=0o600)
+        except OSError as error:
+            raise not_writable(url, error) from None
+        if file.is_dir():
+            raise unusable(url, f"{file} is a directory", "name a file in it")
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     # Python's driver would leave CREATE TABLE outside any transaction: we begin them ourselves.
     connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout={OPEN_WITHIN_S * 1000}")
+    is_new = connection.execute("PRAGMA page_count").fetchone() == (0,)
+    if is_new:  # the setting stays in the file, which may be another program's
+        connection.execute("PRAGMA journal_mode=WAL")
     # SQLite has one writer at a time, and to accept a plan of a million messages takes minutes.
     connection.execute("PRAGMA busy_timeout=600000")
-    connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")  # what is booked must outlive a power cut
     connection.execute("PRAGMA foreign_keys=ON")
 

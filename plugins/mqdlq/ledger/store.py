@@ -310,7 +310,8 @@ def _known(connection: Connection, run: Run, keys: set[bytes]) -> Known:
 def open_ledger(url: str | None = None) -> Ledger:
     """Open the ledger at a database URL, bringing its schema up to date.
 
-    The default is what `home.ledger_url` says.
+    The default is the URL of `home.ledger_url`. Raises LedgerUnavailableError if the database
+    cannot be reached, opened or used.
     """
     engine = connect_to(url or home.ledger_url())
     try:

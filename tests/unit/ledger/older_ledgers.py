@@ -23,6 +23,7 @@ WORDS = {
     "disposition": Disposition.PLANNED,
 }
 ROWS = 3
+Rows = dict[str, list[dict[str, Any]]]
 
 OLDER = (*(step.stem for step in STEPS), *revisions()[:-1])
 """The name of each earlier version: the last step before there were revisions, or a revision."""
@@ -103,7 +104,7 @@ def value(column: Column[Any], row: int) -> Any:
     return kind(row)
 
 
-def held(engine: Engine) -> dict[str, list[dict[str, Any]]]:
+def held(engine: Engine) -> Rows:
     """Return all rows by table."""
 
     def rows_of(table: Table) -> Iterator[dict[str, Any]]:
@@ -112,6 +113,17 @@ def held(engine: Engine) -> dict[str, list[dict[str, Any]]]:
             yield from (dict(row) for row in rows.mappings())
 
     return {table.name: list(rows_of(table)) for table in tables(engine)}
+
+
+def of_old_columns(after: Rows, before: Rows) -> Rows:
+    """Return the rows of tables that were there before, without the columns that were not."""
+    return {
+        name: [
+            {column: new[column] for column in old}
+            for new, old in zip(after[name], rows, strict=True)
+        ]
+        for name, rows in before.items()
+    }
 
 
 def schema_of(engine: Engine) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, Engine, String, column, inspect, select, table, text
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
-from mqdlq.errors import LedgerError
+from mqdlq.errors import LedgerUnavailableError
+from mqdlq.ledger.access import unusable
 from mqdlq.ledger.database import to_migrate
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def revisions() -> tuple[str, ...]:
 def migrate(engine: Engine) -> None:
     """Bring a database to the newest revision, all or nothing, if one query says it is not there.
 
-    If several processes do so at once, one does and the others find it done. Raises LedgerError,
-    and changes nothing, if the database has a revision that this code does not know, belongs to
-    another program, or holds rows that contradict each other.
+    If several processes do so at once, one does and the others find it done. If the database has a
+    revision that this code does not know, belongs to another program, or holds rows that contradict
+    each other, raises LedgerUnavailableError and changes nothing.
     """
     if revision_of(engine) == revisions()[-1]:
         return
@@ -95,20 +96,23 @@ def _check_whose(connection: Connection) -> None:
     if VERSION_TABLE in tables:
         found = _version(connection)
         if found not in {None, *revisions()}:
-            raise LedgerError(
-                f"the ledger {where} is at revision {found}, made by a newer version of mqdlq: this"
-                f" one knows revisions up to {revisions()[-1]}; use the newer version, or restore"
-                " the backup that was made before the upgrade"
+            raise unusable(
+                where,
+                f"it is at revision {found}, made by a newer version of mqdlq, and this version"
+                f" knows revisions up to {revisions()[-1]}",
+                "use the newer version, or restore the backup that was made before the upgrade",
             )
     elif tables and not {BEFORE_REVISIONS, "attempts"} <= tables:
-        raise LedgerError(
-            f"the ledger {where} cannot be used: the database belongs to another program (it has"
-            f" the table {min(tables)}); name an empty database in MQDLQ_LEDGER_URL"
+        raise unusable(
+            where,
+            f"the database belongs to another program (it has the table {min(tables)})",
+            "name an empty database in the ledger's URL",
         )
 
 
-def _contradiction(engine: Engine, found: str) -> LedgerError:
-    return LedgerError(
-        f"the ledger {engine.url} cannot be upgraded, and was left as it is: {found}; restore a"
-        " backup, or ask for help with this text"
+def _contradiction(engine: Engine, found: str) -> LedgerUnavailableError:
+    return unusable(
+        engine.url,
+        f"it cannot be upgraded, and was left as it was: {found}",
+        "restore a backup, or report this text",
     )
