@@ -95,6 +95,7 @@ def test_messages_start_a_run_where_the_schedule_is_an_event(
 
     Settled messages started none, though a trigger has looked at them all the while.
     """
+    running.wait(lambda: bool(running.runs("event")))
     (first,) = running.runs("event")
     run = first["dag_run_id"]
     assert first["run_type"] == "asset_triggered"
