@@ -105,9 +105,11 @@ def settle(execution: Execution) -> Counter[Outcome]:
     )
     ledger.add_outcomes(run.run_id, _outcomes(execution, work, snapshot.location, findings))
     _book_others(execution, others, missing, findings)
-    booked = InStep((one.browse_seq, one.outcome) for one in listed_messages(ledger, run.run_id))
-    left = to_be_parked(work.items, booked, run)
-    parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
+    if not run.has_given_action:
+        listed = listed_messages(ledger, run.run_id)
+        booked = InStep((one.browse_seq, one.outcome) for one in listed)
+        left = to_be_parked(work.items, booked, run)
+        parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
     if ledger.sighting(run.run_id) is None:
         ledger.record_sighting(run.run_id, sighting)
     give_up_all(execution)

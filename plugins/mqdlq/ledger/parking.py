@@ -24,7 +24,7 @@ from mqdlq.ledger.tables import (
     parked_outcomes,
     parkings,
 )
-from mqdlq.model import Disposition, Outcome
+from mqdlq.model import GIVEN_ACTION, Disposition, Outcome
 
 _AT_ONCE = 10_000
 
@@ -107,10 +107,11 @@ def lots_for(ledger: LedgerReader, run: Run) -> list[Lot]:
     """Return what is parked for this run, too, oldest first.
 
     That is what runs on its queue have parked since the last complete snapshot, by the same rules
-    in the same reading.
+    in the same reading. An action given for named messages is not rules, though it may read like a
+    table of one rule: what it left is parked for nobody.
     """
     since = last_complete_snapshot(ledger, run)
-    if since is None:
+    if since is None or run.has_given_action:
         return []
     table, runs = tables.snapshots, tables.runs
     query = (
@@ -121,6 +122,7 @@ def lots_for(ledger: LedgerReader, run: Run) -> list[Lot]:
             runs.c.queue_manager == run.queue_manager,
             runs.c.queue == run.queue,
             runs.c.rules_digest == run.rules_digest,
+            runs.c.rules_source != GIVEN_ACTION,
             runs.c.nul_as_blank == run.nul_as_blank,
             runs.c.run_id != run.run_id,
             table.c.taken_at >= since,

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, Row, Select, Table, func, select
 from mqdlq.ledger import tables
 from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import Attempt, OutcomeFact, Run, RunMessage, Sighting
-from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
+from mqdlq.model import DEPARTED, GIVEN_ACTION, Action, AttemptState, Disposition, Outcome
 
 _AT_ONCE = 500  # below every database's limit of bound parameters
 
@@ -209,7 +209,8 @@ class LedgerReader:
     def attempts_made(self, run: Run) -> dict[int, tuple[int, datetime]]:
         """Return by message id how many attempts count, and when the last of them was made.
 
-        Where attempts carry on, those of earlier runs count that had the same rules.
+        Where attempts carry on, those of earlier runs count that had the same rules; an action
+        given for named messages is none of them.
         """
         states, listed, runs = tables.attempt_states, tables.run_messages, tables.runs
         query = (
@@ -225,7 +226,9 @@ class LedgerReader:
             .group_by(states.c.message_id)
         )
         if run.carry_attempts:
-            query = query.where(runs.c.rules_digest == run.rules_digest)
+            query = query.where(
+                runs.c.rules_digest == run.rules_digest, runs.c.rules_source != GIVEN_ACTION
+            )
         else:
             query = query.where(states.c.run_id == run.run_id)
         return {row["message_id"]: (row["made"], row["last"]) for row in self._rows(query)}

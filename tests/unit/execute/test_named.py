@@ -163,3 +163,22 @@ def test_another_run_may_move_the_others_at_the_same_time(world: World) -> None:
     assert settle(named) == {Outcome.DELIVERED: 1, Outcome.NOT_SELECTED: 2}
     assert settle(whole) == {Outcome.OWNED_BY_RUN: 1, Outcome.FORWARDED: 2}
     assert Counter(world.depths("DLQ", "PAYMENTS", "PARKED")) == Counter([0, 1, 2])
+
+
+def test_attempts_of_a_given_action_do_not_count_for_a_table_that_reads_like_it(
+    world: World,
+) -> None:
+    first, *_ = some(world, 1)
+    rules = "WAIT(YES)\nACTION(FWD) FWDQ(CLOSED) HEADER(YES) RETRY(2)\n"
+    given = world.plan(
+        rules, message_keys=(first,), action="ACTION(FWD) FWDQ(CLOSED) HEADER(YES) RETRY(2)"
+    )
+    world.passes(given, 2)
+    assert settle(given) == {Outcome.EXHAUSTED: 1}
+    world.clock.sleep(3600)
+
+    whole = world.plan(rules)
+
+    assert whole.run.rules_digest == given.run.rules_digest
+    assert [result.pending for result in world.passes(whole, 2)] == [1, 0]
+    assert settle(whole) == {Outcome.EXHAUSTED: 1}

@@ -183,3 +183,37 @@ def test_a_queue_that_is_not_there_leaves_the_message(world: World) -> None:
 
     assert settle(execution) == {Outcome.EXHAUSTED: 1, Outcome.NOT_SELECTED: 1}
     assert embedded.depths("QM1")["DLQ"] == 2
+
+
+def test_an_action_that_failed_is_tried_again_when_it_is_given_again(world: World) -> None:
+    key = put(world, MessageClass.NO_DLH)
+    rules, action = "WAIT(YES)\nACTION(RETRY)\n", "ACTION(FWD) FWDQ(CLOSED)"
+    first = world.plan(rules, message_keys=(key,), action=action)
+    make_pass(first)
+    assert settle(first) == {Outcome.EXHAUSTED: 1, Outcome.NOT_SELECTED: 1}
+    world.mqsc("ALTER QLOCAL(CLOSED) PUT(ENABLED)")
+
+    again = world.plan(rules, message_keys=(key,), action=action)
+    make_pass(again)
+
+    assert settle(again) == {Outcome.FORWARDED: 1, Outcome.NOT_SELECTED: 1}
+    assert world.depths("DLQ", "CLOSED") == (1, 1)
+
+
+@OF_EACH_CLASS
+def test_a_table_that_reads_like_the_given_action_does_not_apply_to_it(
+    world: World, cls: MessageClass
+) -> None:
+    key, rules = put(world, cls), "WAIT(YES)\nACTION(IGNORE)\n"
+    given = world.plan(rules, message_keys=(key,), action="ACTION(IGNORE)")
+    make_pass(given)
+    settle(given)
+    world.clock.sleep(1)
+
+    run = world.start(rules)
+    manifest = world.snapshot(run)
+    world.accept(run)
+
+    assert run.rules_digest == given.run.rules_digest
+    assert (manifest.counts.full, manifest.counts.parked) == (2, 0)
+    assert settle(world.execution(run)) == {Outcome.LEFT_BY_RULE: 1, Outcome.UNPROCESSABLE: 1}
