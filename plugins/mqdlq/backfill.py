@@ -139,14 +139,16 @@ def differences(
     """Return how many messages were evaluated, and how they would be treated differently now.
 
     `put_together_at` is the directory of the snapshot that `plan`, another directory, was made
-    of. What was planned then is read from the plans of the runs that took the snapshots.
+    of. What was planned then is read from the plans of the runs that took the snapshots, the newest
+    that covers a message: that of a run for named messages covers these only.
     """
     then: dict[bytes, str] = {}
     for one in taken:
         plan_then = ledger.plan(one.run_id)
         steps = _treatments(plan_then.location) if plan_then is not None else {}
         for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
-            then[row["message_key"]] = steps.get(row["browse_seq"], NOT_EVALUATED)
+            if row["browse_seq"] in steps:
+                then[row["message_key"]] = steps[row["browse_seq"]]
     for key, treatment in _of_parked(taken):
         then.setdefault(key, treatment)
     now = _treatments(plan)

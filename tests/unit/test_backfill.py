@@ -141,6 +141,22 @@ def test_the_differences_to_what_was_planned_then_are_counted(world: World) -> N
     assert changed == [Difference("IGNORE", "RETRY to PAYMENTS", 1)]
 
 
+def test_a_run_for_named_messages_hides_no_plan_for_the_others(world: World) -> None:
+    (named, *_) = snapshot_rows(snapshots_of(world.start(THEN), DAY, world.ledger)[0].location)
+    settle(world.plan(THEN, message_keys=(named["message_key"].hex(),), action="ACTION(IGNORE)"))
+    world.clock.now += timedelta(hours=1)
+    run = backfill_run(world, THEN)
+    taken = snapshots_of(run, DAY, world.ledger)
+    manifest = made(world, run, apply=False)
+    recorded = world.start(THEN, run_id="evaluation", dry_run=True)
+    world.ledger.record_snapshot(
+        recorded.run_id, manifest.snapshot_id, place(world, manifest), 3, manifest.taken_at
+    )
+    plan = lake.plan_directory(world.lake_root, world.evaluate(recorded))
+
+    assert differences(taken, place(world, manifest), plan, ledger=world.ledger) == (3, [])
+
+
 def test_only_what_is_on_the_queue_now_is_acted_on_and_once(world: World) -> None:
     run = replace(world.start(NOW), run_type="backfill")
     manifest = made(world, run, apply=True)
