@@ -135,11 +135,7 @@ def _begin(
         # what a single run is asked to do differently does not change that. A given action is no
         # part of it: given again, it is tried again.
         carry_attempts=not options.action
-        and (
-            handler.attempts == "ledger"
-            or table.control.wait_s is None
-            or handler.is_continuous
-        ),
+        and (handler.attempts == "ledger" or table.control.wait_s is None or handler.is_continuous),
         dry_run=options.dry_run,
         max_run_time_s=int(handler.max_run_time.total_seconds()),
         started_at=clock(),

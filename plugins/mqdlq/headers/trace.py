@@ -19,17 +19,20 @@ from mqdlq.headers.rfh import RulesHeader2, encode_rfh2
 TRACE_PROPERTIES: Final = ("traceparent", "tracestate")
 _NAMES: Final = "|".join(TRACE_PROPERTIES)
 _ELEMENT: Final = re.compile(rf"<({_NAMES})(?:\s[^<>]*)?(?:/>|>[^<>]*</\1>)")
-_USR: Final = re.compile(r"<usr[\s>]")
-_EMPTY: Final = re.compile(r"<usr(?:\s[^<>]*)?(?:/>|>\s*</usr>)[\s\0]*")
+_TAG: Final = re.compile(r"<(/?)[^<>]*?(/?)>")
+_USR: Final = re.compile(r"(<usr(?:\s[^<>]*)?(?<!/)>)(.*)(</usr>)[ \0]*", re.DOTALL)
+_NO_ELEMENTS: Final = ("<!", "<?")
 _MULTIPLE: Final = 4
+_UTF_8: Final = 1208
 
 
 def without_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     """Return the packed MQMD and the body of a message as if it had no trace properties.
 
-    They stand in the folder `usr` of an MQRFH2, in UTF-8. An MQRFH2 that holds nothing else goes
-    with them, and what describes it describes the data behind it instead. Any other message, and
-    one whose headers cannot be read, comes back unchanged.
+    They stand right in the folder `usr` of an MQRFH2, in UTF-8: what has their name in a group of
+    properties is another property. An MQRFH2 that holds and says nothing else goes with them, and
+    what describes it describes the data behind it instead. Any other message, and one whose headers
+    cannot be read, comes back unchanged.
     """
     if not any(f"<{name}".encode() in body for name in TRACE_PROPERTIES):
         return descriptor, body
@@ -48,9 +51,9 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     for header in reversed(chain.headers):
         as_is = body[header.offset : header.offset + header.length]
         record: Any = header.record
-        if isinstance(record, RulesHeader2):
+        if isinstance(record, RulesHeader2) and record.name_value_ccsid == _UTF_8:
             folders = tuple(each for each in map(_cleaned, record.folders) if each)
-            if not folders and record.folders:
+            if not folders and record.folders and not record.flags:
                 described = described or _description(record)
                 continue
             if folders != record.folders:
@@ -68,15 +71,35 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
 
 def _cleaned(folder: str | bytes) -> str | bytes:
     """Return a folder without trace properties, "" where nothing else is in it."""
-    if not isinstance(folder, str) or not _USR.match(folder):
+    found = _USR.fullmatch(folder) if isinstance(folder, str) else None
+    if found is None:
         return folder
-    kept, count = _ELEMENT.subn("", folder)
-    if not count:
+    begin, content, end = found.groups()
+    kept = _without_elements(content)
+    if kept == content:
         return folder
-    if _EMPTY.fullmatch(kept):
+    if begin == "<usr>" and not kept:
         return ""
-    kept = kept.rstrip(" \0")
-    return kept + " " * (-len(kept.encode("utf-8", "surrogateescape")) % _MULTIPLE)
+    whole = f"{begin}{kept}{end}"
+    return whole + " " * (-len(whole.encode("utf-8", "surrogateescape")) % _MULTIPLE)
+
+
+def _without_elements(content: str) -> str:
+    """Return the content of a folder without the elements of trace properties right in it.
+
+    Content with comments, or anything that no property is made of, comes back unchanged.
+    """
+    if any(sign in content for sign in _NO_ELEMENTS):
+        return content
+    kept, depth, at = [], 0, 0
+    while tag := _TAG.search(content, at):
+        trace = None if depth else _ELEMENT.match(content, tag.start())
+        kept.append(content[at : tag.start() if trace else tag.end()])
+        at = trace.end() if trace else tag.end()
+        is_end, is_empty = tag.groups()
+        if not trace and not is_empty:
+            depth += -1 if is_end else 1
+    return "".join([*kept, content[at:]])
 
 
 def _description(record: RulesHeader2) -> dict[str, Any]:

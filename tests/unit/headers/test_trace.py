@@ -88,3 +88,34 @@ def test_whatever_else_looks_like_it_stays(body: bytes) -> None:
     md = described(NATIVE, UTF_8, "MQHRF2")
 
     assert without_trace_properties(md, body) == (md, body)
+
+
+OF_ANOTHER = (
+    rfh2(f"<usr><group>{TRACES[0]}</group></usr>"),
+    rfh2(f"<usr><!--{TRACES[0]}-->{OTHER}</usr>"),
+    rfh2(f"<usr>{OTHER}</usr><jms>{TRACES[0]}</jms>"),
+    rfh2(f"<jms>{TRACES[0]}</jms>"),
+    rfh2(f"<usr>{OTHER}</usr>", f"<mcd>{TRACES[0]}</mcd>"),
+)
+
+
+@pytest.mark.parametrize("before", OF_ANOTHER)
+def test_what_has_their_name_elsewhere_is_no_trace_property(before: bytes) -> None:
+    md = described(NATIVE, UTF_8, "MQHRF2")
+
+    assert without_trace_properties(md, before + b"body") == (md, before + b"body")
+
+
+@pytest.mark.parametrize(("folder", "flags"), [("<usr a='1'>{}</usr>", 0), ("<usr>{}</usr>", 1)])
+def test_an_mqrfh2_that_says_anything_else_stays(folder: str, flags: int) -> None:
+    folders = (padded(folder.format(TRACES[0])),)
+    header = RulesHeader2(NATIVE, LATIN_1, "MQSTR", flags, folders=folders)
+    md = described(NATIVE, UTF_8, "MQHRF2")
+
+    kept, body = without_trace_properties(
+        md, encode_rfh2(header, encoding=NATIVE, ccsid=UTF_8) + b"body"
+    )
+
+    assert kept == md
+    assert body.startswith(b"RFH ")
+    assert b"traceparent" not in body
