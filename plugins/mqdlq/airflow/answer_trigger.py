@@ -12,12 +12,12 @@ from typing import Any, Final
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.few_threads import shared_threads
-from mqdlq.airflow.hook import shared_settings
+from mqdlq.airflow.hook import forget_settings, shared_settings
 from mqdlq.airflow.silence import has_answered
 from mqdlq.airflow.stage import utc_now
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.connect import QueueManager
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.sense import connection_for
 
@@ -26,9 +26,30 @@ LONGEST_BACK_OFF_S: Final = 300.0
 log = logging.getLogger(__name__)
 
 
-def back_off(error: QueueManagerError, failures: int, poll_s: float) -> float:
-    """Say that a look has failed and return the seconds to the next; raises what does not pass."""
+async def settings_for(
+    conn_id: str, queue_manager: str, known: ConnectionSettings | None = None
+) -> ConnectionSettings:
+    """Return what the connection says now, or said within a minute, for a queue manager or its own.
+
+    If it cannot be read, return what was `known` before; raise the error if nothing was.
+    """
+    read = shared_threads().submit(partial(shared_settings, conn_id, utc_now()))
+    try:
+        return connection_for(await asyncio.wrap_future(read), queue_manager)
+    except Exception as error:  # a wait of hours must not end with it
+        if known is None:
+            raise
+        log.warning("%s; looking again with connection %s as it was before", error, conn_id)
+        return known
+
+
+def back_off(error: QueueManagerError, failures: int, poll_s: float, conn_id: str) -> float:
+    """Log that a look has failed and return the seconds to the next; raise a lasting error.
+
+    After a lasting error, such as a wrong password, the next wait reads the connection at once.
+    """
     if error.reason not in TRANSIENT:
+        forget_settings(conn_id)
         raise error
     pause = min(poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
     log.warning("%s; looking again in %.0f s", error, pause)
@@ -74,11 +95,11 @@ class AnswerTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until there is an answer; never at once: a task resumed so soon counts as failed."""
-        read = shared_threads().submit(partial(shared_settings, self.conn_id, utc_now()))
-        settings = connection_for(await asyncio.wrap_future(read), self.queue_manager)
-        pause, failures = self.poll_s, 0
+        pause, failures, settings = self.poll_s, 0, None
         while True:
             await asyncio.sleep(pause)
+            # Read each time: the queue manager may be at another address now.
+            settings = await settings_for(self.conn_id, self.queue_manager, settings)
             asked = asyncio.wrap_future(shared_inquiries().ask(settings, _name_of))
             who = f"queue manager {settings.queue_manager}"
             while not await has_answered(asked, who, log, until=self.until):
@@ -91,7 +112,7 @@ class AnswerTrigger(BaseTrigger):
                 name = asked.result()
             except QueueManagerError as error:
                 failures += 1
-                pause = back_off(error, failures, self.poll_s)
+                pause = back_off(error, failures, self.poll_s, self.conn_id)
             else:
                 log.info("queue manager %s answers again", name)
                 break

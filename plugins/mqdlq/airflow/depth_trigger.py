@@ -7,21 +7,18 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from mqdlq.airflow.answer_trigger import back_off
-from mqdlq.airflow.few_threads import shared_threads
-from mqdlq.airflow.hook import shared_settings
+from mqdlq.airflow.answer_trigger import back_off, settings_for
 from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.airflow.silence import has_answered
 from mqdlq.airflow.stage import utc_now
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.sense import Watch, connection_for
+from mqdlq.sense import Watch
 
 RULES_CHANGED: Final = "the rules have changed"
 """Why a run is woken whose rules are no longer those it has read."""
@@ -94,8 +91,7 @@ class DepthTrigger(BaseTrigger):
         """Look every `poll_s` seconds."""
         watch = Watch(self.known, self.due_at, self.due_why)
         rules = RulesWatch(self.handler, self.rules, self.rules_digest)
-        read = shared_threads().submit(partial(shared_settings, self.conn_id, utc_now()))
-        settings = connection_for(await asyncio.wrap_future(read), self.queue_manager)
+        settings = await settings_for(self.conn_id, self.queue_manager)
         depth, why, failures = 0, "", 0
         # However soon something is due: a task that is resumed at once is taken for failed.
         pause = self.poll_s * random.uniform(1, 1.5)  # noqa: S311 (only spreads the looks)
@@ -112,18 +108,25 @@ class DepthTrigger(BaseTrigger):
                         why = watch.news(depth, utc_now())
                 except QueueManagerError as error:
                     failures += 1
-                    pause = back_off(error, failures, self.poll_s)
+                    pause = back_off(error, failures, self.poll_s, self.conn_id)
                 if await asyncio.to_thread(rules.have_changed):
                     why = RULES_CHANGED
                 if why or self._is_up():
                     break
                 if asked.done():
                     await asyncio.sleep(self._at_most(pause))
+                    settings = await self._settings_after(failures, settings)
                     asked = self._ask(settings)
         finally:
             asked.cancel()
         until = self.until.isoformat() if self.until else None
         yield TriggerEvent({"depth": depth, "why": why, "until": until})
+
+    async def _settings_after(self, failures: int, known: ConnectionSettings) -> ConnectionSettings:
+        if not failures:
+            return known
+        # The queue manager may be at another address now.
+        return await settings_for(self.conn_id, self.queue_manager, known)
 
     def _ask(self, settings: ConnectionSettings) -> asyncio.Future[int]:
         return asyncio.wrap_future(shared_inquiries().depth(settings, self.queue))
