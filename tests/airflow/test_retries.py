@@ -39,6 +39,12 @@ def caused_by(error: MqDlqError, cause: Exception) -> MqDlqError:
         return raised
 
 
+def met_while_handling(error: MqDlqError, handled: Exception) -> MqDlqError:
+    """Return an error as Python makes it when it is raised while another one is handled."""
+    error.__context__ = handled
+    return error
+
+
 def not_valid() -> RulesError:
     with pytest.raises(RulesError) as refused:
         parse("ACTION(IGNOR)\n", "small.rules")
@@ -61,6 +67,7 @@ def not_valid() -> RulesError:
         caused_by(LedgerError("the ledger cannot be reached"), UNREACHABLE),
         LedgerUnavailableError("the ledger's server is starting", is_transient=True),
         ConnectionResetError("the lake's store hung up"),
+        met_while_handling(failed("MQRC_HCONN_ERROR"), failed("MQRC_CONNECTION_BROKEN")),
         AirflowException("Cannot execute: spark-submit evaluate_rules.py. Error code is: 1."),
     ],
     ids=repr,
@@ -84,6 +91,8 @@ def test_a_fault_that_may_end_by_itself_is_tried_again(error: Exception) -> None
         LedgerUnavailableError("the ledger's URL cannot be read"),
         AirflowException("Cannot execute: spark-submit evaluate_rules.py. Error code is: 2."),
         AirflowTaskTimeout(),
+        met_while_handling(not_valid(), failed("MQRC_CONNECTION_BROKEN")),
+        met_while_handling(HandlerError("no such file"), UNREACHABLE),
     ],
     ids=repr,
 )

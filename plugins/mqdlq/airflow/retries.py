@@ -14,14 +14,19 @@ from mqdlq.airflow.stage import in_the_foreground, progress
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import (
     AnotherExecutorError,
+    ConnectionSettingsError,
+    HandlerError,
     LedgerUnavailableError,
     MqDlqError,
     QueueManagerError,
     UnfinishedRestorationError,
 )
+from mqdlq.rules import RulesError
 
 DELAYS: Final = (timedelta(seconds=20), timedelta(minutes=1), timedelta(minutes=3))
 """The pauses before the second, the third and each later attempt of a task."""
+
+INVALID_INPUT: Final = (HandlerError, RulesError, ConnectionSettingsError)
 
 REFUSED_BY_EVALUATION: Final = "Error code is: 2."
 """How SparkSubmitOperator reports the exit code by which the evaluation refuses its input."""
@@ -87,6 +92,11 @@ def _passes(exception: BaseException) -> bool:
 
 
 def _chain(exception: BaseException | None) -> Iterator[BaseException]:
+    """Yield the exception and what caused it, or what was being handled when it was raised.
+
+    An input that is not valid stays so, whatever was being handled when it was read.
+    """
     while exception is not None:
         yield exception
-        exception = exception.__cause__ or exception.__context__
+        is_alone = exception.__suppress_context__ or isinstance(exception, INVALID_INPUT)
+        exception = exception.__cause__ or (None if is_alone else exception.__context__)
