@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from mqdlq.airflow.follow import Follower
 
 
@@ -71,3 +73,22 @@ def test_the_log_for_people_keeps_every_line() -> None:
     assert follower.follow(entry("an event", "task", ti_id="7")) == (
         "2026-11-21T02:49:22.562418Z info    task: an event ti_id=7"
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"timestamp": 1763700562.5, "level": "info", "event": "[DAG TEST] starting task_id=x"}',
+        '{"timestamp": "02:49", "level": "error", "event": "boom", "exception": "Traceback"}',
+        '{"timestamp": "02:49", "level": "error", "event": "boom", "exception": [{"type": "E"}]}',
+        '{"timestamp": "02:49", "event": "no level"}',
+        '{"timestamp": "02:49", "level": "info", "event": "creating dag run", "run_id": 7}',
+        "[" * 100_000,
+    ],
+    ids=lambda line: line[:90],
+)
+def test_the_json_of_another_program_is_a_line_like_any_other(line: str) -> None:
+    said, follower = told(line)
+
+    assert (said, follower.run_id, follower.failures) == ([], "", [])
+    assert follower.follow(line) == line

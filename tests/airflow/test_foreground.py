@@ -120,6 +120,25 @@ def test_a_run_over_an_empty_queue_skips_all_but_the_report_and_succeeds(place: 
     assert "state=success" in log.read_text()
 
 
+STRANGE_OUTPUT = """
+import os, sys
+if "mqdlq.airflow.one_run" in sys.orig_argv:
+    os.write(1, b"pas trouv\\xe9\\n")
+    os.write(1, b'{"timestamp": "12:00", "level": "info", "event": "a file \\\\udce9"}\\n')
+"""
+
+
+def test_output_in_another_encoding_ends_no_run(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STRANGE_OUTPUT)
+
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", PYTHONPATH=str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    log = Path(done.stdout.rpartition("Log: ")[2].strip()).read_text()
+    assert "pas trouv\\xe9\n" in log
+    assert "a file \\udce9\n" in log
+
+
 def test_a_queue_manager_that_is_away_fails_a_run_in_the_foreground_at_once(place: Place) -> None:
     done = place.run("WAIT(NO)\nACTION(RETRY)\n", MQDLQ_FAULTS="MQCONNX:1+:2059:before")
 

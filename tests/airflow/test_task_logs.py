@@ -13,6 +13,8 @@ TEMPLATE = (
     "/attempt={{ try_number|default(ti.try_number) }}.log"
 )
 
+ERROR = {"exc_type": "QueueManagerError", "exc_value": "MQGET of queue DLQ failed", "frames": []}
+
 
 def entry(event: str, **more: Any) -> str:
     return json.dumps(
@@ -38,7 +40,7 @@ def test_each_attempt_of_a_task_has_its_lines_and_no_others(tmp_path: Path) -> N
         end("sense"),
         entry("between two tasks"),
         start("execute"),
-        entry("Task failed", level="error", exception=[{"exc_type": "QueueManagerError"}]),
+        entry("Task failed", level="error", exception=[ERROR]),
         end("execute"),
         start("execute"),
         "a library that writes to standard output itself",
@@ -61,10 +63,21 @@ def test_each_attempt_of_a_task_has_its_lines_and_no_others(tmp_path: Path) -> N
     assert len(written["task_id=sense/attempt=1.log"]) == 3
     # Airflow's tasks name it so, and its UI shows it.
     failed = written["task_id=execute/attempt=1.log"][1]
-    assert failed["error_detail"] == [{"exc_type": "QueueManagerError"}]
+    assert failed["error_detail"] == [ERROR]
     assert "exception" not in failed
     assert written["task_id=execute/attempt=2.log"][1] == {
         "timestamp": "2026-11-21T02:49:22Z",
         "level": "info",
         "event": "a library that writes to standard output itself",
     }
+
+
+def test_a_line_that_imitates_airflow_writes_no_file_elsewhere(tmp_path: Path) -> None:
+    logs = TaskLogs("mq_dlq_demo")
+    place = tmp_path / "logs"
+    logs.follow(json.dumps({"base_log_folder": str(place), "log_filename_template": TEMPLATE}))
+    for task in ("../../../../elsewhere", f"{tmp_path}/elsewhere"):
+        logs.follow(start(task))
+    logs.close()
+
+    assert list(tmp_path.rglob("*.log")) == []

@@ -12,6 +12,7 @@ INDENT = " " * 10
 
 _BORDER = re.compile(r"\[DAG TEST\] starting task_id=(?P<task>\S+)")
 _NUMBER = re.compile(r"\w*\d\w*")
+_ERROR = {"exc_type", "exc_value", "frames"}
 _SHOWN_ELSEWHERE = {"timestamp", "level", "logger", "event", "exception", "filename", "lineno"}
 
 
@@ -45,7 +46,7 @@ class Follower:
         elif logger == "mqdlq.report":
             self.report.append(event)
         elif event == "creating dag run":
-            self.run_id = entry["run_id"]
+            self.run_id = entry.get("run_id", "")
         elif entry.get("exception") and entry["level"] in {"error", "critical"}:
             self.failures.append(entry["exception"][0]["exc_value"])
             self._tell_fact(f"failed: {self.failures[-1]}")
@@ -68,12 +69,25 @@ class Follower:
 
 
 def entry_of(line: str) -> dict[str, Any] | None:
-    """Return a line of Airflow's JSON log as its fields, None for any other line."""
+    """Return a line of Airflow's JSON log as its fields, None for any other line.
+
+    Others may write JSON, too, with the same names and other types.
+    """
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, dict) and {"timestamp", "event"} <= set(entry) else None
+    return entry if isinstance(entry, dict) and _is_airflows(entry) else None
+
+
+def _is_airflows(entry: dict[str, Any]) -> bool:
+    texts = [entry.get(name) for name in ("timestamp", "level", "event")]
+    errors = entry.get("exception") or []
+    return (
+        all(isinstance(text, str) for text in (*texts, entry.get("run_id", "")))
+        and isinstance(errors, list)
+        and all(isinstance(error, dict) and error.keys() >= _ERROR for error in errors)
+    )
 
 
 def _readable(entry: dict[str, Any]) -> Iterator[str]:

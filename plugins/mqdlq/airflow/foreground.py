@@ -100,7 +100,7 @@ def run(handler: str, conf: str) -> int:
     tail: deque[str] = deque(maxlen=TAIL)
     command = [sys.executable, "-m", "mqdlq.airflow.one_run", f"mq_dlq_{handler}"]
     with (
-        log.open("w", encoding="utf-8") as file,
+        log.open("w", encoding="utf-8", errors="backslashreplace") as file,
         subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
             [*command, "--conf", conf],
             env={**environment(), "AIRFLOW__LOGGING__JSON_LOGS": "True"},
@@ -108,6 +108,7 @@ def run(handler: str, conf: str) -> int:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="backslashreplace",  # a library, or Java, may write in any encoding
         ) as airflow,
     ):
         for line in airflow.stdout or ():

@@ -20,7 +20,7 @@ from mqdlq.airflow.follow import entry_of
 PLACE: Final = ("base_log_folder", "log_filename_template")
 """Airflow's options in section `logging` that say where the log of an attempt is."""
 
-_START = re.compile(r"\[DAG TEST\] starting task_id=(?P<task>\S+) map_index=(?P<index>-?\d+)")
+_START = re.compile(r"\[DAG TEST\] starting task_id=(?P<task>[\w.-]+) map_index=(?P<index>-?\d+)")
 _END = re.compile(r"\[DAG TEST\] end task ")
 
 
@@ -85,6 +85,6 @@ class TaskLogs:
 def _place(line: str) -> dict[str, str]:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) and found.keys() == set(PLACE) else {}
