@@ -31,7 +31,7 @@ from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import parse
 from mqdlq.run_options import RunOptions
-from mqdlq.sense import start_run
+from mqdlq.sense import begin_run, prepare_run
 from mqdlq.snapshot import SnapshotOptions, take_snapshot
 from turns import insist_on_turns
 
@@ -111,14 +111,21 @@ class World:
         handler = Handler(
             name="test", directory=folder, connection="mq", rules="test.rules", **keys
         )
-        return start_run(
-            run_id or f"run-{self.runs}",
+        options = RunOptions(dry_run=dry_run, message_keys=message_keys, action=action)
+        return self.begin(run_id or f"run-{self.runs}", handler, options)
+
+    def begin(self, run_id: str, handler: Handler, options: RunOptions) -> Run:
+        """Prepare a run and record it, as the operator `sense` does."""
+        run = prepare_run(
+            run_id,
             handler,
             self.settings,
             ledger=self.ledger,
             clock=self.clock,
-            options=RunOptions(dry_run=dry_run, message_keys=message_keys, action=action),
+            options=options,
         )
+        begin_run(run, self.ledger)
+        return run
 
     def plan(self, rules: str, **options: Any) -> Execution:
         """Start a run, take its snapshot, evaluate and accept the plan; nothing is done yet."""

@@ -68,10 +68,8 @@ class Outcome(StrEnum):
     OWNED_BY_RUN = "owned_by_run"
     NOT_ATTEMPTED = "not_attempted"
     NOT_SELECTED = "not_selected"
-    CHANGED = "changed"
     EXPIRED = "expired"
     TAKEN = "taken"
-    QUARANTINED = "quarantined"
     UNKNOWN = "unknown"
 
 

@@ -38,21 +38,6 @@ ASKED_FOR: Final = frozenset({"manual", "operator_triggered", "asset_materializa
 """Airflow's types of runs that somebody starts: by hand, from another DAG, at an asset."""
 
 
-def start_run(
-    run_id: str,
-    handler: Handler,
-    settings: ConnectionSettings,
-    *,
-    ledger: Ledger,
-    clock: Callable[[], datetime],
-    options: RunOptions,
-) -> Run:
-    """Read the rules, find the queue, and record the run, as `prepare_run` and `begin_run` do."""
-    run = prepare_run(run_id, handler, settings, ledger=ledger, clock=clock, options=options)
-    begin_run(run, ledger)
-    return run
-
-
 def prepare_run(
     run_id: str,
     handler: Handler,

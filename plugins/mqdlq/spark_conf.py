@@ -113,7 +113,3 @@ def _java_options(archive: Path, *, large: bool) -> str:
         # An archive of another JVM or another Spark is passed over; -Xlog keeps it from saying so.
         options += [f"-XX:SharedArchiveFile={shlex.quote(str(archive))}", "-Xlog:disable"]
     return " ".join(options)
-
-
-SUBMIT_CONF: Final = submit_conf(0)
-"""The confs for a snapshot of whatever size it is not known to have."""

@@ -23,7 +23,7 @@ from mqdlq.lake import PlanDescription, StepCount
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
-from mqdlq.spark_conf import SUBMIT_CONF, submit_environment
+from mqdlq.spark_conf import submit_conf, submit_environment
 from strategies import Bounds, Strategy
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -280,7 +280,7 @@ def test_bad_input_is_one_line_and_a_failure(
 
 def submitted(snapshot: str, plan: str) -> subprocess.CompletedProcess[str]:
     """Run the application as the DAG does: in its own process, with its own JVM."""
-    conf = [word for item in SUBMIT_CONF.items() for word in ("--conf", "=".join(item))]
+    conf = [word for item in submit_conf(0).items() for word in ("--conf", "=".join(item))]
     application = str(PROJECT / "spark" / "evaluate_rules.py")
     return subprocess.run(
         [

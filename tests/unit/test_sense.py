@@ -9,7 +9,6 @@ from mqdlq.errors import ConnectionSettingsError, HandlerError, QueueManagerErro
 from mqdlq.handlers import Handler
 from mqdlq.rules import RulesError
 from mqdlq.run_options import RunOptions
-from mqdlq.sense import start_run
 from world import World
 
 
@@ -45,14 +44,7 @@ def test_an_id_that_another_run_has_is_refused(world: World, handler: str, dag_r
     other = Handler(name=handler, directory=folder, connection="mq", rules="test.rules")
 
     with pytest.raises(HandlerError) as caught:
-        start_run(
-            "test-x-1",
-            other,
-            world.settings,
-            ledger=world.ledger,
-            clock=world.clock,
-            options=RunOptions(dag_run_id=dag_run),
-        )
+        world.begin("test-x-1", other, RunOptions(dag_run_id=dag_run))
 
     assert str(caught.value) == (
         f"run test-x-1 is in the ledger as DAG run  of handler test: start {dag_run} of {handler}"
@@ -164,14 +156,8 @@ def begin(world: World, rules: str, options: RunOptions) -> sense.Run:
     folder = world.directory / "rules"
     folder.mkdir(exist_ok=True)
     (folder / "test.rules").write_text(rules, encoding="utf-8")
-    return start_run(
-        "r",
-        Handler(name="test", directory=folder, connection="mq", rules="test.rules"),
-        world.settings,
-        ledger=world.ledger,
-        clock=world.clock,
-        options=options,
-    )
+    handler = Handler(name="test", directory=folder, connection="mq", rules="test.rules")
+    return world.begin("r", handler, options)
 
 
 def test_an_alias_is_no_queue_to_handle(world: World) -> None:

@@ -13,7 +13,6 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger import Run
 from mqdlq.mqi import embedded
 from mqdlq.run_options import RunOptions
-from mqdlq.sense import start_run
 from world import NOON, World
 
 
@@ -121,14 +120,7 @@ def test_what_the_handler_makes_of_nuls_travels_with_its_snapshot(world: World) 
         rules="test.rules",
         nul_as_blank=True,
     )
-    run = start_run(
-        "r",
-        handler,
-        world.settings,
-        ledger=world.ledger,
-        clock=world.clock,
-        options=RunOptions(),
-    )
+    run = world.begin("r", handler, RunOptions())
 
     assert world.snapshot(run).nul_as_blank is True
     assert world.ledger.run("r") == run

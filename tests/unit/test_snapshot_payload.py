@@ -15,7 +15,7 @@ from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.snapshot import PayloadKey
-from mqdlq.snapshot.capture import generated_key, payloads
+from mqdlq.snapshot.capture import payloads
 from mqdlq.snapshot.keys import key_of, keys_of
 from world import World
 
@@ -108,7 +108,7 @@ def test_without_the_key_it_is_named(world: World) -> None:
     directory, _ = take(world, "full", KEY)
 
     with pytest.raises(LakeError) as caught:
-        bodies(directory, generated_key("2027-01"))
+        bodies(directory, PayloadKey("2027-01", b"n" * 32))
     assert str(caught.value) == (
         f"{directory}: its payload is encrypted by the key '2026-11'; known are: 2027-01"
     )
@@ -122,7 +122,7 @@ def test_without_the_key_it_is_named(world: World) -> None:
 
 def test_after_a_rotation_old_snapshots_are_still_read(world: World) -> None:
     world.dead_letter()
-    old, new = generated_key("2026-11"), generated_key("2027-01")
+    old, new = KEY, PayloadKey("2027-01", b"n" * 32)
     before, _ = take(world, "full", old)
     password = base64.b64encode(new.key).decode()
     extra = {

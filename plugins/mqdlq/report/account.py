@@ -27,8 +27,6 @@ _PERHAPS_ON_THE_QUEUE: Final = frozenset(
     {
         Outcome.UNKNOWN,
         Outcome.OWNED_BY_RUN,
-        Outcome.CHANGED,
-        Outcome.QUARANTINED,
         Outcome.NOT_SELECTED,
     }
 )

@@ -22,8 +22,6 @@ NEEDS_A_PERSON: Final = frozenset(
         Outcome.RETRY_PENDING,
         Outcome.UNPROCESSABLE,
         Outcome.UNKNOWN,
-        Outcome.CHANGED,
-        Outcome.QUARANTINED,
         Outcome.NOT_ATTEMPTED,  # but not where a dry run is the only reason
     }
 )
@@ -42,8 +40,6 @@ OUTCOMES: Final = {
     Outcome.UNPROCESSABLE: "unprocessable",
     Outcome.LEFT_NO_RULE: "unmatched",
     Outcome.EXHAUSTED: "exhausted",
-    Outcome.CHANGED: "changed",
-    Outcome.QUARANTINED: "quarantined",
     Outcome.UNKNOWN: "unknown",
 }
 """Every outcome in words, from what is done with to what worries most."""
@@ -143,8 +139,6 @@ def next_step(
         Outcome.RETRY_PENDING: f"{advice}; the next run tries again" if advice else "run it again",
         Outcome.UNPROCESSABLE: _BY_CLASS.get(cls, "look at the message on the queue"),
         Outcome.UNKNOWN: "look for units of work in doubt, then at the target, before any new put",
-        Outcome.CHANGED: "run the handler again: a new snapshot sees it as it is now",
-        Outcome.QUARANTINED: "find out why it keeps coming back before it is put again",
         Outcome.NOT_ATTEMPTED: "run the handler again",
     }
     return steps[outcome]

@@ -14,7 +14,6 @@ from mqdlq.rules.records import ControlData, Pattern, Rule
 from mqdlq.rules.values import closest, read_value
 from mqdlq.rules.wildcards import canonical
 
-_CONTROL_KEYWORDS: Final = tuple(k.name for k in KEYWORDS.values() if k.part is Part.CONTROL)
 _PLACES_IN_PRINT: Final = {name: at for at, name in enumerate(KEYWORDS)}
 
 

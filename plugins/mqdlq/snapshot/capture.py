@@ -21,7 +21,7 @@ from mqdlq.headers import PREFIX_LENGTH
 from mqdlq.lake import SnapshotWriter, payload_rows, read_manifest
 from mqdlq.mqi.browse import BrowseCursor, Browsed
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.snapshot.options import PayloadKey, SnapshotOptions
+from mqdlq.snapshot.options import SnapshotOptions
 from mqdlq.snapshot.rows import Sighted
 
 NONCE: Final = 12
@@ -117,11 +117,6 @@ def payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, b
                     f" the key {key_id!r} is another one now"
                 ) from None
         yield browse_seq, payload
-
-
-def generated_key(key_id: str) -> PayloadKey:
-    """Return a new key of 256 bits."""
-    return PayloadKey(key_id, AESGCM.generate_key(bit_length=256))
 
 
 def _encrypted(cipher: AESGCM, payload: bytes, bound: bytes) -> bytes:

@@ -26,8 +26,6 @@ from mqdlq.mqi.embedded.structures import text
 Types = Mapping[int, int]
 """The MQCFT of each parameter, by its identifier."""
 
-LESS, EQUAL, GREATER = cf.MQCFOP_LESS, cf.MQCFOP_EQUAL, cf.MQCFOP_GREATER
-
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
