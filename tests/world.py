@@ -10,7 +10,9 @@ import logging
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -61,6 +63,22 @@ class Clock:
         self.now += timedelta(seconds=seconds)
 
 
+def create_ledger(file: Path) -> None:
+    """Copy an empty ledger to a file that does not exist: a tenth of the time of making one."""
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_bytes(_empty_ledger())
+
+
+@cache
+def _empty_ledger() -> bytes:
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "ledger.db"
+        with open_ledger(f"sqlite:///{file}"):
+            pass
+        return file.read_bytes()
+
+
 @dataclass
 class World:
     """Everything one handler needs, in one directory."""
@@ -80,7 +98,10 @@ class World:
             embedded.create_defined("QM1", self.definitions, attributes=own)
         self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
         self.lake_root = str(self.directory / "lake")
-        self.ledger_url = self.ledger_url or f"sqlite:///{self.directory}/ledger.db"
+        if not self.ledger_url:
+            file = self.directory / "ledger.db"
+            self.ledger_url = f"sqlite:///{file}"
+            create_ledger(file)
         self.ledger: Ledger = open_ledger(self.ledger_url)
         insist_on_turns(self.ledger.engine)
         self.log = logging.getLogger("mqdlq.test")
