@@ -9,7 +9,6 @@ ends with pointers to its completion and reason code.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -75,11 +74,6 @@ def MQCONN(name: int, hconn: Any) -> Codes:
     """Connect."""
     hconn[0], *codes = calls.MQCONN(ctypes.string_at(name, 48).partition(b"\0")[0])
     return codes[0], codes[1]
-
-
-_POINTERS_IN_CNO = struct.Struct("16xQ168xQ")  # ClientConnPtr and, since version 5, that to MQCSP
-_CNO_VERSION_5 = 5
-_CSP_LENGTH = 48
 
 
 @_exported(Pointer, Pointer, Longs)
