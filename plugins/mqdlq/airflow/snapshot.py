@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook, Context
@@ -54,12 +56,9 @@ class Snapshot(Stage):
                     handler, rescan=context["params"].get("full_snapshot", False), key=key
                 ),
             )
-            try:
+            with self._recording_refusals(work):
                 for warning in check_named(work.run, str(_places(manifest)["snapshot"])):
                     progress.warning("%s", warning)
-            except HandlerError as error:
-                work.ledger.record_refusal(work.run.run_id, self.handler, str(error), utc_now())
-                raise
             guards.note_causes(work.run, ledger=work.ledger)
             is_settled = (
                 manifest.counts.full == 0
@@ -83,9 +82,20 @@ class Snapshot(Stage):
         )
         return _places(manifest)
 
+    @contextmanager
+    def _recording_refusals(self, work: Work) -> Iterator[None]:
+        """Record why the run is refused, for its report."""
+        try:
+            yield
+        except HandlerError as error:
+            work.ledger.record_refusal(work.run.run_id, self.handler, str(error), utc_now())
+            raise
+
     def _of_a_window(self, work: Work, window: Window, *, apply: bool) -> dict[str, str | int]:
         """Put the snapshots of a backfill's interval together, of what is still on the queue."""
-        from mqdlq import backfill, guards  # noqa: PLC0415 (Arrow: not at parse time)
+        # Arrow: not at parse time.
+        from mqdlq import backfill, guards  # noqa: PLC0415
+        from mqdlq.snapshot.named import check_action  # noqa: PLC0415
 
         taken = snapshots_of(work.run, window, work.ledger)
         kept = backfill.still_kept(taken)
@@ -105,6 +115,8 @@ class Snapshot(Stage):
             lake_root=home.lake(),
             clock=utc_now,
         )
+        with self._recording_refusals(work):
+            check_action(work.run, str(_places(manifest)["snapshot"]))
         guards.note_causes(work.run, ledger=work.ledger)
         which = "are on the queue now" if apply else "to be evaluated"
         progress.info("%d messages from %s %s", manifest.messages, window, which)

@@ -5,7 +5,7 @@ Without this check, a key of no message would look like a message that needed no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
@@ -27,11 +27,7 @@ def check_named(run: Run, location: str) -> Iterator[str]:
     named = run.named
     if not named:
         return
-    classes = {
-        row["message_key"]: row["class"]
-        for row in snapshot_rows(location, ["message_key", "class"])
-        if row["message_key"] in named
-    }
+    classes = _classes(run, location)
     place = f"{run.queue} of {run.queue_manager}"
     if not classes:
         raise HandlerError(
@@ -40,20 +36,40 @@ def check_named(run: Run, location: str) -> Iterator[str]:
         )
     if absent := named - set(classes):
         yield f"{len(absent)} of {len(named)} named messages are not on {place}: {_shown(absent)}"
-    without = [key for key, cls in classes.items() if cls != MessageClass.DEAD_LETTER]
-    if not without:
-        return
-    which = f"{len(without)} of {len(named)} named messages"
-    if not run.has_given_action:
+    if run.has_given_action:
+        check_action(run, location)
+    elif without := _without_a_dlh(classes):
         yield (
-            f"{which} have no valid MQDLH, so that no rule applies to them; they stay unless"
-            f" `action` is given: {_shown(without)}"
+            f"{len(without)} of {len(named)} named messages have no valid MQDLH, so that no rule"
+            f" applies to them; they stay unless `action` is given: {_shown(without)}"
         )
-    elif needed := needs_a_dlh(parse(run.rules_text).rules[0]):
+
+
+def check_action(run: Run, location: str) -> None:
+    """Raise HandlerError where an action is given that cannot be carried out on a named message."""
+    if not run.has_given_action:
+        return
+    without = _without_a_dlh(_classes(run, location))
+    if without and (needed := needs_a_dlh(parse(run.rules_text).rules[0])):
         raise HandlerError(
-            f"{needed} is refused for {which}: without a valid MQDLH a message can only be"
-            f" forwarded to a queue given by its name, discarded or ignored: {_shown(without)}"
+            f"{needed} is refused for {len(without)} of {len(run.named)} named messages: without a"
+            " valid MQDLH a message can only be forwarded to a queue given by its name, discarded"
+            f" or ignored: {_shown(without)}"
         )
+
+
+def _classes(run: Run, location: str) -> dict[bytes, str]:
+    """Return the classes of the named messages in a snapshot by key."""
+    named = run.named
+    return {
+        row["message_key"]: row["class"]
+        for row in snapshot_rows(location, ["message_key", "class"])
+        if row["message_key"] in named
+    }
+
+
+def _without_a_dlh(classes: Mapping[bytes, str]) -> list[bytes]:
+    return [key for key, cls in classes.items() if cls != MessageClass.DEAD_LETTER]
 
 
 def _shown(keys: Iterable[bytes]) -> str:
