@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def shown(path: Path | str) -> str:
     """Return a path as a person here would write it: relative where it is below this directory."""
     place = Path(path)
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(path)
+
+
+def account() -> str:
+    """Return the operating system's name for the user of this process, or else its number."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in a container that runs under any number
+        return str(os.getuid())
 
 
 def queue_managers() -> Path:

@@ -17,8 +17,8 @@ import typer
 from typer.testing import CliRunner
 
 from mqdlq.airflow.foreground import TERMINATED
-from mqdlq.airflow.starter import account
 from mqdlq.cli.run import run
+from mqdlq.home import account
 from mqdlq.mqi import embedded
 from world import World
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mqdlq.airflow import starter
-from mqdlq.airflow.starter import account, started_by
+from mqdlq.airflow.starter import started_by
+from mqdlq.home import account
 
 
 def run(kind: str, user: str | None = None, *assets: str) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
+import os
+import pwd
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -25,6 +26,7 @@ from mqdlq.headers import (
     encode_md,
     header_row,
 )
+from mqdlq.home import account
 from mqdlq.lake.schema import HEADERS
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.embedded.dumping import dump
@@ -94,8 +96,24 @@ def test_the_manifest_says_that_it_was_imported_and_from_what(tmp_path: Path) ->
     assert (manifest.queue_manager, manifest.queue) == ("QM1", "DLQ")
     assert (manifest.taken_at.isoformat(), manifest.taken_by) == (
         "2026-11-21T12:00:00+00:00",
-        getpass.getuser(),
+        account(),
     )
+
+
+def test_a_user_without_a_name_imports_by_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may run under any number."""
+
+    def nobody(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "a.txt").write_text(amqsbcg(MESSAGES))
+
+    assert lake.read_manifest(imported("a.txt")).taken_by == str(os.getuid())
 
 
 def test_it_is_shown_as_what_it_is(tmp_path: Path) -> None:

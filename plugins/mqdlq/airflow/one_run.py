@@ -10,6 +10,7 @@ import json
 import sys
 from typing import Any
 
+from mqdlq import home
 from mqdlq.airflow import tied
 from mqdlq.airflow.task_logs import PLACE
 
@@ -31,9 +32,7 @@ def main() -> None:
 
 def _name_the_user(_mapper: Any, _connection: Any, dag_run: Any) -> None:
     """Replace the user `dag_test`, whom Airflow enters for whoever runs the command."""
-    from mqdlq.airflow.starter import account  # noqa: PLC0415 (reads Airflow's settings)
-
-    dag_run.triggering_user_name = account()
+    dag_run.triggering_user_name = home.account()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-
 from airflow.sdk import Context
 
+from mqdlq import home
 from mqdlq.airflow.stage import BACKFILL, in_the_foreground
 
 NOBODY = "somebody"
@@ -21,7 +19,7 @@ def started_by(context: Context) -> str:
     dag_run = context["dag_run"]
     user, kind = dag_run.triggering_user_name, dag_run.run_type.value
     if in_the_foreground():
-        return f"{account()} from the command line"
+        return f"{home.account()} from the command line"
     if kind == "scheduled":
         return "the schedule"
     if kind == "asset_triggered":
@@ -32,11 +30,3 @@ def started_by(context: Context) -> str:
     if kind == "operator_triggered":
         return f"another DAG, for {user}" if user else "another DAG"
     return f"{user or NOBODY} in Airflow"
-
-
-def account() -> str:
-    """Return the operating system's name for the user of this process, or else its number."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # as in a container that runs under any number
-        return str(os.getuid())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import secrets
 from collections.abc import Iterator
@@ -139,7 +138,7 @@ def _written(
             writer.write(row)
         manifest = writer.publish(
             taken_at=at,
-            taken_by=getpass.getuser(),
+            taken_by=home.account(),
             rules_digest=rules.digest,
             rules_text=rules.text,
             imported_from=tuple(paste.described() for paste in pastes),
