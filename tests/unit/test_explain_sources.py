@@ -145,6 +145,20 @@ def test_a_body_without_its_mqmd_is_explained_with_a_warning() -> None:
 
 
 @pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(
+    ("source", "name"), [("-", "<stdin>"), ("empty.jsonl", "empty.jsonl"), ("QM1", "QM1")]
+)
+def test_a_source_without_messages_is_not_passed_over_in_silence(source: str, name: str) -> None:
+    Path("empty.jsonl").touch()
+    run("qm", "mqsc", "QM1", "-", stdin="CLEAR QLOCAL(DLQ)\n")
+
+    result = run("explain", "--rules", "a.rules", source)
+
+    said = f"{name}: there is no message to explain\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", said)
+
+
+@pytest.mark.usefixtures("world")
 def test_what_is_no_source_is_refused_with_what_is_known() -> None:
     result = run("explain", "--rules", "a.rules", "messages.jsonl")
 

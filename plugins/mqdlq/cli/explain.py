@@ -184,7 +184,9 @@ def _opened(
 
 
 def _warned(messages: Iterator[Message], source: str, table: RulesTable) -> Iterator[Message]:
-    """Pass the messages on; warn once if the rules look at an MQMD that is not there."""
+    """Pass the messages on; warn if there are none, or the rules look at an MQMD that is absent."""
+    name = STANDARD_INPUT if source == "-" else source
+    is_empty = True
     of_md = [
         keyword.name
         for keyword in KEYWORDS.values()
@@ -192,12 +194,14 @@ def _warned(messages: Iterator[Message], source: str, table: RulesTable) -> Iter
     ]
     for message in messages:
         if of_md and not message.has_md:
-            name = STANDARD_INPUT if source == "-" else source
             _warn(
                 f"{name}: warning: without an MQMD, {listed(of_md, 'and')} compare with blank or 0"
             )
             of_md = []
+        is_empty = False
         yield message
+    if is_empty:
+        _warn(f"{name}: there is no message to explain")
 
 
 def _warn(text: str) -> None:
