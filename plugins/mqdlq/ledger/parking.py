@@ -86,7 +86,10 @@ def park(ledger: LedgerReader, run_id: str, snapshot_id: str, left: Iterable[Par
 
 
 def last_complete_snapshot(ledger: LedgerReader, run: Run) -> datetime | None:
-    """Return when another run last took a snapshot of the run's queue without compact rows."""
+    """Return when another run last took a snapshot of the run's queue without compact rows.
+
+    One for named messages does not count: it has looked at no other message anew.
+    """
     table, runs = tables.snapshots, tables.runs
     query = (
         select(func.max(table.c.taken_at).label("at"))
@@ -95,6 +98,7 @@ def last_complete_snapshot(ledger: LedgerReader, run: Run) -> datetime | None:
             runs.c.queue_manager == run.queue_manager,
             runs.c.queue == run.queue,
             runs.c.run_id != run.run_id,
+            runs.c.message_keys == (),
             table.c.run_id.not_in(select(compact_snapshots.c.run_id)),
         )
     )

@@ -182,3 +182,20 @@ def test_attempts_of_a_given_action_do_not_count_for_a_table_that_reads_like_it(
     assert whole.run.rules_digest == given.run.rules_digest
     assert [result.pending for result in world.passes(whole, 2)] == [1, 0]
     assert settle(whole) == {Outcome.EXHAUSTED: 1}
+
+
+def test_what_was_settled_before_stays_so_though_an_action_is_given_for_one(world: World) -> None:
+    rules = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
+    some(world, 3)
+    settle(world.plan(rules))
+    world.clock.sleep(1)
+    first, *_ = keys_of_parked(world)
+    given = world.plan(rules, message_keys=(first,), action="ACTION(FWD) FWDQ(CLOSED)")
+    make_pass(given)
+    assert settle(given) == {Outcome.EXHAUSTED: 1, Outcome.NOT_SELECTED: 2}
+    world.clock.sleep(1)
+
+    run = world.start(rules)
+
+    assert world.snapshot(run).counts.parked == 3
+    assert settle(world.execution(run)) == {Outcome.LEFT_NO_RULE: 3}
