@@ -90,6 +90,7 @@ for handler in handlers:
         report = Report(
             task_id="report",
             handler=name,
+            retry_policy=RetryTransient(waits_for_people=False),
             outlets=[asset(name, "report")],
             trigger_rule=TriggerRule.ALL_DONE,
         )

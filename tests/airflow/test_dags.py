@@ -225,6 +225,16 @@ def test_every_task_is_tried_again_three_times_after_a_transient_fault(dag: DAG)
         assert isinstance(task.retry_policy, RetryTransient)
 
 
+def test_a_task_that_moves_no_message_keeps_nobody_waiting_at_the_command_line(dag: DAG) -> None:
+    keep_nobody_waiting = {
+        task.task_id
+        for task in dag.tasks
+        if isinstance(task.retry_policy, RetryTransient) and not task.retry_policy.waits_for_people
+    }
+
+    assert keep_nobody_waiting == {"sense", "report"}
+
+
 def test_a_handler_says_how_often_its_tasks_are_tried_again(tmp_path: Path) -> None:
     handler(tmp_path, "once", "task_retries: 0\n")
     dags = bag_of(tmp_path).dags

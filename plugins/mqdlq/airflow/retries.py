@@ -40,7 +40,7 @@ class RetryTransient(RetryPolicy):
     known to be lasting, so the task runs again. How often is the handler's `task_retries`.
 
     :param waits_for_people: with False, a task in the foreground (`mqdlq run`) fails at once: it
-        has touched nothing, and a person is there to start it again
+        moves no message, and a person is there to start it again
     """
 
     def __init__(self, *, waits_for_people: bool = True) -> None:
@@ -60,7 +60,7 @@ class RetryTransient(RetryPolicy):
         if try_number > max_tries:
             return RetryDecision.fail("this was the last attempt")
         if in_the_foreground() and not self.waits_for_people:
-            return RetryDecision.fail("a run in the foreground has done nothing yet")
+            return RetryDecision.fail("a person who waits for it can start it again")
         delay = DELAYS[min(try_number, len(DELAYS)) - 1]
         progress.warning(
             "attempt %d of %d failed; the next one begins in %d s",
