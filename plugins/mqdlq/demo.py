@@ -186,7 +186,7 @@ def _strays(now: datetime) -> Iterator[tuple[Message, bytes, bytes]]:
     for number in range(1, 4):
         yield plain, f"not a dead letter {number} {secrets.token_hex(4)}".encode(), b"MQSTR   "
     header = DeadLetterHeader(
-        reason=2053,
+        reason=MQRC["MQRC_Q_FULL"],
         dest_q_name="PAYMENTS.IN",
         dest_q_mgr_name=QUEUE_MANAGER,
         encoding=LITTLE_ENDIAN,

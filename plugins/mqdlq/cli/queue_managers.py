@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from mqdlq import home
+from mqdlq.constants import MQRC
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi import embedded
 from mqdlq.mqi.airflow_connections import AirflowConnection, environment_connections
@@ -18,7 +19,7 @@ from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.settings import ConnectionSettings
 
 PASSWORD: Final = "MQDLQ_PASSWORD"  # noqa: S105 (the variable's name)
-_NOT_THERE: Final = (2058, 2059)  # MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE
+_NOT_THERE: Final = (MQRC["MQRC_Q_MGR_NAME_ERROR"], MQRC["MQRC_Q_MGR_NOT_AVAILABLE"])
 
 
 class Transport(StrEnum):

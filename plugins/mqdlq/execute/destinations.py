@@ -9,9 +9,8 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.model import PutAuthority
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.hints import hint
-from mqdlq.mqi.streams import MQRC_MSG_TOO_BIG_FOR_Q, stream_advice
+from mqdlq.mqi.streams import stream_advice
 
-MQRC_NOT_AUTHORIZED = MQRC["MQRC_NOT_AUTHORIZED"]
 MQQT_LOCAL = 1
 MQTC_OFF = 0
 MQQA_PUT_INHIBITED = 1
@@ -76,7 +75,7 @@ class Destinations:
         if destination not in self._blocked:
             self._blocked[destination] = self._inquire(*destination)
         if authority is PutAuthority.DEF and destination in self._closed_to_us:
-            return MQRC_NOT_AUTHORIZED
+            return MQRC["MQRC_NOT_AUTHORIZED"]
         return self._blocked[destination]
 
     def level(self, destination: Destination | None) -> int:
@@ -103,7 +102,7 @@ class Destinations:
             return
         if reason in OF_THE_DESTINATION:
             self._blocked[destination] = reason
-        elif reason == MQRC_NOT_AUTHORIZED and authority is PutAuthority.DEF:
+        elif reason == MQRC["MQRC_NOT_AUTHORIZED"] and authority is PutAuthority.DEF:
             self._closed_to_us.add(destination)
 
     def is_too_long(self, destination: Destination | None, length: int) -> bool:
@@ -125,8 +124,9 @@ class Destinations:
         if (destination, reason) not in self._advice:
             name, q_mgr_name = destination
             is_local = bool(name) and q_mgr_name in {"", self.queue_manager.name}
+            of_a_queue = OF_THE_DESTINATION | {MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]}
             advice = hint(reason, name)
-            if not advice and is_local and reason in {*OF_THE_DESTINATION, MQRC_MSG_TOO_BIG_FOR_Q}:
+            if not advice and is_local and reason in of_a_queue:
                 advice = stream_advice(self.queue_manager, name, reason)
             self._advice[destination, reason] = advice
         return self._advice[destination, reason]

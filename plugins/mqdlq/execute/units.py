@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from mqdlq.archive import steady_digest
+from mqdlq.constants import MQRC
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.execute.actions import delivery
 from mqdlq.execute.booking import Booking, Try
@@ -24,12 +25,16 @@ from mqdlq.mqi.connect import CONNECTION_GONE
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 
-MQRC_BACKED_OUT = 2003
-MQRC_SYNCPOINT_LIMIT_REACHED = 2024
-MQRC_MSG_TOO_BIG_FOR_Q = 2030
-OF_THE_UNIT = (MQRC_BACKED_OUT, MQRC_SYNCPOINT_LIMIT_REACHED)
+OF_THE_UNIT = (MQRC["MQRC_BACKED_OUT"], MQRC["MQRC_SYNCPOINT_LIMIT_REACHED"])
 """Reasons for which a unit of work cannot go on, and no message in it is to blame."""
-STOPPING = (*CONNECTION_GONE, 2161, 2162, 2202, 2203, 2549)
+STOPPING = (
+    *CONNECTION_GONE,
+    MQRC["MQRC_Q_MGR_QUIESCING"],
+    MQRC["MQRC_Q_MGR_STOPPING"],
+    MQRC["MQRC_CONNECTION_QUIESCING"],
+    MQRC["MQRC_CONNECTION_STOPPING"],
+    MQRC["MQRC_CALL_INTERRUPTED"],
+)
 """Reasons of a put that end the execution: no connection, or a queue manager about to stop."""
 NOT_ARCHIVED = "it could not be archived"
 REPORT_OF_MQMD = struct.Struct("=8xi")
@@ -141,7 +146,7 @@ class Executor:
         if reason and self._booking.run.hold_while_blocked and step.target_q:
             return
         if not reason and self._destinations.is_too_long(tried.destination, tried.length):
-            reason = MQRC_MSG_TOO_BIG_FOR_Q
+            reason = MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
         if reason and not tried.would_lead_to_a_discard:
             self._booking.charge(tried, reason, advice=self._advice(tried, reason), at_once=False)
             return
@@ -181,7 +186,7 @@ class Executor:
             committed = self._conclude(unit, load.tries)
         if not committed:
             for tried in load.tries:
-                self._destinations.failed(tried.destination, MQRC_BACKED_OUT)
+                self._destinations.failed(tried.destination, MQRC["MQRC_BACKED_OUT"])
                 self._redo(tried)
             return True
         for destination, count in load.destinations.items():
@@ -265,7 +270,7 @@ class Executor:
         try:
             unit.commit()
         except QueueManagerError as error:
-            if error.reason != MQRC_BACKED_OUT:
+            if error.reason != MQRC["MQRC_BACKED_OUT"]:
                 raise
             booking.back_out(name, tries, error.reason)
             return False
@@ -329,7 +334,7 @@ class Executor:
 
     def _charge(self, tried: Try, reason: int) -> None:
         self._destinations.failed(tried.destination, reason, tried.step.put_authority)
-        if reason != MQRC_BACKED_OUT:
+        if reason != MQRC["MQRC_BACKED_OUT"]:
             self._booking.charge(tried, reason, advice=self._advice(tried, reason))
 
     def _advice(self, tried: Try, reason: int) -> str:

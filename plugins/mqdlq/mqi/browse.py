@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mqdlq.constants import reason_text
+from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 
-MQRC_NO_MSG_AVAILABLE = 2033
-MQRC_TRUNCATED_MSG_ACCEPTED = 2079
-MQRC_PROPERTY_VALUE_TOO_BIG = 2469
-MQRC_PROPERTY_NOT_AVAILABLE = 2471
 HEADER_ONLY = 172
-GONE = (2033, 2034)
-"""No message available, no message under cursor: somebody else has it now."""
+GONE = (MQRC["MQRC_NO_MSG_AVAILABLE"], MQRC["MQRC_NO_MSG_UNDER_CURSOR"])
+"""Reasons of a get that say that somebody else has the message now."""
 
 
 class Browsed(NamedTuple):
@@ -121,9 +117,9 @@ class BrowseCursor:
             body = self.queue.get(length or self._length, descriptor, gmo)
             total = len(body)
         except self._failure as cut:
-            if cut.reason == MQRC_NO_MSG_AVAILABLE:
+            if cut.reason == MQRC["MQRC_NO_MSG_AVAILABLE"]:
                 return None
-            if cut.reason != MQRC_TRUNCATED_MSG_ACCEPTED:
+            if cut.reason != MQRC["MQRC_TRUNCATED_MSG_ACCEPTED"]:
                 raise self._error(cut) from cut
             body, total = cut.message, cut.original_length
         return Browsed(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken)
@@ -141,8 +137,8 @@ class BrowseCursor:
             with client.calling("MQINQMP", f"queue {self.name}"):
                 self.handle.properties.get(b"%", max_value_length=1)
         except QueueManagerError as error:
-            if error.reason == MQRC_PROPERTY_NOT_AVAILABLE:
+            if error.reason == MQRC["MQRC_PROPERTY_NOT_AVAILABLE"]:
                 return False
-            if error.reason != MQRC_PROPERTY_VALUE_TOO_BIG:
+            if error.reason != MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"]:
                 raise
         return True

@@ -16,7 +16,9 @@ from mqdlq.mqi.connect_options import connect_arguments
 from mqdlq.mqi.settings import ConnectionSettings
 
 MQCC_FAILED = 2
-CONNECTION_GONE = (2009, 2018, 2019)  # connection broken, Hconn invalid, Hobj invalid
+CONNECTION_GONE = tuple(
+    MQRC[name] for name in ("MQRC_CONNECTION_BROKEN", "MQRC_HCONN_ERROR", "MQRC_HOBJ_ERROR")
+)
 
 __all__ = ["ConnectionSettings", "QueueManager", "connect", "name_bytes"]
 

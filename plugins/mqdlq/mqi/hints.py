@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mqdlq.constants import MQRC
 
-MQRC_SECURITY_ERROR = MQRC["MQRC_SECURITY_ERROR"]
 OF_A_BLANK_NAME = frozenset({MQRC["MQRC_UNKNOWN_OBJECT_NAME"], MQRC["MQRC_REMOTE_Q_NAME_ERROR"]})
 
 BLANK_NAME = "a blank queue name"
@@ -26,7 +25,7 @@ def hint(reason: int, queue: str) -> str:
             "the message does not name a queue; the pattern DESTQ(?*) or REPLYQ(?*) lets a rule"
             " match only messages that do"
         )
-    if reason != MQRC_SECURITY_ERROR:
+    if reason != MQRC["MQRC_SECURITY_ERROR"]:
         return ""
     name = shown(queue)
     return (

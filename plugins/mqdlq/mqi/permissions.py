@@ -14,7 +14,6 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 
-NOT_AUTHORIZED = MQRC["MQRC_NOT_AUTHORIZED"]
 STAGES = ("sense", "dry run", "execution")
 GRANTED = "no authority is missing"
 
@@ -77,7 +76,7 @@ def missing(
     try:
         queue = queue or queue_manager.dead_letter_q_name()
     except QueueManagerError as error:
-        if error.reason != NOT_AUTHORIZED:
+        if error.reason != MQRC["MQRC_NOT_AUTHORIZED"]:
             return [Missing("sense", str(error))]
         return [Missing("sense", _lacks(user, ["inq"], "queue manager", queue_manager.name))]
     except ConnectionSettingsError as error:
@@ -122,7 +121,7 @@ def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missin
         try:
             queue_manager.close(queue_manager.open(need.queue, options))
         except QueueManagerError as error:
-            if error.reason == NOT_AUTHORIZED:
+            if error.reason == MQRC["MQRC_NOT_AUTHORIZED"]:
                 lacking.append(authority)
             # An executor at work holds its state queue: whoever asked was let in as far as that.
             elif error.reason != MQRC["MQRC_OBJECT_IN_USE"]:

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from mqdlq.constants import MQRC
 from mqdlq.errors import AnotherExecutorError, QueueManagerError
-from mqdlq.mqi.browse import MQRC_NO_MSG_AVAILABLE, BrowseCursor
+from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 
-MQRC_OBJECT_IN_USE = 2042
-MQRC_UNKNOWN_OBJECT_NAME = 2085
 CCSID_UTF_8 = 1208
 MARKER_LENGTH = 1024
 MSG_ID_LENGTH = 24
@@ -130,7 +129,7 @@ class StateQueue:
             with self._client.calling("MQGET", f"state queue {self._name}"):
                 self._queue.get(MARKER_LENGTH, descriptor, gmo)
         except QueueManagerError as error:
-            if error.reason != MQRC_NO_MSG_AVAILABLE:
+            if error.reason != MQRC["MQRC_NO_MSG_AVAILABLE"]:
                 raise
 
 
@@ -158,13 +157,13 @@ def hold(queue_manager: QueueManager, name: str) -> Iterator[Markers]:
             | constants.MQOO_FAIL_IF_QUIESCING,
         )
     except QueueManagerError as error:
-        if error.reason == MQRC_OBJECT_IN_USE:
+        if error.reason == MQRC["MQRC_OBJECT_IN_USE"]:
             raise AnotherExecutorError(
                 f"another executor holds the state queue {name} of queue manager"
                 f" {queue_manager.name} (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a"
                 " dead-letter queue; this one touched nothing"
             ) from error
-        if error.reason != MQRC_UNKNOWN_OBJECT_NAME:
+        if error.reason != MQRC["MQRC_UNKNOWN_OBJECT_NAME"]:
             raise
         yield NoStateQueue()
         return

@@ -7,8 +7,6 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.embedded import mqi_constants as mq
 
-MQRC_MSG_TOO_BIG_FOR_Q = MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
-
 
 def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:
     """Return what a put's reason has to do with the stream queue of a local queue, or "".
@@ -34,7 +32,7 @@ def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:
     )
     if not stream or quality != mq.MQST_MUST_DUP or is_its_own:
         return ""
-    gives = "may give" if reason == MQRC_MSG_TOO_BIG_FOR_Q else "gives"
+    gives = "may give" if reason == MQRC["MQRC_MSG_TOO_BIG_FOR_Q"] else "gives"
     return (
         f"its stream queue {stream} {gives} this reason: STRMQOS(MUSTDUP) refuses a message that"
         f" cannot be put to both {queue} and {stream}"

@@ -14,8 +14,7 @@ from mqdlq.mqi.connect import QueueManager, name_bytes
 from mqdlq.mqi.embedded.structures import MQMD_LENGTH_1
 from mqdlq.mqi.whole import read_whole
 
-MQRC_RFH_ERROR = MQRC["MQRC_RFH_ERROR"]
-OF_A_HEADER = frozenset({MQRC_RFH_ERROR, MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
+OF_A_HEADER = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
 """Reasons for which a queue manager may refuse a message although it is only moved."""
 MQFMT_MD_EXTENSION = b"MQHMDE  "
 MQMD_VERSION_1 = 1
@@ -201,7 +200,7 @@ class UnitOfWork(Syncpoint):
         except QueueManagerError as error:
             if error.reason not in OF_A_HEADER:
                 raise
-            if error.reason == MQRC_RFH_ERROR:
+            if error.reason == MQRC["MQRC_RFH_ERROR"]:
                 if self._cursor.has_properties():
                     raise
                 # What its Format calls an MQRFH2 is none. A message without properties can do

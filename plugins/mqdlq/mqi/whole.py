@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, new_descriptor
-
-MQRC_TRUNCATED_MSG_FAILED = 2080
 
 
 def browse_whole(cursor: BrowseCursor, length: int) -> tuple[bytes, bytes]:
@@ -47,6 +46,6 @@ def read_whole(cursor: BrowseCursor, options: int, length: int) -> tuple[Any, by
                 return descriptor, bytes(cursor.queue.get(length, descriptor, gmo))
         except QueueManagerError as error:
             needed = getattr(error.__cause__, "original_length", 0)
-            if error.reason != MQRC_TRUNCATED_MSG_FAILED or needed <= length:
+            if error.reason != MQRC["MQRC_TRUNCATED_MSG_FAILED"] or needed <= length:
                 raise
             length = needed

@@ -11,14 +11,12 @@ from types import TracebackType
 from typing import Self
 
 from mqdlq.archive import Copy
-from mqdlq.constants import reason_text
+from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.execute.destinations import Destinations
 from mqdlq.execute.execution import Log
 from mqdlq.execute.units import (
     BYTES_IN_A_UNIT,
-    MQRC_BACKED_OUT,
-    MQRC_MSG_TOO_BIG_FOR_Q,
     MQRO_COA_WITH_FULL_DATA,
     OF_THE_UNIT,
     REPORT_OF_MQMD,
@@ -156,7 +154,7 @@ class Putter:
             why = f"{queue} has {reason_text(reason)}"
             self._end(copy, RestorationState.NOT_ATTEMPTED, reason, why)
         elif self._destinations.is_too_long(self._destination, len(delivery.body)):
-            self._fail(put, MQRC_MSG_TOO_BIG_FOR_Q)
+            self._fail(put, MQRC["MQRC_MSG_TOO_BIG_FOR_Q"])
         else:
             if not self._has_room(put):
                 self._commit()
@@ -189,7 +187,7 @@ class Putter:
         if committed and len(load.puts) >= level:
             self._destinations.succeeded(self._destination)
         elif not committed:
-            self._destinations.failed(self._destination, MQRC_BACKED_OUT)
+            self._destinations.failed(self._destination, MQRC["MQRC_BACKED_OUT"])
             for put in load.puts:
                 self._redo(put)
 
@@ -203,7 +201,7 @@ class Putter:
             others.append(put)  # it is not to blame
         else:
             self._fail(put, failure)
-        self._destinations.failed(self._destination, MQRC_BACKED_OUT)
+        self._destinations.failed(self._destination, MQRC["MQRC_BACKED_OUT"])
         for other in others:
             self._redo(other)
 
@@ -215,7 +213,7 @@ class Putter:
             if not failure:
                 committed = self._conclude(unit, [put])
         if not committed:
-            self._fail(put, failure or MQRC_BACKED_OUT)
+            self._fail(put, failure or MQRC["MQRC_BACKED_OUT"])
 
     def _conclude(self, unit: Syncpoint, puts: Sequence[_Put]) -> bool:
         """Put the marker, write the intentions, commit, and write what became of them.
@@ -236,7 +234,7 @@ class Putter:
         try:
             unit.commit()
         except QueueManagerError as error:
-            if error.reason != MQRC_BACKED_OUT:
+            if error.reason != MQRC["MQRC_BACKED_OUT"]:
                 raise
             self._write(self._states(name, puts, RestorationState.BACKED_OUT, error.reason))
             return False

@@ -8,11 +8,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 
-BACKED_OUT: Final = 2362
-"""MQRC_BACKOUT_THRESHOLD_REACHED: what an application's classes put into the MQDLH."""
+BACKED_OUT: Final = MQRC["MQRC_BACKOUT_THRESHOLD_REACHED"]
+"""What an application's classes put into the MQDLH."""
 MOST_DESTINATIONS: Final = 1_000
 """How many destinations one snapshot asks about at most; beyond, what they say is unknown."""
 
