@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user
 from mqdlq import lake
 from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.lake.storage import exists, write_text
-from mqdlq.model import DEPARTED, MessageClass, Outcome
+from mqdlq.model import DEPARTED, MessageClass, Outcome, Trait
 from mqdlq.rules import RulesTable, parse
 from mqdlq.rules.comparing import rule_text
 from snapshot_rows import Snapshot, read_all_headers
@@ -42,8 +42,6 @@ _COLUMNS: Final = (
     "put_appl_name",
     "dead_lettered_at",
 )
-_SUCCEEDED: Final = (Outcome.DELIVERED, Outcome.FORWARDED, Outcome.DISCARDED)
-_FAILED: Final = (Outcome.EXHAUSTED, Outcome.RETRY_PENDING)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -202,8 +200,8 @@ def _rules(
     known = spark.createDataFrame(pa.Table.from_pylist(rules, schema=schema))
     settled = outcomes.where("rule > 0").groupBy("rules_digest", "rule")
     told = settled.agg(
-        _counted(_SUCCEEDED).alias("succeeded"),
-        _counted(_FAILED).alias("failed"),
+        _counted(Trait.SUCCEEDED).alias("succeeded"),
+        _counted(Trait.FAILED).alias("failed"),
         F.countDistinct("message_key").alias("messages"),
     )
     key = ["rules_digest", "rule"]
@@ -246,8 +244,8 @@ def _parsed(text: str) -> RulesTable:
     return parse(text, "the rules of a snapshot")
 
 
-def _counted(outcomes: Sequence[Outcome]) -> Column:
-    return F.count_if(F.col("outcome").isin([outcome.value for outcome in outcomes]))
+def _counted(trait: Trait) -> Column:
+    return F.count_if(F.col("outcome").isin([outcome.value for outcome in Outcome.having(trait)]))
 
 
 def _seconds(start: str, end: str) -> Column:

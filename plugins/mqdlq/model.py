@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final
+from enum import Flag, StrEnum, auto
+from typing import Final, Self
 
 GIVEN_ACTION: Final = "the parameter action"
 """The source of a run's rules where they are one action, given for the messages it names."""
@@ -54,34 +54,72 @@ class AttemptState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Trait(Flag):
+    """What is true of a message with an outcome."""
+
+    DEPARTED = auto()
+    """It is no longer on the queue."""
+    STAYS = auto()
+    """The last browse meets it on the queue; without either of these two, nobody knows."""
+    SUCCEEDED = auto()
+    """The action of a rule was carried out."""
+    FAILED = auto()
+    """Rules match it, and none of them has succeeded: it counts against them in the history."""
+    NEEDS_A_PERSON = auto()
+    """Somebody should look at it; not where a dry run is the only reason."""
+
+
+_NONE: Final = Trait(0)
+_HANDLED: Final = Trait.DEPARTED | Trait.SUCCEEDED
+_OPEN: Final = Trait.STAYS | Trait.NEEDS_A_PERSON
+
+
 class Outcome(StrEnum):
-    """How a message of a snapshot ended in a run: exactly one of these."""
+    """How a message of a snapshot ended in a run: exactly one of these.
 
-    DELIVERED = "delivered"
-    FORWARDED = "forwarded"
-    DISCARDED = "discarded"
-    LEFT_BY_RULE = "left_by_rule"
-    LEFT_NO_RULE = "left_no_rule"
-    EXHAUSTED = "exhausted"
-    RETRY_PENDING = "retry_pending"
-    UNPROCESSABLE = "unprocessable"
-    OWNED_BY_RUN = "owned_by_run"
-    NOT_ATTEMPTED = "not_attempted"
-    NOT_SELECTED = "not_selected"
-    EXPIRED = "expired"
-    TAKEN = "taken"
-    UNKNOWN = "unknown"
+    Each is declared by its value in the ledger, its words in reports, its traits, and what the plan
+    said of the message. They are in the order of reports: from done with to most worrying.
+    """
+
+    DELIVERED = "delivered", "delivered", _HANDLED
+    FORWARDED = "forwarded", "forwarded", _HANDLED
+    DISCARDED = "discarded", "discarded", _HANDLED
+    LEFT_BY_RULE = "left_by_rule", "left by rule", Trait.STAYS
+    OWNED_BY_RUN = "owned_by_run", "with another run"
+    EXPIRED = "expired", "expired", Trait.DEPARTED
+    TAKEN = "taken", "taken by others", Trait.DEPARTED
+    NOT_ATTEMPTED = "not_attempted", "not attempted", _OPEN
+    NOT_SELECTED = "not_selected", "not selected"
+    RETRY_PENDING = "retry_pending", "retry pending", _OPEN | Trait.FAILED
+    UNPROCESSABLE = "unprocessable", "unprocessable", _OPEN, Disposition.UNPROCESSABLE
+    LEFT_NO_RULE = "left_no_rule", "unmatched", _OPEN, Disposition.NO_RULE
+    EXHAUSTED = "exhausted", "exhausted", _OPEN | Trait.FAILED
+    UNKNOWN = "unknown", "unknown", Trait.NEEDS_A_PERSON
+
+    words: str
+    traits: Trait
+    disposition: Disposition
+
+    def __new__(
+        cls,
+        value: str,
+        words: str = "",
+        traits: Trait = _NONE,
+        disposition: Disposition = Disposition.PLANNED,
+    ) -> Self:
+        """Make a member of its declaration; to look one up takes its value alone."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.words, member.traits, member.disposition = words, traits, disposition
+        return member
+
+    @classmethod
+    def having(cls, trait: Trait) -> frozenset[Outcome]:
+        """Return the outcomes that have a trait, or all of several."""
+        return frozenset(outcome for outcome in cls if trait in outcome.traits)
 
 
-DEPARTED = frozenset(
-    {
-        Outcome.DELIVERED,
-        Outcome.FORWARDED,
-        Outcome.DISCARDED,
-        Outcome.EXPIRED,
-        Outcome.TAKEN,
-    }
-)
+DEPARTED: Final = Outcome.having(Trait.DEPARTED)
 """The outcomes after which a message is no longer on the queue."""
 
 

@@ -32,7 +32,7 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.report.causes import cause_of
-from mqdlq.report.words import CLASSES, OUTCOMES, moment, next_step, numbers, place, target, visible
+from mqdlq.report.words import CLASSES, moment, next_step, numbers, place, target, visible
 from mqdlq.rules import RulesError, RulesTable
 from mqdlq.snapshot.preview import Planned, Preview, Trouble, preview_queue
 
@@ -210,9 +210,7 @@ def _why(one: Trouble) -> str:
         return problem if problem.startswith(words) else f"{words}: {problem}".rstrip(": ")
     at = place(one.dest_q_name, one.dest_q_mgr_name)
     meaning = cause_of(one.reason).meaning
-    return (
-        f"{OUTCOMES[one.outcome]}: {reason_text(one.reason)}, {meaning or 'reason unknown'}, {at}"
-    )
+    return f"{one.outcome.words}: {reason_text(one.reason)}, {meaning or 'reason unknown'}, {at}"
 
 
 def _advice(one: Trouble) -> str:

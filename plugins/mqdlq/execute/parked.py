@@ -23,11 +23,6 @@ from mqdlq.lake import parked_rows, snapshot_rows
 from mqdlq.ledger import InStep, Ledger, OutcomeFact, Parking, Run, Settled, parking
 from mqdlq.model import Action, Disposition, Outcome
 
-_ALWAYS = frozenset({Outcome.LEFT_NO_RULE, Outcome.UNPROCESSABLE})
-_DISPOSITIONS = {
-    Outcome.LEFT_NO_RULE: Disposition.NO_RULE,
-    Outcome.UNPROCESSABLE: Disposition.UNPROCESSABLE,
-}
 _AT_ONCE = 500
 
 
@@ -150,11 +145,6 @@ class ParkedList(Bystanders):
         return found
 
 
-def disposition_of(settled: Settled) -> Disposition:
-    """Return what the plan had said of a message that was left so."""
-    return _DISPOSITIONS.get(settled.outcome, Disposition.PLANNED)
-
-
 def parked_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:
     """Return which occurrences of these keys have compact rows in a snapshot."""
     wanted = pa.array(list(keys), pa.binary())
@@ -180,7 +170,7 @@ def to_be_parked(
         needs_carry = fact.outcome is Outcome.EXHAUSTED
         if fact.outcome is Outcome.LEFT_BY_RULE:
             needs_carry = item.steps[0].action is not Action.IGNORE
-        elif fact.outcome not in _ALWAYS and not needs_carry:
+        elif fact.outcome.disposition is Disposition.PLANNED and not needs_carry:
             continue
         if run.carry_attempts or not needs_carry:
             settled = Settled(

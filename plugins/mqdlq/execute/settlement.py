@@ -22,7 +22,6 @@ from mqdlq.execute.parked import (
     NotSelected,
     ParkedList,
     Vanished,
-    disposition_of,
     to_be_parked,
 )
 from mqdlq.execute.permission import why_not_to_act
@@ -177,7 +176,7 @@ def _book_others(
         if one.message_id not in booked:
             explained = _vanished(one.message_id, one.expires_at, findings)
             fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
-            vanished.append((one.browse_seq, disposition_of(settled), fact))
+            vanished.append((one.browse_seq, settled.outcome.disposition, fact))
     counts = others.settled() - Counter(settled for _, settled in missing)
     parking.book_parked(ledger, run.run_id, counts, vanished, findings.at)
 

@@ -7,29 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from mqdlq.ledger import Sighting
-from mqdlq.model import Outcome
+from mqdlq.model import DEPARTED, Outcome, Trait
 from mqdlq.report.gathering import Gathered
 from mqdlq.report.records import Account, LastBrowse
 from mqdlq.report.sources import Sources
-from mqdlq.report.words import OUTCOMES, count, numbers
+from mqdlq.report.words import count, numbers
 
-_ON_THE_QUEUE: Final = frozenset(
-    {
-        Outcome.LEFT_BY_RULE,
-        Outcome.LEFT_NO_RULE,
-        Outcome.EXHAUSTED,
-        Outcome.RETRY_PENDING,
-        Outcome.UNPROCESSABLE,
-        Outcome.NOT_ATTEMPTED,
-    }
-)
-_PERHAPS_ON_THE_QUEUE: Final = frozenset(
-    {
-        Outcome.UNKNOWN,
-        Outcome.OWNED_BY_RUN,
-        Outcome.NOT_SELECTED,
-    }
-)
+_ON_THE_QUEUE: Final = Outcome.having(Trait.STAYS)
+_PERHAPS_ON_THE_QUEUE: Final = frozenset(Outcome) - _ON_THE_QUEUE - DEPARTED
 
 
 def account_of(sources: Sources, gathered: Gathered) -> Account | None:
@@ -53,7 +38,7 @@ def account_of(sources: Sources, gathered: Gathered) -> Account | None:
     return Account(
         messages=total,
         outcomes={
-            one: booked[one] for one in OUTCOMES if booked[one] and one is not Outcome.NOT_SELECTED
+            one: booked[one] for one in Outcome if booked[one] and one is not Outcome.NOT_SELECTED
         },
         last_browse=_last_browse(sources.sighting),
         differences=tuple(differences),

@@ -16,7 +16,6 @@ from mqdlq.report.messages import Message
 from mqdlq.report.people import NO_RULE
 from mqdlq.report.records import CauseGroup, RuleRow
 from mqdlq.report.sources import Sources
-from mqdlq.report.words import OUTCOMES
 
 MOST_DESTINATIONS: Final = 10_000
 """How many causes a report tells apart: beyond, those of one reason are counted together."""
@@ -100,7 +99,7 @@ class _Cause:
             dest_q_name=dest_q_name,
             dest_q_mgr_name=dest_q_mgr_name,
             messages=self.messages,
-            outcomes={outcome: self.ended[outcome] for outcome in OUTCOMES if self.ended[outcome]},
+            outcomes={outcome: self.ended[outcome] for outcome in Outcome if self.ended[outcome]},
             first_at=self.first_at,
             last_at=self.last_at,
         )

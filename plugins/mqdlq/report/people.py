@@ -13,15 +13,13 @@ from typing import Final
 
 from mqdlq.constants import reason_text
 from mqdlq.ledger import DRY_RUN, OutcomeFact
-from mqdlq.model import AttemptState, MessageClass, Outcome
+from mqdlq.model import AttemptState, MessageClass, Outcome, Trait
 from mqdlq.report.causes import cause_of
 from mqdlq.report.messages import Message
 from mqdlq.report.records import PersonGroup, PersonRow, Tried, TriedGroup
 from mqdlq.report.sources import Sources, WrittenRule
 from mqdlq.report.words import (
     CLASSES,
-    NEEDS_A_PERSON,
-    OUTCOMES,
     STATES,
     count,
     next_step,
@@ -39,7 +37,7 @@ MOST_TROUBLES: Final = 2_000
 
 MANY: Final = "various destinations"
 
-_ORDER = {outcome: at for at, outcome in enumerate(OUTCOMES)}
+_ORDER = {outcome: at for at, outcome in enumerate(Outcome)}
 NO_RULE: Final = WrittenRule(0, "")
 
 
@@ -48,7 +46,7 @@ def needs_a_person(message: Message) -> bool:
     fact = message.outcome
     if fact is None or message.is_known_since:
         return False
-    return fact.outcome in NEEDS_A_PERSON and not would_be_acted_on(fact)
+    return Trait.NEEDS_A_PERSON in fact.outcome.traits and not would_be_acted_on(fact)
 
 
 def would_be_acted_on(fact: OutcomeFact) -> bool:

@@ -19,7 +19,6 @@ from mqdlq.report.people import destination_in_words, tried_in_words
 from mqdlq.report.records import Account, CauseGroup, PersonGroup, Report, RuleRow, Verdict
 from mqdlq.report.words import (
     NO_OUTCOME,
-    OUTCOMES,
     count,
     learned_in_words,
     moment,
@@ -124,7 +123,7 @@ def _stages(report: Report) -> str:
 
 
 def _account(account: Account) -> Iterator[tuple[str, str]]:
-    parts = [f"{n:,} {OUTCOMES[outcome]}" for outcome, n in account.outcomes.items()]
+    parts = [f"{n:,} {outcome.words}" for outcome, n in account.outcomes.items()]
     missing = account.messages - account.booked
     parts.extend([f"{missing:,} {NO_OUTCOME}"] if missing > 0 else [])
     equals = "=" if account.booked <= account.messages else "is not"
@@ -195,7 +194,7 @@ def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:
     for row in rows[:_MOST_RULES]:
         table.add_row(
             f"{row.messages:,}",
-            OUTCOMES[row.outcome],
+            row.outcome.words,
             f"{row.rule}" if row.rule else "-",
             f"{row.line}" if row.line else "-",
             row.action or "-",
@@ -212,7 +211,7 @@ def _causes(groups: Sequence[CauseGroup]) -> Iterator[RenderableType]:
     table.add_column("destination", no_wrap=True, overflow="ellipsis", max_width=34)
     table.add_column("how they ended")
     for group in groups[:_MOST_CAUSES]:
-        ended = [f"{n:,} {OUTCOMES[outcome]}" for outcome, n in group.outcomes.items()]
+        ended = [f"{n:,} {outcome.words}" for outcome, n in group.outcomes.items()]
         missing = group.messages - sum(group.outcomes.values())
         ended.extend([f"{missing:,} {NO_OUTCOME}"] if missing else [])
         table.add_row(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mqdlq.model import Outcome
+from mqdlq.model import Trait
 from mqdlq.report.gathering import Gathered
 from mqdlq.report.records import Account, Verdict
 from mqdlq.report.sources import Sources
-from mqdlq.report.words import HANDLED, OUTCOMES, count, moment
+from mqdlq.report.words import count, moment
 
 Judgement = tuple[Verdict, str, str]
 """Verdict, headline, and why a run failed ("" where it did not)."""
@@ -80,16 +80,16 @@ def _headline(sources: Sources, gathered: Gathered, account: Account, failed: li
 def _parts(sources: Sources, gathered: Gathered, account: Account) -> Iterator[str]:
     """Yield the parts of the sum that an operator cares about; they add up to the snapshot."""
     people = gathered.people.messages
-    handled = sum(n for outcome, n in account.outcomes.items() if outcome in HANDLED)
+    handled = sum(n for outcome, n in account.outcomes.items() if Trait.SUCCEEDED in outcome.traits)
     if handled or not _is_dry_run(sources):
         yield f"{handled:,} handled"
     if people:
         yield f"{people:,} {'needs' if people == 1 else 'need'} a person"
     if _is_dry_run(sources):
         yield from _in_a_dry_run(gathered)
-    for outcome in (Outcome.LEFT_BY_RULE, Outcome.OWNED_BY_RUN, Outcome.EXPIRED, Outcome.TAKEN):
-        if outcome in account.outcomes:
-            yield f"{account.outcomes[outcome]:,} {OUTCOMES[outcome]}"
+    for outcome, number in account.outcomes.items():
+        if not outcome.traits & (Trait.SUCCEEDED | Trait.NEEDS_A_PERSON):
+            yield f"{number:,} {outcome.words}"
     if account.booked < account.messages:
         yield f"{account.messages - account.booked:,} without an outcome"
 

@@ -7,42 +7,10 @@ from datetime import datetime
 from typing import Final
 
 from mqdlq.ledger import LearnedCount
-from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome
+from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait
 from mqdlq.report.causes import cause_of
 
 NO_OUTCOME: Final = "without an outcome"
-
-HANDLED: Final = frozenset({Outcome.DELIVERED, Outcome.FORWARDED, Outcome.DISCARDED})
-"""Outcomes that the rules brought about and that are done with."""
-
-NEEDS_A_PERSON: Final = frozenset(
-    {
-        Outcome.LEFT_NO_RULE,
-        Outcome.EXHAUSTED,
-        Outcome.RETRY_PENDING,
-        Outcome.UNPROCESSABLE,
-        Outcome.UNKNOWN,
-        Outcome.NOT_ATTEMPTED,  # but not where a dry run is the only reason
-    }
-)
-
-OUTCOMES: Final = {
-    Outcome.DELIVERED: "delivered",
-    Outcome.FORWARDED: "forwarded",
-    Outcome.DISCARDED: "discarded",
-    Outcome.LEFT_BY_RULE: "left by rule",
-    Outcome.OWNED_BY_RUN: "with another run",
-    Outcome.EXPIRED: "expired",
-    Outcome.TAKEN: "taken by others",
-    Outcome.NOT_ATTEMPTED: "not attempted",
-    Outcome.NOT_SELECTED: "not selected",
-    Outcome.RETRY_PENDING: "retry pending",
-    Outcome.UNPROCESSABLE: "unprocessable",
-    Outcome.LEFT_NO_RULE: "unmatched",
-    Outcome.EXHAUSTED: "exhausted",
-    Outcome.UNKNOWN: "unknown",
-}
-"""Every outcome in words, from what is done with to what worries most."""
 
 STATES: Final = {
     AttemptState.CONFIRMED: "succeeded",
@@ -71,8 +39,8 @@ DISPOSITIONS: Final = {
 def outcomes_in_words(outcomes: Mapping[Outcome, int]) -> str:
     """Return outcomes as one line: ``2 delivered, 1 unmatched; not selected: 4``."""
     parts = [
-        f"{outcomes[outcome]:,} {words}"
-        for outcome, words in OUTCOMES.items()
+        f"{outcomes[outcome]:,} {outcome.words}"
+        for outcome in Outcome
         if outcome is not Outcome.NOT_SELECTED and outcomes.get(outcome)
     ]
     others = outcomes.get(Outcome.NOT_SELECTED, 0)
@@ -104,10 +72,9 @@ def not_selected(messages: int) -> str:
 
 def outcome_in_words(outcome: Outcome | None) -> str:
     """Return an outcome in words, also that there is none."""
-    return NO_OUTCOME if outcome is None else OUTCOMES[outcome]
+    return NO_OUTCOME if outcome is None else outcome.words
 
 
-_MAY_GO_NEXT_TIME: Final = {Outcome.EXHAUSTED, Outcome.RETRY_PENDING, Outcome.NOT_ATTEMPTED}
 _BY_NAME: Final = "move it with message_keys and action"
 _BY_CLASS: Final[dict[MessageClass | None, str]] = {
     MessageClass.TRUNCATED_DLH: f"find out what cut it; {_BY_NAME}",
@@ -129,7 +96,8 @@ def next_step(
     With `has_given_action` an action was given for the message, which no later run repeats.
     """
     advice = cause_of(reason).advice if reason else ""
-    if has_given_action and outcome in _MAY_GO_NEXT_TIME:
+    stays = outcome and Trait.STAYS in outcome.traits
+    if has_given_action and outcome and stays and outcome.disposition is Disposition.PLANNED:
         again = "give the same action again"
         return f"{advice}; then {again}" if advice else again
     steps: dict[Outcome | None, str] = {
@@ -199,7 +167,7 @@ def count(number: int, noun: str, plural: str = "") -> str:
 def learned_in_words(learned: LearnedCount, run_id: str) -> str:
     """Say, in the report of a run, what was booked for want of knowing and is known now."""
     to = target(learned.target_q, learned.target_q_mgr)
-    ended = OUTCOMES[learned.outcome] + (f" to {to}" if to else "")
+    ended = learned.outcome.words + (f" to {to}" if to else "")
     messages, are = count(learned.messages, "message"), "is" if learned.messages == 1 else "are"
     if learned.of_run == run_id != learned.run_id:
         since = f"known since run {visible(learned.run_id)}"

@@ -22,8 +22,8 @@ from ended_runs import (
 )
 
 from mqdlq.ledger import Ledger
+from mqdlq.model import Outcome
 from mqdlq.report import ReportFiles
-from mqdlq.report.words import OUTCOMES
 
 FilesOf = Callable[..., ReportFiles]
 VOID = {"meta", "br"}
@@ -131,7 +131,7 @@ def test_the_account_on_the_page_is_the_ledgers(files_of: FilesOf, ledger: Ledge
     outcomes = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
     account = section(page, "Account")
     legend = [end.text for end in account.all("p", "legend")[0].all("span", "end")]
-    assert legend == [f"{outcomes[o]} {words}" for o, words in OUTCOMES.items() if o in outcomes]
+    assert legend == [f"{outcomes[o]} {o.words}" for o in Outcome if o in outcomes]
     drawn = [rect.all("title")[0].text for rect in account.all("rect")]
     assert drawn == legend
     widths = [float(rect.attributes["width"] or 0) for rect in account.all("rect")]
@@ -151,7 +151,7 @@ def test_the_table_of_rules_is_the_ledgers(files_of: FilesOf, ledger: Ledger) ->
     for fact in ledger.outcomes(run.run_id).values():
         rule = f"Rule {fact.rule}" if fact.rule else "No rule"
         to = f" to {fact.target_q}" if fact.target_q else ""
-        expected[rule, f"{fact.action}{to}", OUTCOMES[fact.outcome]] += 1
+        expected[rule, f"{fact.action}{to}", fact.outcome.words] += 1
     shown: Counter[tuple[str, str, str]] = Counter()
     for body in table.all("tbody"):
         rule = re.sub(r"^(Rule \d+|No rule).*", r"\1", body.all("th")[0].text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from ended_runs import (
@@ -12,19 +14,30 @@ from ended_runs import (
     START,
 )
 
-from mqdlq.constants import reason_text
-from mqdlq.model import Outcome
-from mqdlq.report.causes import _CAUSES, Kind, cause_of
-from mqdlq.report.words import HANDLED, NEEDS_A_PERSON, OUTCOMES, numbers, period, span, visible
+from mqdlq.model import MessageClass, Outcome, Trait
+from mqdlq.report import words
+from mqdlq.report.causes import Kind, cause_of
+from mqdlq.report.words import next_step, numbers, period, span, visible
+
+STYLES = Path(words.__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
-def test_every_outcome_has_words_and_a_place() -> None:
-    assert set(OUTCOMES) == set(Outcome)
-    assert not HANDLED & NEEDS_A_PERSON
+@pytest.mark.parametrize("outcome", set(Outcome) - {Outcome.NOT_SELECTED})  # never drawn
+def test_every_outcome_has_words_and_a_colour(outcome: Outcome) -> None:
+    assert outcome.words
+    assert re.search(rf"^[^{{]*\.{outcome}\b.* {{ --c: ", STYLES, re.MULTILINE)
 
 
-def test_every_reason_we_explain_is_one_of_ibms() -> None:
-    assert all(reason_text(reason).startswith("MQ") for reason in _CAUSES)
+@pytest.mark.parametrize("outcome", Outcome.having(Trait.NEEDS_A_PERSON))
+def test_every_outcome_that_needs_a_person_says_what_to_do(outcome: Outcome) -> None:
+    assert next_step(outcome, MessageClass.DEAD_LETTER, Q_FULL)
+
+
+def test_no_outcome_contradicts_itself() -> None:
+    assert not Outcome.having(Trait.DEPARTED) & Outcome.having(Trait.STAYS)
+    assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.FAILED)
+    assert Outcome.having(Trait.SUCCEEDED) <= Outcome.having(Trait.DEPARTED)
+    assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.NEEDS_A_PERSON)
 
 
 def test_reasons_are_tagged_by_who_can_act_on_them() -> None:
