@@ -8,7 +8,7 @@ has seen nothing of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, func, insert, select
 
 from mqdlq.constants import reason_text
-from mqdlq.handlers.operation import Alerts
+from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import (
     Ledger,
     Run,
@@ -30,29 +30,14 @@ from mqdlq.ledger import (
 from mqdlq.ledger.tables import alerts as table
 from mqdlq.model import Outcome
 
-EVENTS: Final[Mapping[str, str]] = {
-    "first_arrival": "messages came to a queue that was empty",
-    "new_cause": "a reason code that was never met on this queue before",
-    "growth": "many more messages than at the last run",
-    "oldest_age": "a message has been on the queue for too long",
-    "unprocessable": "messages without a valid MQDLH, which nothing can handle",
-    "exhausted": "messages whose rules are all used up",
-    "conservation": "the account does not add up",
-    "failed": "the run failed",
-    "approval": "a plan waits for a person's approval",
-    "recovery": "what was told of before is over",
-}
-"""The events, and what each means."""
-
-LASTING: Final = ("oldest_age", "unprocessable", "exhausted", "conservation", "failed")
-"""Events that are over one day, and then told of as recovery."""
+LASTING: Final[tuple[str, ...]] = tuple(event for event in Event if event.lasts)
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
     """An event with its words: a title of one line, and the report's short text."""
 
-    event: str
+    event: Event
     title: str
     text: str
 
@@ -73,23 +58,23 @@ class Facts:
 
 
 def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[Alert]:
-    """Return what a person is to be told of a run that has ended, in the order of `EVENTS`."""
+    """Return what a person is to be told of a run that has ended, in the order of `Event`."""
     run = facts.run
     before = _run_before(run, ledger)
     lasted = _standing(before, ledger) if before is not None else set()
     can_tell_of = _can_tell_of(run, ledger)
-    if "failed" not in lasted and _could_not_begin_since(run, before, ledger):
-        lasted.add("failed")
-        can_tell_of.add("failed")  # it has begun
+    if Event.FAILED not in lasted and _could_not_begin_since(run, before, ledger):
+        lasted.add(Event.FAILED)
+        can_tell_of.add(Event.FAILED)  # it has begun
     found = dict(_found(facts, thresholds, ledger, now))
     news = {event: words for event, words in found.items() if event not in lasted}
     over = sorted(lasted & can_tell_of - set(found))
     if over and not any(event in found for event in LASTING):
-        news["recovery"] = f"no more {', '.join(over)}"
+        news[Event.RECOVERY] = f"no more {', '.join(over)}"
     place = f"{run.queue} @ {run.queue_manager}"
     return [
         Alert(event, f"{run.handler}: {news[event]} ({place})", facts.short)
-        for event in EVENTS
+        for event in Event
         if event in news
     ]
 
@@ -100,7 +85,7 @@ def of_no_run(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Ale
     Nobody is told again while the runs after it cannot begin either.
     """
     runs, refused = tables.runs, tables.refusals
-    told = select(table.c.run_id).where(table.c.event == "failed", table.c.is_told)
+    told = select(table.c.run_id).where(table.c.event == Event.FAILED.value, table.c.is_told)
     latest = select(func.max(refused.c.at)).where(
         refused.c.handler == handler, refused.c.run_id != run_id, refused.c.run_id.in_(told)
     )
@@ -110,7 +95,7 @@ def of_no_run(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Ale
             begun = select(runs.c.run_id).where(runs.c.handler == handler, runs.c.started_at > at)
             if connection.execute(begun.limit(1)).first() is None:
                 return []
-    return [Alert("failed", f"{handler}: the run could not begin", short)]
+    return [Alert(Event.FAILED, f"{handler}: the run could not begin", short)]
 
 
 def standing(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
@@ -120,18 +105,20 @@ def standing(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime)
     """
     before = _run_before(facts.run, ledger)
     lasted = _standing(before, ledger) if before is not None else set()
-    holds = set(dict(_found(facts, thresholds, ledger, now)))
+    holds: set[str] = set(dict(_found(facts, thresholds, ledger, now)))
     holds |= lasted - _can_tell_of(facts.run, ledger)
     return [event for event in LASTING if event in holds]
 
 
-def record(run_id: str, told: list[str], lasting: list[str], ledger: Ledger, at: datetime) -> None:
+def record(
+    run_id: str, told: Sequence[str], lasting: Sequence[str], ledger: Ledger, at: datetime
+) -> None:
     """Record what was told of a run, and what holds after it and people know of; each once."""
     known = {(event, True) for event in told_before(run_id, ledger)}
     known |= {(event, False) for event in _standing(run_id, ledger)}
     new = [(event, True) for event in told] + [(event, False) for event in lasting]
     rows = [
-        {"run_id": run_id, "event": event, "is_told": is_told, "at": at}
+        {"run_id": run_id, "event": str(event), "is_told": is_told, "at": at}
         for event, is_told in new
         if (event, is_told) not in known
     ]
@@ -149,37 +136,37 @@ def told_before(run_id: str, ledger: Ledger) -> set[str]:
 
 def _found(
     facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[Event, str]]:
     run = facts.run
     before = _run_before(run, ledger, is_closed=True)
     sighting = ledger.sighting(before) if before is not None else None
     messages, had = _messages(run.run_id, ledger), _messages(before, ledger)
     is_whole = not run.message_keys  # a run for named messages says nothing about the queue
     if is_whole and messages and (sighting is None or not sighting.depth):
-        yield "first_arrival", f"{messages} messages on a queue that was empty"
+        yield Event.FIRST_ARRIVAL, f"{messages} messages on a queue that was empty"
     new = {cause.reason for cause in causes_of(ledger, run.run_id)} - {0}
     new -= earlier_reasons(ledger, run)
     if new:
-        yield "new_cause", f"first {', '.join(reason_text(reason) for reason in sorted(new))}"
+        yield Event.NEW_CAUSE, f"first {', '.join(reason_text(reason) for reason in sorted(new))}"
     if is_whole and had and messages - had >= thresholds.growth:
-        yield "growth", f"{messages - had} messages more than at the last run"
+        yield Event.GROWTH, f"{messages - had} messages more than at the last run"
     yield from _about_what_stays(facts, thresholds, ledger, now)
     if not facts.adds_up:
-        yield "conservation", "the account does not add up"
+        yield Event.CONSERVATION, "the account does not add up"
     elif facts.failed:
-        yield "failed", "the run failed"
+        yield Event.FAILED, "the run failed"
 
 
 def _about_what_stays(
     facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
-) -> Iterator[tuple[str, str]]:
-    outcomes = outcomes_of(facts.run, ledger)
+) -> Iterator[tuple[Event, str]]:
+    outcomes = {str(outcome): n for outcome, n in outcomes_of(facts.run, ledger).items()}
     oldest = facts.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
-        yield "oldest_age", f"a message is there since {oldest:%Y-%m-%d %H:%M} UTC"
-    for outcome in (Outcome.UNPROCESSABLE, Outcome.EXHAUSTED):
-        if outcomes[outcome]:
-            yield str(outcome), f"{outcomes[outcome]} messages {outcome}"
+        yield Event.OLDEST_AGE, f"a message is there since {oldest:%Y-%m-%d %H:%M} UTC"
+    for event in Event:
+        if number := outcomes.get(event.value):
+            yield event, f"{number} messages {event}"
 
 
 def outcomes_of(run: Run, ledger: Ledger) -> Counter[Outcome]:
@@ -218,10 +205,10 @@ def _can_tell_of(run: Run, ledger: Ledger) -> set[str]:
     if ledger.sighting(run.run_id) is None:
         return set()
     if run.message_keys:
-        return {"conservation", "failed"}
+        return {Event.CONSERVATION, Event.FAILED}
     approval = last_approval(ledger, run.run_id)
     acts = not run.dry_run and (approval is None or approval.decision == "approved")
-    return set(LASTING) if acts else set(LASTING) - {"exhausted"}
+    return set(LASTING) if acts else set(LASTING) - {Event.EXHAUSTED}
 
 
 def _run_before(run: Run, ledger: Ledger, *, is_closed: bool = False) -> str | None:

@@ -21,11 +21,14 @@ from mqdlq.alerts import Alert
 from mqdlq.errors import HandlerError
 from mqdlq.execute import make_pass, settle
 from mqdlq.handlers import Handler
+from mqdlq.handlers.operation import Event
 from mqdlq.ledger import Run
 from mqdlq.report import write_report
 from world import World
 
-ALERT = Alert("new_cause", "demo: first MQRC_Q_FULL (2053) (DLQ @ QM1)", "3 messages: 3 handled.")
+ALERT = Alert(
+    Event.NEW_CAUSE, "demo: first MQRC_Q_FULL (2053) (DLQ @ QM1)", "3 messages: 3 handled."
+)
 WEBHOOK = "mqdlq.airflow.webhook.WebhookNotifier"
 SMTP = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
 

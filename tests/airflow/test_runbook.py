@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from mqdlq import home
-from mqdlq.alerts import EVENTS
+from mqdlq.handlers.operation import Event
 from mqdlq.ledger import access
+from mqdlq.model import Outcome
 
 RUNBOOK = (home.PROJECT / "docs" / "runbook.md").read_text(encoding="utf-8")
 PACKAGE = home.PROJECT / "plugins" / "mqdlq"
@@ -53,11 +54,24 @@ def _failures_in(file: Path) -> Iterator[str]:
                 yield text
 
 
-@pytest.mark.parametrize("event", EVENTS)
-def test_every_alert_has_its_entry(event: str) -> None:
-    (row,) = (line for line in RUNBOOK.splitlines() if line.startswith(f"| `{event}` |"))
+def entry(section: str, name: str) -> list[str]:
+    """Return the cells of a row in one section of the runbook."""
+    (text,) = (part for part in RUNBOOK.split("\n## ") if part.startswith(f"{section}\n"))
+    (row,) = (line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+    return [cell.strip() for cell in row.strip("|").split("|")]
 
-    assert all(cell.strip() for cell in row.strip("|").split("|"))
+
+@pytest.mark.parametrize("event", Event)
+def test_every_alert_has_its_entry(event: Event) -> None:
+    assert all(entry("Alerts", event))
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_its_entry(outcome: Outcome) -> None:
+    cells = entry("Outcomes", outcome)
+
+    assert cells[1] == outcome.words
+    assert all(cells)
 
 
 @pytest.mark.parametrize("text", sorted(set(failures())))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from mqdlq.alerts import EVENTS, Alert, Facts, alerts_of, of_no_run, record, standing, told_before
+from mqdlq.alerts import Alert, Facts, alerts_of, of_no_run, record, standing, told_before
 from mqdlq.execute import make_pass, settle
 from mqdlq.guards import note_causes
-from mqdlq.handlers.operation import Alerts, Event
+from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
 from mqdlq.ledger.tables import alerts
 from mqdlq.report.numbers import read_report
@@ -237,10 +237,6 @@ def test_what_is_recorded_again_is_recorded_once(world: World) -> None:
 
     with world.ledger.engine.connect() as connection:
         assert len(connection.execute(select(alerts)).all()) == 2
-
-
-def test_every_event_of_a_handlers_file_is_known() -> None:
-    assert set(get_args(Event)) == set(EVENTS)
 
 
 def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:

@@ -24,6 +24,7 @@ from mqdlq.airflow.stage import (
 )
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers import load_handler
+from mqdlq.handlers.operation import Event
 from mqdlq.ledger import Approval, Run, last_approval, record_approval
 from mqdlq.model import Outcome
 
@@ -159,7 +160,7 @@ class Approve(Stage):
 
         run = work.run
         title = f"{run.handler}: a plan waits for approval ({run.queue} @ {run.queue_manager})"
-        alert = Alert("approval", title, "\n".join(question.says for question in asked))
+        alert = Alert(Event.APPROVAL, title, "\n".join(question.says for question in asked))
         notify(load_handler(self.handler), [alert], context, run.run_id)
 
     def _tell(self, context: Context, run: Run, plan: PlanDescription, covered: str) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier, Context
 
-from mqdlq.alerts import EVENTS, Alert
+from mqdlq.alerts import Alert
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
-from mqdlq.handlers.operation import Notification
+from mqdlq.handlers.operation import Event, Notification
 
 log = logging.getLogger(__name__)
 
 
-def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: str) -> list[str]:
+def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: str) -> list[Event]:
     """Call the handler's notifiers for each alert; return the events that all of them have got.
 
     The notifiers' arguments are templates, to which `alert` is known: event, title, text, handler
@@ -58,8 +58,8 @@ def _call(
 ) -> None:
     notifier = notifier_class(notification.notifier)(**notification.arguments)
     known: dict[str, Any] = {
-        "event": alert.event,
-        "meaning": EVENTS[alert.event],
+        "event": alert.event.value,
+        "meaning": alert.event.meaning,
         "title": alert.title,
         "text": alert.text,
         "handler": handler,

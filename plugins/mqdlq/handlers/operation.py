@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal, Self
+from enum import StrEnum
+from typing import Annotated, Any, Final, Self
 
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -64,18 +65,36 @@ def _is_cron(schedule: str) -> bool:
     return True
 
 
-Event = Literal[
-    "first_arrival",
-    "new_cause",
-    "growth",
-    "oldest_age",
-    "unprocessable",
-    "exhausted",
-    "conservation",
-    "failed",
-    "approval",
-    "recovery",
-]
+class Event(StrEnum):
+    """What people are alerted to, what it means, and whether it lasts; in the order of telling.
+
+    What lasts is over one day, and then told of as recovery. An event that has the name of an
+    outcome is that messages have ended so.
+    """
+
+    FIRST_ARRIVAL = "first_arrival", "messages came to a queue that was empty"
+    NEW_CAUSE = "new_cause", "a reason code that was never met on this queue before"
+    GROWTH = "growth", "many more messages than at the last run"
+    OLDEST_AGE = "oldest_age", "a message has been on the queue for too long", True
+    UNPROCESSABLE = (
+        "unprocessable",
+        "messages without a valid MQDLH, which nothing can handle",
+        True,
+    )
+    EXHAUSTED = "exhausted", "messages whose rules are all used up", True
+    CONSERVATION = "conservation", "the account does not add up", True
+    FAILED = "failed", "the run failed", True
+    APPROVAL = "approval", "a plan waits for a person's approval"
+    RECOVERY = "recovery", "what was told of before is over"
+
+    meaning: str
+    lasts: bool
+
+    def __new__(cls, value: str, meaning: str = "", lasts: bool = False) -> Self:
+        """Make a member of its declaration; to look one up takes its value alone."""
+        member = str.__new__(cls, value)
+        member._value_, member.meaning, member.lasts = value, meaning, lasts
+        return member
 
 
 class Notification(BaseModel):
