@@ -48,6 +48,18 @@ def test_no_guard_asks_by_itself(world: World) -> None:
     assert asked(world, world.plan(RULES)) == []
 
 
+def test_every_guard_asks_where_it_sees_something(world: World) -> None:
+    first = world.plan("DESTQ(LEGAL) ACTION(IGNORE)\n")
+    make_pass(first)
+    settle(first)
+    world.dead_letter(reason=2085)
+    guards = set(ApprovalGuards.model_fields) - {"within"}
+
+    found = asked(world, world.plan(RULES), **{guard: guard != "messages" for guard in guards})
+
+    assert {guard for guard, _ in found} == guards
+
+
 def test_a_discard_asks_though_it_would_come_second(world: World) -> None:
     assert asked(world, world.plan(RULES), discard=True) == [
         ("discard", "1 messages may be discarded")

@@ -10,6 +10,7 @@ import pytest
 
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler, load_handlers
+from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.rules import RulesError
 
 
@@ -233,6 +234,7 @@ def test_the_readmes_examples_are_valid(tmp_path: Path) -> None:
 
     handler = load(tmp_path, "connection: mq\nrules: a.rules\n" + "".join(blocks))
 
+    assert handler.approval.model_fields_set == set(ApprovalGuards.model_fields)
     assert handler.approval.discard
     assert handler.alerts.notify[0].on[0] == "failed"  # YAML would read the key as `true`
 
