@@ -37,6 +37,7 @@ _UNREACHABLE: Final = "start the database server, or correct the ledger's URL"
 _CREDENTIALS: Final = "correct user and password in the ledger's URL"
 _SCHEMA: Final = "give the user the rights to create and change tables in the schema"
 _STARTING: Final = "try again when the server has started"
+_CONFLICT: Final = "try again when the other process has finished"
 _BUSY: Final = "free the resource that the server lacks, and try again"
 _HOST: Final = "correct the host in the ledger's URL"
 _POSTGRESQL: Final = {
@@ -44,6 +45,7 @@ _POSTGRESQL: Final = {
     "25006": "name the primary server in the ledger's URL",
     "28": _CREDENTIALS,
     "3F": _SCHEMA,
+    "40P01": _CONFLICT,
     "42501": _SCHEMA,
     "53": _BUSY,
     "57P": _STARTING,
@@ -60,7 +62,7 @@ _CONNECTING: Final = {
 }
 """By a pattern of the text, since a connection that was never made has no SQLSTATE: the remedy."""
 
-_TRANSIENT: Final = {_END_IT, _UNREACHABLE, _STARTING, _BUSY, _HOST}
+_TRANSIENT: Final = {_END_IT, _UNREACHABLE, _STARTING, _CONFLICT, _BUSY, _HOST}
 """The remedies of faults that may end by themselves: a container that is down has no name."""
 
 

@@ -67,8 +67,10 @@ def to_migrate(engine: Engine) -> Iterator[Connection]:
 
 
 def _set_for_migration(connection: Connection, *, is_begun: bool) -> None:
+    if connection.dialect.name != "sqlite":
+        return  # a lost connection would be made again here
     driver = connection.connection.driver_connection
-    if connection.dialect.name == "sqlite" and driver is not None:
+    if driver is not None:
         driver.execute(f"PRAGMA foreign_keys={'OFF' if is_begun else 'ON'}")
         driver.execute(f"PRAGMA legacy_alter_table={'ON' if is_begun else 'OFF'}")
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from older_ledgers import ledger_of
+from sqlalchemy import Engine, create_engine, event, make_url, text
 from test_ledger import run
 
 from mqdlq.errors import LedgerUnavailableError
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.access import shown
+from mqdlq.ledger.migrations import revision_of, revisions
 from postgresql import running
 
 
@@ -33,6 +37,53 @@ def test_a_server_that_stops_while_it_is_used_is_reported_and_found_again() -> N
         assert ledger.latest_run() is None
     assert error.value.is_transient
     assert str(error.value).endswith("; start the database server, or correct the ledger's URL")
+
+
+def test_a_server_that_stops_during_an_upgrade_is_reported_and_the_upgrade_is_made_again() -> None:
+    server = running()
+    url = server.new_ledger_url()
+    ledger_of("0001", url).dispose()
+
+    def stop(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("ALTER TABLE approvals"):
+            server.kill()
+
+    event.listen(Engine, "before_cursor_execute", stop)
+    try:
+        error = refused(url)
+    finally:
+        event.remove(Engine, "before_cursor_execute", stop)
+        server.start()
+
+    assert error.is_transient
+    assert str(error).endswith("; start the database server, or correct the ledger's URL")
+    with open_ledger(url) as ledger:
+        assert revision_of(ledger.engine) == revisions()[-1]
+
+
+def test_a_deadlock_is_reported_and_may_pass() -> None:
+    lock = "LOCK TABLE {} IN ACCESS EXCLUSIVE MODE"
+    with (
+        open_ledger(running().new_ledger_url()) as ledger,
+        ledger.engine.connect() as one,
+        ledger.engine.connect() as other,
+        ThreadPoolExecutor() as threads,
+    ):
+        one.execute(text(lock.format("runs")))
+        other.execute(text(lock.format("plans")))
+        waiting = [
+            threads.submit(one.execute, text(lock.format("plans"))),
+            threads.submit(other.execute, text(lock.format("runs"))),
+        ]
+        done, _ = wait(waiting, timeout=30, return_when=FIRST_COMPLETED)
+        error = done.pop().exception()
+        one.rollback()
+
+    assert isinstance(error, LedgerUnavailableError)
+    assert error.is_transient
+    assert str(error).endswith(
+        " cannot be used: deadlock detected; try again when the other process has finished"
+    )
 
 
 def test_a_session_that_the_server_ends_is_reported() -> None:

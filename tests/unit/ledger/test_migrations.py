@@ -152,7 +152,8 @@ def test_rows_that_refer_to_nothing_stop_an_upgrade_and_stay(ledger_url: str) ->
     assert re.fullmatch(
         re.escape(f"the ledger {engine.url} cannot be used: it cannot be upgraded, and was left as")
         + " it was: "
-        + r"(row 4 of table ages refers to a row that runs does not have|.*ages_run_id_fkey.*)"
+        + r"(row 4 of table ages refers to a row that runs does not have|.*ages_run_id_fkey.*"
+        + r'Key \(run_id\)=\(no such run\) is not present in table "runs"\.)'
         + re.escape("; restore a backup, or report this text"),
         str(refused.value),
     )

@@ -51,7 +51,7 @@ def migrate(engine: Engine) -> None:
         try:
             upgrade(connection)
         except IntegrityError as error:
-            raise _contradiction(engine, str(error.orig).partition("\n")[0]) from error
+            raise _contradiction(engine, " ".join(str(error.orig).split())) from error
         if engine.dialect.name == "sqlite":  # which did not check while tables were copied
             for name, row, referred, _ in connection.execute(text("PRAGMA foreign_key_check")):
                 found = f"row {row} of table {name} refers to a row that {referred} does not have"
