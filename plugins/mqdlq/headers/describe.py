@@ -48,6 +48,15 @@ def describe(
     does not change the class: it is noted, and it and all after it is payload. `body` must be the
     first min(172, total_length) bytes or more, else `MalformedHeaderError`; where it is not the
     whole message, the chain is followed as far as it goes.
+
+    >>> from mqdlq.headers import DeadLetterHeader, encode_dlh
+    >>> header = DeadLetterHeader(2053, "PAYMENTS", "QM1", 546, 1208, "MQSTR")
+    >>> body = encode_dlh(header, encoding=546, ccsid=819) + b"hello"
+    >>> found = describe(body, len(body), encoding=546, ccsid=819, format="MQDEAD")
+    >>> found.cls, found.dlh.dest_q_name, body[found.payload_offset :]
+    (<MessageClass.DEAD_LETTER: 'dead_letter'>, 'PAYMENTS', b'hello')
+    >>> describe(b"hello", 5, encoding=546, ccsid=819, format="MQSTR").cls
+    <MessageClass.NO_DLH: 'no_dlh'>
     """
     found = classify(body, total_length, encoding=encoding, ccsid=ccsid, format=format)
     dlh = found.dlh

@@ -29,5 +29,12 @@ def matches(rule: Rule, values: Values) -> bool:
 
 
 def matching_rules(table: RulesTable, values: Values) -> tuple[Rule, ...]:
-    """Return all rules the message matches, in the order of the table."""
+    r"""Return all rules the message matches, in the order of the table.
+
+    >>> from mqdlq.rules import parse
+    >>> table = parse("REASON(2053) ACTION(RETRY)\nDESTQ(PAY*) ACTION(IGNORE)\nACTION(DISCARD)\n")
+    >>> letter = {"dlh_reason": 2085, "dlh_dest_q_name": "PAYMENTS"}
+    >>> [rule.action.name for rule in matching_rules(table, letter)]
+    ['IGNORE', 'DISCARD']
+    """
     return tuple(rule for rule in table.rules if matches(rule, values))

@@ -14,6 +14,9 @@ def canonical(pattern: str) -> str:
     """Return the shortest pattern that means the same to every reader.
 
     Trailing blanks are not significant, and ``**`` matches what ``*`` does.
+
+    >>> canonical("PAY**.IN*  ")
+    'PAY*.IN*'
     """
     return re.sub(r"\*+", "*", pattern.rstrip(" "))
 
@@ -24,6 +27,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
     Taking each stretch between asterisks at its first place is enough, because what follows it
     then has the most room. The groups are therefore atomic: nothing found is ever given up, and
     forty-eight A's against ``*A*A*A*B`` cost no more than reading them.
+
+    >>> [bool(compiled("PAY?.*").match(f"{name:48}")) for name in ("PAY1.IN", "PAY.IN", "pay1.in")]
+    [True, False, False]
     """
     first, *stretches = canonical(pattern).split("*")
     if not stretches:
