@@ -6,20 +6,22 @@ asks the same matcher, and tests/spark proves that Spark's plan is the same.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mqdlq import lake
+from mqdlq import home, lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.handlers import Handler
@@ -79,6 +81,15 @@ def _empty_ledger() -> bytes:
         return file.read_bytes()
 
 
+@cache
+def _queue_manager(definitions: str, checks_headers: bool) -> Path:
+    """Make QM1 once, to be copied: making one waits for the disk several times."""
+    directory = mkdtemp(prefix="mqdlq-tests-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    own = {"HDRCHECK": int(checks_headers)}
+    return embedded.create_defined("QM1", definitions, Path(directory), attributes=own)[0]
+
+
 @dataclass
 class World:
     """Everything one handler needs, in one directory."""
@@ -94,8 +105,9 @@ class World:
     def __post_init__(self) -> None:
         os.environ["MQDLQ_HOME"] = str(self.directory)
         if not embedded.exists("QM1"):
-            own = {"HDRCHECK": int(self.checks_headers)}
-            embedded.create_defined("QM1", self.definitions, attributes=own)
+            made = _queue_manager(self.definitions, self.checks_headers)
+            home.make_private_directory(self.directory / "queue_managers")
+            shutil.copytree(made, self.directory / "queue_managers" / made.name)
         self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
         self.lake_root = str(self.directory / "lake")
         if not self.ledger_url:
