@@ -33,8 +33,9 @@ down: $(READY)  ## stop what `make up` started
 test: $(READY)  ## every test that needs neither Docker nor IBM MQ
 	$(BIN)/pytest tests -m "not long"
 
-test-fast: $(READY)  ## the tests that need neither Airflow nor a JVM
-	$(BIN)/pytest --quiet tests -m "not long and not airflow and not spark and not e2e"
+test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
+	$(BIN)/pytest --quiet tests --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
+	  -m "not long and not airflow and not spark and not e2e and not slow"
 
 test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: twenty minutes
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py

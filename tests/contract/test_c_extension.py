@@ -13,6 +13,7 @@ import pytest
 CLIENT = "MQDLQ_TEST_CLIENT"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"),
     reason="the client library made here is for x86-64 Linux",

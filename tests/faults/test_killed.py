@@ -16,6 +16,8 @@ import pytest
 
 from postgresql import running
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("killed.py")
 MANY = "12"  # units of 1, 2, 4 and 5; the long form has 50 messages in a round
 

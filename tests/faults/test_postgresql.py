@@ -16,6 +16,8 @@ from mqdlq.mqi import embedded
 from postgresql import running
 from world import World
 
+pytestmark = pytest.mark.slow
+
 BODIES = [b"%d" % number for number in range(7)]
 TABLE = """
 RETRYINT(60) WAIT(NO)

@@ -41,6 +41,8 @@ from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings
 from world import World
 
+pytestmark = pytest.mark.slow
+
 WORLDS = int(os.environ.get("MQDLQ_WORLDS", "25"))
 
 

@@ -38,6 +38,8 @@ from builders_mq import Application
 from mqdlq.constants import reason_text
 from mqdlq.mqi import embedded
 
+pytestmark = pytest.mark.slow
+
 CONNECTIONS = st.sampled_from([0, 1])
 HANDLES = st.sampled_from([0, 1])
 ONE, TWO = b"1" * 24, b"2" * 24

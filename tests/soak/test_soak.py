@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).with_name("killed_in_flight.py")
 ROUNDS = os.environ.get("MQDLQ_SOAK_ROUNDS", "15")
 
 
+@pytest.mark.slow
 def test_killed_processes_leave_every_message_exactly_once_and_in_order() -> None:
     """IBM MQ docs, "Syncpoint considerations": what was not committed is backed out, whole.
 

@@ -273,7 +273,13 @@ def digests(place: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=name, marks=[pytest.mark.airflow] * kind.in_airflow)
+        for name, kind in KINDS.items()
+    ],
+)
 def test_every_command_reports_a_broken_home(
     kind: Broken, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

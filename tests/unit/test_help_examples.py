@@ -20,6 +20,8 @@ from mqdlq.headers import decode_md
 from pastes import amqsbcg
 from world import World
 
+pytestmark = pytest.mark.slow
+
 BEFORE, AFTER = "20261121T120000Z-1a2b3c4d", "20261121T130000Z-5e6f7a8b"
 BASH = shutil.which("bash") or "bash"
 DLQ = "SYSTEM.DEAD.LETTER.QUEUE"

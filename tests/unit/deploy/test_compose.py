@@ -25,6 +25,8 @@ from mqdlq import home
 from mqdlq.airflow.hook import settings_of
 from mqdlq.mqi.connect import ConnectionSettings
 
+pytestmark = pytest.mark.airflow
+
 PROJECT = home.PROJECT
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)([^}]*)\}")
 COMPOSE_FILE = PROJECT / "docker-compose.yaml"

@@ -17,6 +17,8 @@ from mqdlq.ledger import open_ledger
 from postgresql import DEBIAN, running
 from world import World
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = home.PROJECT / "deploy" / "compose-backup.sh"
 RULES = "DESTQ(PAYMENTS) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(DISCARD)\n"
 # It looks at the words before the program, which are those of the script, and runs the rest.

@@ -23,6 +23,8 @@ from mqdlq.ledger.migrations import revisions
 from postgresql import DEBIAN, ledger_url_fixture
 from world import World
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["ledger_url_fixture"]
 
 PROCESSES = 5

@@ -77,6 +77,7 @@ def test_the_demo_fills_the_queue_manager_it_is_told(
     assert embedded.names() == ["QM7"]
 
 
+@pytest.mark.slow
 def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> None:
     """Those that a real queue manager takes part in: `app` is missing no authority they need."""
     (tmp_path / "place.py").write_text(
