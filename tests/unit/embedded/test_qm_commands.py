@@ -120,9 +120,9 @@ def failure(*arguments: str, given: str | bytes = "") -> str:
 
 
 def test_what_cannot_be_defined_is_not_created_either(home: Path) -> None:
-    missing = home / "missing.mqsc"
+    missing = home.parent / "missing.mqsc"
     assert failure("create", "QM1", "--mqsc", str(missing)) == (
-        f"[Errno 2] No such file or directory: '{missing}'"
+        f"{missing}: No such file or directory"
     )
     assert failure("create", "QM1", "--mqsc", "-", given="DEFINE QLOCAL(A) COLOUR(RED)").startswith(
         "line 1: QLOCAL(A) has no attribute COLOUR; known are BOQNAME, "
