@@ -251,6 +251,7 @@ def test_what_a_disconnecting_application_commits_is_carried_out(
     assert commander.app.depth("A") == 0
 
 
+@pytest.mark.slow
 def test_processes_give_commands_at_once(mq: World, commander: Commander) -> None:
     """Each gets the responses to its own commands, whichever process carries them out."""
     script = """

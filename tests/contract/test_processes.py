@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from builders_mq import Application, World
 
+pytestmark = pytest.mark.slow
 KILLED = -signal.SIGKILL
 
 
