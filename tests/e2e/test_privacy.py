@@ -56,7 +56,7 @@ def fill(world: World) -> None:
 def run(home: Path, payload: str, faults: str = "") -> subprocess.CompletedProcess[str]:
     """Run the handler through Airflow and Spark, with Spark's event log on."""
     (home / "rules" / "canary.yaml").write_text(
-        f"connection: mq_demo\nrules: canary.rules\npayload: {payload}\n"
+        f"connection: mq_demo\nrules: canary.rules\npayload: {payload}\ntask_retries: 0\n"
     )
     (home / "spark" / "events").mkdir(parents=True, exist_ok=True)
     (home / "spark" / "spark-defaults.conf").write_text(

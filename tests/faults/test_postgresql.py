@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event
-from sqlalchemy.exc import OperationalError
 
-from mqdlq.errors import QueueManagerError
+from mqdlq.errors import LedgerUnavailableError, QueueManagerError
 from mqdlq.execute import make_pass, settle
 from mqdlq.model import Outcome
 from mqdlq.mqi import embedded
@@ -86,7 +85,7 @@ def test_a_database_that_dies_in_a_pass_loses_and_doubles_nothing(world: World, 
             server.kill()
 
     event.listen(world.ledger.engine, "before_cursor_execute", die)
-    with pytest.raises(OperationalError):
+    with pytest.raises(LedgerUnavailableError):
         make_pass(execution)
     event.remove(world.ledger.engine, "before_cursor_execute", die)
     moved = len(world.bodies("PAYMENTS"))
