@@ -19,6 +19,8 @@ from mqdlq.mqi.client import NAMES
 from mqdlq.mqi.connect import ConnectionSettings
 from world import World
 
+pytestmark = pytest.mark.slow
+
 RULES = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)"
 ALL = "MQDLQ_ALL_REASONS" in os.environ
 EVERY = 6

@@ -19,6 +19,8 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi import embedded
 from world import World
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("executor.py")
 BODIES = [b"%02d" % number for number in range(12)]
 

@@ -13,6 +13,8 @@ from mqdlq.rules import RulesError, RulesTable, check, parse, print_table
 from mqdlq.rules.keywords import KEYWORDS, MAX_NUMBER, Keyword, Kind, Part
 from mqdlq.rules.wildcards import compiled
 
+pytestmark = pytest.mark.slow
+
 NAMES = sorted(name for name, value in ALL_NAMES.items() if value >= 0)
 CHARACTERS = st.sampled_from("AaB1./_%&-+'(), *?\tü\0")
 PIECES = st.sampled_from(

@@ -15,6 +15,8 @@ from mqdlq.rules import RulesTable, check, compare, format_table, parse, print_t
 from mqdlq.rules.formatting import comments
 from property.test_rules import PIECES, tables
 
+pytestmark = pytest.mark.slow
+
 COMMENTS = st.lists(st.text("ab *#+-'\t\r\0ü&", max_size=100).map("*{}".format), max_size=3)
 YAML_PIECES = st.sampled_from(
     [
