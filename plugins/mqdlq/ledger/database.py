@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +89,29 @@ def _make_private(url: URL) -> None:
         file = Path(url.database)
         try:
             home.make_private_directory(file.parent)
-            file.touch(mode=0o600)
+            if not file.exists():
+                _create(file)
         except OSError as error:
             raise not_writable(url, error) from None
         if file.is_dir():
             raise unusable(url, f"{file} is a directory", "name a file in it")
+
+
+def _create(file: Path) -> None:
+    """Create an empty database in WAL mode, whole when others see it; one of them may be faster.
+
+    SQLite does not wait for its turn to set this mode: of several that set it on one file, some
+    would fail with "database is locked".
+    """
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".ledger-")
+    os.close(descriptor)
+    try:
+        with closing(sqlite3.connect(name)) as made:
+            made.execute("PRAGMA journal_mode=WAL")
+        with suppress(FileExistsError):
+            os.link(name, file)
+    finally:
+        Path(name).unlink()
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

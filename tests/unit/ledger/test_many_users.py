@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
@@ -11,6 +13,7 @@ from sqlalchemy import event, text
 from test_ledger import KEY, NOON, accept, attempt, outcome, run
 
 from mqdlq.ledger import Parking, Settled, open_ledger, parking
+from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
 from mqdlq.model import Outcome
 from postgresql import running
@@ -18,8 +21,8 @@ from postgresql import running
 USERS = 4
 
 
-def at_once(work: Callable[[int], object]) -> None:
-    """Do the work in several threads that begin together."""
+def at_once(work: Callable[[int], object]) -> list[object]:
+    """Do the work in several threads that begin together; return what each returns."""
     barrier = Barrier(USERS)
 
     def begin(number: int) -> object:
@@ -27,7 +30,7 @@ def at_once(work: Callable[[int], object]) -> None:
         return work(number)
 
     with ThreadPoolExecutor(USERS) as pool:
-        list(pool.map(begin, range(USERS)))
+        return list(pool.map(begin, range(USERS)))
 
 
 def test_several_may_open_a_new_ledger_at_once(ledger_url: str) -> None:
@@ -35,6 +38,23 @@ def test_several_may_open_a_new_ledger_at_once(ledger_url: str) -> None:
 
     with open_ledger(ledger_url) as ledger:
         assert revision_of(ledger.engine) == revisions()[-1]
+
+
+def test_threads_that_connect_to_a_new_file_at_once_share_one_database(tmp_path: Path) -> None:
+    def journal_mode(url: str) -> str:
+        engine = connect_to(url)
+        with engine.connect() as connection:
+            found = connection.scalar(text("PRAGMA journal_mode"))
+        engine.dispose()
+        return str(found)
+
+    for number in range(50):
+        file = tmp_path / f"{number}.db"
+        modes = at_once(lambda _, url=f"sqlite:///{file}": journal_mode(url))
+
+        assert modes == ["wal"] * USERS
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(tmp_path.glob(".ledger-*")) == []
 
 
 def test_several_runs_may_accept_plans_of_the_same_messages_at_once(ledger_url: str) -> None:
