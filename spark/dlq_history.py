@@ -93,7 +93,8 @@ def write_history(root: str, history: str) -> dict[str, Any]:
     }
     for name, table in tables.items():
         place = lake.uri(f"{history}/{name}")
-        table.write.mode("overwrite").parquet(place)
+        # One file: Spark reads several in an order of its own, and the rows are sorted.
+        table.coalesce(1).write.mode("overwrite").parquet(place)
         written = spark.read.parquet(place)
         found[f"{name}_in_all"] = written.count()
         found[name] = _shown(written)

@@ -21,7 +21,7 @@ def main() -> None:
     if not {"-h", "--help", "version", "db"} & set(sys.argv[:3]):
         migrate()
     # Airflow writes its warnings to standard output, where `--output json` belongs.
-    prepared = {"PYTHONWARNINGS": "ignore", **environment()}
+    prepared = {**environment(), "PYTHONWARNINGS": "ignore"}
     os.execve(  # noqa: S606 (this very Python, no shell)
         sys.executable, [sys.executable, "-m", "airflow", *sys.argv[1:]], prepared
     )

@@ -22,13 +22,13 @@ from mqdlq.report.words import next_step, numbers, period, span, visible
 STYLES = Path(words.__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("outcome", set(Outcome) - {Outcome.NOT_SELECTED})  # never drawn
+@pytest.mark.parametrize("outcome", sorted({*Outcome} - {Outcome.NOT_SELECTED}))  # never drawn
 def test_every_outcome_has_words_and_a_colour(outcome: Outcome) -> None:
     assert outcome.words
     assert re.search(rf"^[^{{]*\.{outcome}\b.* {{ --c: ", STYLES, re.MULTILINE)
 
 
-@pytest.mark.parametrize("outcome", Outcome.having(Trait.NEEDS_A_PERSON))
+@pytest.mark.parametrize("outcome", sorted(Outcome.having(Trait.NEEDS_A_PERSON)))
 def test_every_outcome_that_needs_a_person_says_what_to_do(outcome: Outcome) -> None:
     assert next_step(outcome, MessageClass.DEAD_LETTER, Q_FULL)
 
