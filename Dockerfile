@@ -86,7 +86,7 @@ ENV PATH=/opt/mqdlq/.venv/bin:${PATH} \
     MQ_OVERRIDE_DATA_PATH=/var/lib/mq-client
 WORKDIR /opt/mqdlq
 # Spark's classes as this image's JVM reads them fastest: small evaluations start in half the time.
-RUN .venv/bin/python -m mqdlq.airflow.class_archive && test -s .venv/spark-classes.jsa
+RUN .venv/bin/python -m mqdlq.local.class_archive && test -s .venv/spark-classes.jsa
 # The image's own user `airflow`.
 USER 50000
 # Fails the build where one of the clients cannot be loaded by the user it will run as.

@@ -21,17 +21,17 @@ set-up: $(READY) $(CLASSES)  ## .venv from requirements-dev.lock, with this proj
 setup: set-up
 
 run: $(READY) $(CLASSES)  ## the demo: its queue manager QM1 is filled, its dead-letter queue handled by a DAG run
-	@$(BIN)/python -m mqdlq.demo
+	@$(BIN)/python -m mqdlq.local.demo
 	@$(BIN)/mqdlq run demo
 
 up: $(READY)  ## a local Airflow with its UI and the demo, fed until `make down`
-	@$(BIN)/python -m mqdlq.airflow.up
+	@$(BIN)/python -m mqdlq.local.up
 
 down: $(READY)  ## stop what `make up` started
-	@$(BIN)/python -m mqdlq.airflow.up --down
+	@$(BIN)/python -m mqdlq.local.up --down
 
 test: $(READY)  ## every test that needs neither Docker nor IBM MQ
-	$(BIN)/pytest tests -m "not long"
+	$(BIN)/pytest -m "not long"
 
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
 	$(BIN)/pytest --quiet tests --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
@@ -41,17 +41,17 @@ test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: t
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
-	@PYTHONPATH=tests $(BIN)/python tests/soak/everything.py
+	@$(BIN)/python -m tests.soak.everything
 	@MQDLQ_SPARK_EQUALITY=1 $(BIN)/pytest --quiet tests/spark/test_strategies.py tests/spark/test_evaluate_rules.py
 
 bench: $(READY)  ## how fast it is, as JSON: each number beside a floor taken in the same run
-	@PYTHONPATH=tests $(BIN)/python benchmarks
+	@$(BIN)/python -m benchmarks
 
 bench-spark: $(READY)  ## the evaluation in Spark beside a floor, DuckDB, Polars and plain Python: half an hour
-	@$(BIN)/python benchmarks/spark_evaluation.py
+	@$(BIN)/python -m benchmarks.spark_evaluation
 
 bench-handlers: $(READY)  ## what 1, 10 and 50 waiting handlers cost Airflow's services: ten minutes
-	@PYTHONPATH=tests:tests/e2e $(BIN)/python benchmarks/handlers.py
+	@$(BIN)/python -m benchmarks.handlers
 
 cluster: $(READY)  ## a Spark master and two workers on this machine; prints the master's URL
 	@$(BIN)/python spark/local_cluster.py start
@@ -138,7 +138,7 @@ $(READY): requirements-dev.lock pyproject.toml $(UV) | java
 	@echo pymqi > .venv/excluded.txt
 	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
 	  --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable ./embedded_mq
 	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements-dev.lock
 # Where both are, Airflow takes its own provider's hook for connections of type ibmmq, not ours.
 	@$(UV) pip uninstall --quiet --python $(BIN)/python apache-airflow-providers-ibm-mq 2>/dev/null
@@ -147,5 +147,5 @@ $(READY): requirements-dev.lock pyproject.toml $(UV) | java
 # Spark's classes as the JVM reads them fastest: small jobs start in half the time. Optional.
 $(CLASSES): $(READY)
 	@echo "Storing Spark's classes for a faster start: half a minute, once"
-	@$(BIN)/python -m mqdlq.airflow.class_archive
+	@$(BIN)/python -m mqdlq.local.class_archive
 	@touch $@

@@ -1,4 +1,4 @@
-"""`python benchmarks [NAME…]`: names of benchmarks in (all if none), their numbers as JSON out."""
+"""`python -m benchmarks [NAME…]`: run the benchmarks named, or all; print JSON."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ import platform
 import sys
 from contextlib import redirect_stdout
 
-import execution
-import headers
-import queue_manager
-import rules
-import snapshots
-import startup
-import waiting
+from benchmarks import execution, headers, queue_manager, rules, snapshots, startup, waiting
 
 BENCHMARKS = {
     "rules": rules.measure,

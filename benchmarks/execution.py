@@ -17,12 +17,12 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from mqdlq.execute.actions import delivery
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.unit_of_work import UnitOfWork
-from world import DEFINITIONS, World
+from mqdlq.stages.execute.actions import delivery
+from tests.support.world import DEFINITIONS, World
 
 MESSAGES = int(os.environ.get("MQDLQ_BENCH_MESSAGES", "5000"))
 BODY = bytes(1024)

@@ -25,14 +25,14 @@ from typing import Any
 
 import psutil
 import pytest
-from services import Airflow, airflow
 
-import postgresql
+import embedded_mq
 from mqdlq import home
-from mqdlq.airflow.services import running
 from mqdlq.headers import DeadLetterHeader, encode_dlh
-from mqdlq.mqi import embedded
-from world import DEFINITIONS, World
+from mqdlq.local.services import running
+from tests.e2e.services import Airflow, airflow
+from tests.support import postgresql
+from tests.support.world import DEFINITIONS, World
 
 NUMBERS = (1, 10, 50)
 QUEUE_MANAGERS = ("QM1", "QM2", "QM3", "QM4", "QM5")
@@ -79,7 +79,7 @@ def under_airflow(directory: Path) -> dict[str, dict[str, float]]:
     with ExitStack() as stack:
         stack.enter_context(pytest.MonkeyPatch.context()).setenv("MQDLQ_HOME", str(directory))
         for name in QUEUE_MANAGERS:
-            embedded.create(name)
+            embedded_mq.create(name)
             extra = {"queue_manager": name, "transport": "embedded"}
             connections[f"AIRFLOW_CONN_{name}"] = json.dumps({"conn_type": "ibmmq", "extra": extra})
         rules = directory / "rules"
@@ -134,7 +134,7 @@ def add_handlers(rules: Path, numbers: range) -> None:
     for number in numbers:
         name = handler(number)
         queue_manager = QUEUE_MANAGERS[number % len(QUEUE_MANAGERS)]
-        embedded.run_mqsc(queue_manager, f"DEFINE QLOCAL(DLQ.{name.upper()})")
+        embedded_mq.run_mqsc(queue_manager, f"DEFINE QLOCAL(DLQ.{name.upper()})")
         (rules / f"{name}.rules").write_text(f"INPUTQ(DLQ.{name.upper()}) {TABLE}")
         (rules / f"{name}.yaml").write_text(
             f"connection: {queue_manager.lower()}\nrules: {name}.rules\n"

@@ -1,10 +1,10 @@
 """Hostile headers: what a byte of them costs, beside hashing the same bytes with SHA-256.
 
-Each kind of tests/hostile_messages.py is made at a hundredth, a tenth and the whole of its hostile
-size. `read` is our own reading of all headers (`describe`), `browsed` the embedded queue manager's
-part of an MQGET with a message handle, where it takes the properties out of the MQRFH2s. A ratio
-is processor time over that of the hash of the same bytes. `growth` is the cost per byte at full
-size over that at a tenth: 1 is linear, 10 would be quadratic.
+Each kind of tests/support/hostile_messages.py is made at a hundredth, a tenth and the whole of its
+hostile size. `read` is our own reading of all headers (`describe`), `browsed` the embedded queue
+manager's part of an MQGET with a message handle, which takes the properties out of the MQRFH2s. A
+ratio is processor time over that of the hash of the same bytes. `growth` is the cost per byte at
+full size over that at a tenth: 1 is linear, 10 would be quadratic.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from hashlib import sha256
 from time import process_time
 from typing import Any
 
-from hostile_messages import GROWING
+from embedded_mq.engine.messages.delivery import look_around
+from embedded_mq.structures import MQMD
 from mqdlq.headers import DeadLetterHeader, describe
-from mqdlq.mqi.embedded.delivery import look_around
-from mqdlq.mqi.embedded.structures import MQMD
+from tests.support.hostile_messages import GROWING
 
 SIZES = (100, 10, 1)
 LETTER = DeadLetterHeader(2053, "PAYMENTS", "QM1", put_date="20261121", put_time="11000000")

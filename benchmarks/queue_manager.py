@@ -65,8 +65,8 @@ def timed(sides: list[str]) -> dict[tuple[str, str], tuple[float, float]]:
     """Return the seconds each side takes for each step, and those the processor works for it."""
     taken: dict[tuple[str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     workers = {
-        side: subprocess.Popen(  # noqa: S603 (this very file)
-            [sys.executable, __file__, side],
+        side: subprocess.Popen(  # noqa: S603 (this very module)
+            [sys.executable, "-m", "benchmarks.queue_manager", side],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -163,12 +163,12 @@ class Floor:
 
 def embedded(directory: Path) -> Client:
     """Make a queue manager, and return its client."""
-    from mqdlq.mqi import embedded  # noqa: PLC0415 (one side a process)
+    import embedded_mq  # noqa: PLC0415 (one side a process)
 
-    embedded.install(directory)
-    embedded.create("QM1")
+    embedded_mq.install(directory)
+    embedded_mq.create("QM1")
     deep = "MAXDEPTH(999999)"
-    embedded.run_mqsc("QM1", f"DEFINE QLOCAL(A) {deep}\nDEFINE QLOCAL(B) {deep}")
+    embedded_mq.run_mqsc("QM1", f"DEFINE QLOCAL(A) {deep}\nDEFINE QLOCAL(B) {deep}")
     return Client()
 
 

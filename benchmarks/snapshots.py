@@ -24,11 +24,11 @@ from time import perf_counter, process_time
 from typing import Any
 
 from mqdlq import lake
-from mqdlq.execute import accept_plan, settle
 from mqdlq.headers import PREFIX_LENGTH, DeadLetterHeader, encode_dlh
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.snapshot import SnapshotOptions, take_snapshot
-from world import DEFINITIONS, World
+from mqdlq.stages.execute import accept_plan, settle
+from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
+from tests.support.world import DEFINITIONS, World
 
 MESSAGES = int(os.environ.get("MQDLQ_BENCH_MESSAGES", "20000"))
 NEW = 100
@@ -196,7 +196,7 @@ def memory() -> dict[str, dict[str, float]]:
 
 def peak(made: World, way: str, payload: str) -> float:
     """Return the peak of a process of its own, in MiB."""
-    command = [sys.executable, __file__, str(made.directory), way, payload]
+    command = [sys.executable, "-m", "benchmarks.snapshots", str(made.directory), way, payload]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     return float(done.stdout)
 

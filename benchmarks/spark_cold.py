@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from mqdlq.spark_conf import submit_command, submit_environment
+from mqdlq.evaluation.spark_conf import submit_command, submit_environment
 
 MESSAGES = 1000
 _READ = """\

@@ -45,7 +45,7 @@ def floor(spark: Any, directory: str, text: str, out: Path) -> None:
     """Scan the same columns and write as many rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from decisions import columns_needed  # noqa: PLC0415
+    from mqdlq.evaluation.decisions import columns_needed  # noqa: PLC0415
 
     columns = columns_needed(parse(text))
     rows = spark.read.parquet(f"{directory}/headers")
@@ -136,7 +136,7 @@ def steps_a_message(plan: Path) -> float:
 
 def _decided(seen: pa.Table, text: str) -> pa.Array:
     """Return the ordinals of the rules each distinct combination meets."""
-    from value_masks import ValueMasks, encoded  # noqa: PLC0415
+    from mqdlq.evaluation.value_masks import ValueMasks, encoded  # noqa: PLC0415
 
     masks = ValueMasks(parse(text))
     standing = []

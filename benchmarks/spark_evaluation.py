@@ -1,6 +1,6 @@
 """The evaluation in Spark against a floor and peers: cells in, a JSON file, a table, a chart out.
 
-    python benchmarks/spark_evaluation.py [--cells 10k-easy-100,…] [--rounds N]
+    python -m benchmarks.spark_evaluation [--cells 10k-easy-100,…] [--rounds N]
 
 Everything is measured warm and interleaved: each round runs every contestant once (see
 `spark_contestants`). Results are written after each cell and added to those of other cells that
@@ -22,18 +22,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import (
+    spark_cold,
+    spark_contestants,
+)
+from benchmarks.processor_time import processor_time
+from benchmarks.spark_data import rules_text, set_rules, write_snapshot
+from benchmarks.spark_results import chart, table
+from mqdlq.evaluation.spark_conf import LARGE_FROM, submit_conf, submit_environment
+from mqdlq.rules import parse
+
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "spark"), str(HERE)]
-
-import spark_cold  # noqa: E402
-import spark_contestants  # noqa: E402
-from processor_time import processor_time  # noqa: E402
-from spark_data import rules_text, set_rules, write_snapshot  # noqa: E402
-from spark_results import chart, table  # noqa: E402
-
-from mqdlq.rules import parse  # noqa: E402
-from mqdlq.spark_conf import LARGE_FROM, submit_conf, submit_environment  # noqa: E402
-
 THREADS = spark_contestants.THREADS
 CELLS = {
     "cold-1k-100": ("easy", spark_cold.MESSAGES, 100),
@@ -117,7 +116,7 @@ def _cell(name: str, rounds: int, data: str, out: Path) -> dict[str, Any]:
 
 
 def _cold_cell(name: str, rounds: int, data: str, out: Path) -> dict[str, Any]:
-    from decisions import columns_needed  # noqa: PLC0415 (needs Spark's modules)
+    from mqdlq.evaluation.decisions import columns_needed  # noqa: PLC0415 (needs Spark's modules)
 
     shape, messages, rules = CELLS[name]
     directory, text = _snapshot(name, data)

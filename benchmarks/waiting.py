@@ -33,10 +33,10 @@ from typing import Any
 import psutil
 from sqlalchemy import create_engine, text
 
-from mqdlq.airflow.environment import environment
-from mqdlq.airflow.foreground import migrate
+import embedded_mq
 from mqdlq.ledger import open_ledger
-from mqdlq.mqi import embedded
+from mqdlq.local.environment import environment
+from mqdlq.local.foreground import migrate
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import parse
 
@@ -47,8 +47,8 @@ SETTLED_S = 20  # so long at a steady rate ends the start: every trigger has loo
 MEASURED_S = 40
 POLL_S = 10
 PLAIN = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
-DEPTH = "mqdlq.airflow.depth_trigger.DepthTrigger"
-ARRIVAL = "mqdlq.airflow.arrival_trigger.ArrivalTrigger"
+DEPTH = "mqdlq.airflow.triggers.depth.DepthTrigger"
+ARRIVAL = "mqdlq.airflow.triggers.arrival.ArrivalTrigger"
 
 PREPARE = """
 import datetime, json, sys
@@ -111,7 +111,7 @@ def _case(
 ) -> dict[str, Any]:
     load = round(os.getloadavg()[0], 1)
     clear = (f"CLEAR QLOCAL(DLQ.{number:04})" for number in range(QUEUES))
-    embedded.run_mqsc("QM1", "\n".join(clear))
+    embedded_mq.run_mqsc("QM1", "\n".join(clear))
     subprocess.run(  # noqa: S603 (this very Python, a text of our own)
         [sys.executable, "-c", PREPARE],
         env=settings,
@@ -183,9 +183,9 @@ def _place(directory: Path) -> Iterator[dict[str, str]]:
         "AIRFLOW_CONN_MQ_BENCH": json.dumps({"conn_type": "ibmmq", "extra": extra}),
     }
     try:
-        embedded.create("QM1")
+        embedded_mq.create("QM1")
         definitions = (f"DEFINE QLOCAL(DLQ.{number:04})" for number in range(QUEUES))
-        embedded.run_mqsc("QM1", "\n".join(definitions))
+        embedded_mq.run_mqsc("QM1", "\n".join(definitions))
         open_ledger().engine.dispose()
         migrate()
         yield environment()
@@ -200,7 +200,7 @@ def _triggerer(
 ) -> Iterator[Callable[[], list[psutil.Process]]]:
     with (directory / "triggerer.log").open("wb") as log:
         started = subprocess.Popen(
-            [sys.executable, "-m", "mqdlq.airflow.tied", "triggerer", "--skip-serve-logs"],
+            [sys.executable, "-m", "mqdlq.local.tied", "triggerer", "--skip-serve-logs"],
             env={**settings, "AIRFLOW__TRIGGERER__CAPACITY": str(max(1000, QUEUES))},
             stdin=subprocess.PIPE,
             stdout=log,

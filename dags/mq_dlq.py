@@ -22,21 +22,21 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
 from mqdlq import home
-from mqdlq.airflow.approve import Approve
 from mqdlq.airflow.assets import asset
 from mqdlq.airflow.documentation import page
-from mqdlq.airflow.execute import Execute
+from mqdlq.airflow.operators.approve import Approve
+from mqdlq.airflow.operators.base import result_of
+from mqdlq.airflow.operators.execute import Execute
+from mqdlq.airflow.operators.report import Report
+from mqdlq.airflow.operators.retry import Retry
+from mqdlq.airflow.operators.sense import Sense
+from mqdlq.airflow.operators.snapshot import Snapshot
 from mqdlq.airflow.params import form
 from mqdlq.airflow.pools import pools_of
-from mqdlq.airflow.report import Report
 from mqdlq.airflow.retries import DELAYS, RetryTransient
-from mqdlq.airflow.retry import Retry
 from mqdlq.airflow.schedules import schedule_of, start_of
-from mqdlq.airflow.sense import Sense
-from mqdlq.airflow.snapshot import Snapshot
-from mqdlq.airflow.stage import result_of
+from mqdlq.evaluation.spark_conf import submit_conf, submit_environment, templated_conf
 from mqdlq.handlers import load_handlers
-from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
 
 handlers = load_handlers()[0]
 pools = pools_of(handlers)

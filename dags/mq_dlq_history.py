@@ -14,9 +14,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, chain
 
 from mqdlq import home
-from mqdlq.airflow.export import ExportOutcomes
-from mqdlq.airflow.stage import result_of
-from mqdlq.spark_conf import submit_conf, submit_environment, templated_conf
+from mqdlq.airflow.operators.base import result_of
+from mqdlq.airflow.operators.export import ExportOutcomes
+from mqdlq.evaluation.spark_conf import submit_conf, submit_environment, templated_conf
 
 with DAG(
     "mq_dlq_history",

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param, chain
 
+from mqdlq.airflow.operators.restore import Restore, Select, task_id_of
 from mqdlq.airflow.params import form
 from mqdlq.airflow.pools import pools_of
-from mqdlq.airflow.restore import Restore, Select, task_id_of
 from mqdlq.airflow.restore_params import schemas
 from mqdlq.airflow.retries import DELAYS, RetryTransient
 from mqdlq.handlers import load_handlers

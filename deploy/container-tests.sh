@@ -21,5 +21,5 @@ for client in pymqi ibmmq; do
 done
 
 settings pymqi >/tmp/settings.json
-python -m mqdlq.demo --settings /tmp/settings.json
+python -m mqdlq.local.demo --settings /tmp/settings.json
 mqdlq run demo

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
-from mqdlq.airflow import pool_listener
+from mqdlq.airflow.listeners import pools as pool_listener
 
 
 class MqdlqPlugin(AirflowPlugin):

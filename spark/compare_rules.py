@@ -14,18 +14,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from evaluate_rules import rules_of_file
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from comparison import SCHEMA, Cell, Comparison, put_together
-from decisions import columns_needed
-from evaluate_rules import rules_of_file
-from messages import Messages
 from mqdlq import lake
 from mqdlq.errors import MqDlqError
+from mqdlq.evaluation.comparison import SCHEMA, Cell, Comparison, put_together
+from mqdlq.evaluation.decisions import columns_needed
+from mqdlq.evaluation.messages import Messages
+from mqdlq.evaluation.snapshot_rows import Snapshot, nul_as_blank
+from mqdlq.evaluation.strategies import Bounds
 from mqdlq.rules import RulesTable
-from snapshot_rows import Snapshot, nul_as_blank
-from strategies import Bounds
 
 
 def main(arguments: Sequence[str]) -> int:

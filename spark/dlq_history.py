@@ -22,11 +22,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user
 
 from mqdlq import lake
 from mqdlq.errors import LakeError, MqDlqError
+from mqdlq.evaluation.snapshot_rows import Snapshot, read_all_headers
 from mqdlq.lake.storage import exists, write_text
 from mqdlq.model import DEPARTED, MessageClass, Outcome, Trait
 from mqdlq.rules import RulesTable, parse
 from mqdlq.rules.comparing import rule_text
-from snapshot_rows import Snapshot, read_all_headers
 
 SHOWN: Final = 1000
 """How many rows of each kind the JSON holds at most; the Parquet files hold all."""

@@ -21,17 +21,17 @@ from dataclasses import replace
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from decisions import columns_needed
-from messages import Messages
 from mqdlq import lake
 from mqdlq.errors import LakeError, MqDlqError
+from mqdlq.evaluation.decisions import columns_needed
+from mqdlq.evaluation.messages import Messages
+from mqdlq.evaluation.plan_parts import SCHEMA as RECEIPT
+from mqdlq.evaluation.plan_parts import PlanPart, Receipt
+from mqdlq.evaluation.plan_receipts import are_whole, counts_of, dispositions_of, hash_of
+from mqdlq.evaluation.snapshot_rows import Snapshot, nul_as_blank
+from mqdlq.evaluation.strategies import Bounds, Choice, Strategy
 from mqdlq.lake import PlanDescription
 from mqdlq.rules import RulesError, RulesTable, parse
-from plan_parts import SCHEMA as RECEIPT
-from plan_parts import PlanPart, Receipt
-from plan_receipts import are_whole, counts_of, dispositions_of, hash_of
-from snapshot_rows import Snapshot, nul_as_blank
-from strategies import Bounds, Choice, Strategy
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from workers import write_archive
+from mqdlq.evaluation.workers import write_archive
 
 if __name__ == "__main__":
     write_archive(Path(sys.argv[1] if len(sys.argv) > 1 else "mqdlq.zip"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.mqi import embedded
+import embedded_mq
 
 # A queue with a description like those of IBM's own queues, which the suite looks for.
 DEFINITIONS = "DEFINE QLOCAL(DESCRIBED) DESCR('IBM MQ queue of the suite')"
@@ -22,8 +22,8 @@ def main() -> int:
     """Create the suite's queue manager, with a message on a queue, and run the suite."""
     suite, *options = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
-        embedded.install(directory)
-        embedded.create_defined("QM1", DEFINITIONS)
+        embedded_mq.install(directory)
+        embedded_mq.create_defined("QM1", DEFINITIONS)
         import ibmmq
 
         queue_manager = ibmmq.QueueManager("QM1")

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from builders_mq import Application, RealWorld, World
-from mqdlq.mqi import client, embedded
+import embedded_mq
+from embedded_mq.clients import c_library
+from mqdlq.mqi import client
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.embedded import c_library
+from tests.support.builders_mq import Application, RealWorld, World
 
 REAL = "MQDLQ_TEST_QUEUE_MANAGER"
 C_LIBRARY = "c_library"
@@ -66,8 +67,8 @@ def _names_used(test: pytest.Function) -> set[str]:
 def qm1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a queue manager once, to be copied: making one waits for the disk several times."""
     directory = tmp_path_factory.mktemp("queue_managers")
-    path = embedded.create("QM1", directory)
-    embedded.run_mqsc("QM1", QUEUES.read_text(), directory)
+    path = embedded_mq.create("QM1", directory)
+    embedded_mq.run_mqsc("QM1", QUEUES.read_text(), directory)
     return path
 
 
@@ -90,16 +91,16 @@ def mq(
 def _embedded(parameter: str) -> World:
     if parameter == C_LIBRARY:
         c_library.install()
-        boundary = "from mqdlq.mqi.embedded import c_library; c_library.install()"
+        boundary = "from embedded_mq import c_library; c_library.install()"
         return World("ibmmq", importlib.import_module("ibmmq"), boundary)
-    embedded.install()
+    embedded_mq.install()
     return World(parameter, importlib.import_module(parameter))
 
 
 def _real(request: pytest.FixtureRequest) -> World:
     if request.node.get_closest_marker("embedded_only"):
         pytest.skip("uses what only the embedded queue manager has")
-    embedded.install()
+    embedded_mq.install()
     settings = ConnectionSettings(**json.loads(os.environ[REAL]))
     library = client.resolve(settings.client)
     world = RealWorld(library.name, library.module, settings=settings)

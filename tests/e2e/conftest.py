@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from place import CONNECTION, TABLES, Place
-from services import Airflow, airflow
 
-import postgresql
+from tests.e2e.place import CONNECTION, TABLES, Place
+from tests.e2e.services import Airflow, airflow
+from tests.support import postgresql
 
 
 @pytest.fixture(scope="session", name="place")

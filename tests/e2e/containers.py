@@ -31,7 +31,7 @@ import yaml
 from airflow.utils.net import get_hostname
 
 from mqdlq import home
-from postgresql import DEBIAN, INSTALL
+from tests.support.postgresql import DEBIAN, INSTALL
 
 PROJECT = home.PROJECT
 LOOPBACK = "127.0.0.1"

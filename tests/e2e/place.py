@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqdlq.headers import DeadLetterHeader, encode_dlh
-from world import DEFINITIONS, World
+from tests.support.world import DEFINITIONS, World
 
 CONNECTION: Final = json.dumps(
     {"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}}

@@ -20,10 +20,10 @@ from typing import Any
 import httpx
 import pytest
 
-from mqdlq.airflow.foreground import migrate
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.airflow.services import COMMANDS, USER, Services, end, password, running
 from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.local.foreground import migrate
+from mqdlq.local.services import COMMANDS, USER, Services, end, password, running
 
 ENDED = {"success", "failed"}
 

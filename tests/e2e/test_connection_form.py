@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Page, browser
-from services import Airflow, free_port
 
-from mqdlq.airflow.foreground import migrate
+import embedded_mq
 from mqdlq.airflow.provider import provider_info
-from mqdlq.airflow.services import Services, in_use
-from mqdlq.mqi import embedded
-from world import World
+from mqdlq.local.foreground import migrate
+from mqdlq.local.services import Services, in_use
+from tests.e2e.browser import Page, browser
+from tests.e2e.services import Airflow, free_port
+from tests.support.world import World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -78,7 +78,7 @@ def test_a_connection_is_made_by_the_form_and_says_what_its_user_lacks(
     The queue manager's user may connect and ask for no queue at first.
     """
     picture = Path(os.environ.get("MQDLQ_PICTURES") or tmp_path) / "connection-form.webp"
-    embedded.run_mqsc("QM1", AUTHORITIES)
+    embedded_mq.run_mqsc("QM1", AUTHORITIES)
     address = server.services.address
     with browser(tmp_path / "browser") as page:
         size = {"width": 760, "height": 1680, "deviceScaleFactor": 0.75, "mobile": False}
@@ -108,6 +108,6 @@ def test_a_connection_is_made_by_the_form_and_says_what_its_user_lacks(
 
         page.click("Test Connection")
         page.wait_for("Test Connection Failed", "lacks +inq on queue DLQ")
-        embedded.run_mqsc("QM1", GRANTED)
+        embedded_mq.run_mqsc("QM1", GRANTED)
         page.click("Test Connection")
         page.wait_for("Test Connection Successful")

@@ -1,4 +1,4 @@
-"""The demo as a user runs it: `python -m mqdlq.demo`, then `mqdlq run demo`, through Airflow."""
+"""The demo as a user runs it, through Airflow: `python -m mqdlq.local.demo`, `mqdlq run demo`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def call(home: Path, *words: str, **environment: str) -> subprocess.CompletedPro
 
 def fill(home: Path, client: str) -> list[dict[str, Any]]:
     """Put the story on QM1; return what is on its dead-letter queue."""
-    filled = call(home, sys.executable, "-m", "mqdlq.demo", "--client", client)
+    filled = call(home, sys.executable, "-m", "mqdlq.local.demo", "--client", client)
     assert filled.returncode == 0, filled.stderr
     return messages(home, DLQ)
 

@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from browser import browser
-from place import Place
-from services import Airflow
 
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.ledger import Approval, last_approval
+from tests.e2e.browser import browser
+from tests.e2e.place import Place
+from tests.e2e.services import Airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

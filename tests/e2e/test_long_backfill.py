@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from place import TABLES, Place
-from services import ENDED, Airflow, now
+
+from tests.e2e.place import TABLES, Place
+from tests.e2e.services import ENDED, Airflow, now
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from place import POOL, Place
-from services import Airflow
+
+from tests.e2e.place import POOL, Place
+from tests.e2e.services import Airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -9,9 +9,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from test_demo import MQDLQ, call, fill, run_demo
 
-from commands import THROUGH_AIRFLOW, declared, script
+from tests.e2e.test_demo import MQDLQ, call, fill, run_demo
+from tests.support.commands import THROUGH_AIRFLOW, declared, script
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from place import Place
-from services import Airflow
 
 from mqdlq.airflow.run_ids import ledger_run_id
+from tests.e2e.place import Place
+from tests.e2e.services import Airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_demo import DLQ, MQDLQ, call, fill, messages, run_demo
+
+from tests.e2e.test_demo import DLQ, MQDLQ, call, fill, messages, run_demo
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

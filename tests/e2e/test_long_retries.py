@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from services import airflow
 
-import postgresql
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.alerts import told_before
 from mqdlq.ledger import last_approval, open_ledger
-from world import World
+from mqdlq.stages.alerts import told_before
+from tests.e2e.services import airflow
+from tests.support import postgresql
+from tests.support.world import World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from place import Place
-from services import Airflow
 
 from mqdlq.airflow.run_ids import ledger_run_id
+from tests.e2e.place import Place
+from tests.e2e.services import Airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from world import World
+from tests.support.world import World
 
 pytestmark = pytest.mark.e2e
 
@@ -63,7 +63,7 @@ def run(home: Path, payload: str, faults: str = "") -> subprocess.CompletedProce
         f"spark.eventLog.enabled true\nspark.eventLog.dir file://{home}/spark/events\n"
     )
     return subprocess.run(
-        [sys.executable, "-m", "mqdlq.airflow.foreground", "canary", json.dumps({})],
+        [sys.executable, "-m", "mqdlq.local.foreground", "canary", json.dumps({})],
         env={
             **os.environ,
             "MQDLQ_HOME": str(home),

@@ -23,16 +23,16 @@ from typing import Any
 
 import httpx
 import pytest
-from containers import LOOPBACK, SERVICES, Containers
-from services import ENDED, Airflow, now
 
+import embedded_mq
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.parking import outcomes_of_parked
 from mqdlq.model import Outcome
-from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from tests.e2e.containers import LOOPBACK, SERVICES, Containers
+from tests.e2e.services import ENDED, Airflow, now
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -142,7 +142,7 @@ def places() -> Counter[bytes]:
     found: Counter[bytes] = Counter()
     with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
-        for name in set(embedded.depths("QM1")) - {"MQDLQ.STATE"}:
+        for name in set(embedded_mq.depths("QM1")) - {"MQDLQ.STATE"}:
             queue = queue_manager.open(name, constants.MQOO_BROWSE)
             while True:
                 options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_ACCEPT_TRUNCATED_MSG
@@ -249,7 +249,7 @@ def kill(containers: Containers, victims: tuple[str, ...]) -> None:
 
 def kill_while_a_run_waits(containers: Containers, airflow: Rehearsed) -> None:
     """Let a run wait in the triggerer, kill that, and see the run take the first message."""
-    embedded.run_mqsc("QM1", f"DEFINE QLOCAL({EMPTY_QUEUE})")
+    embedded_mq.run_mqsc("QM1", f"DEFINE QLOCAL({EMPTY_QUEUE})")
     run_id = airflow.trigger("demo", wait="1200", input_q=EMPTY_QUEUE)
     airflow.wait_for_task("demo", run_id, "sense", "deferred")
     kill(containers, WAITING)
@@ -306,6 +306,6 @@ def check_the_account(airflow: Rehearsed, fills: int) -> None:
     assert [one for one, count in ids.items() if count > 1] == []
     assert ids.total() + discarded == fills * PUT_BY_THE_DEMO + 1
     left = fills * sum(STORY[outcome] for outcome in LEFT)
-    assert embedded.depths("QM1")["SYSTEM.DEAD.LETTER.QUEUE"] == left
+    assert embedded_mq.depths("QM1")["SYSTEM.DEAD.LETTER.QUEUE"] == left
     assert {run: booked[run] for run in settled} == {run: runs[run] for run in settled}
     assert not {"intended", "unknown"} & states.keys(), states

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from services import airflow
 
 from mqdlq.airflow.run_ids import ledger_run_id
-from world import World
+from tests.e2e.services import airflow
+from tests.support.world import World
 
 pytestmark = pytest.mark.e2e
 

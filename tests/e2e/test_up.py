@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from services import airflow
 
+import embedded_mq
 from mqdlq import home
-from mqdlq.airflow import up
-from mqdlq.mqi import embedded
+from mqdlq.local import up
+from tests.e2e.services import airflow
 
 pytestmark = pytest.mark.e2e
 
@@ -31,7 +31,7 @@ def test_the_demo_is_unpaused_at_the_first_start_and_then_stays_as_its_user_leav
     shutil.copytree(home.PROJECT / "include" / "rules", tmp_path / "rules")
 
     with airflow(tmp_path) as running:
-        embedded.create("QM1")
+        embedded_mq.create("QM1")
         running.wait_for_dag("demo")
         # As `mqdlq run demo` leaves it.
         assert running.get("/dags/mq_dlq_demo")["is_paused"]

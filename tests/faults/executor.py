@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlalchemy import event
 
-from mqdlq.execute import Execution, make_pass
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.unit_of_work import UnitOfWork
+from mqdlq.stages.execute import Execution, make_pass
 
 
 def freeze() -> None:

@@ -23,12 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kills import BY_CHANCE, WEIGHTS, Kill
-from rounds import SCENARIOS, Round
-
 from mqdlq.mqi.connect import ConnectionSettings
-from postgresql import server
-from world import DEFINITIONS, World
+from tests.faults.kills import BY_CHANCE, WEIGHTS, Kill
+from tests.faults.rounds import SCENARIOS, Round
+from tests.support.postgresql import server
+from tests.support.world import DEFINITIONS, World
 
 MANY = 50
 """Messages in a round, if not one: units of 1, 2, 4, 8, 16 and 19."""

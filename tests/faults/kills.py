@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import event
 
+import embedded_mq
 from mqdlq.ledger import Ledger
-from mqdlq.mqi import embedded
 
 CALLS = (
     "MQCONNX",
@@ -49,7 +49,7 @@ class Kill:
     def prepare(self, ledger: Ledger) -> None:
         """Make this process die there."""
         if self.step in CALLS:
-            embedded.faults.set(f"{self.step}:{self.nth}:kill:{self.when}")
+            embedded_mq.faults.set(f"{self.step}:{self.nth}:kill:{self.when}")
         elif self.step in LEDGER:
             count_ledger(ledger, self._die_at_last, self.when)
 
@@ -78,9 +78,9 @@ def count_ledger(ledger: Ledger, tell: Callable[[str, int], None], when: str = "
 def count_calls() -> None:
     """Count the MQ calls of this process from now on."""
     never = 999_999_999
-    embedded.faults.set(",".join(f"{call}:{never}:kill:before" for call in CALLS))
+    embedded_mq.faults.set(",".join(f"{call}:{never}:kill:before" for call in CALLS))
 
 
 def calls_counted() -> Counter[str]:
     """Return how many there were of each kind."""
-    return Counter({CALLS[place]: number for place, number in embedded.faults._calls.items()})
+    return Counter({CALLS[place]: number for place, number in embedded_mq.faults._calls.items()})

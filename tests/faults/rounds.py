@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
-
-from mqdlq.archive import full_digest, read_back
-from mqdlq.execute import Execution, make_pass, settle
 from mqdlq.lake import parked_rows, snapshot_rows, storage
+from mqdlq.lake.archive import full_digest, read_back
 from mqdlq.ledger import open_ledger
 from mqdlq.model import DEPARTED, AttemptState
-from world import World
+from mqdlq.stages.execute import Execution, make_pass, settle
+from tests.faults.kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
+from tests.support.world import World
 
 TOO_LONG = b" and too long for the queue SMALL"
 

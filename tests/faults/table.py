@@ -1,6 +1,6 @@
 """What every MQ call of an execution does about every reason code: the table, and the page of it.
 
-`test_reasons.py` proves each line; ``python tests/faults/table.py`` writes docs/failures.md.
+`test_reasons.py` proves each line; ``python -m tests.faults.table`` writes docs/failures.md.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ CALLS = (
 INTRODUCTION = """\
 # Failures
 
-What an execution does when an MQ call fails, by call and reason code. Each line is proven by `tests/faults/test_reasons.py`, from whose table this page is written (`python tests/faults/table.py`).
+What an execution does when an MQ call fails, by call and reason code. Each line is proven by `tests/faults/test_reasons.py`, from whose table this page is written (`python -m tests.faults.table`).
 
 Whatever fails, no message is lost or doubled: it is on the dead-letter queue, or where a rule wanted it.
 A pass that ends by an error fails this attempt of its task with a line that names call, object and reason, as in `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`.

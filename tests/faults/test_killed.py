@@ -10,15 +10,14 @@ import os
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from postgresql import running
+from tests.support.paths import ROOT
+from tests.support.postgresql import running
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).with_name("killed.py")
 MANY = "12"  # units of 1, 2, 4 and 5; the long form has 50 messages in a round
 
 
@@ -30,8 +29,18 @@ def test_a_killed_execution_loses_and_doubles_nothing(database: str, kills: int)
     kills = int(os.environ.get("MQDLQ_KILLS") or kills)
 
     done = subprocess.run(
-        [sys.executable, "-W", "error", SCRIPT, str(kills), seed, database, MANY],
-        env={**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])},
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-m",
+            "tests.faults.killed",
+            str(kills),
+            seed,
+            database,
+            MANY,
+        ],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+import embedded_mq
 from mqdlq.errors import LedgerUnavailableError, QueueManagerError
-from mqdlq.execute import make_pass, settle
 from mqdlq.model import Outcome
-from mqdlq.mqi import embedded
-from postgresql import running
-from world import World
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.postgresql import running
+from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world = World(tmp_path, ledger_url=running().new_ledger_url())
     with world.ledger:
         yield world
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
 
 
 def test_every_outcome_is_booked(world: World) -> None:
@@ -59,10 +59,10 @@ def test_a_lost_answer_is_settled_by_the_next_execution(world: World) -> None:
     for body in BODIES:
         world.dead_letter(body)
     execution = world.plan("ACTION(RETRY)")
-    embedded.faults.set("MQCMIT:3:2009:after")
+    embedded_mq.faults.set("MQCMIT:3:2009:after")
     with pytest.raises(QueueManagerError, match=r"\(2009\)"):
         make_pass(execution)
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
 
     make_pass(execution)
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from table import CALLS, PAGE, REASONS, Call, page
 
+import embedded_mq
 from mqdlq.constants import reason_text
 from mqdlq.errors import QueueManagerError
-from mqdlq.execute import Execution, make_pass, settle
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.mqi import embedded
 from mqdlq.mqi.client import NAMES
 from mqdlq.mqi.connect import ConnectionSettings
-from world import World
+from mqdlq.stages.execute import Execution, make_pass, settle
+from tests.faults.table import CALLS, PAGE, REASONS, Call, page
+from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +42,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(autouse=True)
 def _no_faults() -> Iterator[None]:
     yield
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
 
 
 CASES = [
@@ -67,10 +66,10 @@ def test_a_reason_code_has_the_effect_the_table_says(
     execution = world.plan(RULES)
     effect = call.effect_of(reason)
 
-    embedded.faults.set(call.faults(reason))
+    embedded_mq.faults.set(call.faults(reason))
     with caplog.at_level(logging.DEBUG):
         error = error_of(execution)
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
     restart_if_needed(call)
 
     moved = world.bodies("PAYMENTS")
@@ -89,9 +88,7 @@ def test_a_reason_code_has_the_effect_the_table_says(
 
 
 def test_the_page_is_that_of_the_table() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), (
-        f"python {Path(__file__).with_name('table.py')}"
-    )
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.faults.table"
 
 
 def error_of(execution: Execution) -> str | None:
@@ -105,8 +102,8 @@ def error_of(execution: Execution) -> str | None:
 def restart_if_needed(call: Call) -> None:
     """End the connection that only the end of its process would end."""
     if call.title.startswith(("MQBACK", "MQDISC")):
-        embedded.end("QM1")
-        embedded.start("QM1")
+        embedded_mq.end("QM1")
+        embedded_mq.start("QM1")
 
 
 def charged(world: World, execution: Execution) -> int:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+import embedded_mq
 from mqdlq.errors import AnotherExecutorError, QueueManagerError
-from mqdlq.execute import Execution, make_pass, settle
 from mqdlq.headers import DLH_LENGTH
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.mqi import embedded
-from world import World
+from mqdlq.stages.execute import Execution, make_pass, settle
+from tests.support.paths import ROOT
+from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).with_name("executor.py")
 BODIES = [b"%02d" % number for number in range(12)]
 
 
@@ -31,7 +31,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world = World(tmp_path)
     with world.ledger:
         yield world
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
 
 
 class Executor:
@@ -39,8 +39,15 @@ class Executor:
 
     def __init__(self, world: World, execution: Execution, freeze_before: str = "") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, SCRIPT, world.directory, execution.run.run_id, freeze_before],
-            env=os.environ,
+            [
+                sys.executable,
+                "-m",
+                "tests.faults.executor",
+                world.directory,
+                execution.run.run_id,
+                freeze_before,
+            ],
+            cwd=ROOT,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -126,8 +133,8 @@ def test_an_executor_that_wakes_after_its_connection_was_cut_does_no_harm(
     put_all(world)
     first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(RETRY)")
     frozen = Executor(world, first, freeze_before=step)
-    embedded.end("QM1")
-    embedded.start("QM1")
+    embedded_mq.end("QM1")
+    embedded_mq.start("QM1")
 
     make_pass(second)
     frozen.wake()
@@ -263,10 +270,10 @@ def test_a_message_may_expire_at_any_moment(world: World, fault: str, outcome: O
     world.dead_letter(b"short-lived", Expiry=30)
     world.dead_letter(b"long-lived")
     execution = world.plan("ACTION(RETRY)")
-    embedded.faults.set(fault)
+    embedded_mq.faults.set(fault)
 
     make_pass(execution)
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
     world.clock.sleep(10)
 
     expected = {Outcome.DELIVERED: 1}
@@ -285,10 +292,10 @@ def test_of_twins_to_be_discarded_only_what_the_archive_holds_goes(world: World)
         world.dead_letter(body, MsgId=b"t" * 24, CorrelId=b"c" * 24)
     world.dead_letter(b"another")
     execution = world.plan("ACTION(DISCARD)")
-    embedded.faults.set("MQPUT1[MQDLQ.STATE]:1:2195:before")  # the copies are made by now
+    embedded_mq.faults.set("MQPUT1[MQDLQ.STATE]:1:2195:before")  # the copies are made by now
     with pytest.raises(QueueManagerError):
         make_pass(execution)
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
     with world.connect() as other:
         module, constants = other.client.module, other.client.CMQC
         queue = other.open("DLQ", constants.MQOO_INPUT_SHARED)

@@ -1,11 +1,11 @@
 """A fuzz target for the headers: any bytes in, nothing but the headers' own error out.
 
     pip install atheris
-    python tests/fuzz/fuzz_headers.py CORPUS -max_total_time=600
+    python -m tests.fuzz.fuzz_headers CORPUS -max_total_time=600
 
 Atheris is not in requirements.lock; it has no wheel for every platform. The first five bytes of an
 input choose MQMD.Format, Encoding and CodedCharSetId, the others are the body. The search begins
-with the hostile headers of tests/hostile_messages.py, some parts of each, beside CORPUS.
+with the hostile headers of tests/support/hostile_messages.py, some parts of each, beside CORPUS.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from pathlib import Path
 
 import atheris
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "plugins")]
-
 with atheris.instrument_imports(include=["mqdlq.headers"]):
-    from fuzz.header_properties import FORMATS, as_input, what_must_hold
-    from hostile_messages import GROWING
+    from tests.fuzz.header_properties import FORMATS, as_input, what_must_hold
+    from tests.support.hostile_messages import GROWING
 
 STRUC_IDS = ["DLH ", "MDE ", "XQH ", "MD  ", "RFH ", "CIH ", "IIH ", "TM  ", "PDMQ"]
 

@@ -1,7 +1,7 @@
 """A fuzz target for the rules language: any bytes in, nothing but the language's own error out.
 
     pip install atheris
-    python tests/fuzz/fuzz_rules.py CORPUS tests/corpus/rules/valid -max_total_time=600
+    python -m tests.fuzz.fuzz_rules CORPUS tests/corpus/rules/valid -max_total_time=600
 
 Atheris is not in requirements.lock; it has no wheel for every platform. New inputs that reach new
 code are kept in CORPUS; one that breaks a property is written to a file named crash-*.
@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from pathlib import Path
 
 import atheris
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "plugins")]
-
 with atheris.instrument_imports(include=["mqdlq.rules", "mqdlq.handlers"]):
-    from fuzz.properties import what_must_hold
     from mqdlq.rules.keywords import KEYWORDS
+    from tests.fuzz.properties import what_must_hold
 
 WORDS = [
     *"()'",

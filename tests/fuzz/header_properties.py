@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from hostile_messages import NATIVE, Hostile
+from embedded_mq.engine.messages.delivery import look_around
+from embedded_mq.structures import MQMD
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import (
     CIH_CODEC,
@@ -38,8 +39,7 @@ from mqdlq.headers import (
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
 from mqdlq.headers.limits import HEADERS_READ
 from mqdlq.model import MessageClass
-from mqdlq.mqi.embedded.delivery import look_around
-from mqdlq.mqi.embedded.structures import MQMD
+from tests.support.hostile_messages import NATIVE, Hostile
 
 LONGEST_PROBLEM = 1_000
 FORMATS = {

@@ -12,7 +12,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from handling_model import (
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import embedded_mq
+from mqdlq.errors import QueueManagerError
+from mqdlq.headers import DLH_LENGTH
+from mqdlq.model import AttemptState
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.stages.execute import PassResult, make_pass, settle
+from tests.property.handling_model import (
     ASSORTED,
     BY_NAME,
     CROWDED,
@@ -30,16 +39,7 @@ from handling_model import (
     Model,
     Rule,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-from mqdlq.errors import QueueManagerError
-from mqdlq.execute import PassResult, make_pass, settle
-from mqdlq.headers import DLH_LENGTH
-from mqdlq.model import AttemptState
-from mqdlq.mqi import embedded
-from mqdlq.mqi.connect import ConnectionSettings
-from world import World
+from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         world = World(directory, definitions=DEFINITIONS)
         with world.ledger:
             yield world
-    embedded.faults.set("")
+    embedded_mq.faults.set("")
 
 
 @settings(
@@ -106,7 +106,7 @@ class Both:
             world.mqsc(f"CLEAR QLOCAL({queue}{'.BASE' if queue == SMALL else ''})")
         world.mqsc(f"ALTER QLOCAL({SHUT}) PUT(DISABLED)")
         world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
-        embedded.faults.set("")
+        embedded_mq.faults.set("")
         bodies = [self._body(n, letter.length) for n, letter in enumerate(letters)]
         self.model = Model(rules, list(zip(bodies, letters, strict=True)))
         for body, letter in zip(bodies, letters, strict=True):
@@ -137,13 +137,13 @@ class Both:
     def _make_pass(self, faults: tuple[str, ...]) -> PassResult:
         """Make a pass as a task does: what ends by an error is made again."""
         for fault in [*faults, ""]:
-            embedded.faults.set(fault)
+            embedded_mq.faults.set(fault)
             try:
                 return make_pass(self.execution)
             except QueueManagerError:
                 continue
             finally:
-                embedded.faults.set("")
+                embedded_mq.faults.set("")
         raise AssertionError("a pass without faults failed")
 
     def _let_happen(self, event: Meanwhile) -> None:

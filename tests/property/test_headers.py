@@ -7,13 +7,6 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from fuzz.header_properties import (
-    CODECS,
-    hostile_messages_hold,
-    message_of,
-    what_must_hold,
-)
-from hostile_messages import GROWING
 from mqdlq.errors import MalformedHeaderError, PasteError
 from mqdlq.headers import (
     MessageDescriptor,
@@ -30,7 +23,14 @@ from mqdlq.headers.ebcdic import tables
 from mqdlq.headers.limits import HEADERS_READ
 from mqdlq.headers.pastes import PastedMessage, read_pasted
 from mqdlq.model import MessageClass
-from pastes import amqsbcg, dmpmqmsg
+from tests.fuzz.header_properties import (
+    CODECS,
+    hostile_messages_hold,
+    message_of,
+    what_must_hold,
+)
+from tests.support.hostile_messages import GROWING
+from tests.support.pastes import amqsbcg, dmpmqmsg
 
 EBCDIC = {37, 273, 424, 500, 875, 1026, 1140, *tables()}
 CCSIDS = st.sampled_from(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.properties import what_must_hold
 from mqdlq.handlers import check as check_yaml
 from mqdlq.handlers import to_table, to_yaml
 from mqdlq.rules import RulesTable, check, compare, format_table, parse, print_table
 from mqdlq.rules.formatting import comments
-from property.test_rules import PIECES, tables
+from tests.fuzz.properties import what_must_hold
+from tests.property.test_rules import PIECES, tables
 
 pytestmark = pytest.mark.slow
 

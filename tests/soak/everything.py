@@ -1,6 +1,6 @@
 """The long proofs one after the other: nothing in, a line for each part and a summary out.
 
-``python tests/soak/everything.py``, which is `make soak`. Each part tells how far it is; one that
+``python -m tests.soak.everything``, which is `make soak`. Each part tells how far it is; one that
 fails does not keep the others from running, and the exit code is then 1.
 """
 
@@ -11,11 +11,10 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from postgresql import server
+from tests.support.paths import ROOT
+from tests.support.postgresql import server
 
-TESTS = Path(__file__).resolve().parents[1]
 PYTEST = ("-m", "pytest", "--quiet", "--no-header")
 
 
@@ -31,26 +30,26 @@ class Part:
 PARTS = (
     Part(
         "500 times three processes killed while they put and get",
-        ("soak/killed_in_flight.py", "500"),
+        ("-m", "tests.soak.killed_in_flight", "500"),
     ),
-    Part("1000 executions killed", ("faults/killed.py", "1000", "1", "sqlite", "50")),
+    Part("1000 executions killed", ("-m", "tests.faults.killed", "1000", "1", "sqlite", "50")),
     Part(
         "100 executions killed, ledger in PostgreSQL",
-        ("faults/killed.py", "100", "2", "postgresql", "50"),
+        ("-m", "tests.faults.killed", "100", "2", "postgresql", "50"),
     ),
     Part(
         "every reason code at every call, under both clients",
-        (*PYTEST, "faults/test_reasons.py"),
+        (*PYTEST, "tests/faults/test_reasons.py"),
         {"MQDLQ_ALL_REASONS": "1"},
     ),
     Part(
         "restorations killed at every call, under both clients",
-        (*PYTEST, "unit/restore/test_restoring_units.py", "-k", "killed"),
+        (*PYTEST, "tests/unit/stages/restore/test_restoring_units.py", "-k", "killed"),
         {"MQDLQ_ALL_REASONS": "1"},
     ),
     Part(
         "1000 random worlds",
-        (*PYTEST, "property/test_handling.py"),
+        (*PYTEST, "tests/property/test_handling.py"),
         {"MQDLQ_WORLDS": "1000"},
     ),
 )
@@ -62,8 +61,8 @@ def run(part: Part) -> str:
         return "left out: PostgreSQL is not installed"
     ended = subprocess.run(
         [sys.executable, *part.arguments],
-        cwd=TESTS,
-        env={**os.environ, "PYTHONPATH": str(TESTS), **part.settings},
+        cwd=ROOT,
+        env={**os.environ, **part.settings},
         check=False,
     )
     return "FAILED" if ended.returncode else "ok"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mqdlq.mqi import embedded
+import embedded_mq
 
 WORKERS = 3
 LONGEST_LIFE_S = 0.08
@@ -285,9 +285,9 @@ def start(worker: Worker) -> int:
 
 def run(directory: Path, rounds: int, seed: str) -> dict[str, int]:
     """Run the rounds and return the figures."""
-    embedded.install(directory)
-    embedded.create("QM1")
-    embedded.run_mqsc("QM1", "DEFINE QLOCAL(IN)\nDEFINE QLOCAL(OUT)")
+    embedded_mq.install(directory)
+    embedded_mq.create("QM1")
+    embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(IN)\nDEFINE QLOCAL(OUT)")
     import ibmmq
 
     audit = Audit(ibmmq)

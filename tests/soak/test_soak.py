@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("killed_in_flight.py")
+from tests.support.paths import ROOT
+
 ROUNDS = os.environ.get("MQDLQ_SOAK_ROUNDS", "15")
 
 
@@ -21,7 +21,11 @@ def test_killed_processes_leave_every_message_exactly_once_and_in_order() -> Non
     `make soak` runs 500 rounds of this.
     """
     done = subprocess.run(
-        [sys.executable, "-W", "error", SCRIPT, ROUNDS], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-m", "tests.soak.killed_in_flight", ROUNDS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr

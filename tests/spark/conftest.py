@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqdlq.spark_conf import LARGE_FROM, submit_conf, submit_environment
+from mqdlq.evaluation.spark_conf import LARGE_FROM, submit_conf, submit_environment
 
 
 @pytest.fixture(scope="session")

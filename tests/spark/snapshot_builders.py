@@ -11,13 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqdlq import lake
-from mqdlq.headers import (
-    DeadLetterHeader,
-    MessageDescriptor,
-    encode_dlh,
-    encode_md,
-    header_row,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
 from mqdlq.lake import SnapshotManifest, SnapshotWriter
 from mqdlq.lake.schema import HEADERS, PARKED
 from mqdlq.lake.snapshots import MANIFEST

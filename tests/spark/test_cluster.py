@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-from equality import expected, random_rows, random_table
-from snapshot_builders import write_rows
-
 import local_cluster
+import pytest
+from ship import write_archive
+
 from mqdlq import lake
+from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.home import PROJECT
 from mqdlq.plan import plan_hash
-from mqdlq.spark_conf import submit_conf, submit_environment
-from ship import write_archive
+from tests.spark.equality import expected, random_rows, random_table
+from tests.spark.snapshot_builders import write_rows
 
 pytestmark = pytest.mark.spark
 

@@ -10,13 +10,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snapshot_builders import NOON, dead_letter, no_dead_letter, write_compact, write_rows
-
 from dlq_history import main, write_history
 from evaluate_rules import evaluate
+
 from mqdlq import lake
-from mqdlq.report.export import OUTCOMES
 from mqdlq.rules import parse
+from mqdlq.stages.report.export import OUTCOMES
+from tests.spark.snapshot_builders import (
+    NOON,
+    dead_letter,
+    no_dead_letter,
+    write_compact,
+    write_rows,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

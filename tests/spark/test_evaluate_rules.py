@@ -12,19 +12,19 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from snapshot_builders import dead_letter, no_dead_letter, take_snapshot, write_rows
-from test_strategies import WHOLE
-
 from evaluate_rules import evaluate, main
+
 from mqdlq import lake
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
+from mqdlq.evaluation.strategies import Bounds, Strategy
 from mqdlq.home import PROJECT
 from mqdlq.lake import PlanDescription, StepCount
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
-from mqdlq.spark_conf import submit_conf, submit_environment
-from strategies import Bounds, Strategy
+from tests.spark.snapshot_builders import dead_letter, no_dead_letter, take_snapshot, write_rows
+from tests.spark.test_strategies import WHOLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

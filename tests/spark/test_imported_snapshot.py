@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from evaluate_rules import evaluate
 from typer.testing import CliRunner
 
-from evaluate_rules import evaluate
 from mqdlq import lake
 from mqdlq.cli import app
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh
 from mqdlq.lake import StepCount
-from pastes import amqsbcg
+from tests.support.pastes import amqsbcg
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

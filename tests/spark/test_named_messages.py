@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snapshot_builders import dead_letter, no_dead_letter, write_rows
-from test_evaluate_rules import RULES, by_python, odd_rows
-
 from evaluate_rules import evaluate
+
 from mqdlq import lake
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.strategies import Bounds, Strategy
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash
 from mqdlq.rules import parse
-from strategies import Bounds, Strategy
+from tests.spark.snapshot_builders import dead_letter, no_dead_letter, write_rows
+from tests.spark.test_evaluate_rules import RULES, by_python, odd_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-from snapshot_builders import NOON, dead_letter, no_dead_letter, write_compact, write_rows
-
 import compare_rules
+import pytest
 from evaluate_rules import evaluate
+from pyspark.sql import SparkSession
+
 from mqdlq import lake
 from mqdlq.cli.treatments import Stored, Treatments, treatments_in
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.snapshot_rows import Snapshot
 from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.lake.storage import remove_directory
 from mqdlq.rules import parse
-from snapshot_rows import Snapshot
+from tests.spark.snapshot_builders import (
+    NOON,
+    dead_letter,
+    no_dead_letter,
+    write_compact,
+    write_rows,
+)
 
 pytestmark = pytest.mark.spark
 

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from equality import expected, random_rows, random_table
 
-from decisions import Decisions, columns_needed
 from mqdlq import lake
+from mqdlq.evaluation.decisions import Decisions, columns_needed
+from mqdlq.evaluation.plan_parts import PlanPart, Receipt
+from mqdlq.evaluation.plan_receipts import are_whole, counts_of, dispositions_of, hash_of
+from mqdlq.evaluation.treatments import MANY, TARGETS_TO_A_RULE
 from mqdlq.lake.schema import HEADERS, PLAN
 from mqdlq.plan import plan_hash
 from mqdlq.rules import Pattern, parse
-from plan_parts import PlanPart, Receipt
-from plan_receipts import are_whole, counts_of, dispositions_of, hash_of
-from treatments import MANY, TARGETS_TO_A_RULE
+from tests.spark.equality import expected, random_rows, random_table
 
 NULLABLE = pa.schema([field.with_nullable(True) for field in HEADERS])
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snapshot_builders import dead_letter, take_snapshot
-
 from evaluate_rules import evaluate
+
 from mqdlq import lake
 from mqdlq.home import PROJECT
 from mqdlq.lake.schema import HEADERS
+from tests.spark.snapshot_builders import dead_letter, take_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -11,20 +11,20 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from equality import expected, random_rows, random_table
-from snapshot_builders import NOON, write_rows
-
-from decisions import columns_needed
 from evaluate_rules import evaluate
-from messages import Messages, brought_together
+
 from mqdlq import lake
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.decisions import columns_needed
+from mqdlq.evaluation.messages import Messages, brought_together
+from mqdlq.evaluation.row_groups import groups_in_order, rows_of, stretches
+from mqdlq.evaluation.snapshot_rows import Snapshot
+from mqdlq.evaluation.strategies import Bounds, Strategy
 from mqdlq.model import PlannedMessage
 from mqdlq.plan import plan_hash
 from mqdlq.rules import RulesTable, parse, print_table
-from row_groups import groups_in_order, rows_of, stretches
-from snapshot_rows import Snapshot
-from strategies import Bounds, Strategy
+from tests.spark.equality import expected, random_rows, random_table
+from tests.spark.snapshot_builders import NOON, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jinja2 import Template
 
-from mqdlq.spark_conf import LARGE_FROM, submit_conf, templated_conf
+from mqdlq.evaluation.spark_conf import LARGE_FROM, submit_conf, templated_conf
 
 
 def options(messages: int, archive: Path) -> str:

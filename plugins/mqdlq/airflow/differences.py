@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict
 
 from mqdlq import home
-from mqdlq.airflow.stage import Work, progress, utc_now
-from mqdlq.backfill import differences, still_kept
+from mqdlq.airflow.operators.base import Work, progress, utc_now
 from mqdlq.ledger import Look, record_look
-from mqdlq.report import report_directory
-from mqdlq.sense import Window, snapshots_of
+from mqdlq.stages.backfill import differences, still_kept
+from mqdlq.stages.report import report_directory
+from mqdlq.stages.sense import Window, snapshots_of
 
 
 def tell_differences(work: Work, window: Window, snapshot: str, plan: str) -> None:

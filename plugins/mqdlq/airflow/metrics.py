@@ -11,10 +11,10 @@ from typing import Final
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
-from mqdlq.alerts import outcomes_of
 from mqdlq.constants import reason_text
 from mqdlq.ledger import Ledger, Run, last_look
 from mqdlq.model import Outcome
+from mqdlq.stages.alerts import outcomes_of
 
 REASONS: Final = 20
 """How many reasons of a queue have a label of their own; the rarer ones are `other` together."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier, Context
 
-from mqdlq.alerts import Alert
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import Event, Notification
+from mqdlq.stages.alerts import Alert
 
 log = logging.getLogger(__name__)
 

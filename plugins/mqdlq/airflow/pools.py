@@ -9,7 +9,7 @@ from typing import Final
 from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
 
-from mqdlq.airflow.hook import MqHook
+from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.ledger import Run

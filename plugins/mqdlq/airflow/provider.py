@@ -20,7 +20,7 @@ def provider_info() -> dict[str, Any]:
         "connection-types": [
             {
                 "connection-type": "ibmmq",
-                "hook-class-name": "mqdlq.airflow.hook.MqHook",
+                "hook-class-name": "mqdlq.airflow.hooks.ibmmq.MqHook",
                 "hook-name": "IBM MQ",
                 "ui-field-behaviour": {
                     "hidden-fields": ["schema"],

@@ -14,7 +14,7 @@ from mqdlq.errors import RestoreError
 from mqdlq.handlers import load_handlers
 
 if TYPE_CHECKING:
-    from mqdlq.restore import Request
+    from mqdlq.stages.restore import Request
 
 _RUN: Final = r"^[A-Za-z0-9_.-]{1,250}$"
 _REASON: Final = r"^(MQRC_[A-Z0-9_]{1,60}|[0-9]{1,9})$"
@@ -101,7 +101,7 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
 
 def request(values: Mapping[str, Any], who: str) -> Request:
     """Return what a person asks for by a run's parameters; raises RestoreError."""
-    from mqdlq.restore import Request  # noqa: PLC0415 (Arrow: not at parse time)
+    from mqdlq.stages.restore import Request  # noqa: PLC0415 (Arrow: not at parse time)
 
     return Request(
         run_id=values.get("run") or "",

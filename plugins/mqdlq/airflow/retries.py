@@ -10,7 +10,7 @@ from airflow.sdk import Context, RetryPolicy
 from airflow.sdk.definitions.retry_policy import RetryDecision
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from mqdlq.airflow.stage import in_the_foreground, progress
+from mqdlq.airflow.operators.base import in_the_foreground, progress
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import (
     AnotherExecutorError,

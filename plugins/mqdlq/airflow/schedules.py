@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from airflow.sdk import Asset, AssetWatcher, CronDataIntervalTimetable
 
-from mqdlq.airflow.arrival_trigger import ArrivalTrigger
-from mqdlq.airflow.sense import POLL_S
+from mqdlq.airflow.operators.sense import POLL_S
+from mqdlq.airflow.triggers.arrival import ArrivalTrigger
 from mqdlq.handlers import Handler
 
 LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)

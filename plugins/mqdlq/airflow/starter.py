@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Context
 
 from mqdlq import home
-from mqdlq.airflow.stage import BACKFILL, in_the_foreground
+from mqdlq.airflow.operators.base import BACKFILL, in_the_foreground
 
 NOBODY = "somebody"
 """Airflow knows no user, as where it runs without an auth manager's login."""

@@ -17,10 +17,12 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "mqdlq.cli.preview:preview", "Browse a queue, and show what a rules table would do with it."
     ),
     "explain": Command(
-        "mqdlq.cli.explain:explain",
+        "mqdlq.cli.messages.explain:explain",
         "Show for each message which rules match, and why others do not.",
     ),
-    "decode": Command("mqdlq.cli.decode:decode", "Show what a message is, and its headers."),
+    "decode": Command(
+        "mqdlq.cli.messages.decode:decode", "Show what a message is, and its headers."
+    ),
     "report": Command(
         "mqdlq.cli.report:report", "Print the report of a run.", needs_arguments=False
     ),
@@ -45,19 +47,20 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "Check, format, convert, compare and draft rules tables.",
         {
             "check": Command(
-                "mqdlq.cli.rules:check", "Check rules tables and handlers, without connecting."
+                "mqdlq.cli.rules.check:check",
+                "Check rules tables and handlers, without connecting.",
             ),
             "format": Command(
-                "mqdlq.cli.rules_format:format_tables", "Write rules tables in canonical form."
+                "mqdlq.cli.rules.format:format_tables", "Write rules tables in canonical form."
             ),
             "convert": Command(
-                "mqdlq.cli.rules_format:convert", "Convert a rules table to YAML, or back."
+                "mqdlq.cli.rules.format:convert", "Convert a rules table to YAML, or back."
             ),
             "diff": Command(
-                "mqdlq.cli.rules_diff:diff", "Compare what two rules tables mean and do."
+                "mqdlq.cli.rules.diff:diff", "Compare what two rules tables mean and do."
             ),
             "suggest": Command(
-                "mqdlq.cli.rules_suggest:suggest",
+                "mqdlq.cli.rules.suggest:suggest",
                 "Draft a rules table from stored snapshots.",
                 needs_arguments=False,
             ),
@@ -67,24 +70,25 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "List, show, import and prune snapshots of queues.",
         {
             "list": Command(
-                "mqdlq.cli.snapshots:list_snapshots",
+                "mqdlq.cli.snapshots.manage:list_snapshots",
                 "List the snapshots of each queue, newest first.",
                 needs_arguments=False,
             ),
             "show": Command(
-                "mqdlq.cli.snapshots:show", "Show a snapshot's manifest and a count by cause."
+                "mqdlq.cli.snapshots.manage:show",
+                "Show a snapshot's manifest and a count by cause.",
             ),
             "prune": Command(
-                "mqdlq.cli.snapshots:prune",
+                "mqdlq.cli.snapshots.manage:prune",
                 "Remove old snapshots.",
                 needs_arguments=False,
             ),
             "import": Command(
-                "mqdlq.cli.snapshots_import:import_snapshot",
+                "mqdlq.cli.snapshots.importing:import_snapshot",
                 "Make a snapshot from the output of amqsbcg or dmpmqmsg.",
             ),
             "payload": Command(
-                "mqdlq.cli.snapshots_payload:write_payload",
+                "mqdlq.cli.snapshots.payload:write_payload",
                 "Write the captured message bodies of a snapshot to files.",
             ),
         },

@@ -19,5 +19,5 @@ def airflow(context: typer.Context) -> None:
     # The command line does not import Airflow's side of the project: it becomes that side.
     sys.stdout.flush()
     os.execv(  # noqa: S606 (this very Python, no shell)
-        sys.executable, [sys.executable, "-m", "mqdlq.airflow.command", *context.args]
+        sys.executable, [sys.executable, "-m", "mqdlq.local.command", *context.args]
     )

@@ -37,5 +37,5 @@ def check(
     # The command line does not import Airflow's side of the project: it becomes that side.
     sys.stdout.flush()
     os.execv(  # noqa: S606 (this very Python, no shell)
-        sys.executable, [sys.executable, "-W", "ignore", "-m", "mqdlq.airflow.check", handler]
+        sys.executable, [sys.executable, "-W", "ignore", "-m", "mqdlq.local.check", handler]
     )

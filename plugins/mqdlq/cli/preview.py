@@ -31,10 +31,10 @@ from mqdlq.cli.queue_managers import (
 from mqdlq.constants import reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass, Outcome
-from mqdlq.report.causes import cause_of
-from mqdlq.report.words import CLASSES, moment, next_step, numbers, place, target, visible
 from mqdlq.rules import RulesError, RulesTable
-from mqdlq.snapshot.preview import Planned, Preview, Trouble, preview_queue
+from mqdlq.stages.report.causes import cause_of
+from mqdlq.stages.report.words import CLASSES, moment, next_step, numbers, place, target, visible
+from mqdlq.stages.snapshot.preview import Planned, Preview, Trouble, preview_queue
 
 USAGE: Final = 2
 _MOST: Final = 12

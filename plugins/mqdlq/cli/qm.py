@@ -17,9 +17,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+import embedded_mq
 from mqdlq.cli.console import console
 from mqdlq.errors import EmbeddedQueueManagerError, QueueManagerError
-from mqdlq.mqi import embedded
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
 QueueManagerName = Annotated[str, typer.Argument(help="The queue manager.", metavar="NAME")]
@@ -91,7 +91,7 @@ def create(
     with _explained():
         commands = "" if mqsc is None else _read_text(mqsc)
         attributes = {"HDRCHECK": 1} if check_headers else {}
-        path, done = embedded.create_defined(name, commands, attributes=attributes)
+        path, done = embedded_mq.create_defined(name, commands, attributes=attributes)
         typer.echo(f"created queue manager {name} in {path}")
         for line in done:
             typer.echo(line)
@@ -115,7 +115,7 @@ def mqsc(
       echo 'DISPLAY QUEUE(*) CURDEPTH' | mqdlq qm mqsc QM1
     """
     with _explained():
-        for line in embedded.run_mqsc(name, _read_text(file)):
+        for line in embedded_mq.run_mqsc(name, _read_text(file)):
             typer.echo(line)
 
 
@@ -130,7 +130,7 @@ def start(name: QueueManagerName) -> None:
       mqdlq qm start QM1
     """
     with _explained():
-        embedded.start(name)
+        embedded_mq.start(name)
         typer.echo(f"queue manager {name} is running")
 
 
@@ -144,7 +144,7 @@ def end(name: QueueManagerName) -> None:
       mqdlq qm end QM1
     """
     with _explained():
-        embedded.end(name)
+        embedded_mq.end(name)
         typer.echo(f"queue manager {name} is ended")
 
 
@@ -158,8 +158,8 @@ def quiesce(name: QueueManagerName) -> None:
       mqdlq qm quiesce QM1
     """
     with _explained():
-        embedded.quiesce(name)
-        state = embedded.status(name).lower()
+        embedded_mq.quiesce(name)
+        state = embedded_mq.status(name).lower()
         typer.echo(f"queue manager {name} is {state}")
 
 
@@ -172,7 +172,7 @@ def status(name: QueueManagerName) -> None:
       mqdlq qm status QM1
     """
     with _explained():
-        typer.echo(f"queue manager {name} is {embedded.status(name).lower()}")
+        typer.echo(f"queue manager {name} is {embedded_mq.status(name).lower()}")
 
 
 def put(
@@ -290,7 +290,7 @@ def depth(
             return
         table = Table("Queue", "CURDEPTH", title=f"Queue manager {name}")
         table.columns[1].justify = "right"
-        for queue_name, messages in embedded.depths(name).items():
+        for queue_name, messages in embedded_mq.depths(name).items():
             if messages:
                 table.add_row(Text(queue_name), str(messages))
         if not table.row_count:
@@ -313,7 +313,7 @@ def dump(
       mqdlq qm dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl
     """
     with _explained():
-        lines = embedded.dump(name, queue)
+        lines = embedded_mq.dump(name, queue)
         if str(file) == "-":
             for line in lines:
                 typer.echo(line, nl=False)
@@ -358,5 +358,5 @@ def load(
     with _explained():
         text = _read(file).decode(errors="replace")
         source = "standard input" if str(file) == "-" else str(file)
-        messages = embedded.load(name, queue, text.splitlines(), source=source)
+        messages = embedded_mq.load(name, queue, text.splitlines(), source=source)
         typer.echo(f"loaded {messages} messages into {queue}")

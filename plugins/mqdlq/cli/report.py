@@ -14,7 +14,7 @@ from mqdlq import home
 from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.ledger import Ledger, open_ledger, pruned_at
 from mqdlq.ledger.access import shown
-from mqdlq.report import (
+from mqdlq.stages.report import (
     Report,
     latest_run_id,
     print_report,
@@ -27,7 +27,7 @@ from mqdlq.report import (
     rows_for_people,
     written_stages,
 )
-from mqdlq.report.words import moment
+from mqdlq.stages.report.words import moment
 
 
 class Format(StrEnum):

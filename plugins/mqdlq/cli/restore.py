@@ -19,8 +19,8 @@ from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
 from mqdlq.ledger.restoring import archived
-from mqdlq.report.words import count, moment, place, span, visible
-from mqdlq.restore.listing import CanBe, Listed, listed
+from mqdlq.stages.report.words import count, moment, place, span, visible
+from mqdlq.stages.restore.listing import CanBe, Listed, listed
 
 USAGE: Final = 2
 SHOWN: Final = 1000
@@ -127,7 +127,7 @@ def run_restoration(
     conf |= {name: value for name, value in given.items() if value}
     # The command line does not import Airflow's side of the project: it becomes that side.
     sys.stdout.flush()
-    program = [sys.executable, "-m", "mqdlq.airflow.foreground", "restore", json.dumps(conf)]
+    program = [sys.executable, "-m", "mqdlq.local.foreground", "restore", json.dumps(conf)]
     os.execv(sys.executable, program)  # noqa: S606 (this very Python, no shell)
 
 

@@ -44,7 +44,7 @@ def run(
     # signal to this process reaches the one that minds the run.
     sys.stdout.flush()
     os.execv(  # noqa: S606 (this very Python, no shell)
-        sys.executable, [sys.executable, "-m", "mqdlq.airflow.foreground", handler, conf]
+        sys.executable, [sys.executable, "-m", "mqdlq.local.foreground", handler, conf]
     )
 
 

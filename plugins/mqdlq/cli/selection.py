@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mqdlq.cli.explain_sources import Message
+from mqdlq.cli.messages.sources import Message
 from mqdlq.errors import MqDlqError
 
 

@@ -17,12 +17,7 @@ from pydantic import (
 
 from mqdlq import home
 from mqdlq.errors import HandlerError
-from mqdlq.handlers.documents import (
-    Document,
-    Node,
-    Reader,
-    read_document,
-)
+from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.tables import check_node, read_levels
 from mqdlq.rules import RulesError, Severity, print_table

@@ -14,13 +14,7 @@ from typing import Any, Final
 import yaml
 
 from mqdlq.constants import name_of
-from mqdlq.handlers.documents import (
-    Document,
-    MappingNode,
-    Node,
-    ScalarNode,
-    read_document,
-)
+from mqdlq.handlers.documents import Document, MappingNode, Node, ScalarNode, read_document
 from mqdlq.handlers.tables import check as check_yaml
 from mqdlq.rules import RulesError, check, format_table, print_table
 from mqdlq.rules.diagnostics import Report

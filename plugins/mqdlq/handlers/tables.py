@@ -25,14 +25,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Final, get_args
 
-from mqdlq.handlers.documents import (
-    Document,
-    Node,
-    Reader,
-    ScalarNode,
-    SequenceNode,
-    read_document,
-)
+from mqdlq.handlers.documents import Document, Node, Reader, ScalarNode, SequenceNode, read_document
 from mqdlq.model import Action
 from mqdlq.rules import CheckResult, Diagnostic, RulesTable, Severity, WrittenRule
 from mqdlq.rules import check as check_table

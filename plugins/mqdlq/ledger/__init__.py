@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.ledger.ages import oldest_that_stays
-from mqdlq.ledger.facts import (
-    DRY_RUN,
-    Attempt,
-    Learned,
-    OutcomeFact,
-    Run,
-    RunMessage,
-    Sighting,
-)
+from mqdlq.ledger.facts import DRY_RUN, Attempt, Learned, OutcomeFact, Run, RunMessage, Sighting
 from mqdlq.ledger.learning import LearnedCount, known_since, learned_counts, outcomes_by_run
 from mqdlq.ledger.parking import Parking, Settled
 from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons_acted_on

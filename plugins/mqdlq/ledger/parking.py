@@ -18,12 +18,7 @@ from mqdlq.ledger.database import in_turn
 from mqdlq.ledger.departures import has_departed
 from mqdlq.ledger.facts import OutcomeFact, Run
 from mqdlq.ledger.reading import LedgerReader
-from mqdlq.ledger.tables import (
-    compact_snapshots,
-    parked,
-    parked_outcomes,
-    parkings,
-)
+from mqdlq.ledger.tables import compact_snapshots, parked, parked_outcomes, parkings
 from mqdlq.model import GIVEN_ACTION, Disposition, Outcome
 
 _AT_ONCE = 10_000

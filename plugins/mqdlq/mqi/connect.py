@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+import embedded_mq
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi import client as clients
-from mqdlq.mqi import embedded
 from mqdlq.mqi.connect_options import connect_arguments
 from mqdlq.mqi.settings import ConnectionSettings
 
@@ -159,11 +159,11 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
     """
     name, subject = settings.queue_manager, f"queue manager {settings.queue_manager}"
     if settings.transport == "embedded":
-        embedded.install()
-        if not embedded.exists(name):
+        embedded_mq.install()
+        if not embedded_mq.exists(name):
             reason = MQRC["MQRC_Q_MGR_NAME_ERROR"]
             raise QueueManagerError("MQCONN", subject, MQCC_FAILED, reason, reason_text(reason))
-    elif embedded.is_in_the_way_of(name):
+    elif embedded_mq.is_in_the_way_of(name):
         raise ConnectionSettingsError(
             f"{subject} is embedded in this process and cannot be reached by transport"
             f" {settings.transport!r} as well; give the embedded one another name"

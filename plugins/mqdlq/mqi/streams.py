@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from embedded_mq import mqi_constants as mq
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.embedded import mqi_constants as mq
 
 
 def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:

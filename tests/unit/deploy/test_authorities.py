@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq import demo, home, sense
+import embedded_mq
+from mqdlq import home
 from mqdlq.errors import QueueManagerError
-from mqdlq.execute import make_pass, settle
-from mqdlq.mqi import embedded
+from mqdlq.local import demo
 from mqdlq.mqi.connect import QueueManager
-from world import World
+from mqdlq.stages import sense
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.world import World
 
 AUTHORITIES = (home.PROJECT / "deploy" / "mq" / "authorities.mqsc").read_text(encoding="utf-8")
 DEFINITIONS = (home.PROJECT / "include" / "mqsc" / "QM1.mqsc").read_text(encoding="utf-8")
@@ -150,7 +152,7 @@ def test_no_user_may_more_with_the_queue_manager_than_connect_and_ask(
     world: World, user: str
 ) -> None:
     """ALTUSR above all is not among it: with that one may act as anybody."""
-    records = embedded.run_mqsc("QM1", f"DISPLAY AUTHREC OBJTYPE(QMGR) PRINCIPAL('{user}')")
+    records = embedded_mq.run_mqsc("QM1", f"DISPLAY AUTHREC OBJTYPE(QMGR) PRINCIPAL('{user}')")
 
     assert world.runs == 0
     assert records == [

@@ -6,17 +6,27 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from test_authorities import AUTHORITIES, DLQ, DRY, EXECUTE, MAY, RULES, SENSE, become
-from test_authorities import _world as world_fixture
 
+import embedded_mq
 from mqdlq.errors import QueueManagerError
-from mqdlq.execute import make_pass, settle
 from mqdlq.headers import DeadLetterHeader, encode_dlh
-from mqdlq.mqi import embedded, permissions
+from mqdlq.mqi import permissions
 from mqdlq.rules import parse
-from mqdlq.snapshot import take_snapshot
-from mqdlq.snapshot.preview import preview_queue
-from world import World
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.snapshot import take_snapshot
+from mqdlq.stages.snapshot.preview import preview_queue
+from tests.support.world import World
+from tests.unit.deploy.test_authorities import (
+    AUTHORITIES,
+    DLQ,
+    DRY,
+    EXECUTE,
+    MAY,
+    RULES,
+    SENSE,
+    become,
+)
+from tests.unit.deploy.test_authorities import _world as world_fixture
 
 __all__ = ["world_fixture"]
 
@@ -122,7 +132,7 @@ def test_an_action_for_named_messages_asks_for_nothing_more(world: World) -> Non
     )
 
     assert Counter(outcomes.values())["forwarded"] == 1
-    assert embedded.depths("QM1")[DLQ] == 1
+    assert embedded_mq.depths("QM1")[DLQ] == 1
 
 
 def _keys(world: World) -> list[str]:
@@ -144,4 +154,4 @@ def test_only_puts_as_another_user_ask_for_the_authority_that_is_left_out(
 
     make_pass(world.plan("ACTION(RETRY) PUTAUT(CTX)"))
 
-    assert embedded.depths("QM1")[DLQ] == left
+    assert embedded_mq.depths("QM1")[DLQ] == left

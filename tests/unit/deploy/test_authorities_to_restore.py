@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from test_authorities import DLQ, EXECUTE, MAY, STATE, authorities, become
-from test_authorities import _world as world_fixture
-
 from mqdlq import home
 from mqdlq.mqi import permissions
-from restoring import restored
-from world import World
+from tests.support.restoring import restored
+from tests.support.world import World
+from tests.unit.deploy.test_authorities import DLQ, EXECUTE, MAY, STATE, authorities, become
+from tests.unit.deploy.test_authorities import _world as world_fixture
 
 __all__ = ["world_fixture"]
 

@@ -22,7 +22,7 @@ from airflow.configuration import conf, retrieve_configuration_description
 from airflow.sdk import Connection
 
 from mqdlq import home
-from mqdlq.airflow.hook import settings_of
+from mqdlq.airflow.hooks.ibmmq import settings_of
 from mqdlq.mqi.connect import ConnectionSettings
 
 pytestmark = pytest.mark.airflow

@@ -14,8 +14,8 @@ from sqlalchemy.engine import URL, make_url
 
 from mqdlq import home
 from mqdlq.ledger import open_ledger
-from postgresql import DEBIAN, running
-from world import World
+from tests.support.postgresql import DEBIAN, running
+from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 

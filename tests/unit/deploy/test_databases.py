@@ -17,11 +17,11 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from mqdlq import home
-from mqdlq.archive import read_back
+from mqdlq.lake.archive import read_back
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.migrations import revisions
-from postgresql import DEBIAN, ledger_url_fixture
-from world import World
+from tests.support.postgresql import DEBIAN, ledger_url_fixture
+from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -15,11 +15,12 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from mqdlq import demo, home
+import embedded_mq
+from mqdlq import home
 from mqdlq.ledger import open_ledger
-from mqdlq.mqi import embedded
-from postgresql import running
-from world import World
+from mqdlq.local import demo
+from tests.support.postgresql import running
+from tests.support.world import World
 
 RULES = (home.PROJECT / "include" / "rules" / "demo.rules").read_text(encoding="utf-8")
 
@@ -65,16 +66,16 @@ def test_the_demo_fills_the_queue_manager_it_is_told(
 ) -> None:
     """By putting alone: IBM MQ is administered by no `run_mqsc` of ours."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    embedded.create("QM7")
-    embedded.run_mqsc("QM7", mounted_mqsc()[0])
-    monkeypatch.delattr(embedded, "run_mqsc")
+    embedded_mq.create("QM7")
+    embedded_mq.run_mqsc("QM7", mounted_mqsc()[0])
+    monkeypatch.delattr(embedded_mq, "run_mqsc")
     settings = tmp_path / "settings.json"
     settings.write_text('{"queue_manager": "QM7", "transport": "embedded"}', encoding="utf-8")
 
     demo.main(client=None, settings=str(settings))
 
     assert "71 messages wait on the dead-letter queue of QM7" in capsys.readouterr().out
-    assert embedded.names() == ["QM7"]
+    assert embedded_mq.names() == ["QM7"]
 
 
 @pytest.mark.slow
@@ -83,9 +84,9 @@ def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> 
     (tmp_path / "place.py").write_text(
         f"from mqdlq.mqi import embedded\nembedded.install({str(tmp_path)!r})\n", encoding="utf-8"
     )
-    embedded.create("QM1", tmp_path)
+    embedded_mq.create("QM1", tmp_path)
     for commands in mounted_mqsc():
-        embedded.run_mqsc("QM1", commands, tmp_path)
+        embedded_mq.run_mqsc("QM1", commands, tmp_path)
     settings = {"queue_manager": "QM1", "transport": "embedded", "user": "app", "client": "ibmmq"}
 
     options = ("-p", "place", "-p", "no:cacheprovider", "-k", "real", "tests/contract")

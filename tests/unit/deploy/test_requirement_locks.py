@@ -16,7 +16,12 @@ from mqdlq import home
 
 PROJECT = home.PROJECT
 PRODUCT = ("plugins", "spark", "dags")
-OURS = {"mqdlq", "mqdlq_plugin", *(path.stem for path in (PROJECT / "spark").glob("*.py"))}
+OURS = {
+    "embedded_mq",
+    "mqdlq",
+    "mqdlq_plugin",
+    *(path.stem for path in (PROJECT / "spark").glob("*.py")),
+}
 
 
 @cache

@@ -11,10 +11,10 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
+import embedded_mq
 from mqdlq.cli import app
-from mqdlq.execute import make_pass, settle
-from mqdlq.mqi import embedded
-from world import World
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.world import World
 
 RULES = """
 APPLNAME('hold*') ACTION(IGNORE)
@@ -127,7 +127,7 @@ def test_what_cannot_be_seen_stays_open(world: World) -> None:
     before = snapshot(world)
     take(world, 0, 1, 2, to="PAYMENTS")
     after = snapshot(world)
-    embedded.run_mqsc("QM1", "CLEAR QLOCAL(PAYMENTS)")
+    embedded_mq.run_mqsc("QM1", "CLEAR QLOCAL(PAYMENTS)")
 
     _, unseen = shadow(before, after)
     _, taken = shadow(

@@ -20,7 +20,7 @@ from mqdlq.headers import (
     encode_rfh2,
     encode_xqh,
 )
-from pastes import amqsbcg, dmpmqmsg
+from tests.support.pastes import amqsbcg, dmpmqmsg
 
 SECRET = b"the customer's secret"
 LETTER = encode_dlh(

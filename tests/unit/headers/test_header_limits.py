@@ -7,16 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hostile_messages import (
-    GROWING,
-    NATIVE,
-    Hostile,
-    chain_of_dlhs,
-    chain_of_rfhs,
-    folders,
-    hostile_messages,
-    long_property,
-)
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import (
     PREFIX_LENGTH,
@@ -32,7 +22,17 @@ from mqdlq.headers import (
 )
 from mqdlq.headers.limits import FOLDERS_READ, HEADERS_READ
 from mqdlq.model import MessageClass
-from steps import steps
+from tests.support.hostile_messages import (
+    GROWING,
+    NATIVE,
+    Hostile,
+    chain_of_dlhs,
+    chain_of_rfhs,
+    folders,
+    hostile_messages,
+    long_property,
+)
+from tests.support.steps import steps
 
 LETTER = DeadLetterHeader(2053, "PAYMENTS", "QM1", put_date="20261121", put_time="09153042")
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

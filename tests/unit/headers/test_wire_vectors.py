@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import wire_vectors
 from mqdlq.headers import (
     CIH_CODEC,
     IIH_CODEC,
@@ -21,6 +20,7 @@ from mqdlq.headers import (
     encode_xqh,
 )
 from mqdlq.headers.fields import as_json, shown_fields
+from tests.support import wire_vectors
 
 VECTORS = [
     (path.stem, vector)

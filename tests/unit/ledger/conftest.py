@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from postgresql import ledger_url_fixture
+from tests.support.postgresql import ledger_url_fixture
 
 __all__ = ["ledger_url_fixture"]

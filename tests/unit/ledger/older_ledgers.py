@@ -13,7 +13,7 @@ from mqdlq.ledger.migrations import BEFORE_REVISIONS, VERSION_TABLE, revisions, 
 from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS, statements
 from mqdlq.ledger.tables import ATTEMPT_STATES, metadata
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
-from postgresql import running
+from tests.support.postgresql import running
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 WORDS = {

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from older_ledgers import ledger_of
 from sqlalchemy import Engine, create_engine, event, make_url, text
-from test_ledger import run
 
 from mqdlq.errors import LedgerUnavailableError
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.access import shown
 from mqdlq.ledger.migrations import revision_of, revisions
-from postgresql import running
+from tests.support.postgresql import running
+from tests.unit.ledger.older_ledgers import ledger_of
+from tests.unit.ledger.test_ledger import run
 
 
 def refused(url: str) -> LedgerUnavailableError:

@@ -10,13 +10,13 @@ from threading import Barrier, Thread
 from typing import Any
 
 from sqlalchemy import event, text
-from test_ledger import KEY, NOON, accept, attempt, outcome, run
 
 from mqdlq.ledger import Parking, Settled, open_ledger, parking
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
 from mqdlq.model import Outcome
-from postgresql import running
+from tests.support.postgresql import running
+from tests.unit.ledger.test_ledger import KEY, NOON, accept, attempt, outcome, run
 
 USERS = 4
 

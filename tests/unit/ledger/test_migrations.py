@@ -6,7 +6,15 @@ import re
 from datetime import timedelta
 
 import pytest
-from older_ledgers import (
+from sqlalchemy import text
+
+from mqdlq.errors import LedgerError
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.database import connect_to
+from mqdlq.ledger.migrations import revision_of, revisions
+from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS
+from mqdlq.model import AttemptState, Outcome
+from tests.unit.ledger.older_ledgers import (
     NOON,
     OLDER,
     ROWS,
@@ -19,14 +27,6 @@ from older_ledgers import (
     of_old_columns,
     schema_of,
 )
-from sqlalchemy import text
-
-from mqdlq.errors import LedgerError
-from mqdlq.ledger import open_ledger
-from mqdlq.ledger.database import connect_to
-from mqdlq.ledger.migrations import revision_of, revisions
-from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS
-from mqdlq.model import AttemptState, Outcome
 
 
 @pytest.mark.parametrize("version", OLDER)

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, run
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import CopyState, Ledger, Restoration, open_ledger
@@ -25,6 +24,7 @@ from mqdlq.ledger.restoring import (
     states_of,
 )
 from mqdlq.model import Action, AttemptState, RestorationState
+from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, run
 
 RESTORATION = Restoration(
     restoration_id="x1",

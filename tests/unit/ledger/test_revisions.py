@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from older_ledgers import another, declared, schema_of
 from sqlalchemy import Column, ForeignKeyConstraint, Index, MetaData, String, Table
 
 from mqdlq import home
 from mqdlq.ledger import migrations, open_ledger
 from mqdlq.ledger.tables import metadata
+from tests.unit.ledger.older_ledgers import another, declared, schema_of
 
 MIGRATIONS = Path(migrations.__file__).parent
 RELEASED = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from test_ledger import KEY, OTHER_KEY, accept, attempt, outcome, run
-
 from mqdlq.ledger import (
     InStep,
     Listed,
@@ -16,6 +14,7 @@ from mqdlq.ledger import (
     outcome_counts,
 )
 from mqdlq.model import AttemptState, Outcome
+from tests.unit.ledger.test_ledger import KEY, OTHER_KEY, accept, attempt, outcome, run
 
 
 def test_messages_and_attempts_come_in_browse_order(ledger_url: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.rules import compare, parse
-from steps import steps
+from tests.support.steps import steps
 
 
 def changes(old: str, new: str) -> list[tuple[str, int | None, int | None]]:

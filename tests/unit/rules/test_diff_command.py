@@ -11,13 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from mqdlq.headers import (
-    DeadLetterHeader,
-    MessageDescriptor,
-    encode_dlh,
-    encode_md,
-    header_row,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
 from mqdlq.lake import SnapshotWriter
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -19,13 +19,7 @@ from typing import Final
 
 from mqdlq.errors import PasteError
 from mqdlq.headers.layout import Kind
-from mqdlq.headers.pastes.pasted import (
-    FIELDS,
-    Draft,
-    PastedMessage,
-    hexadecimal,
-    message_length,
-)
+from mqdlq.headers.pastes.pasted import FIELDS, Draft, PastedMessage, hexadecimal, message_length
 
 SOURCE: Final = "amqsbcg"
 _PROGRAM: Final = re.compile(r"\s*AMQSBCG\d - ")

@@ -1,0 +1,1 @@
+"""Benchmarks: each number beside a floor taken in the same run."""

@@ -1,0 +1,99 @@
+"""A durable queue manager inside the process, below the unmodified clients `ibmmq` and `pymqi`.
+
+`install()` puts it in place of the clients' C extensions; from then on ``ibmmq.connect("QM1")`` and
+all that follows is the library's own code. Several processes may use one queue manager at once.
+
+It refuses options and calls that it does not emulate, with IBM MQ's reason code and a line in the
+log `embedded_mq`. It does not refuse everything that a queue manager would do in addition:
+it makes no trigger messages and no events, starts no channels and converts no data, and it keeps or
+ignores some attributes. docs/mqi-coverage.md lists all of this, and what is still to be verified
+with a real queue manager. Queue managers of other names are reached through IBM's client library.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+
+from embedded_mq.clients import ibmmqc, pymqe, routing
+from embedded_mq.mqsc.administration import create_defined, depths, run_mqsc
+from embedded_mq.storage import places
+from embedded_mq.storage.dumping import dump, load
+from embedded_mq.storage.faults import faults
+from embedded_mq.storage.lifecycle import end, quiesce, start, status
+from embedded_mq.storage.places import create, exists, names
+from mqdlq.errors import EmbeddedQueueManagerError
+
+__all__ = [
+    "create",
+    "create_defined",
+    "depths",
+    "dump",
+    "end",
+    "exists",
+    "faults",
+    "install",
+    "is_in_the_way_of",
+    "load",
+    "names",
+    "quiesce",
+    "run_mqsc",
+    "start",
+    "status",
+]
+
+
+_installed: dict[str, ModuleType] = {}
+
+
+def install(directory: Path | str | None = None) -> None:
+    """Put the embedded queue manager below both clients; do it before the first import of either.
+
+    Queue managers are looked for in `directory`, one subdirectory each; without one, where an
+    earlier call said, else in MQDLQ_HOME as it is at each connection. May be called again. Raises
+    EmbeddedQueueManagerError if a client is loaded already with its C extension, or `ibmmq` with
+    its OpenTelemetry propagation, which adds to the messages it moves.
+    """
+    if directory is not None:
+        places.choose(Path(directory))
+    _install_below_ibmmq()
+    _install_below_pymqi()
+
+
+def is_in_the_way_of(name: str) -> bool:
+    """Whether a client asked for a queue manager by this name would reach an embedded one."""
+    return bool(_installed) and exists(name)
+
+
+def _install_below_ibmmq() -> None:
+    try:
+        built = ibmmqc.module(version("ibmmq"))
+    except PackageNotFoundError:
+        return
+    if sys.modules.get("mqotel") is not None:
+        raise EmbeddedQueueManagerError(
+            "ibmmq is imported already, with its OpenTelemetry propagation on: call"
+            " embedded_mq.install() before the first import of ibmmq"
+        )
+    _put_in_place(ibmmqc.NAME, built)
+    # ibmmq takes the absence of this module of its own for "no tracing wanted".
+    sys.modules["mqotel"] = None  # type: ignore[assignment]
+
+
+def _install_below_pymqi() -> None:
+    _put_in_place(pymqe.NAME, pymqe.module())
+
+
+def _put_in_place(name: str, built: ModuleType) -> None:
+    if name in _installed and sys.modules.get(name) is _installed[name]:
+        return
+    client = name.partition(".")[0]
+    if name in sys.modules or client in sys.modules:
+        raise EmbeddedQueueManagerError(
+            f"{client} is imported already, over IBM's client library: call embedded_mq.install()"
+            f" before the first import of {client}"
+        )
+    routing.route(built, lambda: routing.load_extension(name))
+    sys.modules[name] = _installed[name] = built

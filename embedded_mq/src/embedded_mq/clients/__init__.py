@@ -1,0 +1,1 @@
+"""What stands in for the C extensions of `ibmmq` and `pymqi`."""

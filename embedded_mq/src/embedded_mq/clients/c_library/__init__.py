@@ -1,0 +1,61 @@
+"""IBM's client library as ibmmq's C extension expects it, over the embedded queue manager.
+
+`install()` loads a `libmqm_r.so` of this project's own making, so that the unmodified extension,
+and all the C code in it, runs on top. For tests of the client on x86-64 Linux; IBM's own library
+cannot be loaded in the same process, and no real queue manager is reached from it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+from embedded_mq.clients.c_library.elf import shared_object
+from embedded_mq.clients.c_library.exports import EXPORTS
+from embedded_mq.storage import places
+from mqdlq.errors import EmbeddedQueueManagerError
+
+SONAME = "libmqm_r.so"
+TABLE = "mqdlq_table"
+
+_loaded: list[ctypes.CDLL] = []
+
+
+def install(directory: Path | str | None = None) -> None:
+    """Load the library; do it before the first import of ibmmq, and instead of `embedded.install`.
+
+    Queue managers are looked for in `directory`, else in MQDLQ_HOME. May be called again. Raises
+    EmbeddedQueueManagerError where it cannot work.
+    """
+    if directory is not None:
+        places.choose(Path(directory))
+    if _loaded:
+        return
+    here = (platform.system(), platform.machine())
+    if here != ("Linux", "x86_64"):
+        raise EmbeddedQueueManagerError(
+            f"the client library over an embedded queue manager is for x86-64 Linux, not {here};"
+            " embedded.install() works anywhere"
+        )
+    if "ibmmq" in sys.modules or "ibmmq.ibmmqc" in sys.modules:
+        raise EmbeddedQueueManagerError(
+            "ibmmq is imported already: load the client library before its first import"
+        )
+    # ibmmq takes the absence of this module of its own for "no tracing wanted".
+    sys.modules["mqotel"] = None  # type: ignore[assignment]
+    _loaded.append(_load())
+
+
+def _load() -> ctypes.CDLL:
+    """Load the object from a file that is gone afterwards; the extension finds it by its SONAME."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / SONAME
+        path.write_bytes(shared_object(SONAME, list(EXPORTS), TABLE))
+        library = ctypes.CDLL(str(path))
+    table = (ctypes.c_void_p * len(EXPORTS)).in_dll(library, TABLE)
+    for number, callback in enumerate(EXPORTS.values()):
+        table[number] = ctypes.cast(callback, ctypes.c_void_p)
+    return library

@@ -1,0 +1,85 @@
+"""MQSETMP, MQINQMP and MQDLTMP as the Python clients call them: Python values in and out."""
+
+# ruff: noqa: PLR0917 (the arguments are those of the extension)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.clients.calls import OK, Codes, check_length, run_simple
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.failures import MQCC_FAILED, CallFailedError
+from embedded_mq.engine.messages.property_values import Value
+from embedded_mq.structures import MQDMPO, MQPD, MQSMPO
+from mqdlq.constants import MQRC
+
+
+@dataclass(frozen=True, slots=True)
+class Inquired:
+    """What MQINQMP found; the value is None where it was not asked for, or the buffer too small."""
+
+    name: str
+    type: int
+    value: Value
+    length: int
+    codes: Codes = OK
+
+
+def inquire_property(
+    connection: Connection, hmsg: int, options: int, name: bytes, kind: int, max_length: int
+) -> Inquired:
+    """Return a property as its type has it, or in the type asked for if it may be converted."""
+    held = connection.message_handles.at(hmsg).inquire(_text(name), options, kind)
+    if options & mq.MQIMPO_QUERY_LENGTH:
+        return Inquired(held.name, held.type, None, held.length)
+    if held.length > max_length:
+        codes = MQCC_FAILED, MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"]
+        return Inquired(held.name, held.type, None, held.length, codes)
+    return Inquired(held.name, held.type, held.value, held.length)
+
+
+def set_property(
+    hconn: int,
+    hmsg: int,
+    smpo: bytes,
+    name: bytes,
+    pd: bytes,
+    kind: int,
+    value: Value,
+    length: int,
+) -> Codes:
+    """MQSETMP: set a property."""
+    check_length(smpo, MQSMPO.length, "MQSMPO")
+    check_length(pd, MQPD.length, "MQPD")
+
+    def work(connection: Connection) -> None:
+        descriptor = MQPD.unpack(pd)
+        if descriptor.struc_id != b"PD  ":
+            raise CallFailedError("MQRC_PD_ERROR")
+        cut = value
+        if isinstance(value, str | bytes) and length != mq.MQVL_NULL_TERMINATED:
+            cut = value[:length]
+        handle = connection.message_handles.at(hmsg)
+        handle.set(_text(name), kind, cut, descriptor, MQSMPO.unpack(smpo).options)
+
+    return run_simple("MQSETMP", hconn, work)
+
+
+def delete_property(hconn: int, hmsg: int, dmpo: bytes, name: bytes) -> Codes:
+    """MQDLTMP: delete a property."""
+    check_length(dmpo, MQDMPO.length, "MQDMPO")
+
+    def work(connection: Connection) -> None:
+        handle = connection.message_handles.at(hmsg)
+        handle.delete(_text(name), MQDMPO.unpack(dmpo).options)
+
+    return run_simple("MQDLTMP", hconn, work)
+
+
+def _text(name: bytes) -> str:
+    """Return a property's name; MQRC_PROPERTY_NAME_ERROR where the bytes are not UTF-8."""
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise CallFailedError("MQRC_PROPERTY_NAME_ERROR") from None

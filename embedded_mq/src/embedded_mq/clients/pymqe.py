@@ -1,0 +1,90 @@
+"""The module that stands in for `pymqi.pymqe`, the C extension of pymqi."""
+
+# ruff: noqa: N802, PLR0917 (names and arguments are those of the extension)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from embedded_mq.clients import calls
+from embedded_mq.clients.calls import Codes, run, run_simple
+from embedded_mq.clients.property_calls import inquire_property, set_property
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.failures import MQCC_FAILED, not_emulated
+from embedded_mq.engine.objects import inquiring
+
+NAME = "pymqi.pymqe"
+LEVELS = "5.0,5.1,5.2,5.3,6.0,7.0,7.1,8.0.0"
+
+
+def MQCONNX(
+    name: str | bytes,
+    options: int = 0,
+    cd: bytes | None = None,
+    credentials: Mapping[str, bytes] | None = None,
+    _sco: bytes | None = None,
+) -> tuple[int, int, int]:
+    """Connect; how to reach the queue manager does not matter where it is embedded."""
+    user = (credentials or {}).get("user") or b""
+    return calls.connect(name, "MQCONNX", user.decode(), options, is_client=bool(cd))
+
+
+def MQINQ(hconn: int, hobj: int, selector: int) -> tuple[int | bytes | None, int, int]:
+    """Inquire one attribute: (value, completion, reason)."""
+
+    def work(connection: Connection) -> tuple[int | bytes | None, int, int]:
+        answer = inquiring.inquire(connection, hobj, [selector])
+        value = answer.numbers[0] if answer.numbers else answer.characters
+        return value, answer.completion, answer.reason
+
+    answer: tuple[int | bytes | None, int, int] = run("MQINQ", hconn, work, (None,), hobj)
+    return answer
+
+
+def MQSET(hconn: int, hobj: int, selector: int, value: int | bytes) -> Codes:
+    """Set one attribute."""
+    numbers = [value] if isinstance(value, int) else []
+    characters = value if isinstance(value, bytes) else b""
+    return run_simple(
+        "MQSET",
+        hconn,
+        lambda connection: inquiring.set_attributes(
+            connection, hobj, [selector], numbers, characters
+        ),
+        hobj,
+    )
+
+
+def MQINQMP(
+    hconn: int, hmsg: int, options: int, name: bytes, _pd_options: int, kind: int, max_length: int
+) -> tuple[Any, int, int, int]:
+    """Inquire a property: (value, length, completion, reason)."""
+
+    def work(connection: Connection) -> tuple[Any, int, int, int]:
+        held = inquire_property(connection, hmsg, options, name, kind, max_length)
+        return held.value, held.length, *held.codes
+
+    answer: tuple[Any, int, int, int] = run("MQINQMP", hconn, work, (None, 0))
+    return answer
+
+
+def mqaiExecute(*_arguments: Any) -> tuple[list[Any], int, int]:
+    """Run a PCF command by way of IBM's MQAI: refused; PCFExecute puts a message instead."""
+    refusal = not_emulated("the MQAI", "MQRC_FUNCTION_NOT_SUPPORTED")
+    return [], MQCC_FAILED, refusal.reason
+
+
+def module() -> ModuleType:
+    """Build the module."""
+    built = ModuleType(NAME, __doc__)
+    built.__dict__.update(
+        __mqlevels__=LEVELS,
+        __mqbuild__="client",
+        pymqe_error=calls.Error,
+        MQSETMP=set_property,
+    )
+    for call in (*calls.COMMON, MQCONNX, MQINQ, MQSET, MQINQMP, mqaiExecute):
+        setattr(built, call.__name__, call)
+    return built

@@ -1,0 +1,1 @@
+"""What the queue manager does for one connection: calls, units of work."""

@@ -1,0 +1,36 @@
+"""An MQI call that does not complete with MQCC_OK: the name of a reason in, the two codes out."""
+
+from __future__ import annotations
+
+import logging
+
+from mqdlq.constants import MQRC, reason_text
+
+MQCC_OK, MQCC_WARNING, MQCC_FAILED = 0, 1, 2
+
+log = logging.getLogger("embedded_mq")
+
+
+class CallFailedError(Exception):
+    """The call ends with MQCC_FAILED and this reason; it has changed nothing."""
+
+    def __init__(self, reason: str | int) -> None:
+        """Take a reason by its name (``MQRC_Q_FULL``), or by number where a test chose it."""
+        self.completion = MQCC_FAILED
+        self.reason = MQRC[reason] if isinstance(reason, str) else reason
+        super().__init__(reason_text(self.reason))
+
+
+def not_emulated(what: str, reason: str = "MQRC_OPTIONS_ERROR") -> CallFailedError:
+    """Refuse what the embedded queue manager does not do, and say so in the log."""
+    log.warning("%s is not emulated; the call fails with %s", what, reason_text(MQRC[reason]))
+    return CallFailedError(reason)
+
+
+def check_bits(value: int, known: int, family: str, names: dict[int, str]) -> None:
+    """Refuse the option bits outside `known`, each by its name (MQRC_OPTIONS_ERROR)."""
+    unknown = value & ~known
+    if unknown:
+        bits = [1 << place for place in range(unknown.bit_length()) if unknown >> place & 1]
+        named = ", ".join(names.get(bit, f"{family} bit {bit:#x}") for bit in bits)
+        raise not_emulated(named)

@@ -1,0 +1,1 @@
+"""Messages: put, got, browsed, selected, with their properties, reports and groups."""

@@ -1,0 +1,163 @@
+"""Message context: who put a message, passed on, set or made anew.
+
+IBM MQ docs, "Message context".
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import time
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection, OpenObject
+from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.structures import MQMD, blank_padded, normalised
+
+_CONTEXT = struct.Struct("12s32s32si28s8s8s4s")
+_OF_MQMD = MQMD.offset_of("user_identifier")
+_TEXT_OF_IDENTITY = ("user_identifier", "appl_identity_data")
+_TEXT_OF_ORIGIN = ("put_appl_name", "put_date", "put_time", "appl_origin_data")
+_PASSING = frozenset({mq.MQPMO_PASS_IDENTITY_CONTEXT, mq.MQPMO_PASS_ALL_CONTEXT})
+_SETTING = frozenset({mq.MQPMO_SET_IDENTITY_CONTEXT, mq.MQPMO_SET_ALL_CONTEXT})
+
+CHOICES = (
+    mq.MQPMO_DEFAULT_CONTEXT
+    | mq.MQPMO_NO_CONTEXT
+    | mq.MQPMO_PASS_IDENTITY_CONTEXT
+    | mq.MQPMO_PASS_ALL_CONTEXT
+    | mq.MQPMO_SET_IDENTITY_CONTEXT
+    | mq.MQPMO_SET_ALL_CONTEXT
+)
+
+# The open options that allow each put option; some imply others (IBM MQ docs, "MQOPEN options").
+_ALLOWED_BY = {
+    mq.MQPMO_PASS_IDENTITY_CONTEXT: (
+        mq.MQOO_PASS_IDENTITY_CONTEXT
+        | mq.MQOO_PASS_ALL_CONTEXT
+        | mq.MQOO_SET_IDENTITY_CONTEXT
+        | mq.MQOO_SET_ALL_CONTEXT,
+        "MQRC_NOT_OPEN_FOR_PASS_IDENT",
+    ),
+    mq.MQPMO_PASS_ALL_CONTEXT: (
+        mq.MQOO_PASS_ALL_CONTEXT | mq.MQOO_SET_ALL_CONTEXT,
+        "MQRC_NOT_OPEN_FOR_PASS_ALL",
+    ),
+    mq.MQPMO_SET_IDENTITY_CONTEXT: (
+        mq.MQOO_SET_IDENTITY_CONTEXT | mq.MQOO_SET_ALL_CONTEXT,
+        "MQRC_NOT_OPEN_FOR_SET_IDENT",
+    ),
+    mq.MQPMO_SET_ALL_CONTEXT: (mq.MQOO_SET_ALL_CONTEXT, "MQRC_NOT_OPEN_FOR_SET_ALL"),
+}
+
+
+def fill_in(  # noqa: PLR0917
+    connection: Connection, opened: OpenObject, md: MQMD, options: int, source: int, now: float
+) -> None:
+    """Give the descriptor of a message being put the context its options ask for.
+
+    `source` is the handle of the queue whose context is passed on.
+    """
+    choice = options & CHOICES
+    _check(choice, opened.options)
+    if choice == mq.MQPMO_NO_CONTEXT:
+        _blank(md)
+        return
+    saved = _saved(connection, source) if choice in _PASSING else ()
+    if saved:
+        md.user_identifier, md.accounting_token, md.appl_identity_data = saved[:3]
+    elif choice in _SETTING:
+        _normalise(md, _TEXT_OF_IDENTITY)
+    else:
+        _make_identity(connection.user, md)
+    if choice == mq.MQPMO_PASS_ALL_CONTEXT:
+        md.put_appl_type, md.put_appl_name, md.put_date = saved[3:6]
+        md.put_time, md.appl_origin_data = saved[6:]
+    elif choice == mq.MQPMO_SET_ALL_CONTEXT:
+        _normalise(md, _TEXT_OF_ORIGIN)
+    else:
+        _make_origin(md, mq.MQAT_UNIX, _program_name(), now)
+
+
+@lru_cache
+def _check(choice: int, opened_for: int) -> None:
+    """Refuse what is contradictory, or not what the queue was opened for."""
+    if choice.bit_count() > 1:
+        raise CallFailedError("MQRC_OPTIONS_ERROR")
+    if choice in _ALLOWED_BY:
+        options, reason = _ALLOWED_BY[choice]
+        if not opened_for & options:
+            raise CallFailedError(reason)
+
+
+def _saved(connection: Connection, handle: int) -> tuple[Any, ...]:
+    """Return the context kept with a queue handle (IBM MQ docs, "Context (MQPMO)").
+
+    It is that of a message got, whose text was normalised when it was put.
+    """
+    try:
+        source = connection.object(handle)
+    except CallFailedError:
+        raise CallFailedError("MQRC_CONTEXT_HANDLE_ERROR") from None
+    if not source.allows(mq.MQOO_SAVE_ALL_CONTEXT):
+        raise CallFailedError("MQRC_CONTEXT_HANDLE_ERROR")
+    if source.saved_context is None:
+        raise CallFailedError("MQRC_CONTEXT_NOT_AVAILABLE")
+    return _CONTEXT.unpack_from(source.saved_context, _OF_MQMD)
+
+
+def _normalise(md: MQMD, fields: tuple[str, ...]) -> None:
+    for name in fields:
+        setattr(md, name, normalised(getattr(md, name)))
+
+
+def _blank(md: MQMD) -> None:
+    md.user_identifier, md.appl_identity_data = b" " * 12, b" " * 32
+    md.accounting_token = bytes(32)
+    md.put_appl_type, md.put_appl_name = mq.MQAT_NO_CONTEXT, b" " * 28
+    md.put_date, md.put_time, md.appl_origin_data = b" " * 8, b" " * 8, b" " * 4
+
+
+def _make_identity(user: str, md: MQMD) -> None:
+    md.user_identifier, md.accounting_token = _identity(user, os.geteuid())
+    md.appl_identity_data = b" " * 32
+
+
+@cache
+def _identity(user: str, number: int) -> tuple[bytes, bytes]:
+    """Return a user's name, and the token made of the number of the one who runs the process.
+
+    The token: a length, the number in digits, its kind (IBM MQ docs, "AccountingToken").
+    """
+    digits = str(number).encode()
+    token = bytes([len(digits)]) + digits
+    padded = token.ljust(31, b"\0") + bytes([mq.MQACTT_UNIX_NUMERIC_ID])
+    return blank_padded(user, 12), padded
+
+
+@lru_cache(maxsize=1)
+def _date_and_time(hundredth: int) -> tuple[bytes, bytes]:
+    second, rest = divmod(hundredth, 100)
+    at = time.gmtime(second)
+    date, at_second = time.strftime("%Y%m%d", at), time.strftime("%H%M%S", at)
+    return date.encode(), f"{at_second}{rest:02}".encode()
+
+
+def _make_origin(md: MQMD, appl_type: int, appl_name: bytes, now: float) -> None:
+    md.put_appl_type, md.put_appl_name = appl_type, appl_name
+    md.put_date, md.put_time = _date_and_time(int(now * 100))
+    md.appl_origin_data = b" " * 4
+
+
+def put_by_queue_manager(md: MQMD, name: str, now: float) -> None:
+    """Make the origin context of a message the queue manager itself puts."""
+    _make_origin(md, mq.MQAT_QMGR, blank_padded(name, 28), now)
+
+
+@cache
+def _program_name() -> bytes:
+    return blank_padded(Path(sys.executable or "python").name, 28)

@@ -1,0 +1,350 @@
+"""MQGET: a descriptor to match and options in, a message browsed or taken out.
+
+IBM MQ docs, "MQGET", "MQGMO - Get-message options" and the fields of "MQMD".
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection, OpenObject, Way
+from embedded_mq.engine.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits, log
+from embedded_mq.engine.messages import groups, reports, selection, tracing
+from embedded_mq.engine.messages.delivery import WITH_HEADERS, deliver
+from embedded_mq.engine.messages.properties import MessageHandle
+from embedded_mq.engine.messages.property_values import Property
+from embedded_mq.engine.messages.selection import Criteria
+from embedded_mq.engine.unit_of_work import Message
+from embedded_mq.headers import mqmde
+from embedded_mq.structures import MQGMO, MQMD, MQMD_LENGTH_1, text
+from mqdlq.constants import MQRC
+
+INPUT = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_INPUT_SHARED | mq.MQOO_INPUT_EXCLUSIVE
+BROWSE = mq.MQGMO_BROWSE_FIRST | mq.MQGMO_BROWSE_NEXT | mq.MQGMO_BROWSE_MSG_UNDER_CURSOR
+UNDER_CURSOR = mq.MQGMO_MSG_UNDER_CURSOR | mq.MQGMO_BROWSE_MSG_UNDER_CURSOR
+SYNCPOINTS = mq.MQGMO_SYNCPOINT | mq.MQGMO_NO_SYNCPOINT | mq.MQGMO_SYNCPOINT_IF_PERSISTENT
+PROPERTIES = (
+    mq.MQGMO_PROPERTIES_FORCE_MQRFH2
+    | mq.MQGMO_NO_PROPERTIES
+    | mq.MQGMO_PROPERTIES_IN_HANDLE
+    | mq.MQGMO_PROPERTIES_COMPATIBILITY
+)
+KNOWN = (
+    mq.MQGMO_WAIT
+    | SYNCPOINTS
+    | BROWSE
+    | UNDER_CURSOR
+    | mq.MQGMO_LOCK
+    | mq.MQGMO_ACCEPT_TRUNCATED_MSG
+    | mq.MQGMO_FAIL_IF_QUIESCING
+    | mq.MQGMO_CONVERT
+    | PROPERTIES
+)
+NAMES = mq.names_of("MQGMO")
+
+# How often a waiting MQGET looks: soon at first, for those who wait for an answer.
+FIRST_LOOKS_S, LATER_LOOKS_S, SOON_S = 0.002, 0.02, 0.2
+
+
+MQGMO_VERSION_2 = 2
+MQGMO_VERSION_3 = 3
+LONG = struct.Struct("i")
+BEGIN_OF_MQMD = slice(0, 8)
+BEGINNING_1 = b"MD  " + LONG.pack(mq.MQMD_VERSION_1)
+BEGINNING_2 = b"MD  " + LONG.pack(mq.MQMD_VERSION_2)
+BEGINNINGS = frozenset({BEGINNING_1, BEGINNING_2})
+EXPIRY_OF_MQMD = MQMD.offset_of("expiry")
+BACKOUT_COUNT_OF_MQMD = MQMD.offset_of("backout_count")
+FORMAT_OF_MQMD = slice(MQMD.offset_of("format"), MQMD.offset_of("format") + 8)
+MSG_FLAGS_OF_MQMD = MQMD.offset_of("msg_flags")
+RESOLVED_NAME_OF_MQGMO = MQGMO.offset_of("resolved_q_name")
+GROUP_STATUS_OF_MQGMO = MQGMO.offset_of("group_status")
+MSG_TOKEN_OF_MQGMO = MQGMO.offset_of("msg_token")
+REASON = 5
+TRUNCATED_MSG_FAILED = MQRC["MQRC_TRUNCATED_MSG_FAILED"]
+
+
+@dataclass(slots=True)
+class Request:
+    """What one MQGET asks for."""
+
+    opened: OpenObject
+    md: bytes
+    packed_gmo: bytes
+    gmo: MQGMO
+    options: int
+    max_length: int
+    criteria: Criteria
+    message_handle: MessageHandle | None
+
+
+Got = tuple[bytes, bytes, bytes, int, int, int]
+"""What MQGET gives back: data, MQMD, MQGMO, the message's full length, completion and reason."""
+
+
+def get(
+    connection: Connection, handle: int, packed_md: bytes, packed_gmo: bytes, max_length: int
+) -> Got:
+    """Get or browse one message, waiting for it where the options say so."""
+    opened, gmo = connection.object(handle), MQGMO.unpack(packed_gmo)
+    if gmo.options & mq.MQGMO_UNLOCK:
+        return _unlock(connection, opened, packed_md, gmo)
+    _check(opened, packed_md, gmo, max_length)
+    request = Request(
+        opened,
+        packed_md,
+        packed_gmo,
+        gmo,
+        gmo.options,
+        max_length,
+        selection.criteria(packed_md, gmo),
+        connection.message_handles.for_get(gmo),
+    )
+    got = _get_now(connection, request)
+    if got is not None:
+        return got
+    if gmo.options & mq.MQGMO_WAIT:
+        return _wait(connection, request)
+    raise CallFailedError("MQRC_NO_MSG_AVAILABLE")
+
+
+def _wait(connection: Connection, request: Request) -> Got:
+    interval = request.gmo.wait_interval
+    started = time.monotonic()
+    deadline = inf if interval == mq.MQWI_UNLIMITED else started + interval / 1000
+    while (now := time.monotonic()) < deadline:
+        connection.store.turn.has_been_taken = False  # whoever is interrupted asleep is unharmed
+        time.sleep(min(FIRST_LOOKS_S if now - started < SOON_S else LATER_LOOKS_S, deadline - now))
+        connection.check_running()
+        got = _get_now(connection, request)
+        if got is not None:
+            return got
+    raise CallFailedError("MQRC_NO_MSG_AVAILABLE")
+
+
+def _check(opened: OpenObject, md: bytes, gmo: MQGMO, max_length: int) -> None:
+    if gmo.struc_id != b"GMO " or gmo.version not in range(1, 5):
+        raise CallFailedError("MQRC_GMO_ERROR")
+    if md[BEGIN_OF_MQMD] not in BEGINNINGS:
+        raise CallFailedError("MQRC_MD_ERROR")
+    _check_options(gmo.options, opened.options)
+    if max_length < 0:
+        raise CallFailedError("MQRC_BUFFER_LENGTH_ERROR")
+    if gmo.options & mq.MQGMO_WAIT and gmo.wait_interval < mq.MQWI_UNLIMITED:
+        raise CallFailedError("MQRC_WAIT_INTERVAL_ERROR")
+    if gmo.options & UNDER_CURSOR and opened.cursor is None:
+        raise CallFailedError("MQRC_NO_MSG_UNDER_CURSOR")
+
+
+@lru_cache
+def _check_options(options: int, opened_for: int) -> None:
+    """Refuse options that are wrong; what was found right once is not looked at again."""
+    check_bits(options, KNOWN, "MQGMO", NAMES)
+    browsing = options & BROWSE
+    checks = (
+        (options & mq.MQGMO_LOCK and not browsing, "MQRC_OPTIONS_ERROR"),
+        (browsing.bit_count() > 1, "MQRC_OPTIONS_ERROR"),
+        (browsing and options & mq.MQGMO_MSG_UNDER_CURSOR, "MQRC_OPTIONS_ERROR"),
+        (browsing and options & SYNCPOINTS & ~mq.MQGMO_NO_SYNCPOINT, "MQRC_OPTIONS_ERROR"),
+        ((options & SYNCPOINTS).bit_count() > 1, "MQRC_OPTIONS_ERROR"),
+        ((options & PROPERTIES).bit_count() > 1, "MQRC_OPTIONS_ERROR"),
+        (
+            (browsing or options & UNDER_CURSOR) and not opened_for & mq.MQOO_BROWSE,
+            "MQRC_NOT_OPEN_FOR_BROWSE",
+        ),
+        (not browsing and not opened_for & INPUT, "MQRC_NOT_OPEN_FOR_INPUT"),
+    )
+    for is_wrong, reason in checks:
+        if is_wrong:
+            raise CallFailedError(reason)
+
+
+def _get_now(connection: Connection, request: Request) -> Got | None:
+    """Make one attempt; None means that no message fits."""
+    if request.options & mq.MQGMO_FAIL_IF_QUIESCING:
+        connection.check_not_quiescing()
+    way = request.opened.way(connection.store.known)
+    if way.is_get_inhibited:
+        raise CallFailedError("MQRC_GET_INHIBITED")
+    selection.discard_expired(
+        connection, request.opened, way.queue_id, request.criteria, request.options
+    )
+    attempt = _browse if request.options & BROWSE else _take
+    got = attempt(connection, way, request)
+    if got is None and connection.free_what_the_dead_hold():
+        got = attempt(connection, way, request)
+    if got is None and request.options & UNDER_CURSOR:
+        raise CallFailedError("MQRC_NO_MSG_UNDER_CURSOR")
+    return got
+
+
+def _unlock(connection: Connection, opened: OpenObject, md: bytes, gmo: MQGMO) -> Got:
+    """Unlock the message that was locked by browsing; it is not returned."""
+    check_bits(gmo.options, mq.MQGMO_UNLOCK | mq.MQGMO_NO_SYNCPOINT, "MQGMO", NAMES)
+    if opened.locked is None:
+        return b"", md, gmo.pack(), 0, MQCC_WARNING, MQRC["MQRC_NO_MSG_LOCKED"]
+    with connection.store.turn:
+        selection.unlock(connection, opened)
+    return b"", md, gmo.pack(), 0, MQCC_OK, 0
+
+
+def _find(connection: Connection, request: Request, way: Way) -> Message | None:
+    return selection.find(
+        connection, request.opened, way.queue_id, request.criteria, request.options
+    )
+
+
+def _browse(connection: Connection, way: Way, request: Request) -> Got | None:
+    """Show a message, and lock it if asked to.
+
+    What the handle had locked it unlocks by this, unless there is no message to show (IBM MQ docs,
+    "MQGMO_LOCK").
+    """
+    opened = request.opened
+    if opened.locked is None and not request.options & mq.MQGMO_LOCK:
+        found = _find(connection, request, way)
+        return None if found is None else _show(request, way, found)
+    with connection.store.turn:
+        found = _find(connection, request, way)
+        if found is None:
+            return None
+        got = _show(request, way, found)
+        selection.unlock(connection, opened)
+        if request.options & mq.MQGMO_LOCK and got[REASON] != TRUNCATED_MSG_FAILED:
+            selection.lock(connection, opened, way.queue_id, found)
+    return got
+
+
+def _show(request: Request, way: Way, found: Message) -> Got:
+    """Return a message; the cursor moves to it if it fits (IBM MQ docs, "MQGMO options")."""
+    got = _answer(request, way, found)
+    if got[REASON] != TRUNCATED_MSG_FAILED:
+        request.opened.cursor = (found.rank, found.place)
+        request.opened.saved_context = None
+    elif request.options & mq.MQGMO_BROWSE_FIRST:
+        request.opened.cursor = None
+    return got
+
+
+def _take(connection: Connection, way: Way, request: Request) -> Got | None:
+    """Take a message off the queue, at once or with MQCMIT."""
+    options = request.options
+    if options & mq.MQGMO_WAIT and _find(connection, request, way) is None:
+        return None  # whoever waits looks often, and need not take a writer's turn for it
+    store = connection.store
+    with store.turn if options & mq.MQGMO_SYNCPOINT else store.writing(durable=True):
+        found = _find(connection, request, way)
+        return None if found is None else _take_it(connection, way, request, found)
+
+
+def _take_it(connection: Connection, way: Way, request: Request, found: Message) -> Got:
+    opened, unit, place = request.opened, connection.unit_of_work, found.place
+    seen = tracing.received(found) if connection.changes_trace else found
+    got = _answer(request, way, seen)
+    if got[REASON] == TRUNCATED_MSG_FAILED:
+        return got
+    if request.options & mq.MQGMO_SYNCPOINT or (
+        request.options & mq.MQGMO_SYNCPOINT_IF_PERSISTENT
+        and MQMD.unpack(got[1]).persistence == mq.MQPER_PERSISTENT
+    ):
+        unit.check_room(way.max_uncommitted, 1 + reports.is_delivered(found.descriptor))
+        selection.claim(connection, way.queue_id, found)
+        reports.delivered(connection, found, in_unit=True)
+        if request.criteria is selection.ANY and not request.options & UNDER_CURSOR:
+            connection.store.board.fronts[way.queue_id] = found.rank, place
+    else:
+        selection.remove(connection, way.queue_id, place)
+        reports.delivered(connection, found, in_unit=False)
+        if opened.locked is not None and opened.locked.place == place:
+            connection.store.announce(*opened.locked.freed())
+    if opened.locked is not None and opened.locked.place == place:
+        opened.locked = None
+    if opened.allows(mq.MQOO_SAVE_ALL_CONTEXT):
+        opened.saved_context = got[1]
+    return got
+
+
+def _answer(request: Request, way: Way, found: Message) -> Got:
+    """Fill in what the caller gets back for a message."""
+    body, descriptor, gmo, max_length = (
+        found.body,
+        found.descriptor,
+        request.gmo,
+        request.max_length,
+    )
+    properties: list[Property] = []
+    if found.properties is not None or descriptor[FORMAT_OF_MQMD] in WITH_HEADERS:
+        md = MQMD.unpack(descriptor)
+        body, properties = deliver(found, md, gmo, request.message_handle, way.opened)
+        descriptor = md.pack()
+    is_version_1 = request.md[BEGIN_OF_MQMD] == BEGINNING_1
+    if is_version_1 and descriptor[MQMD_LENGTH_1:] != mqmde.PACKED_DEFAULTS:
+        md = MQMD.unpack(descriptor)
+        body = mqmde.made_for(md, way.ccsid) + body
+        descriptor = md.pack()
+    length, codes = len(body), (MQCC_OK, 0)
+    if length > max_length or request.options & mq.MQGMO_CONVERT:
+        codes = _completion(request, way, descriptor, length)
+    if request.message_handle is not None and codes[1] != TRUNCATED_MSG_FAILED:
+        request.message_handle.fill(properties)
+    data, given = body[:max_length], request.packed_gmo
+    answer = given[:RESOLVED_NAME_OF_MQGMO] + way.resolved_q_name
+    if gmo.version >= MQGMO_VERSION_2:
+        (flags,) = LONG.unpack_from(descriptor, MSG_FLAGS_OF_MQMD)
+        answer += given[len(answer) : GROUP_STATUS_OF_MQGMO] + groups.statuses(flags)
+    answer += given[len(answer) : MSG_TOKEN_OF_MQGMO]
+    if gmo.version >= MQGMO_VERSION_3:
+        answer += selection.token(found.place) + LONG.pack(len(data))
+    answer += given[len(answer) :]
+    return data, _as_asked(request, descriptor, found), answer, length, *codes
+
+
+def _as_asked(request: Request, descriptor: bytes, found: Message) -> bytes:
+    """Return the descriptor with what has become of the message, in the version asked for.
+
+    What was put with a version 1 descriptor has the defaults of what that lacks; one that is given
+    keeps its own of it.
+    """
+    is_version_1 = request.md[BEGIN_OF_MQMD] == BEGINNING_1
+    if (
+        not is_version_1
+        and descriptor[BEGIN_OF_MQMD] == BEGINNING_2
+        and not found.backout_count
+        and found.expires_at is None
+    ):
+        return descriptor
+    changed = bytearray(descriptor)
+    changed[BEGIN_OF_MQMD] = BEGINNING_1 if is_version_1 else BEGINNING_2
+    LONG.pack_into(changed, BACKOUT_COUNT_OF_MQMD, found.backout_count)
+    if found.expires_at is not None:
+        left = max(1, int((found.expires_at - time.time()) * 10))
+        LONG.pack_into(changed, EXPIRY_OF_MQMD, left)
+    if is_version_1:
+        changed[MQMD_LENGTH_1:] = request.md[MQMD_LENGTH_1:]
+    return bytes(changed)
+
+
+def _completion(request: Request, way: Way, packed: bytes, length: int) -> tuple[int, int]:
+    if length > request.max_length:
+        accepted = request.options & mq.MQGMO_ACCEPT_TRUNCATED_MSG
+        name = "MQRC_TRUNCATED_MSG_ACCEPTED" if accepted else "MQRC_TRUNCATED_MSG_FAILED"
+        return MQCC_WARNING, MQRC[name]
+    md = MQMD.unpack(packed)
+    if _differs(MQMD.unpack(request.md), md, way.ccsid):
+        # What cannot be converted is returned as it is: IBM MQ docs, "MQGMO_CONVERT".
+        is_known = text(md.format)
+        log.warning("MQGMO_CONVERT is not emulated; the message is returned unconverted")
+        return MQCC_WARNING, MQRC["MQRC_NOT_CONVERTED" if is_known else "MQRC_FORMAT_ERROR"]
+    return MQCC_OK, MQRC["MQRC_NONE"]
+
+
+def _differs(wanted: MQMD, md: MQMD, default_ccsid: int) -> bool:
+    ccsid = wanted.coded_char_set_id
+    if ccsid == mq.MQCCSI_Q_MGR:
+        ccsid = default_ccsid
+    return ccsid != md.coded_char_set_id or wanted.encoding != md.encoding

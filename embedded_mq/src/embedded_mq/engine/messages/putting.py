@@ -1,0 +1,231 @@
+"""MQPUT and MQPUT1: a descriptor, options and a body in, a message on a queue out.
+
+IBM MQ docs, "MQPUT", "MQPMO - Put-message options" and the fields of "MQMD".
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from functools import lru_cache
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection, Way
+from embedded_mq.engine.failures import (
+    MQCC_OK,
+    MQCC_WARNING,
+    CallFailedError,
+    check_bits,
+    not_emulated,
+)
+from embedded_mq.engine.messages import context, groups, placing, reports, streaming, transmission
+from embedded_mq.engine.messages.placing import NULL_ID, Content
+from embedded_mq.engine.messages.properties import names_handles, properties_to_put
+from embedded_mq.engine.objects.attributes import MAX_PRIORITY
+from embedded_mq.headers import header_checks, mqmde, rfh2
+from embedded_mq.headers.rfh2 import MQFMT_RF_HEADER_2, Description
+from embedded_mq.headers.rfh2_folders import Room
+from embedded_mq.storage.catalogue import Catalogue
+from embedded_mq.structures import MQMD, MQPMO, normalised, object_name, text
+from mqdlq.constants import MQRC
+
+# What a server does anyway: it answers at once. Authority is checked when the queue is opened.
+HOLD_ANYWAY = (
+    mq.MQPMO_ALTERNATE_USER_AUTHORITY
+    | mq.MQPMO_ASYNC_RESPONSE
+    | mq.MQPMO_SYNC_RESPONSE
+    | mq.MQPMO_RESOLVE_LOCAL_Q
+)
+KNOWN = (
+    mq.MQPMO_SYNCPOINT
+    | mq.MQPMO_NO_SYNCPOINT
+    | mq.MQPMO_NEW_MSG_ID
+    | mq.MQPMO_NEW_CORREL_ID
+    | mq.MQPMO_FAIL_IF_QUIESCING
+    | context.CHOICES
+    | HOLD_ANYWAY
+)
+NAMES = mq.names_of("MQPMO")
+PUT_OPTIONS = struct.Struct("4sii4xi")  # of the MQPMO: StrucId, Version, Options, Context
+HANDLES_OF_MQPMO = slice(MQPMO.offset_of("original_msg_handle"), MQPMO.offset_of("pub_level"))
+NO_HANDLES = bytes(20)
+DESTINATIONS_OF_MQPMO = MQPMO.offset_of("known_dest_count")
+
+
+def put(
+    connection: Connection, handle: int, packed_md: bytes, packed_pmo: bytes, body: bytes
+) -> tuple[bytes, bytes, int, int]:
+    """Put a message; return its descriptor and options, a completion code and a reason code.
+
+    Descriptor and options come and go packed.
+    """
+    opened = connection.object(handle)
+    if not opened.options & mq.MQOO_OUTPUT:
+        raise CallFailedError("MQRC_NOT_OPEN_FOR_OUTPUT")
+    md = MQMD.unpack(packed_md)
+    struc_id, version, options, source = PUT_OPTIONS.unpack_from(packed_pmo)
+    if struc_id != b"PMO " or version not in range(1, 4):
+        raise CallFailedError("MQRC_PMO_ERROR")
+    _check_options(options)
+    _check(md)
+    if options & mq.MQPMO_FAIL_IF_QUIESCING:
+        connection.check_not_quiescing()
+    way = opened.way(connection.store.known)
+    if way.is_put_inhibited:
+        raise CallFailedError("MQRC_PUT_INHIBITED")
+    warning = reports.check(md, is_remote=way.remote is not None)
+    if way.checks_headers and md.version == mq.MQMD_VERSION_2:
+        header_checks.check(md, body)
+    now = time.time()
+    properties = None
+    if packed_pmo[HANDLES_OF_MQPMO] != NO_HANDLES:
+        properties = _properties(connection, way, md, MQPMO.unpack(packed_pmo), body)
+    _complete(connection, way, md, options)
+    context.fill_in(connection, opened, md, options, source, now)
+    kept, body = groups.kept(connection, way, md, body)
+    put_md = md.pack()
+    sent = put_md if kept is md else kept.pack()
+    if way.remote:
+        sent, body = transmission.enveloped(connection, way.remote, kept, body, now)
+    _check_fits(way, kept, body)
+    _store(connection, way, kept, options, (sent, properties, body), now)
+    answer = packed_pmo[:DESTINATIONS_OF_MQPMO] + way.destinations
+    return put_md, answer + packed_pmo[len(answer) :], *_completion(md, warning)
+
+
+def _completion(md: MQMD, warning: str) -> tuple[int, int]:
+    """Return the codes of a put that has succeeded.
+
+    Too high a priority is kept, and counts as the highest (IBM MQ docs, "Priority (MQMD)").
+    """
+    if md.priority > MAX_PRIORITY:
+        warning = "MQRC_PRIORITY_EXCEEDS_MAXIMUM"
+    return (MQCC_WARNING, MQRC[warning]) if warning else (MQCC_OK, 0)
+
+
+def _properties(
+    connection: Connection, way: Way, md: MQMD, pmo: MQPMO, body: bytes
+) -> bytes | None:
+    if not names_handles(pmo):
+        return None
+    properties = properties_to_put(
+        connection.message_handles, pmo, is_remote=way.remote is not None
+    )
+    if properties is not None:
+        _check_header(md, body)
+    return properties
+
+
+def _check(md: MQMD) -> None:
+    if md.struc_id != b"MD  " or md.version not in {mq.MQMD_VERSION_1, mq.MQMD_VERSION_2}:
+        raise CallFailedError("MQRC_MD_ERROR")
+    if md.msg_type < 1:
+        raise CallFailedError("MQRC_MSG_TYPE_ERROR")
+    if md.expiry < 1 and md.expiry != mq.MQEI_UNLIMITED:
+        raise CallFailedError("MQRC_EXPIRY_ERROR")
+    if md.priority < mq.MQPRI_PRIORITY_AS_Q_DEF:
+        raise CallFailedError("MQRC_PRIORITY_ERROR")
+    if md.persistence not in range(3):
+        raise CallFailedError("MQRC_PERSISTENCE_ERROR")
+    if md.msg_type == mq.MQMT_REQUEST and not text(md.reply_to_q):
+        raise CallFailedError("MQRC_MISSING_REPLY_TO_Q")
+
+
+@lru_cache
+def _check_options(options: int) -> None:
+    """Refuse options that are wrong; what was found right once is not looked at again."""
+    check_bits(options, KNOWN, "MQPMO", NAMES)
+    if options & mq.MQPMO_SYNCPOINT and options & mq.MQPMO_NO_SYNCPOINT:
+        raise CallFailedError("MQRC_OPTIONS_ERROR")
+
+
+def _check_header(md: MQMD, body: bytes) -> None:
+    """Refuse a broken MQRFH2, from an application that knows of properties only.
+
+    Older ones do not fail (IBM MQ docs, "MQRFH2 headers that are not valid").
+    """
+    described = Description(md.encoding, md.coded_char_set_id, md.format)
+    is_header = described.format == MQFMT_RF_HEADER_2
+    if is_header and rfh2.read(body, 0, described.order, Room()) is None:
+        raise CallFailedError("MQRC_RFH_ERROR")
+
+
+def _complete(connection: Connection, way: Way, md: MQMD, options: int) -> None:
+    """Fill in what the queue manager decides; defaults are those of the queue first opened."""
+    if md.msg_id == NULL_ID or options & mq.MQPMO_NEW_MSG_ID:
+        md.msg_id = connection.new_id()
+    if options & mq.MQPMO_NEW_CORREL_ID:
+        md.correl_id = connection.new_id()
+    if md.priority == mq.MQPRI_PRIORITY_AS_Q_DEF:
+        md.priority = way.priority
+    if md.persistence == mq.MQPER_PERSISTENCE_AS_Q_DEF:
+        md.persistence = way.persistence
+    if md.coded_char_set_id in {mq.MQCCSI_Q_MGR, mq.MQCCSI_INHERIT}:
+        md.coded_char_set_id = way.ccsid
+    if md.version == mq.MQMD_VERSION_1:
+        mqmde.set_defaults(md)
+    md.backout_count = 0
+    md.format = normalised(md.format)
+    md.reply_to_q, md.reply_to_q_mgr = _reply_to(
+        way.catalogue, text(md.reply_to_q), text(md.reply_to_q_mgr)
+    )
+
+
+def _reply_to(catalogue: Catalogue, name: str, q_mgr_name: str) -> tuple[bytes, bytes]:
+    """Name the queue manager of the reply queue, also where no queue is named.
+
+    IBM MQ docs, "ReplyToQMgr (MQMD)".
+    """
+    if not q_mgr_name:
+        definition = catalogue.by_name.get(name)
+        if definition is not None and definition.type == mq.MQQT_REMOTE:
+            name, q_mgr_name = definition.text("RNAME"), definition.text("RQMNAME")
+        else:
+            q_mgr_name = catalogue.name
+    return object_name(name), object_name(q_mgr_name)
+
+
+def _check_fits(way: Way, md: MQMD, body: bytes) -> None:
+    try:
+        placing.check_fits(way, md, body)
+    except CallFailedError as failure:
+        if md.msg_flags & mq.MQMF_SEGMENTATION_ALLOWED:
+            what = "segmentation by the queue manager (MQMF_SEGMENTATION_ALLOWED)"
+            raise not_emulated(what, str(failure).split()[0]) from None
+        raise
+
+
+def _store(  # noqa: PLR0917
+    connection: Connection, way: Way, md: MQMD, options: int, content: Content, now: float
+) -> None:
+    """Give the message its place, and its content at once or, under syncpoint, at MQCMIT.
+
+    So with the report of its arrival, if one is asked for.
+    """
+    store, depths = connection.store, connection.store.board.depths
+    if options & mq.MQPMO_SYNCPOINT:
+        connection.unit_of_work.check_room(way.max_uncommitted, 1 + reports.arrives(way, md))
+        if depths[way.queue_id] >= way.max_depth:
+            connection.free_what_the_dead_hold()
+        with store.turn:
+            _place(connection, way, md, content, now=now, in_unit=True)
+        return
+    with store.writing(durable=md.persistence == mq.MQPER_PERSISTENT):
+        if depths[way.queue_id] >= way.max_depth:
+            connection.clear_the_dead()
+        _place(connection, way, md, content, now=now, in_unit=False)
+    if way.takes_commands:
+        connection.has_new_commands = True
+
+
+def _place(
+    connection: Connection, way: Way, md: MQMD, content: Content, *, now: float, in_unit: bool
+) -> None:
+    """Place the message, its report, and its copy for a stream queue: all of them, or nothing."""
+    if way.stream_q and way.must_duplicate:
+        placing.check_room(connection, way)
+        streaming.place_copy(connection, way, md, content, now=now, in_unit=in_unit)
+    placing.place(connection, way, md, content, now=now, in_unit=in_unit)
+    reports.arrived(connection, way, md, content, now=now, in_unit=in_unit)
+    if way.stream_q and not way.must_duplicate:
+        streaming.place_copy(connection, way, md, content, now=now, in_unit=in_unit)

@@ -1,0 +1,1 @@
+"""Queues and the queue manager as objects: definitions, authority, opening, inquiring."""

@@ -1,0 +1,234 @@
+"""The attributes of queues and of the queue manager: MQSC keyword, what it may hold, MQI selector.
+
+One table serves MQSC (DEFINE, ALTER, DISPLAY), PCF and the MQI (MQINQ, MQSET). Numbers are kept as
+the MQI has them; MQSC's words for them stand in `words`. Defaults are those of a new queue
+manager's SYSTEM.DEFAULT objects (IBM MQ docs, "DEFINE queues", "ALTER QMGR").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from embedded_mq import mqi_constants as mq
+
+Value = int | str
+
+MAX_MSG_LENGTH = 104_857_600
+COMMAND_QUEUE = "SYSTEM.ADMIN.COMMAND.QUEUE"
+NO_SELECTOR = 0
+"""The selector of an attribute that only MQSC knows, since IBM MQ does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute: a word out of `words`, a number up to `limit`, or text of `length` bytes."""
+
+    keyword: str
+    selector: int
+    default: Value
+    words: Mapping[str, int] = field(default_factory=dict)
+    lowest: int = 0
+    limit: int = 0
+    length: int = 0
+    is_name: bool = False
+    is_inert: bool = False
+    """Kept and told, but nothing comes of it here: no trigger message, no event."""
+
+    def allows(self, value: int) -> bool:
+        """Whether a number is one of its values."""
+        return value in self.words.values() if self.words else self.lowest <= value <= self.limit
+
+    def shown(self, value: Value) -> str:
+        """Write a value as MQSC does."""
+        return next((word for word, number in self.words.items() if number == value), str(value))
+
+
+def _words(keyword: str, selector: int, default: str, **words: int) -> Attribute:
+    return Attribute(keyword, selector, words[default], words=words)
+
+
+def _number(keyword: str, selector: int, default: int, limit: int, lowest: int = 0) -> Attribute:
+    return Attribute(keyword, selector, default, lowest=lowest, limit=limit)
+
+
+def _name(keyword: str, selector: int) -> Attribute:
+    return Attribute(keyword, selector, "", length=48, is_name=True)
+
+
+def _inert(*attributes: Attribute) -> tuple[Attribute, ...]:
+    return tuple(replace(attribute, is_inert=True) for attribute in attributes)
+
+
+def _by_keyword(*attributes: Attribute) -> dict[str, Attribute]:
+    return {attribute.keyword: attribute for attribute in attributes}
+
+
+_DESCR = Attribute("DESCR", mq.MQCA_Q_DESC, "", length=64)
+_PUT = _words("PUT", mq.MQIA_INHIBIT_PUT, "ENABLED", ENABLED=0, DISABLED=mq.MQQA_PUT_INHIBITED)
+_GET = _words("GET", mq.MQIA_INHIBIT_GET, "ENABLED", ENABLED=0, DISABLED=mq.MQQA_GET_INHIBITED)
+_DEFPRTY = _number("DEFPRTY", mq.MQIA_DEF_PRIORITY, 0, 9)
+_DEFPSIST = _words("DEFPSIST", mq.MQIA_DEF_PERSISTENCE, "NO", NO=0, YES=1)
+_PROPCTL = _words(
+    "PROPCTL",
+    mq.MQIA_PROPERTY_CONTROL,
+    "COMPAT",
+    COMPAT=mq.MQPROP_COMPATIBILITY,
+    NONE=mq.MQPROP_NONE,
+    ALL=mq.MQPROP_ALL,
+    FORCE=mq.MQPROP_FORCE_MQRFH2,
+    V6COMPAT=mq.MQPROP_V6COMPAT,
+)
+
+_OFF_ON = {"DISABLED": 0, "ENABLED": 1}
+
+_LOCAL = _by_keyword(
+    _DESCR,
+    _PUT,
+    _GET,
+    _DEFPRTY,
+    _DEFPSIST,
+    _PROPCTL,
+    _number("MAXDEPTH", mq.MQIA_MAX_Q_DEPTH, 5000, 999_999_999),
+    _number("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH),
+    _number("BOTHRESH", mq.MQIA_BACKOUT_THRESHOLD, 0, 999_999_999),
+    _name("BOQNAME", mq.MQCA_BACKOUT_REQ_Q_NAME),
+    _words("SHARE", mq.MQIA_SHAREABILITY, "SHARE", SHARE=1, NOSHARE=0),
+    _words("HARDENBO", mq.MQIA_HARDEN_GET_BACKOUT, "HARDENBO", HARDENBO=1, NOHARDENBO=0),
+    _words(
+        "DEFSOPT",
+        mq.MQIA_DEF_INPUT_OPEN_OPTION,
+        "SHARED",
+        SHARED=mq.MQOO_INPUT_SHARED,
+        EXCL=mq.MQOO_INPUT_EXCLUSIVE,
+    ),
+    _words(
+        "MSGDLVSQ",
+        mq.MQIA_MSG_DELIVERY_SEQUENCE,
+        "PRIORITY",
+        PRIORITY=mq.MQMDS_PRIORITY,
+        FIFO=mq.MQMDS_FIFO,
+    ),
+    _words("USAGE", mq.MQIA_USAGE, "NORMAL", NORMAL=mq.MQUS_NORMAL, XMITQ=mq.MQUS_TRANSMISSION),
+    _words("NPMCLASS", mq.MQIA_NPM_CLASS, "NORMAL", NORMAL=0, HIGH=10),
+    _name("STREAMQ", mq.MQCA_STREAM_QUEUE_NAME),
+    _words("STRMQOS", mq.MQIA_STREAM_QUEUE_QOS, "BESTEF", BESTEF=0, MUSTDUP=mq.MQST_MUST_DUP),
+    *_inert(
+        _words("TRIGGER", mq.MQIA_TRIGGER_CONTROL, "NOTRIGGER", TRIGGER=1, NOTRIGGER=0),
+        _words("TRIGTYPE", mq.MQIA_TRIGGER_TYPE, "FIRST", NONE=0, FIRST=1, EVERY=2, DEPTH=3),
+        _number("TRIGDPTH", mq.MQIA_TRIGGER_DEPTH, 1, 999_999_999, lowest=1),
+        _number("TRIGMPRI", mq.MQIA_TRIGGER_MSG_PRIORITY, 0, 9),
+        Attribute("TRIGDATA", mq.MQCA_TRIGGER_DATA, "", length=64),
+        _name("PROCESS", mq.MQCA_PROCESS_NAME),
+        _name("INITQ", mq.MQCA_INITIATION_Q_NAME),
+        _number("QDEPTHHI", mq.MQIA_Q_DEPTH_HIGH_LIMIT, 80, 100),
+        _number("QDEPTHLO", mq.MQIA_Q_DEPTH_LOW_LIMIT, 20, 100),
+        _words("QDPMAXEV", mq.MQIA_Q_DEPTH_MAX_EVENT, "ENABLED", **_OFF_ON),
+        _words("QDPHIEV", mq.MQIA_Q_DEPTH_HIGH_EVENT, "DISABLED", **_OFF_ON),
+        _words("QDPLOEV", mq.MQIA_Q_DEPTH_LOW_EVENT, "DISABLED", **_OFF_ON),
+        _number("RETINTVL", mq.MQIA_RETENTION_INTERVAL, 999_999_999, 999_999_999),
+    ),
+)
+
+QUEUE_ATTRIBUTES: Mapping[int, Mapping[str, Attribute]] = {
+    mq.MQQT_LOCAL: _LOCAL,
+    mq.MQQT_MODEL: _LOCAL
+    | _by_keyword(
+        _words(
+            "DEFTYPE",
+            mq.MQIA_DEFINITION_TYPE,
+            "TEMPDYN",
+            PERMDYN=mq.MQQDT_PERMANENT_DYNAMIC,
+            TEMPDYN=mq.MQQDT_TEMPORARY_DYNAMIC,
+        ),
+    ),
+    mq.MQQT_ALIAS: _by_keyword(
+        _DESCR,
+        _PUT,
+        _GET,
+        _DEFPRTY,
+        _DEFPSIST,
+        _PROPCTL,
+        _name("TARGET", mq.MQCA_BASE_Q_NAME),
+        _words("TARGTYPE", mq.MQIA_BASE_TYPE, "QUEUE", QUEUE=mq.MQOT_Q),
+    ),
+    mq.MQQT_REMOTE: _by_keyword(
+        _DESCR,
+        _PUT,
+        _DEFPRTY,
+        _DEFPSIST,
+        _name("RNAME", mq.MQCA_REMOTE_Q_NAME),
+        _name("RQMNAME", mq.MQCA_REMOTE_Q_MGR_NAME),
+        _name("XMITQ", mq.MQCA_XMIT_Q_NAME),
+    ),
+}
+
+QUEUE_MANAGER_ATTRIBUTES = _by_keyword(
+    Attribute("DESCR", mq.MQCA_Q_MGR_DESC, "", length=64),
+    _name("DEADQ", mq.MQCA_DEAD_LETTER_Q_NAME),
+    _name("DEFXMITQ", mq.MQCA_DEF_XMIT_Q_NAME),
+    _number("CCSID", mq.MQIA_CODED_CHAR_SET_ID, 1208, 65535, lowest=1),
+    _number("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH, lowest=32_768),
+    _number("MAXUMSGS", mq.MQIA_MAX_UNCOMMITTED_MSGS, 10_000, 999_999_999, lowest=1),
+    _words("HDRCHECK", NO_SELECTOR, "NO", NO=0, YES=1),
+)
+"""HDRCHECK is not IBM MQ's: whether MQ headers are checked on MQPUT (see `header_checks`)."""
+
+MAX_PRIORITY = 9
+FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, Value] = {
+    mq.MQCA_COMMAND_INPUT_Q_NAME: COMMAND_QUEUE.ljust(48),
+    mq.MQCA_VERSION: "09040000",
+    mq.MQIA_PLATFORM: mq.MQPL_UNIX,
+    mq.MQIA_COMMAND_LEVEL: 940,
+    mq.MQIA_MAX_PRIORITY: MAX_PRIORITY,
+    mq.MQIA_SYNCPOINT: 1,
+}
+
+# Attributes that change nothing an application sees through the MQI calls emulated here: taken,
+# reported as ignored, not kept.
+IGNORED_QUEUE_KEYWORDS: Mapping[str, int] = {
+    "ACCTQ": mq.MQIA_ACCOUNTING_Q,
+    "CAPEXPRY": 0,  # pymqi's constants have no selector for it yet
+    "CLCHNAME": mq.MQCA_CLUS_CHL_NAME,
+    "CLUSNL": mq.MQCA_CLUSTER_NAMELIST,
+    "CLUSTER": mq.MQCA_CLUSTER_NAME,
+    "CLWLPRTY": mq.MQIA_CLWL_Q_PRIORITY,
+    "CLWLRANK": mq.MQIA_CLWL_Q_RANK,
+    "CLWLUSEQ": mq.MQIA_CLWL_USEQ,
+    "CUSTOM": mq.MQCA_CUSTOM,
+    "DEFBIND": mq.MQIA_DEF_BIND,
+    "DEFPRESP": mq.MQIA_DEF_PUT_RESPONSE_TYPE,
+    "DEFREADA": mq.MQIA_DEF_READ_AHEAD,
+    "DISTL": mq.MQIA_DIST_LISTS,
+    "IMGRCOVQ": mq.MQIA_MEDIA_IMAGE_RECOVER_Q,
+    "MAXFSIZE": mq.MQIA_MAX_Q_FILE_SIZE,
+    "MONQ": mq.MQIA_MONITORING_Q,
+    "QSVCIEV": mq.MQIA_Q_SERVICE_INTERVAL_EVENT,
+    "QSVCINT": mq.MQIA_Q_SERVICE_INTERVAL,
+    "SCOPE": mq.MQIA_SCOPE,
+    "STATQ": mq.MQIA_STATISTICS_Q,
+}
+"""Each with its selector, which is the parameter of PCF; 0 where PCF has none."""
+
+_IGNORED_OF_QUEUE_MANAGER = """
+    ACCTCONO ACCTINT ACCTMQI ACCTQ ACTIVREC ADOPTCHK AUTHOREV CERTLABL CHAD CHADEV CHLAUTH CHLEV
+    CLWLDATA CMDEV CONFIGEV CONNAUTH CUSTOM FORCE IMGINTVL IMGLOGLN IMGRCOVO IMGRCOVQ IMGSCHED
+    INHIBTEV IPADDRV LOCALEV LOGGEREV MARKINT MAXHANDS MONACLS MONCHL MONQ PERFMEV PSMODE REMOTEEV
+    ROUTEREC SSLEV SSLKEYR STATACLS STATCHL STATINT STATMQI STATQ STRSTPEV TREELIFE TRIGINT
+"""
+IGNORED_QUEUE_MANAGER_KEYWORDS = frozenset(_IGNORED_OF_QUEUE_MANAGER.split())
+
+
+SYSTEM_QUEUES: Mapping[str, tuple[int, Mapping[str, Value]]] = {
+    COMMAND_QUEUE: (mq.MQQT_LOCAL, {}),
+    "SYSTEM.DEFAULT.MODEL.QUEUE": (
+        mq.MQQT_MODEL,
+        {"SHARE": mq.MQQA_NOT_SHAREABLE, "DEFSOPT": mq.MQOO_INPUT_EXCLUSIVE},
+    ),
+}
+"""The queues of a new queue manager: type, and what differs from the defaults."""
+
+
+def defaults(attributes: Mapping[str, Attribute]) -> dict[str, Value]:
+    """Return the values of a newly defined object."""
+    return {keyword: attribute.default for keyword, attribute in attributes.items()}

@@ -1,0 +1,70 @@
+"""MQCLOSE: a handle and options in, a dynamic queue gone with it (IBM MQ docs, "MQCLOSE")."""
+
+from __future__ import annotations
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection, OpenObject
+from embedded_mq.engine.failures import CallFailedError, check_bits
+from embedded_mq.engine.objects import definitions
+from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
+
+DELETING = mq.MQCO_DELETE | mq.MQCO_DELETE_PURGE
+NAMES = mq.names_of("MQCO")
+
+
+def close(connection: Connection, handle: int, options: int) -> None:
+    """Close an object; a unit of work goes on without it.
+
+    A temporary dynamic queue goes with the handle that made it; a permanent one where the options
+    say so (MQRC_Q_NOT_EMPTY if that cannot be).
+    """
+    opened = connection.object(handle)
+    check_bits(options, DELETING, "MQCO", NAMES)
+    if options == DELETING:
+        raise CallFailedError("MQRC_OPTIONS_ERROR")
+    queue = _queue(connection, opened)
+    if options and not _may_delete(opened, queue):
+        raise CallFailedError("MQRC_OPTION_NOT_VALID_FOR_TYPE")
+    if opened.queue_ids:
+        with connection.store.writing():
+            goes = queue and (options or (queue.is_temporary and opened.has_created))
+            if queue is not None and goes:
+                _delete(connection, queue, options)
+            _let_go(connection, opened)
+    connection.drop_object(opened)
+
+
+def _queue(connection: Connection, opened: OpenObject) -> Definition | None:
+    """Return the queue, unless someone has deleted it."""
+    by_id = connection.store.catalogue().by_id
+    return by_id.get(opened.queue_ids[-1]) if opened.queue_ids else None
+
+
+def _may_delete(opened: OpenObject, queue: Definition | None) -> bool:
+    if queue is None:
+        return False
+    if queue.is_temporary:
+        return opened.has_created
+    return queue.number(DEFINITION_TYPE) == mq.MQQDT_PERMANENT_DYNAMIC
+
+
+def _let_go(connection: Connection, opened: OpenObject) -> None:
+    if opened.locked is not None:
+        connection.store.announce(*opened.locked.freed())
+        opened.locked = None
+    connection.store.execute(
+        "DELETE FROM open_handle WHERE connection_id = ? AND handle = ?",
+        (connection.connection_id, opened.handle),
+    )
+
+
+def _delete(connection: Connection, queue: Definition, options: int) -> None:
+    store, queue_id = connection.store, queue.queue_id
+    if not queue.is_temporary:
+        is_in_the_way = definitions.has_uncommitted(store, queue_id) or (
+            options & mq.MQCO_DELETE and store.depth(queue_id)
+        )
+        if is_in_the_way:
+            raise CallFailedError("MQRC_Q_NOT_EMPTY")
+    definitions.remove(store, queue_id)
+    connection.unit_of_work.puts.pop(queue_id, None)

@@ -1,0 +1,183 @@
+"""Create, change, delete and clear queue objects: what MQSC and PCF commands do alike.
+
+Every function is called while writing, and checks everything before it changes anything. IBM MQ
+docs, "MQSC commands reference" and "Definitions of the Programmable Command Formats".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.objects import definitions
+from embedded_mq.engine.objects.attributes import QUEUE_ATTRIBUTES, Value, defaults
+from embedded_mq.storage.catalogue import Definition
+from embedded_mq.storage.places import NAME
+
+TYPES = {
+    "QLOCAL": mq.MQQT_LOCAL,
+    "QALIAS": mq.MQQT_ALIAS,
+    "QREMOTE": mq.MQQT_REMOTE,
+    "QMODEL": mq.MQQT_MODEL,
+}
+KIND_OF = {number: kind for kind, number in TYPES.items()}
+
+
+class RefusedError(Exception):
+    """A command cannot be carried out.
+
+    The text is what MQSC prints. `reason` is the name of the reason code in a PCF response.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        """Take the reason code's name and the text."""
+        super().__init__(message)
+        self.reason = reason
+
+
+def check_name(name: str | None) -> str:
+    """Return an object's name if it is one (IBM MQ docs, "Rules for naming IBM MQ objects")."""
+    if name is None or not NAME.fullmatch(name):
+        raise RefusedError(
+            "MQRCCF_OBJECT_NAME_ERROR",
+            f"{name or ''!r} is not an object's name: 1 to 48 of A-Z a-z 0-9 . _ / % are",
+        )
+    return name
+
+
+def is_meant(name: str, pattern: str) -> bool:
+    """Whether a name is the one given, or begins like the generic name (IBM MQ docs).
+
+    A generic name ends with an asterisk ("Generic values").
+    """
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def create(
+    connection: Connection,
+    queue_type: int,
+    name: str | None,
+    values: Mapping[str, Value],
+    *,
+    like: str | None = None,
+    replace: bool = False,
+) -> None:
+    """Create a queue with these attributes; the others come from `like`, or are the defaults."""
+    name = check_name(name)
+    attributes = defaults(QUEUE_ATTRIBUTES[queue_type])
+    if like is not None:
+        model = existing(connection, like, queue_type, "MQRCCF_LIKE_OBJECT_WRONG_TYPE")
+        # A dynamic queue has attributes of its own, which another queue does not get.
+        known = QUEUE_ATTRIBUTES[model.type]
+        attributes |= {key: value for key, value in model.attributes.items() if key in known}
+    attributes |= values
+    check_stream(connection, name, attributes)
+    store = connection.store
+    if name not in store.catalogue().by_name:
+        definitions.add(store, name, queue_type, attributes)
+    elif replace:
+        queue = existing(connection, name, queue_type, "MQRCCF_OBJECT_WRONG_TYPE")
+        definitions.change(store, queue, attributes)
+    else:
+        raise RefusedError(
+            "MQRCCF_OBJECT_ALREADY_EXISTS",
+            f"{name} exists already; DEFINE {KIND_OF[queue_type]}({name}) REPLACE changes it",
+        )
+
+
+def check_stream(connection: Connection, name: str, attributes: Mapping[str, Value]) -> None:
+    """Refuse a STREAMQ that IBM MQ does not support ("Streaming queue restrictions")."""
+    stream_q = str(attributes.get("STREAMQ", ""))
+    if not stream_q:
+        return
+    queues = connection.store.catalogue().by_name
+    stream = queues.get(stream_q)
+    if attributes["USAGE"] == mq.MQUS_TRANSMISSION:
+        raise RefusedError(
+            "MQRCCF_STREAMQ_NOT_SUPPORTED", f"{name} is a transmission queue and has no STREAMQ"
+        )
+    if stream_q.startswith("SYSTEM.") or (stream and stream.type == mq.MQQT_MODEL):
+        raise RefusedError(
+            "MQRCCF_STREAMQ_DEST_NOT_SUPP",
+            f"STREAMQ({stream_q}) is wrong; neither a SYSTEM queue nor a model queue is right",
+        )
+    if stream_q == name or (stream and stream.attributes.get("STREAMQ")):
+        raise RefusedError(
+            "MQRCCF_STREAMQ_DEST_CONFLICT",
+            f"STREAMQ({stream_q}) is wrong; a queue without a STREAMQ of its own is right",
+        )
+    if any(queue.attributes.get("STREAMQ") == name for queue in queues.values()):
+        raise RefusedError(
+            "MQRCCF_STREAMQ_CONFLICT", f"{name} is the STREAMQ of another queue and has none itself"
+        )
+
+
+def change(
+    connection: Connection, queue_type: int, name: str | None, values: Mapping[str, Value]
+) -> None:
+    """Change attributes of a queue; the others stay as they are."""
+    queue = existing(connection, name, queue_type)
+    attributes = {**queue.attributes, **values}
+    check_stream(connection, queue.name, attributes)
+    definitions.change(connection.store, queue, attributes)
+
+
+def delete(connection: Connection, queue: Definition, *, purge: bool = False) -> None:
+    """Delete a queue; one that holds messages only if it may be purged."""
+    _check_unused(connection, queue)
+    if queue.type == mq.MQQT_LOCAL:
+        depth = connection.store.depth(queue.queue_id)
+        if depth and not purge:
+            raise RefusedError(
+                "MQRC_Q_NOT_EMPTY",
+                f"{queue.name} holds {depth} messages; DELETE ... PURGE removes them too",
+            )
+    definitions.remove(connection.store, queue.queue_id)
+
+
+def clear(connection: Connection, queue: Definition) -> None:
+    """Remove the messages of a local queue."""
+    if queue.type != mq.MQQT_LOCAL:
+        raise RefusedError("MQRCCF_Q_WRONG_TYPE", "CLEAR QLOCAL(name) is right")
+    _check_unused(connection, queue)
+    definitions.remove_messages(connection.store, queue.queue_id)
+
+
+def existing(
+    connection: Connection,
+    name: str | None,
+    queue_type: int | None = None,
+    wrong_type: str = "MQRCCF_Q_WRONG_TYPE",
+) -> Definition:
+    """Return the queue of that name, which must be of a type if one is given."""
+    name = check_name(name)
+    queue = connection.store.catalogue().by_name.get(name)
+    if queue is None:
+        kind = KIND_OF[queue_type or mq.MQQT_LOCAL]
+        raise RefusedError(
+            "MQRC_UNKNOWN_OBJECT_NAME", f"there is no queue {name}; DEFINE {kind}({name})"
+        )
+    if queue_type not in {None, queue.type}:
+        raise RefusedError(
+            wrong_type, f"{name} is a {KIND_OF[queue.type]}, not {KIND_OF[queue_type or 0]}"
+        )
+    return queue
+
+
+def _check_unused(connection: Connection, queue: Definition) -> None:
+    """Refuse a queue that is open with any options, or has uncommitted messages.
+
+    IBM MQ docs, "CLEAR QLOCAL", "2055 (0807) (RC2055)", "4004 (0FA4) (RC4004)".
+    """
+    if definitions.has_uncommitted(connection.store, queue.queue_id):
+        raise RefusedError(
+            "MQRC_Q_NOT_EMPTY",
+            f"{queue.name} has uncommitted messages; commit them or back them out first",
+        )
+    handles = definitions.handles(connection.store, queue.queue_id)
+    if handles:
+        raise RefusedError(
+            "MQRCCF_OBJECT_OPEN",
+            f"{queue.name} is in use; close it first (open handles: {handles})",
+        )

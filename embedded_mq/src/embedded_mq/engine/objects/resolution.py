@@ -1,0 +1,122 @@
+"""Queue-name resolution: an object's two names in, the definitions passed through and the end out.
+
+IBM MQ docs, "How queue name resolution works", "2057 (0809) (RC2057)", "2087 (0827) (RC2087)",
+"2184 (0888) (RC2184)" and the other reason codes of "MQOPEN".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.storage.catalogue import Catalogue, Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a name leads: the queue opened first, the local queue last.
+
+    `remote` holds the name of the queue and of the queue manager that go into the MQXQH where the
+    last queue is a transmission queue on the way to another queue manager.
+    """
+
+    path: tuple[Definition, ...]
+    remote: tuple[str, str] | None = None
+
+    @property
+    def queue(self) -> Definition:
+        """The queue that holds the messages."""
+        return self.path[-1]
+
+
+def named(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:
+    """Return the definition a name means by itself, for inquiring and setting."""
+    if q_mgr_name in ("", catalogue.name) and name in catalogue.by_name:
+        return catalogue.by_name[name]
+    raise CallFailedError("MQRC_UNKNOWN_OBJECT_NAME")
+
+
+def resolve(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
+    """Follow a name to the local queue that takes its messages."""
+    if q_mgr_name not in ("", catalogue.name):
+        return _elsewhere(catalogue, name, q_mgr_name)
+    queue = catalogue.by_name.get(name)
+    if queue is None:
+        raise CallFailedError("MQRC_UNKNOWN_OBJECT_NAME")
+    if queue.type == mq.MQQT_ALIAS:
+        return _behind_alias(catalogue, queue)
+    if queue.type == mq.MQQT_REMOTE:
+        return _behind_remote_definition(catalogue, queue)
+    return Destination((queue,))
+
+
+def _behind_alias(catalogue: Catalogue, alias: Definition) -> Destination:
+    base = catalogue.by_name.get(alias.text("TARGET"))
+    if base is None:
+        raise CallFailedError("MQRC_UNKNOWN_ALIAS_BASE_Q")
+    if base.type == mq.MQQT_ALIAS:
+        raise CallFailedError("MQRC_ALIAS_BASE_Q_TYPE_ERROR")
+    if base.type == mq.MQQT_LOCAL:
+        return Destination((alias, base))
+    behind = _behind_remote_definition(catalogue, base)
+    return Destination((alias, *behind.path), behind.remote)
+
+
+def _behind_remote_definition(catalogue: Catalogue, definition: Definition) -> Destination:
+    name, q_mgr_name = definition.text("RNAME"), definition.text("RQMNAME")
+    if not name:
+        raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
+    if q_mgr_name in ("", catalogue.name):  # even where XMITQ names a transmission queue
+        raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
+    queue = _transmission_queue(catalogue, definition.text("XMITQ"), q_mgr_name)
+    return Destination((definition, queue), (name, q_mgr_name))
+
+
+def _elsewhere(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
+    """Resolve a name at another queue manager: by transmission queue, or queue-manager alias."""
+    if not name:
+        raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
+    definition = catalogue.by_name.get(q_mgr_name)
+    if definition is not None and definition.type == mq.MQQT_REMOTE:
+        if definition.text("RNAME"):  # then it defines a queue and is no alias
+            raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
+        real_name = definition.text("RQMNAME")
+        if real_name in ("", catalogue.name) and not definition.text("XMITQ"):
+            return _at_home(catalogue, name)
+        queue = _transmission_queue(catalogue, definition.text("XMITQ"), real_name)
+        return Destination((queue,), (name, real_name))
+    queue = _transmission_queue(catalogue, "", q_mgr_name)
+    return Destination((queue,), (name, q_mgr_name))
+
+
+def _at_home(catalogue: Catalogue, name: str) -> Destination:
+    """Resolve a name behind an alias of this queue manager: no dynamic queue is made there."""
+    destination = resolve(catalogue, name, "")
+    if destination.queue.type == mq.MQQT_MODEL:
+        raise CallFailedError("MQRC_Q_TYPE_ERROR")
+    return destination
+
+
+def _transmission_queue(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:
+    """Find the transmission queue: the one named, else that of the queue manager, else DEFXMITQ."""
+    if name or q_mgr_name in catalogue.by_name:
+        queue = catalogue.by_name.get(name or q_mgr_name)
+        if queue is None:
+            raise CallFailedError("MQRC_UNKNOWN_XMIT_Q")
+        return _checked(queue, "MQRC_XMIT_Q_TYPE_ERROR", "MQRC_XMIT_Q_USAGE_ERROR")
+    default = str(catalogue.queue_manager["DEFXMITQ"])
+    if not default:
+        raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
+    queue = catalogue.by_name.get(default)
+    if queue is None:
+        raise CallFailedError("MQRC_UNKNOWN_DEF_XMIT_Q")
+    return _checked(queue, "MQRC_DEF_XMIT_Q_TYPE_ERROR", "MQRC_DEF_XMIT_Q_USAGE_ERROR")
+
+
+def _checked(queue: Definition, not_local: str, not_for_transmission: str) -> Definition:
+    if queue.type != mq.MQQT_LOCAL:
+        raise CallFailedError(not_local)
+    if not queue.is_transmission_queue:
+        raise CallFailedError(not_for_transmission)
+    return queue

@@ -1,0 +1,1 @@
+"""MQ headers as the queue manager reads, checks and writes them."""

@@ -1,0 +1,91 @@
+"""The checks of MQ headers at the beginning of a message that is put with a version 2 MQMD.
+
+IBM MQ documents them ("Version (MQMD)", "2141 (085D) (RC2141)", "2248 (08C8) (RC2248)",
+"2260 (08D4) (RC2260)", "2334 (091E) (RC2334)"), and says elsewhere that the queue manager does not
+require valid values in an MQDLH. HDRCHECK, a queue manager attribute that IBM MQ does not have,
+chooses.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.headers.rfh2 import DESCRIPTION, Description
+from embedded_mq.structures import MQMD, MQMD_LENGTH_1, MQXQH
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What a header must be: `length` is the least that its StrucLength may say, if it has one.
+
+    `described_at` is where the header describes the data behind it.
+    """
+
+    struc_id: str
+    version: int
+    length: int
+    described_at: int
+    reason: str
+    has_struc_length: bool = True
+    has_ccsid: bool = True
+
+
+_OF_MQMD_WITHIN = MQXQH.length + MQMD.offset_of("encoding")
+CHECKED = {
+    b"MQDEAD  ": _Rule("DLH ", 1, 172, 108, "MQRC_DLH_ERROR", has_struc_length=False),
+    b"MQXMIT  ": _Rule(
+        "XQH ",
+        1,
+        MQXQH.length + MQMD_LENGTH_1,
+        _OF_MQMD_WITHIN,
+        "MQRC_XQH_ERROR",
+        has_struc_length=False,
+        has_ccsid=False,
+    ),
+    b"MQHMDE  ": _Rule("MDE ", 2, 72, 12, "MQRC_MDE_ERROR"),
+    b"MQHRF   ": _Rule("RFH ", 1, 32, 12, "MQRC_RFH_ERROR"),
+    b"MQHRF2  ": _Rule("RFH ", 2, 36, 12, "MQRC_RFH_ERROR"),
+}
+"""The headers that are looked into, by the Format that announces them; all others end the walk."""
+
+_BEGINNING = {order: struct.Struct(f"{order}4sii") for order in "<>"}
+"""StrucId and Version, and StrucLength where there is one."""
+
+
+def check(md: MQMD, body: bytes) -> None:
+    """Refuse a message whose chain of headers is not valid, up to its first MQDLH.
+
+    The reason is that of the first header which is wrong.
+    """
+    described, position = Description(md.encoding, md.coded_char_set_id, md.format), 0
+    while (rule := CHECKED.get(described.format)) is not None:
+        order = described.order
+        length = _length(rule, order, body, position)
+        if length is None:
+            raise CallFailedError(rule.reason)
+        at = position + rule.described_at
+        encoding, ccsid, format_name = DESCRIPTION[order].unpack_from(body, at)
+        if rule.has_ccsid and ccsid < 1 and ccsid != mq.MQCCSI_INHERIT:
+            raise CallFailedError(rule.reason)
+        if rule.reason == "MQRC_DLH_ERROR":
+            return  # structures behind the first MQDLH may be cut off
+        described, position = Description(encoding, ccsid, format_name), position + length
+
+
+def _length(rule: _Rule, order: str, body: bytes, position: int) -> int | None:
+    """Return how many bytes the header at a position has; None where it is not valid."""
+    rest = len(body) - position
+    if rest < rule.length:
+        return None
+    struc_id, version, length = _BEGINNING[order].unpack_from(body, position)
+    if struc_id not in {rule.struc_id.encode(), rule.struc_id.encode("cp500")}:
+        return None
+    if version != rule.version:
+        return None
+    if not rule.has_struc_length:
+        return rule.length
+    is_right = length == rule.length if rule.reason == "MQRC_MDE_ERROR" else length >= rule.length
+    return length if is_right and length <= rest else None

@@ -1,0 +1,107 @@
+"""The MQMDE taken off a message that is put, and made for one whose MQMD is of version 1.
+
+IBM MQ docs, "MQMDE - Message descriptor extension": "MQMDE specified on MQPUT and MQPUT1 calls",
+"MQMDE returned by MQGET call", "MQMDE in messages on transmission queues".
+"""
+
+from __future__ import annotations
+
+import struct
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.headers.mq_headers import MQDLH, MQFMT_MD_EXTENSION, MQMDE
+from embedded_mq.headers.rfh2 import DESCRIPTION, Description
+from embedded_mq.structures import MQMD
+
+DEFAULTS = (mq.MQGI_NONE, 1, 0, mq.MQMF_NONE, mq.MQOL_UNDEFINED)
+PACKED_DEFAULTS = struct.pack("24siiii", *DEFAULTS)
+_VERSION_2 = 2
+_DESCRIBED_AT = MQDLH.offset_of("encoding")
+
+
+def has_defaults(md: MQMD | MQMDE) -> bool:
+    """Whether the fields that only a version 2 MQMD has say nothing."""
+    return _fields(md) == DEFAULTS
+
+
+def set_defaults(md: MQMD) -> None:
+    """Let them say nothing."""
+    _set(md, DEFAULTS)
+
+
+def _fields(md: MQMD | MQMDE) -> tuple[bytes, int, int, int, int]:
+    return md.group_id, md.msg_seq_number, md.offset, md.msg_flags, md.original_length
+
+
+def _set(md: MQMD, values: tuple[bytes, int, int, int, int]) -> None:
+    md.group_id, md.msg_seq_number, md.offset, md.msg_flags, md.original_length = values
+
+
+def in_front(md: MQMD, body: bytes, ccsid: int) -> MQMDE | None:
+    """Return the MQMDE a message that is put begins with; None where that is message data.
+
+    It is data in another character set or encoding than the queue manager's, and in a version that
+    is not known. Raises CallFailedError (MQRC_MDE_ERROR) for one that is not valid.
+    """
+    is_ours = (md.encoding, md.coded_char_set_id) == (mq.MQENC_NATIVE, ccsid)
+    if md.format != MQFMT_MD_EXTENSION or not is_ours:
+        return None
+    if len(body) < MQMDE.length:
+        raise CallFailedError("MQRC_MDE_ERROR")
+    mde = MQMDE.unpack(body[: MQMDE.length])
+    if mde.struc_id == b"MDE " and mde.version > _VERSION_2:
+        return None
+    if (mde.struc_id, mde.version, mde.struc_length) != (b"MDE ", _VERSION_2, MQMDE.length):
+        raise CallFailedError("MQRC_MDE_ERROR")
+    if mde.coded_char_set_id < 1 and mde.coded_char_set_id != mq.MQCCSI_INHERIT:
+        raise CallFailedError("MQRC_MDE_ERROR")
+    return mde
+
+
+def honour(md: MQMD, mde: MQMDE, ccsid: int) -> None:
+    """Take the fields of an MQMDE into the MQMD of the message, which then describes the data."""
+    _set(md, _fields(mde))
+    md.version = mq.MQMD_VERSION_2
+    md.encoding, md.format = mde.encoding, mde.format
+    inherits = mde.coded_char_set_id == mq.MQCCSI_INHERIT
+    md.coded_char_set_id = ccsid if inherits else mde.coded_char_set_id
+
+
+def made_for(md: MQMD, ccsid: int) -> bytes:
+    """Return an MQMDE with the fields of an MQMD, which then describes the MQMDE."""
+    described = Description(md.encoding, md.coded_char_set_id, md.format)
+    md.encoding, md.coded_char_set_id = mq.MQENC_NATIVE, ccsid
+    md.format = MQFMT_MD_EXTENSION
+    return _made(md, described)
+
+
+def made_behind_dead_letter_header(md: MQMD, body: bytes, ccsid: int) -> bytes:
+    """Return a dead letter with an MQMDE behind its MQDLH, and leave the MQMD its defaults.
+
+    So a queue manager keeps a segment with an MQDLH in front (IBM MQ docs, "MQMDE specified on
+    MQPUT and MQPUT1 calls"). A body that begins with no MQDLH is returned as it is.
+    """
+    if not body.startswith(b"DLH ") or len(body) < MQDLH.length:
+        return body
+    order = Description(md.encoding, md.coded_char_set_id, md.format).order
+    described = Description(*DESCRIPTION[order].unpack_from(body, _DESCRIBED_AT))
+    header = bytearray(body[: MQDLH.length])
+    own = Description(mq.MQENC_NATIVE, ccsid, MQFMT_MD_EXTENSION)
+    header[_DESCRIBED_AT : _DESCRIBED_AT + 16] = own.packed(order)
+    extension = _made(md, described)
+    set_defaults(md)
+    return bytes(header) + extension + body[MQDLH.length :]
+
+
+def _made(md: MQMD, described: Description) -> bytes:
+    return MQMDE(
+        b"MDE ",
+        _VERSION_2,
+        MQMDE.length,
+        described.encoding,
+        described.coded_char_set_id,
+        described.format,
+        0,
+        *_fields(md),
+    ).pack()

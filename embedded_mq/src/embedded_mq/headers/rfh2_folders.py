@@ -1,0 +1,172 @@
+"""One folder of an MQRFH2: its text in, the properties that stand in it out.
+
+IBM MQ docs, "NameValueData (MQCHARn)", "Properties specified as MQRFH2 elements", "Property names".
+Reading takes time in proportion to the text, whatever is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.messages.property_values import FLOATS, Property, Value, in_range
+
+PROPERTY_FOLDERS = frozenset(
+    {"usr", "mcd", "jms", "mqext", "mq", "mq_usr", "mqps", "sib", "sib_usr", "sib_context"}
+)
+"""The folders that hold properties by their name; others do by ``content='properties'``."""
+
+DATA_TYPES = {
+    "string": mq.MQTYPE_STRING,
+    "boolean": mq.MQTYPE_BOOLEAN,
+    "bin.hex": mq.MQTYPE_BYTE_STRING,
+    "i1": mq.MQTYPE_INT8,
+    "i2": mq.MQTYPE_INT16,
+    "i4": mq.MQTYPE_INT32,
+    "i8": mq.MQTYPE_INT64,
+    "int": mq.MQTYPE_INT64,
+    "r4": mq.MQTYPE_FLOAT32,
+    "r8": mq.MQTYPE_FLOAT64,
+}
+COPY_OPTIONS = {
+    "all": mq.MQCOPY_ALL,
+    "forward": mq.MQCOPY_FORWARD,
+    "publish": mq.MQCOPY_PUBLISH,
+    "reply": mq.MQCOPY_REPLY,
+    "report": mq.MQCOPY_REPORT,
+}
+_TAG = re.compile(
+    r"<(?P<closing>/?)(?P<name>(?:[^\W\d]|\$)[\w.:$-]*)"
+    r"(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:'[^']*'|\"[^\"]*\"))*)\s*(?P<empty>/?)>"
+)
+_REFERENCE = re.compile(r"&(?:(\w+)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}));", re.ASCII)
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "apos": "'", "quot": '"'}
+_ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:'([^']*)'|\"([^\"]*)\")")
+
+
+@dataclass(slots=True)
+class Room:
+    """How many bytes of properties a message may still have: names and values, all folders."""
+
+    left: int = mq.MAX_PROPERTIES_LENGTH
+
+
+def properties(text: str, room: Room) -> tuple[Property, ...] | None:
+    """Return the properties of a folder, None where it is one that holds other things.
+
+    ValueError where the folder is not well formed, a name in it is longer than
+    MQ_MAX_PROPERTY_NAME_LENGTH, or there is no room for its properties. (IBM MQ cuts such a name
+    off; here the folder stays message data, so that nothing of it is lost.)
+    """
+    tag = _TAG.match(text)
+    if tag is None:
+        return None
+    if tag["name"] not in PROPERTY_FOLDERS and _attributes(tag).get("content") != "properties":
+        return None
+    found, left = [], room.left
+    for held in _elements(text):
+        left -= len(held.name) + held.length
+        if left < 0:
+            raise ValueError("more properties than MAXPROPL can allow")
+        found.append(held)
+    room.left = left
+    return tuple(found)
+
+
+def _attributes(tag: re.Match[str]) -> dict[str, str]:
+    written = tag["attributes"]
+    return {name: one or two for name, one, two in _ATTRIBUTE.findall(written)} if written else {}
+
+
+@dataclass(slots=True)
+class _Element:
+    """An element that is open; `path` is the name of the property it is, if it is one."""
+
+    name: str
+    path: str
+    tag: re.Match[str]
+    is_group: bool = False
+
+
+def _elements(text: str) -> Iterator[Property]:
+    """Yield the properties of a folder; ValueError where it is not well formed."""
+    opened: list[_Element] = []
+    position = 0
+    while position < len(text):
+        start = text.find("<", position)
+        tag = _TAG.match(text, start) if start >= 0 else None
+        if tag is None or (position and not opened):
+            raise ValueError("not well formed")
+        between = text[position:start]
+        position = tag.end()
+        if tag["closing"]:
+            yield from _closed(opened, tag["name"], between)
+            continue
+        if between.strip():
+            raise ValueError("text beside elements")
+        opened.append(_opened(opened, tag))
+        if tag["empty"]:
+            yield from _closed(opened, tag["name"], "")
+    if opened:
+        raise ValueError("an element is not closed")
+
+
+def _opened(opened: list[_Element], tag: re.Match[str]) -> _Element:
+    name = path = tag["name"]
+    if opened:
+        above = opened[-1]
+        above.is_group = True
+        path = f"{above.path}.{name}" if above.path else name
+    elif name == "usr":
+        path = ""
+    if len(path) > mq.MQ_MAX_PROPERTY_NAME_LENGTH:
+        raise ValueError("a name that is too long")
+    return _Element(name, path, tag)
+
+
+def _closed(opened: list[_Element], name: str, content: str) -> Iterator[Property]:
+    if not opened or opened[-1].name != name:
+        raise ValueError("elements overlap")
+    element = opened.pop()
+    if element.is_group or not opened:
+        if content.strip():
+            raise ValueError("text beside elements")
+        return
+    attributes = _attributes(element.tag)
+    kind, value = _value(attributes, _REFERENCE.sub(_character, content))
+    copying = attributes.get("copy")
+    yield Property(
+        element.path,
+        kind,
+        value,
+        context=int(attributes.get("context") == "user"),
+        copy_options=mq.MQCOPY_DEFAULT
+        if copying is None
+        else sum(COPY_OPTIONS.get(word.strip(), 0) for word in copying.split(",")),
+    )
+
+
+def _character(reference: re.Match[str]) -> str:
+    """Return what a reference of XML stands for; one to an entity that XML lacks stays."""
+    name, decimal, hexadecimal = reference.groups()
+    if name:
+        return _ENTITIES.get(name, reference[0])
+    return chr(int(decimal) if decimal else int(hexadecimal, 16))
+
+
+def _value(attributes: dict[str, str], content: str) -> tuple[int, Value]:
+    if attributes.get("xsi:nil") == "true":
+        return mq.MQTYPE_NULL, None
+    kind = DATA_TYPES.get(attributes.get("dt", "string"), mq.MQTYPE_STRING)
+    if kind == mq.MQTYPE_STRING:
+        return kind, content
+    if kind == mq.MQTYPE_BYTE_STRING:
+        return kind, bytes.fromhex(content)
+    if kind in FLOATS:
+        return kind, float(content)
+    number = int(content)
+    if not in_range(kind, number):
+        raise ValueError("a number too large for its type")
+    return kind, number

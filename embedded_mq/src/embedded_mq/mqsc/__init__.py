@@ -1,0 +1,1 @@
+"""MQSC: commands as text, and what they do."""

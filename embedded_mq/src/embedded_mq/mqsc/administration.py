@@ -1,0 +1,125 @@
+"""MQSC commands carried out on a queue manager: text in, what was done out, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.engine.objects.attributes import Value
+from embedded_mq.engine.objects.queue_objects import RefusedError
+from embedded_mq.mqsc import authority as mqsc_authority
+from embedded_mq.mqsc import display as mqsc_display
+from embedded_mq.mqsc import faults as mqsc_faults
+from embedded_mq.mqsc import queues as mqsc_queues
+from embedded_mq.mqsc.syntax import Command, Problem, ProblemError, commands
+from embedded_mq.storage import places
+from mqdlq.errors import EmbeddedQueueManagerError, MqscError
+
+Work = Callable[[Connection, Command], list[str]]
+
+QUEUE_VERBS: Mapping[str, Work] = {
+    "DEFINE": mqsc_queues.define,
+    "ALTER": mqsc_queues.alter,
+    "DELETE": mqsc_queues.delete,
+    "CLEAR": mqsc_queues.clear,
+    "DISPLAY": mqsc_display.display,
+}
+OTHER: Mapping[tuple[str, str], Work] = {
+    ("SET", "AUTHREC"): mqsc_authority.set_record,
+    ("DELETE", "AUTHREC"): mqsc_authority.delete_record,
+    ("DISPLAY", "AUTHREC"): mqsc_authority.display,
+    ("SET", "FAULT"): mqsc_faults.set_fault,
+    ("CLEAR", "FAULT"): mqsc_faults.clear,
+    ("DISPLAY", "FAULT"): mqsc_faults.display,
+}
+
+
+def run_mqsc(name: str, text: str, directory: Path | None = None) -> list[str]:
+    """Carry out MQSC commands and return a line for each that did something, more for DISPLAY.
+
+    All of them are carried out, or, where one cannot be, none: MqscError then lists every problem
+    with its line.
+    """
+    read = list(commands(text))
+    problems = [part for part in read if isinstance(part, Problem)]
+    done: list[str] = []
+    connection = connect(name, directory)
+    try:
+        with connection.store.writing(durable=True):
+            connection.clear_the_dead()
+            for command in read:
+                if isinstance(command, Command):
+                    done += _carry_out(connection, command, problems)
+            if problems:
+                problems.sort(key=lambda problem: problem.line)
+                raise MqscError("\n".join(map(str, problems)))
+    finally:
+        connection.disconnect()
+    return done
+
+
+def create_defined(
+    name: str,
+    text: str,
+    directory: Path | None = None,
+    attributes: Mapping[str, Value] = places.NO_ATTRIBUTES,
+) -> tuple[Path, list[str]]:
+    """Create a queue manager with what MQSC commands define; returns its directory and their lines.
+
+    `attributes` are the queue manager's own, where they differ from the defaults. If a command
+    cannot be carried out, no queue manager is created (MqscError).
+    """
+    done: list[str] = []
+    path = places.create(
+        name, directory, lambda building: done.extend(run_mqsc(name, text, building)), attributes
+    )
+    return path, done
+
+
+def depths(name: str, directory: Path | None = None) -> dict[str, int]:
+    """Return CURDEPTH of every local queue, by name."""
+    connection = connect(name, directory)
+    try:
+        queues = connection.store.catalogue().by_name.values()
+        return {
+            queue.name: connection.depth(queue.queue_id)
+            for queue in queues
+            if queue.type == mq.MQQT_LOCAL
+        }
+    finally:
+        connection.disconnect()
+
+
+def connect(name: str, directory: Path | None = None) -> Connection:
+    """Connect to a queue manager with every authority.
+
+    Raises EmbeddedQueueManagerError where there is none of that name, or it is ended.
+    """
+    try:
+        return Connection(places.existing(name, directory), is_administrative=True)
+    except CallFailedError:
+        raise EmbeddedQueueManagerError(
+            f"queue manager {name} is ended; `mqdlq qm start {name}` starts it"
+        ) from None
+
+
+def _carry_out(connection: Connection, command: Command, problems: list[Problem]) -> list[str]:
+    work = OTHER.get((command.verb, command.kind)) or QUEUE_VERBS.get(command.verb, _refuse)
+    try:
+        return work(connection, command)
+    except ProblemError as error:
+        problems.append(error.problem)
+    except RefusedError as error:
+        problems.append(Problem(command.line, str(error)))
+    return []
+
+
+def _refuse(_: Connection, command: Command) -> list[str]:
+    known = ", ".join(kind for verb, kind in OTHER if verb == command.verb)
+    raise ProblemError(
+        command.line,
+        f"{command.verb} {command.kind} is not known; {command.verb} takes {known}",
+    )

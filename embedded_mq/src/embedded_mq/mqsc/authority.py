@@ -1,0 +1,139 @@
+"""SET, DELETE and DISPLAY AUTHREC: a command in, what was done out (IBM MQ docs, "SET AUTHREC")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.objects.authority import AUTHORITIES, GROUPS, QUEUE, QUEUE_MANAGER, granted
+from embedded_mq.engine.objects.queue_objects import is_meant
+from embedded_mq.mqsc.syntax import Command, ProblemError, without
+from embedded_mq.storage.catalogue import Record
+
+PROFILE = re.compile(r"[A-Za-z0-9._/%*?]{1,48}")
+EXAMPLE = "SET AUTHREC PROFILE(MY.QUEUE) OBJTYPE(QUEUE) PRINCIPAL('user') AUTHADD(PUT,INQ)"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a record is about, and the parameters left."""
+
+    object_type: str
+    profile: str
+    principal: str
+    rest: dict[str, str]
+
+
+def set_record(connection: Connection, command: Command) -> list[str]:
+    """Grant and take away; the first record made switches the checks on."""
+    subject = _subject(connection, command, "AUTHADD", "AUTHRMV")
+    if not subject.rest:
+        raise ProblemError(command.line, f"SET AUTHREC needs AUTHADD or AUTHRMV: {EXAMPLE}")
+    catalogue = connection.store.catalogue()
+    found = _record(connection, subject)
+    if found is not None:
+        held = found.granted
+    elif subject.principal == catalogue.owner:
+        held = granted(catalogue, catalogue.owner, subject.object_type, subject.profile)
+    else:
+        held = frozenset()
+    held |= _authorities(command, subject, "AUTHADD")
+    held -= _authorities(command, subject, "AUTHRMV")
+    connection.store.execute(
+        "INSERT OR REPLACE INTO authority VALUES(?, ?, ?, ?)",
+        (subject.object_type, subject.profile, subject.principal, " ".join(sorted(held))),
+    )
+    connection.store.definitions_changed()
+    return [f"set {_line(Record(*_key(subject), held))}"]
+
+
+def delete_record(connection: Connection, command: Command) -> list[str]:
+    """Take a record away altogether."""
+    subject = _subject(connection, command)
+    if _record(connection, subject) is None:
+        raise ProblemError(
+            command.line, f"there is no record for {subject.principal} on {subject.profile}"
+        )
+    connection.store.execute(
+        "DELETE FROM authority WHERE object_type = ? AND profile = ? AND principal = ?",
+        _key(subject),
+    )
+    connection.store.definitions_changed()
+    return [f"deleted AUTHREC PROFILE({subject.profile}) PRINCIPAL({subject.principal})"]
+
+
+def display(connection: Connection, command: Command) -> list[str]:
+    """Show the records that fit the parameters given."""
+    wanted, rest = without(command, "PROFILE", "OBJTYPE", "PRINCIPAL")
+    if rest:
+        raise ProblemError(
+            rest[0].line, "DISPLAY AUTHREC takes PROFILE, OBJTYPE and PRINCIPAL and nothing else"
+        )
+    return [
+        _line(record)
+        for record in connection.store.catalogue().authorities
+        if is_meant(record.profile, wanted.get("PROFILE") or "*")
+        and is_meant(record.principal, wanted.get("PRINCIPAL") or "*")
+        and wanted.get("OBJTYPE", record.object_type) == record.object_type
+    ]
+
+
+def _subject(connection: Connection, command: Command, *others: str) -> Subject:
+    found, rest = without(command, "PROFILE", "OBJTYPE", "PRINCIPAL", *others)
+    if rest:
+        raise ProblemError(
+            rest[0].line,
+            f"{command.verb} AUTHREC has no {rest[0].keyword} here; {EXAMPLE} is right",
+        )
+    object_type, principal = found.pop("OBJTYPE", None), found.pop("PRINCIPAL", None)
+    profile = found.pop("PROFILE", None)
+    if object_type == QUEUE_MANAGER:
+        profile = connection.store.catalogue().name
+    if object_type not in AUTHORITIES or not principal or not PROFILE.fullmatch(profile or ""):
+        raise ProblemError(
+            command.line,
+            f"{command.verb} AUTHREC needs PROFILE, OBJTYPE(QUEUE) or OBJTYPE(QMGR), and"
+            f" PRINCIPAL: {EXAMPLE}",
+        )
+    return Subject(
+        object_type, profile or "", principal, {key: value or "" for key, value in found.items()}
+    )
+
+
+def _key(subject: Subject) -> tuple[str, str, str]:
+    return subject.object_type, subject.profile, subject.principal
+
+
+def _record(connection: Connection, subject: Subject) -> Record | None:
+    records = connection.store.catalogue().authorities
+    fitting = (
+        record
+        for record in records
+        if (record.object_type, record.profile, record.principal) == _key(subject)
+    )
+    return next(fitting, None)
+
+
+def _authorities(command: Command, subject: Subject, keyword: str) -> frozenset[str]:
+    words = subject.rest.get(keyword, "").replace(",", " ").upper().split()
+    known, groups = AUTHORITIES[subject.object_type], GROUPS[subject.object_type]
+    named: set[str] = set()
+    for word in words:
+        if word not in known and word not in groups:
+            raise ProblemError(
+                command.line,
+                f"{keyword}({word}) is wrong for OBJTYPE({subject.object_type}); right are"
+                f" {' '.join(sorted(known))} {' '.join(groups)}",
+            )
+        named |= groups.get(word, {word})
+    return frozenset(named)
+
+
+def _line(record: Record) -> str:
+    words = " ".join(sorted(record.granted)) or "NONE"
+    kind = QUEUE_MANAGER if record.object_type == QUEUE_MANAGER else QUEUE
+    return (
+        f"AUTHREC PROFILE({record.profile}) OBJTYPE({kind}) PRINCIPAL({record.principal})"
+        f" AUTHLIST({words})"
+    )

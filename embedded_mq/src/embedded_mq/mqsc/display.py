@@ -1,0 +1,148 @@
+"""DISPLAY of queues and of the queue manager: a command in, a line for each object out.
+
+IBM MQ docs, "DISPLAY QUEUE", "DISPLAY QMGR", "DISPLAY QMSTATUS", "Generic values" and the WHERE
+parameter.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.objects import definitions
+from embedded_mq.engine.objects.attributes import (
+    QUEUE_ATTRIBUTES,
+    QUEUE_MANAGER_ATTRIBUTES,
+    Attribute,
+    Value,
+)
+from embedded_mq.engine.objects.queue_objects import KIND_OF, is_meant
+from embedded_mq.mqsc.queues import queue_type
+from embedded_mq.mqsc.syntax import Command, ProblemError, without
+from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
+
+OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "LT": operator.lt,
+    "GT": operator.gt,
+    "LE": operator.le,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LK": lambda value, pattern: is_meant(str(value), str(pattern)),
+    "NL": lambda value, pattern: not is_meant(str(value), str(pattern)),
+}
+_CONDITION = re.compile(r"(?P<keyword>\w+)[ ,]+(?P<operator>\w+)[ ,]+(?P<value>\S.*)")
+_DEFINITION_TYPES = {
+    mq.MQQDT_PERMANENT_DYNAMIC: "PERMDYN",
+    mq.MQQDT_TEMPORARY_DYNAMIC: "TEMPDYN",
+}
+
+
+def display(connection: Connection, command: Command) -> list[str]:
+    """DISPLAY what the command names: a line for each object."""
+    catalogue = connection.store.catalogue()
+    if command.kind == "QMGR":
+        values = {key: value for key, value in catalogue.queue_manager.items() if key != "QMNAME"}
+        words = _words(values, QUEUE_MANAGER_ATTRIBUTES)
+        return [" ".join([f"QMNAME({catalogue.name})", *_shown(command, words)])]
+    if command.kind == "QMSTATUS":
+        return [f"QMNAME({catalogue.name}) STATUS({catalogue.status})"]
+    wanted = None if command.kind == "QUEUE" else queue_type(command)
+    name = command.name or ""
+    found, rest = without(command, "WHERE")
+    condition = _condition(command, found["WHERE"]) if "WHERE" in found else None
+    queues = [
+        queue
+        for queue in catalogue.by_name.values()
+        if wanted in {None, queue.type} and is_meant(queue.name, name)
+    ]
+    if not queues:
+        raise ProblemError(command.line, f"there is no queue {name}")
+    lines = []
+    for queue in queues:
+        values = _values(connection, queue)
+        words = _words(values, QUEUE_ATTRIBUTES[queue.type])
+        if condition is None or condition.holds(values, words):
+            shown = _shown(command.with_parameters(rest), words)
+            heading = [f"QUEUE({queue.name})", f"TYPE({KIND_OF[queue.type]})"]
+            lines.append(" ".join([*heading, *shown]))
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``WHERE(keyword operator value)``."""
+
+    keyword: str
+    compare: Callable[[Any, Any], bool]
+    value: str
+
+    def holds(self, values: Mapping[str, Value], words: Mapping[str, str]) -> bool:
+        """Whether an object satisfies it; one without the attribute does not."""
+        if self.keyword not in values:
+            return False
+        word, value = words[self.keyword], values[self.keyword]
+        is_number = word == str(value) and isinstance(value, int) and self.value.isdecimal()
+        return self.compare(value, int(self.value)) if is_number else self.compare(word, self.value)
+
+
+def _condition(command: Command, text: str | None) -> Condition:
+    match = _CONDITION.fullmatch(text or "")
+    if match is None or match["operator"] not in OPERATORS:
+        known = " ".join(OPERATORS)
+        raise ProblemError(
+            command.line,
+            f"WHERE({text or ''}) is wrong; WHERE(CURDEPTH GT 0) is right, with one of {known}",
+        )
+    if match["keyword"] not in _keywords(command):
+        raise ProblemError(command.line, _unknown(command, match["keyword"]))
+    return Condition(match["keyword"], OPERATORS[match["operator"]], match["value"])
+
+
+_OF_LOCAL_QUEUES = ("CURDEPTH", "IPPROCS", "OPPROCS", "DEFTYPE")
+
+
+def _keywords(command: Command) -> set[str]:
+    types = QUEUE_ATTRIBUTES if command.kind == "QUEUE" else [queue_type(command)]
+    return {word for number in types for word in QUEUE_ATTRIBUTES[number]} | {*_OF_LOCAL_QUEUES}
+
+
+def _values(connection: Connection, queue: Definition) -> dict[str, Value]:
+    known = QUEUE_ATTRIBUTES[queue.type]
+    values = {keyword: queue.attributes[keyword] for keyword in known}
+    if queue.type == mq.MQQT_LOCAL:
+        inputs, outputs = definitions.open_counts(connection.store, queue.queue_id)
+        depth = connection.store.depth(queue.queue_id)
+        kind = _DEFINITION_TYPES.get(queue.number(DEFINITION_TYPE), "PREDEFINED")
+        values |= zip(_OF_LOCAL_QUEUES, (depth, inputs, outputs, kind), strict=True)
+    return values
+
+
+def _words(values: Mapping[str, Value], attributes: Mapping[str, Attribute]) -> dict[str, str]:
+    return {
+        keyword: attributes[keyword].shown(value) if keyword in attributes else str(value)
+        for keyword, value in values.items()
+    }
+
+
+def _shown(command: Command, words: Mapping[str, str]) -> Iterator[str]:
+    """Yield the attributes asked for; all of them where none is, or ALL.
+
+    Of several types of queue each shows what it has.
+    """
+    asked = {parameter.keyword for parameter in command.parameters} - {"ALL"}
+    unknown = asked - words.keys()
+    if unknown and (command.kind != "QUEUE" or unknown - _keywords(command)):
+        raise ProblemError(command.line, _unknown(command, min(unknown)))
+    for keyword, word in words.items():
+        if not asked or keyword in asked:
+            yield word if word in {keyword, f"NO{keyword}"} else f"{keyword}({word})"
+
+
+def _unknown(command: Command, keyword: str) -> str:
+    return f"{command.kind} has no attribute {keyword} to display"

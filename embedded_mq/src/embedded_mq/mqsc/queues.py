@@ -1,0 +1,105 @@
+"""DEFINE, ALTER, DELETE and CLEAR of queues, ALTER QMGR: a command in, what was done out.
+
+Called while writing. IBM MQ docs, "MQSC commands reference".
+"""
+
+from __future__ import annotations
+
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.objects import queue_objects
+from embedded_mq.engine.objects.attributes import (
+    IGNORED_QUEUE_KEYWORDS,
+    IGNORED_QUEUE_MANAGER_KEYWORDS,
+    QUEUE_ATTRIBUTES,
+    QUEUE_MANAGER_ATTRIBUTES,
+)
+from embedded_mq.engine.objects.queue_objects import TYPES
+from embedded_mq.mqsc.syntax import Command, ProblemError, without
+from embedded_mq.mqsc.values import Given, given
+
+_ALSO = {"ALTER": ["QMGR"], "DISPLAY": ["QMGR", "QMSTATUS", "QUEUE", "AUTHREC"]}
+
+
+def queue_type(command: Command) -> int:
+    """Return the type of queue a command is about."""
+    if command.kind not in TYPES:
+        known = ", ".join([*TYPES, *_ALSO.get(command.verb, [])])
+        raise ProblemError(
+            command.line,
+            f"{command.verb} {command.kind} is not known; {command.verb} takes {known}",
+        )
+    return TYPES[command.kind]
+
+
+def define(connection: Connection, command: Command) -> list[str]:
+    """DEFINE a queue, like another one or with the defaults, or REPLACE it."""
+    kind = queue_type(command)
+    name = queue_objects.check_name(command.name)
+    found, rest = without(command, "REPLACE", "NOREPLACE", "LIKE")
+    like = found.get("LIKE") or "" if "LIKE" in found else None
+    change = _given(command.with_parameters(rest))
+    queue_objects.create(
+        connection, kind, name, change.values, like=like, replace="REPLACE" in found
+    )
+    return _done("defined", command, change)
+
+
+def alter(connection: Connection, command: Command) -> list[str]:
+    """ALTER a queue or the queue manager: what is not given stays as it is."""
+    if command.kind == "QMGR":
+        return _alter_queue_manager(connection, command)
+    kind = queue_type(command)
+    queue_objects.existing(connection, command.name, kind)
+    change = _given(command)
+    queue_objects.change(connection, kind, command.name, change.values)
+    return _done("altered", command, change)
+
+
+def _alter_queue_manager(connection: Connection, command: Command) -> list[str]:
+    change = given(
+        command.parameters, QUEUE_MANAGER_ATTRIBUTES, IGNORED_QUEUE_MANAGER_KEYWORDS, "QMGR"
+    )
+    for keyword, value in change.values.items():
+        connection.store.execute(
+            "INSERT OR REPLACE INTO queue_manager VALUES(?, ?)", (keyword, value)
+        )
+    connection.store.definitions_changed()
+    return _done("altered", command, change)
+
+
+def delete(connection: Connection, command: Command) -> list[str]:
+    """DELETE a queue; one that holds messages with PURGE only."""
+    queue = queue_objects.existing(connection, command.name, queue_type(command))
+    found, rest = without(command, "PURGE", "NOPURGE")
+    if rest:
+        raise ProblemError(command.line, "DELETE takes PURGE or NOPURGE and nothing else")
+    queue_objects.delete(connection, queue, purge="PURGE" in found)
+    return _done("deleted", command, Given())
+
+
+def clear(connection: Connection, command: Command) -> list[str]:
+    """CLEAR a local queue of its messages."""
+    queue = queue_objects.existing(connection, command.name, queue_type(command))
+    if command.parameters:
+        raise ProblemError(command.line, "CLEAR QLOCAL(name) is right")
+    queue_objects.clear(connection, queue)
+    return _done("cleared", command, Given())
+
+
+def _given(command: Command) -> Given:
+    return given(
+        command.parameters,
+        QUEUE_ATTRIBUTES[queue_type(command)],
+        IGNORED_QUEUE_KEYWORDS,
+        f"{command.kind}({command.name})",
+    )
+
+
+def _done(what: str, command: Command, change: Given) -> list[str]:
+    subject = command.kind if command.name is None else f"{command.kind}({command.name})"
+    notes = [f"{what} {subject}"]
+    if change.ignored:
+        notes.append(f"ignored: {' '.join(change.ignored)}")
+    if change.inert:
+        notes.append(f"kept without effect: {' '.join(change.inert)}")
+    return ["; ".join(notes)]

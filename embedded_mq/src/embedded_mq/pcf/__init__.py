@@ -1,0 +1,1 @@
+"""PCF: commands as messages, answered by the command server."""

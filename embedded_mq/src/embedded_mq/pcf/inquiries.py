@@ -1,0 +1,208 @@
+"""The PCF commands that inquire: queues, their names and their status, and the queue manager.
+
+IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Status", "Inquire Queue
+Manager" and the response of each. A queue that the user may not display is left out where the name
+is generic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.engine.objects import authority, definitions
+from embedded_mq.engine.objects.attributes import Value
+from embedded_mq.engine.objects.inquiring import (
+    NAME_LENGTH,
+    QUEUE_MANAGER_SELECTORS,
+    QUEUE_SELECTORS,
+    queue_manager_values,
+    queue_values,
+)
+from embedded_mq.engine.objects.queue_objects import KIND_OF, check_name, is_meant
+from embedded_mq.pcf import constants as cf
+from embedded_mq.pcf.arguments import Arguments, check, passes
+from embedded_mq.pcf.commands import Command, Request, Responses
+from embedded_mq.pcf.messages import Parameter, PcfError, integer, integers, string, strings
+from embedded_mq.storage.catalogue import Definition
+from embedded_mq.structures import object_name
+
+_NAME = {mq.MQCA_Q_NAME: cf.MQCFT_STRING}
+_DATE_LENGTH, _TIME_LENGTH = 12, 8
+# Times and ages are not kept, as with MONQ(OFF): they are blank, or MQMON_NOT_AVAILABLE.
+STATUS_LENGTHS: Mapping[int, int] = {
+    mq.MQIA_CURRENT_Q_DEPTH: 0,
+    mq.MQIA_OPEN_INPUT_COUNT: 0,
+    mq.MQIA_OPEN_OUTPUT_COUNT: 0,
+    mq.MQIA_MONITORING_Q: 0,
+    cf.MQIACF_UNCOMMITTED_MSGS: 0,
+    cf.MQIACF_OLDEST_MSG_AGE: 0,
+    cf.MQIACF_Q_TIME_INDICATOR: 0,
+    cf.MQCACF_LAST_GET_DATE: _DATE_LENGTH,
+    cf.MQCACF_LAST_GET_TIME: _TIME_LENGTH,
+    cf.MQCACF_LAST_PUT_DATE: _DATE_LENGTH,
+    cf.MQCACF_LAST_PUT_TIME: _TIME_LENGTH,
+}
+
+
+def inquire_queues(request: Request) -> Responses:
+    """MQCMD_INQUIRE_Q: the attributes of each queue the name means."""
+    optional = {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER, cf.MQIACF_Q_ATTRS: cf.MQCFT_INTEGER_LIST}
+    arguments = check(request.parameters, _NAME, optional, QUEUE_SELECTORS)
+    asked = arguments.selectors(cf.MQIACF_Q_ATTRS, QUEUE_SELECTORS) | {
+        mq.MQCA_Q_NAME,
+        mq.MQIA_Q_TYPE,
+        *_filtered(arguments),
+    }
+    responses = []
+    for queue in _meant(request, arguments):
+        values = queue_values(request.connection, queue, asked)
+        if passes(values, arguments.filter):
+            first = [mq.MQCA_Q_NAME, mq.MQIA_Q_TYPE]
+            chosen = [*first, *(each for each in values if each in asked and each not in first)]
+            responses.append(_described(values, chosen, QUEUE_SELECTORS))
+    if not responses:
+        raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", mq.MQCA_Q_NAME)
+    return responses
+
+
+def inquire_queue_names(request: Request) -> Responses:
+    """MQCMD_INQUIRE_Q_NAMES: a list of names, which may be empty, and one of their types."""
+    arguments = check(request.parameters, _NAME, {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER})
+    pattern, wanted = _pattern(arguments), _type(arguments)
+    found = [
+        queue
+        for queue in request.catalogue.by_name.values()
+        if is_meant(queue.name, pattern) and wanted in {mq.MQQT_ALL, queue.type}
+    ]
+    names = strings(cf.MQCACF_Q_NAMES, [object_name(queue.name) for queue in found])
+    return [[names, integers(cf.MQIACF_Q_TYPES, [queue.type for queue in found])]]
+
+
+def inquire_queue_manager(request: Request) -> Responses:
+    """MQCMD_INQUIRE_Q_MGR: the attributes of the queue manager."""
+    arguments = check(request.parameters, {}, {cf.MQIACF_Q_MGR_ATTRS: cf.MQCFT_INTEGER_LIST})
+    asked = arguments.selectors(cf.MQIACF_Q_MGR_ATTRS, QUEUE_MANAGER_SELECTORS)
+    values = queue_manager_values(request.catalogue)
+    chosen = [mq.MQCA_Q_MGR_NAME, *(each for each in asked if each != mq.MQCA_Q_MGR_NAME)]
+    return [_described(values, chosen, QUEUE_MANAGER_SELECTORS)]
+
+
+def inquire_queue_status(request: Request) -> Responses:
+    """MQCMD_INQUIRE_Q_STATUS: depth, handles and uncommitted messages of each local queue."""
+    optional = {
+        cf.MQIACF_Q_STATUS_TYPE: cf.MQCFT_INTEGER,
+        cf.MQIACF_Q_STATUS_ATTRS: cf.MQCFT_INTEGER_LIST,
+    }
+    known = {mq.MQCA_Q_NAME: NAME_LENGTH, **STATUS_LENGTHS}
+    arguments = check(request.parameters, _NAME, optional, known)
+    kind = arguments.values.get(cf.MQIACF_Q_STATUS_TYPE, cf.MQIACF_Q_STATUS)
+    if kind != cf.MQIACF_Q_STATUS:
+        raise PcfError.about("MQRCCF_PARM_VALUE_ERROR", cf.MQIACF_Q_STATUS_TYPE)
+    asked = arguments.selectors(cf.MQIACF_Q_STATUS_ATTRS, {**known, cf.MQIACF_Q_STATUS_TYPE: 0})
+    asked |= _filtered(arguments)
+    responses = []
+    for queue in _meant(request, arguments, is_status=True):
+        values = _status(request, queue)
+        if passes(values, arguments.filter):
+            name = string(mq.MQCA_Q_NAME, object_name(queue.name))
+            chosen = [selector for selector in STATUS_LENGTHS if selector in asked]
+            described = _described(values, chosen, known)
+            responses.append([name, integer(cf.MQIACF_Q_STATUS_TYPE, kind), *described])
+    if not responses:
+        raise PcfError.about("MQRCCF_Q_STATUS_NOT_FOUND", mq.MQCA_Q_NAME)
+    return responses
+
+
+def _status(request: Request, queue: Definition) -> dict[int, Value | tuple[int, ...]]:
+    connection = request.connection
+    counted = (mq.MQIA_CURRENT_Q_DEPTH, mq.MQIA_OPEN_INPUT_COUNT, mq.MQIA_OPEN_OUTPUT_COUNT)
+    attributes = queue_values(connection, queue, counted)
+    return {
+        mq.MQCA_Q_NAME: queue.name,
+        **{selector: attributes[selector] for selector in counted},
+        mq.MQIA_MONITORING_Q: mq.MQMON_OFF,
+        cf.MQIACF_UNCOMMITTED_MSGS: definitions.uncommitted(connection.store, queue.queue_id),
+        cf.MQIACF_OLDEST_MSG_AGE: mq.MQMON_NOT_AVAILABLE,
+        cf.MQIACF_Q_TIME_INDICATOR: (mq.MQMON_NOT_AVAILABLE, mq.MQMON_NOT_AVAILABLE),
+        **{selector: "" for selector, length in STATUS_LENGTHS.items() if length},
+    }
+
+
+def _pattern(arguments: Arguments) -> str:
+    """Return the queue's name, which may be generic."""
+    name = arguments.text(mq.MQCA_Q_NAME)
+    if name != "*":
+        check_name(name.removesuffix("*"))
+    return name
+
+
+def _type(arguments: Arguments) -> int:
+    wanted = int(arguments.values.get(mq.MQIA_Q_TYPE, mq.MQQT_ALL))
+    if wanted not in {mq.MQQT_ALL, *KIND_OF}:
+        raise PcfError.about("MQRCCF_Q_TYPE_ERROR", mq.MQIA_Q_TYPE)
+    return wanted
+
+
+def _filtered(arguments: Arguments) -> frozenset[int]:
+    return frozenset({arguments.filter.identifier} if arguments.filter else ())
+
+
+def _meant(
+    request: Request, arguments: Arguments, *, is_status: bool = False
+) -> Iterator[Definition]:
+    """Yield the queues that the name and the type mean, and that the user may display.
+
+    Only local queues have a status: another one by name is of the wrong type.
+    """
+    pattern, wanted = _pattern(arguments), _type(arguments)
+    is_generic = pattern.endswith("*")
+    named = [one for one in request.catalogue.by_name.values() if is_meant(one.name, pattern)]
+    if not named:
+        raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", mq.MQCA_Q_NAME)
+    for queue in named:
+        if is_status and queue.type != mq.MQQT_LOCAL:
+            if not is_generic:
+                raise PcfError.about("MQRCCF_Q_WRONG_TYPE", mq.MQCA_Q_NAME)
+        elif wanted in {mq.MQQT_ALL, queue.type} and _is_shown(
+            request, queue.name, is_generic=is_generic
+        ):
+            yield queue
+
+
+def _is_shown(request: Request, name: str, *, is_generic: bool) -> bool:
+    try:
+        request.check_authority(authority.QUEUE, name, "DSP")
+    except CallFailedError:
+        if is_generic:
+            return False
+        raise
+    return True
+
+
+def _described(
+    values: Mapping[int, Value | tuple[int, ...]],
+    chosen: Sequence[int],
+    lengths: Mapping[int, int],
+) -> list[Parameter]:
+    """Write attributes as parameters; text is padded with blanks to its full length."""
+    parameters = []
+    for selector in chosen:
+        value = values[selector]
+        if isinstance(value, tuple):
+            parameters.append(integers(selector, value))
+        elif isinstance(value, int):
+            parameters.append(integer(selector, value))
+        else:
+            data = value.encode("latin-1", "replace").ljust(lengths[selector])
+            parameters.append(string(selector, data))
+    return parameters
+
+
+INQUIRING: Mapping[int, Command] = {
+    cf.MQCMD_INQUIRE_Q: inquire_queues,
+    cf.MQCMD_INQUIRE_Q_NAMES: inquire_queue_names,
+    cf.MQCMD_INQUIRE_Q_MGR: inquire_queue_manager,
+    cf.MQCMD_INQUIRE_Q_STATUS: inquire_queue_status,
+}

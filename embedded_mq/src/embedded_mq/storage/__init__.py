@@ -1,0 +1,1 @@
+"""The files of a queue manager: its database, its locks, its state."""

@@ -1,0 +1,122 @@
+"""The definitions of a queue manager: rows of its database in, queues by name and by id out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.objects.attributes import (
+    QUEUE_ATTRIBUTES,
+    QUEUE_MANAGER_ATTRIBUTES,
+    Value,
+    defaults,
+)
+
+RUNNING, QUIESCING, ENDED = "RUNNING", "QUIESCING", "ENDED"
+
+DEFINITION_TYPE, CREATED_BY = ".DEFTYPE", ".CREATOR"
+"""Attributes of dynamic queues that are no MQSC keywords: an MQQDT, a connection and its handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One defined queue: `type` is an MQQT value, `attributes` go by MQSC keyword."""
+
+    queue_id: int
+    name: str
+    type: int
+    attributes: Mapping[str, Value]
+
+    def number(self, keyword: str) -> int:
+        """Return a numeric attribute; 0 where this type of queue has none such."""
+        return int(self.attributes.get(keyword, 0))
+
+    def text(self, keyword: str) -> str:
+        """Return a character attribute."""
+        return str(self.attributes[keyword])
+
+    @property
+    def is_transmission_queue(self) -> bool:
+        """Whether it is a local queue with USAGE(XMITQ)."""
+        return self.number("USAGE") == mq.MQUS_TRANSMISSION
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it is a temporary dynamic queue, which goes with the handle that made it."""
+        return self.number(DEFINITION_TYPE) == mq.MQQDT_TEMPORARY_DYNAMIC
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An authority record: what a user may do with the objects a profile names."""
+
+    object_type: str
+    profile: str
+    principal: str
+    granted: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The definitions and the state of a queue manager at one moment.
+
+    `start` counts how often it has been started; `owner` is the user who created it.
+    """
+
+    version: int
+    queue_manager: Mapping[str, Value]
+    by_name: Mapping[str, Definition]
+    by_id: Mapping[int, Definition]
+    status: str
+    start: int
+    owner: str
+    authorities: tuple[Record, ...]
+    has_faults: bool
+
+    @property
+    def name(self) -> str:
+        """The queue manager's name."""
+        return str(self.queue_manager["QMNAME"])
+
+    def limit(self, keyword: str) -> int:
+        """Return a numeric attribute of the queue manager."""
+        return int(self.queue_manager[keyword])
+
+
+# A queue manager may be older than an attribute of it, or of its queues.
+_DEFAULTS = defaults(QUEUE_MANAGER_ATTRIBUTES)
+_DEFAULTS_OF_QUEUES = {kind: defaults(known) for kind, known in QUEUE_ATTRIBUTES.items()}
+
+
+def load(execute: Callable[..., Any]) -> Catalogue:
+    """Read the definitions; what changes between the two reads is read again at the next call."""
+    (version,) = execute("PRAGMA user_version").fetchone()
+    queues = [
+        Definition(
+            queue_id, name, queue_type, _DEFAULTS_OF_QUEUES[queue_type] | json.loads(attributes)
+        )
+        for queue_id, name, queue_type, attributes in execute(
+            "SELECT queue_id, name, type, attributes FROM queue ORDER BY name"
+        )
+    ]
+    own = dict(execute("SELECT keyword, value FROM queue_manager").fetchall())
+    status, start, owner = execute("SELECT status, start, owner FROM operation").fetchone()
+    return Catalogue(
+        version,
+        own | {keyword: value for keyword, value in _DEFAULTS.items() if keyword not in own},
+        {queue.name: queue for queue in queues},
+        {queue.queue_id: queue for queue in queues},
+        status,
+        start,
+        owner,
+        tuple(
+            Record(kind, profile, principal, frozenset(granted.split()))
+            for kind, profile, principal, granted in execute(
+                "SELECT object_type, profile, principal, granted FROM authority ORDER BY 1, 2, 3"
+            )
+        ),
+        execute("SELECT 1 FROM fault").fetchone() is not None,
+    )

@@ -1,0 +1,211 @@
+"""A queue to text and back: a line of JSON for each message, with all that is kept of it.
+
+The first line names the format and the queue, the last counts the messages. Between them, in the
+order of the queue, what MQGET would return now: ``MQMD`` with every field under IBM's name, as text
+of full length, as hexadecimal digits or as a number; ``properties`` if there are any, each with its
+MQTYPE and MQPD fields; ``body`` in hexadecimal digits. Expiry is what was left of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.engine.connection import Connection, OpenObject
+from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.engine.messages import putting
+from embedded_mq.engine.messages.property_values import Property, unpacked
+from embedded_mq.engine.objects import opening
+from embedded_mq.mqsc.administration import connect
+from embedded_mq.structures import MQMD, MQOD, MQPMO, object_name
+from mqdlq.errors import EmbeddedQueueManagerError
+
+FORMAT, VERSION = "mqdlq queue dump", 1
+BINARY = frozenset({"MsgId", "CorrelId", "AccountingToken", "GroupId"})
+_FIELDS = {
+    "".join(map(str.capitalize, name.split("_"))): name for name in inspect.get_annotations(MQMD)
+}
+
+_MESSAGES = """
+SELECT place, backout_count, expires_at, descriptor, properties, body
+    FROM message
+    WHERE queue_id = ? AND (expires_at IS NULL OR expires_at > ?)
+    ORDER BY rank, place
+"""
+
+
+def dump(name: str, queue: str, directory: Path | None = None) -> Iterator[str]:
+    """Yield the lines of a dump; what is not committed is not in it.
+
+    Raises EmbeddedQueueManagerError where there is no such local queue.
+    """
+    connection = connect(name, directory)
+    try:
+        definition = connection.store.catalogue().by_name.get(queue)
+        if definition is None or definition.type != mq.MQQT_LOCAL:
+            raise EmbeddedQueueManagerError(f"queue manager {name} has no local queue {queue}")
+        connection.free_what_the_dead_hold()
+        yield _line(format=FORMAT, version=VERSION, queue_manager=name, queue=queue)
+        now, count = time.time(), 0
+        with connection.store.turn:  # what is read later was there, and held or not, at this moment
+            rows = connection.store.execute(_MESSAGES, (definition.queue_id, now))
+            held = set(connection.store.board.held)
+        for place, *row in rows:
+            if place not in held:
+                yield _message(*row, now=now)
+                count += 1
+        yield _line(messages=count)
+    finally:
+        connection.disconnect()
+
+
+def _line(**values: Any) -> str:
+    return json.dumps(values) + "\n"
+
+
+def _message(
+    backout_count: int,
+    expires_at: float | None,
+    descriptor: bytes,
+    properties: bytes | None,
+    body: bytes,
+    *,
+    now: float,
+) -> str:
+    md = MQMD.unpack(descriptor)
+    md.version, md.backout_count = mq.MQMD_VERSION_2, backout_count
+    if expires_at is not None:
+        md.expiry = max(1, int((expires_at - now) * 10))
+    fields = {shown: _written(shown, getattr(md, name)) for shown, name in _FIELDS.items()}
+    held = [asdict(each) | {"value": _hex(each.value)} for each in unpacked(properties)]
+    return _line(MQMD=fields, **({"properties": held} if held else {}), body=body.hex())
+
+
+def _written(name: str, value: bytes | int) -> str | int:
+    if isinstance(value, int):
+        return value
+    return value.hex() if name in BINARY else value.decode("latin-1")
+
+
+def _hex(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def load(
+    name: str,
+    queue: str,
+    lines: Iterable[str],
+    *,
+    source: str = "<dump>",
+    directory: Path | None = None,
+) -> int:
+    """Put the messages of a dump to a queue, all of them or none; returns how many.
+
+    They are put in one unit of work with all their context set. Raises EmbeddedQueueManagerError,
+    naming the source and the line, for what is no dump and for what cannot be put.
+    """
+    connection = connect(name, directory)
+    try:
+        count = _load(connection, queue, iter(lines), source)
+        connection.commit()
+    except CallFailedError as failure:
+        connection.break_off()
+        raise EmbeddedQueueManagerError(
+            f"{source} cannot be loaded into {queue}: {failure}; nothing was put"
+        ) from failure
+    except BaseException:
+        connection.break_off()
+        raise
+    connection.disconnect()
+    return count
+
+
+def _load(connection: Connection, queue: str, lines: Iterator[str], source: str) -> int:
+    head = _read(next(lines, ""))
+    if (head.get("format"), head.get("version")) != (FORMAT, VERSION):
+        raise EmbeddedQueueManagerError(
+            f"{source}, line 1: this is no dump of a queue; one begins with"
+            f" {_line(format=FORMAT, version=VERSION)}".rstrip()
+        )
+    opened = _opened(connection, queue)
+    count = 0
+    for number, line in enumerate(lines, start=2):
+        row = _read(line)
+        if "messages" in row:
+            return _checked_count(row["messages"], count, f"{source}, line {number}")
+        try:
+            md, properties, body = _parsed(row)
+        except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
+            raise EmbeddedQueueManagerError(
+                f"{source}, line {number}: this is no message of a dump"
+            ) from error
+        _put(connection, opened, md, properties, body)
+        count += 1
+    raise EmbeddedQueueManagerError(
+        f"{source}: the dump is cut off after {count} messages; its last line would count them"
+    )
+
+
+def _read(line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _checked_count(said: object, count: int, place: str) -> int:
+    if said != count:
+        raise EmbeddedQueueManagerError(f"{place}: it counts {said} messages, there are {count}")
+    return count
+
+
+def _parsed(row: dict[str, Any]) -> tuple[MQMD, list[Property], bytes]:
+    values: dict[str, Any] = {
+        name: _value(shown, row["MQMD"][shown]) for shown, name in _FIELDS.items()
+    }
+    md = MQMD.unpack(MQMD(**values).pack())
+    if vars(md) != values:
+        raise ValueError("a field is too long")
+    properties = [_property(**each) for each in row.get("properties", ())]
+    return md, properties, bytes.fromhex(row["body"])
+
+
+def _value(name: str, value: str | int) -> bytes | int:
+    if isinstance(value, int):
+        return value
+    return bytes.fromhex(value) if name in BINARY else value.encode("latin-1")
+
+
+def _property(**fields: Any) -> Property:
+    if fields["type"] == mq.MQTYPE_BYTE_STRING:
+        fields["value"] = bytes.fromhex(fields["value"])
+    return Property(**fields)
+
+
+def _opened(connection: Connection, queue: str) -> OpenObject:
+    od = MQOD.unpack(bytes(MQOD.length))
+    od.struc_id, od.version, od.object_type = b"OD  ", 1, mq.MQOT_Q
+    od.object_name = object_name(queue)
+    return opening.open_object(connection, od, mq.MQOO_OUTPUT | mq.MQOO_SET_ALL_CONTEXT)
+
+
+def _put(
+    connection: Connection, opened: OpenObject, md: MQMD, properties: list[Property], body: bytes
+) -> None:
+    pmo = MQPMO.unpack(bytes(MQPMO.length))
+    pmo.struc_id, pmo.version = b"PMO ", 3
+    pmo.options = mq.MQPMO_SYNCPOINT | mq.MQPMO_SET_ALL_CONTEXT
+    if properties:
+        pmo.new_msg_handle = connection.message_handles.create(mq.MQCMHO_NO_VALIDATION)
+        connection.message_handles.at(pmo.new_msg_handle).fill(properties)
+    putting.put(connection, opened.handle, md.pack(), pmo.pack(), body)
+    if md.backout_count:  # what no MQPUT can set
+        connection.unit_of_work.count_backouts(opened.queue_ids[-1], md.backout_count)

@@ -1,0 +1,111 @@
+"""A queue manager quiesced, ended and started again, for every process that uses it.
+
+IBM MQ docs, "endmqm", "strmqm", "Quiescing a queue manager" (FAIL_IF_QUIESCING options).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from embedded_mq.engine import unit_of_work
+from embedded_mq.engine.objects import definitions
+from embedded_mq.storage import places
+from embedded_mq.storage.board import DISCONNECTED
+from embedded_mq.storage.catalogue import ENDED, QUIESCING, RUNNING
+from embedded_mq.storage.store import Store
+from mqdlq.errors import EmbeddedQueueManagerError
+
+
+def quiesce(name: str, directory: Path | None = None) -> None:
+    """Let applications finish and take no new ones; with the last of them it ends.
+
+    From now on MQCONN, and every call with a FAIL_IF_QUIESCING option, fails with
+    MQRC_Q_MGR_QUIESCING.
+    """
+    with _writing(name, directory) as store:
+        _check(store, name, RUNNING, QUIESCING)
+        is_used = _are_alive(store)
+        _become(store, QUIESCING if is_used else ENDED)
+
+
+def end(name: str, directory: Path | None = None) -> None:
+    """End it at once: units of work are backed out, dynamic queues that are temporary go.
+
+    The next call of each connection fails with MQRC_Q_MGR_STOPPING, later ones with
+    MQRC_CONNECTION_BROKEN, MQCONN with MQRC_Q_MGR_NOT_AVAILABLE.
+    """
+    with _writing(name, directory) as store:
+        _check(store, name, RUNNING, QUIESCING)
+        rows = store.execute("SELECT connection_id FROM connection").fetchall()
+        for (connection_id,) in rows:
+            unit_of_work.undo(store, connection_id)
+        gone = {*store.board.owners(), *(connection_id for (connection_id,) in rows)}
+        for owner in gone:
+            store.announce(DISCONNECTED, 0, 0, owner, 0, 0)
+        store.execute("DELETE FROM open_handle")
+        store.execute("DELETE FROM connection")
+        for queue in store.catalogue().by_id.values():
+            if queue.is_temporary:
+                definitions.remove(store, queue.queue_id)
+        definitions.count_anew(store, gone)
+        _become(store, ENDED)
+
+
+def start(name: str, directory: Path | None = None) -> None:
+    """Start it after its end; messages that are not persistent are gone, but for NPMCLASS(HIGH)."""
+    with _writing(name, directory) as store:
+        _check(store, name, ENDED)
+        for queue in store.catalogue().by_id.values():
+            if not queue.number("NPMCLASS"):
+                _drop_not_persistent(store, queue.queue_id)
+        definitions.count_anew(store)
+        store.execute("UPDATE operation SET start = start + 1")
+        _become(store, RUNNING)
+
+
+def status(name: str, directory: Path | None = None) -> str:
+    """Return RUNNING, QUIESCING or ENDED."""
+    with _opened(name, directory) as store:
+        return store.catalogue().status
+
+
+@contextmanager
+def _opened(name: str, directory: Path | None) -> Iterator[Store]:
+    store = Store(places.existing(name, directory))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def _writing(name: str, directory: Path | None) -> Iterator[Store]:
+    with _opened(name, directory) as store, store.writing(durable=True):
+        yield store
+
+
+def _check(store: Store, name: str, *right: str) -> None:
+    found = store.catalogue().status
+    if found not in right:
+        advice = f"`mqdlq qm start {name}` starts it" if found == ENDED else "end it first"
+        raise EmbeddedQueueManagerError(f"queue manager {name} is {found.lower()}; {advice}")
+
+
+def _become(store: Store, new: str) -> None:
+    store.execute("UPDATE operation SET status = ?", (new,))
+    store.definitions_changed()
+
+
+def _are_alive(store: Store) -> bool:
+    rows = store.execute("SELECT connection_id FROM connection").fetchall()
+    return any(store.locks.is_alive(connection_id) for (connection_id,) in rows)
+
+
+def _drop_not_persistent(store: Store, queue_id: int) -> None:
+    # Persistence stands at offset 44 of the descriptor; MQPER_NOT_PERSISTENT is 0.
+    store.execute(
+        "DELETE FROM message WHERE queue_id = ? AND substr(descriptor, 45, 4) = zeroblob(4)",
+        (queue_id,),
+    )

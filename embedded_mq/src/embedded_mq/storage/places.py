@@ -1,0 +1,123 @@
+"""Where embedded queue managers live: a name in, its directory out; new ones are made here."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from embedded_mq.engine.objects.attributes import (
+    QUEUE_ATTRIBUTES,
+    QUEUE_MANAGER_ATTRIBUTES,
+    SYSTEM_QUEUES,
+    Value,
+    defaults,
+)
+from embedded_mq.storage.store import DATABASE, Store
+from mqdlq import home
+from mqdlq.errors import EmbeddedQueueManagerError
+
+NAME = re.compile(r"[A-Za-z0-9._/%]{1,48}")
+# A name may hold what a file name may not; the same substitutes as IBM MQ's own data directories.
+_IN_FILE_NAMES = str.maketrans({".": "!", "/": "&"})
+
+NO_ATTRIBUTES: Mapping[str, Value] = MappingProxyType({})
+
+_chosen: Path | None = None
+
+
+@cache
+def process_user() -> str:
+    """Return the user this process runs as: its name, else its number."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def choose(directory: Path) -> None:
+    """Use this directory from now on, in place of MQDLQ_HOME's."""
+    global _chosen  # noqa: PLW0603 (one process, one place)
+    _chosen = directory
+
+
+def directory_of(name: str, directory: Path | None = None) -> Path:
+    """Return the directory of a queue manager, whether it exists or not."""
+    parent = directory or _chosen or home.queue_managers()
+    return Path(parent) / name.translate(_IN_FILE_NAMES)
+
+
+def exists(name: str, directory: Path | None = None) -> bool:
+    """Whether a queue manager of this name has been created."""
+    return NAME.fullmatch(name) is not None and (directory_of(name, directory) / DATABASE).is_file()
+
+
+def existing(name: str, directory: Path | None = None) -> Path:
+    """Return the directory of a queue manager that exists (EmbeddedQueueManagerError)."""
+    if not exists(name, directory):
+        known = ", ".join(names(directory)) or "none"
+        raise EmbeddedQueueManagerError(
+            f"there is no queue manager {name} in {directory_of(name, directory).parent}"
+            f" (there: {known}); `mqdlq qm create {name}` makes one"
+        )
+    return directory_of(name, directory)
+
+
+def names(directory: Path | None = None) -> list[str]:
+    """Return the names of the queue managers there are."""
+    parent = directory_of("x", directory).parent
+    back = str.maketrans({"!": ".", "&": "/"})
+    found = (path.parent.name for path in parent.glob(f"[!.]*/{DATABASE}"))
+    return sorted(name.translate(back) for name in found)
+
+
+def create(
+    name: str,
+    directory: Path | None = None,
+    prepare: Callable[[Path], None] | None = None,
+    attributes: Mapping[str, Value] = NO_ATTRIBUTES,
+) -> Path:
+    """Create a queue manager and return its directory; only its owner can read it.
+
+    `attributes` are its own, by MQSC keyword, where they differ from the defaults.
+
+    It has the queues that PCF needs and no dead-letter queue, and what `prepare` defines, which
+    gets the place where the queue manager is found before anyone else can see it. If `prepare`
+    fails, nothing has been created. Raises EmbeddedQueueManagerError where the name is not one, or
+    taken.
+    """
+    if not NAME.fullmatch(name):
+        raise EmbeddedQueueManagerError(
+            f"{name!r} cannot name a queue manager: 1 to 48 of A-Z a-z 0-9 . _ / %"
+        )
+    path = directory_of(name, directory)
+    if path.exists():
+        raise EmbeddedQueueManagerError(f"queue manager {name} exists already, in {path}")
+    home.make_private_directory(path.parent)
+    # Made elsewhere and moved: nobody ever sees half a queue manager.
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as building:
+        made = directory_of(name, Path(building))
+        made.mkdir(mode=0o700)
+        values = {"QMNAME": name, **defaults(QUEUE_MANAGER_ATTRIBUTES), **attributes}
+        Store.create(made, values, _system_queues(), process_user())
+        (made / DATABASE).chmod(0o600)
+        if prepare is not None:
+            prepare(Path(building))
+        try:
+            made.rename(path)
+        except OSError as error:
+            raise EmbeddedQueueManagerError(
+                f"queue manager {name} exists already, in {path}"
+            ) from error
+    return path
+
+
+def _system_queues() -> Iterator[tuple[str, int, str]]:
+    for name, (queue_type, others) in SYSTEM_QUEUES.items():
+        yield name, queue_type, json.dumps(defaults(QUEUE_ATTRIBUTES[queue_type]) | dict(others))

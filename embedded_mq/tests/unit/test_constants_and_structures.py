@@ -1,0 +1,71 @@
+"""The MQI's numbers and layouts, held against both client libraries."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+import embedded_mq
+from embedded_mq import mqi_constants, structures
+from embedded_mq.engine.objects import attributes
+from embedded_mq.pcf import constants as pcf_constants
+
+
+@pytest.fixture(params=["pymqi", "ibmmq"])
+def client(request: pytest.FixtureRequest) -> Any:
+    embedded_mq.install()
+    return importlib.import_module(request.param)
+
+
+def test_every_number_is_that_of_the_client(client: Any) -> None:
+    ours = {name: value for name, value in vars(mqi_constants).items() if name.startswith("MQ")}
+    theirs = {name: getattr(client.CMQC, name) for name in ours}
+
+    assert len(ours) > 100
+    token_type = theirs.pop("MQACTT_UNIX_NUMERIC_ID")  # a byte in pymqi, a number in ibmmq
+    assert token_type in {b"\x06", 6}
+    assert theirs == {name: ours[name] for name in theirs}
+
+
+def test_every_number_of_pcf_is_that_of_the_client(client: Any) -> None:
+    ours = {name: value for name, value in vars(pcf_constants).items() if name.startswith("MQ")}
+    del ours["MQRC"]  # not a number, but the table of reason codes
+
+    assert len(ours) > 100
+    assert ours == {name: getattr(client.CMQCFC, name) for name in ours}
+
+
+@pytest.mark.parametrize("name", ["MD", "GMO", "PMO", "OD", "PD", "SMPO"])
+def test_every_structure_has_the_layout_of_the_client(client: Any, name: str) -> None:
+    ours = getattr(structures, f"MQ{name}")
+    theirs = getattr(client, name)()
+    packed = theirs.pack()
+
+    assert len(packed) == ours.length
+    assert ours.unpack(packed).pack() == packed
+    assert ours.unpack(packed).version == theirs.Version
+
+
+def test_a_field_lies_where_the_client_puts_it(client: Any) -> None:
+    packed = client.MD(PutApplName=b"name", Expiry=7, MsgId=b"i" * 24, OriginalLength=9).pack()
+    md = structures.MQMD.unpack(packed)
+
+    assert structures.text(md.put_appl_name) == "name"
+    assert (md.expiry, md.msg_id, md.original_length) == (7, b"i" * 24, 9)
+
+
+def test_text_ends_at_the_first_nul() -> None:
+    assert structures.text(b"A.QUEUE\0rest ") == "A.QUEUE"
+    assert structures.normalised(b"A\0BC") == b"A   "
+    assert structures.normalised(b"AB C") == b"AB C"
+    assert structures.object_name("A") == b"A" + b" " * 47
+
+
+def test_no_keyword_is_both_honoured_and_ignored() -> None:
+    honoured = {word for kind in attributes.QUEUE_ATTRIBUTES.values() for word in kind}
+
+    assert not honoured & attributes.IGNORED_QUEUE_KEYWORDS.keys()
+    ignored = attributes.IGNORED_QUEUE_MANAGER_KEYWORDS
+    assert not ignored & attributes.QUEUE_MANAGER_ATTRIBUTES.keys()

@@ -1,0 +1,11 @@
+"""docs/mqi-coverage.md says what the code does."""
+
+from __future__ import annotations
+
+from tests.support import mqi_coverage
+
+
+def test_the_document_is_as_the_code_and_the_contract_tests_have_it() -> None:
+    written = mqi_coverage.DOCUMENT.read_text()
+
+    assert written == mqi_coverage.generated(), "run python -m tests.support.mqi_coverage"

@@ -1,0 +1,174 @@
+"""`mqdlq qm dump` and `load`: a queue to a file and back, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import embedded_mq
+from mqdlq.cli import app as mqdlq
+from tests.support.builders_mq import Application
+
+HEAD = {"format": "mqdlq queue dump", "version": 1}
+VOLATILE = ("Expiry",)
+
+
+@pytest.fixture(autouse=True)
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Application:
+    """Connect an application to QM1, which has two local queues."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.install()
+    embedded_mq.create("QM1")
+    embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)")
+    import ibmmq
+
+    return Application(ibmmq, "QM1")
+
+
+def qm(*arguments: str | Path, given: str = "") -> Result:
+    return CliRunner().invoke(mqdlq, ["qm", *map(str, arguments)], input=given)
+
+
+def put_all_sorts(app: Application) -> None:
+    """Put messages that differ in all that is kept: context, properties, backouts, priorities."""
+    queue = app.open("A", "OUTPUT", "SET_ALL_CONTEXT", "INPUT_SHARED")
+    foreign = {
+        "UserIdentifier": b"someone",
+        "AccountingToken": bytes(range(32)),
+        "ApplIdentityData": b"identity\xe9\x85",
+        "PutApplType": 2,
+        "PutApplName": b"CICS",
+        "PutDate": b"19991231",
+        "PutTime": b"23595999",
+        "ApplOriginData": b"abcd",
+    }
+    app.put(
+        queue, bytes(range(256)), "SET_ALL_CONTEXT", **foreign, GroupId=b"g" * 24, Persistence=1
+    )
+    handle = app.mqi.MessageHandle(app.handle)
+    handle.properties.set(b"colour", "gr\u00fcn", app.number("MQTYPE_STRING"))
+    handle.properties.set(b"raw", b"\x00\xff", app.number("MQTYPE_BYTE_STRING"), 2)
+    handle.properties.set(b"a.b.size", 3, app.number("MQTYPE_INT32"), 4)
+    queue.put(b"with properties", app.md(Expiry=5000), app.pmo(NewMsgHandle=handle.msg_handle))
+    app.put(queue, b"", Priority=9, CorrelId=b"c" * 24, Report=1, MsgType=1, ReplyToQ=b"R")
+    app.get(queue, "SYNCPOINT")
+    app.handle.backout()
+    queue.close()
+
+
+def messages(text: str) -> list[dict[str, Any]]:
+    """Return a dump's messages without what passes with time."""
+    rows = [json.loads(line) for line in text.splitlines()][1:-1]
+    for row in rows:
+        for name in VOLATILE:
+            row["MQMD"].pop(name)
+    return rows
+
+
+def test_a_queue_comes_back_byte_for_byte(app: Application, tmp_path: Path) -> None:
+    put_all_sorts(app)
+    file = tmp_path / "a.jsonl"
+
+    assert qm("dump", "QM1", "A", file).stdout == f"dumped 3 messages of A to {file}\n"
+    assert qm("load", "QM1", "B", file).stdout == "loaded 3 messages into B\n"
+
+    before, after = file.read_text(), qm("dump", "QM1", "B", "-").stdout
+    assert messages(before) == messages(after)
+    first, _, third = messages(before)
+    assert (first["MQMD"]["BackoutCount"], first["MQMD"]["Priority"]) == (1, 9)
+    assert len(messages(before)) == app.depth("A") == app.depth("B") == 3
+    assert third["properties"][1]["value"] == "00ff"
+
+
+def test_a_dump_says_what_it_is_and_only_its_owner_reads_it(
+    app: Application, tmp_path: Path
+) -> None:
+    app.put("A", b"\x01\x02", Format=b"MQSTR")
+    file = tmp_path / "a.jsonl"
+    qm("dump", "QM1", "A", file)
+
+    head, row, tail = map(json.loads, file.read_text().splitlines())
+    assert head == {**HEAD, "queue_manager": "QM1", "queue": "A"}
+    assert (row["MQMD"]["Format"], row["body"]) == ("MQSTR   ", "0102")
+    assert tail == {"messages": 1}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_what_is_not_committed_is_not_dumped(app: Application) -> None:
+    app.put("A", b"in doubt", "SYNCPOINT")
+
+    assert messages(qm("dump", "QM1", "A", "-").stdout) == []
+
+
+def test_a_file_that_is_there_is_left_alone(app: Application, tmp_path: Path) -> None:
+    app.put("A")
+    file = tmp_path / "a.jsonl"
+    file.write_text("mine")
+
+    result = qm("dump", "QM1", "A", file)
+
+    assert (result.exit_code, file.read_text()) == (1, "mine")
+    assert result.stderr == f"mqdlq: {file} exists already; a dump is written to a new file\n"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
+
+
+ROW = {"MQMD": {}, "body": ""}
+NO_DUMP = (
+    "line 1: this is no dump of a queue; one begins with"
+    ' {"format": "mqdlq queue dump", "version": 1}'
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["To be, or not to be"], NO_DUMP),
+        ([json.dumps({**HEAD, "version": 2})], NO_DUMP),
+        ([json.dumps(HEAD), json.dumps(ROW)], "line 2: this is no message of a dump"),
+        ([json.dumps(HEAD), "[]"], "line 2: this is no message of a dump"),
+        (
+            [json.dumps(HEAD), '{"messages": 7}'],
+            "line 2: it counts 7 messages, there are 0",
+        ),
+    ],
+)
+def test_a_foreign_file_is_refused_in_one_line(lines: list[str], complaint: str) -> None:
+    result = qm("load", "QM1", "A", "-", given="\n".join(lines))
+
+    assert (result.exit_code, result.stderr) == (1, f"mqdlq: standard input, {complaint}\n")
+
+
+def test_a_dump_cut_off_is_not_loaded(app: Application, tmp_path: Path) -> None:
+    app.put("A", b"secret")
+    lines = qm("dump", "QM1", "A", "-").stdout.splitlines()
+    file = tmp_path / "cut.jsonl"
+    file.write_text("\n".join(lines[:2]))
+
+    result = qm("load", "QM1", "B", file)
+
+    assert result.stderr == (
+        f"mqdlq: {file}: the dump is cut off after 1 messages; its last line would count them\n"
+    )
+    assert app.depth("B") == 0
+
+
+def test_a_load_that_fails_puts_nothing(app: Application) -> None:
+    embedded_mq.run_mqsc("QM1", "ALTER QLOCAL(B) MAXDEPTH(1)")
+    app.put("A", b"1")
+    app.put("A", b"2")
+
+    result = qm("load", "QM1", "B", "-", given=qm("dump", "QM1", "A", "-").stdout)
+
+    assert result.stderr == (
+        "mqdlq: standard input cannot be loaded into B: MQRC_Q_FULL (2053); nothing was put\n"
+    )
+    assert (app.depth("B"), app.bodies("B")) == (0, [])
+
+
+def test_only_a_local_queue_is_dumped() -> None:
+    assert qm("dump", "QM1", "C", "-").stderr == "mqdlq: queue manager QM1 has no local queue C\n"

@@ -1,0 +1,111 @@
+"""Creating queue managers, and putting them below the clients."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from embedded_mq.storage.faults import Fault, Faults, parse
+from mqdlq.errors import EmbeddedQueueManagerError
+
+FILES = ("queue_manager.sqlite", "queue_manager.lock", "queue_manager.board")
+
+
+def python(code: str, **environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", code],
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def test_only_its_owner_can_read_a_queue_manager(tmp_path: Path) -> None:
+    """And what is made above it, on the way, is its owner's, too."""
+    path = embedded_mq.create("QM1", tmp_path / "home" / "queue_managers")
+
+    modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.iterdir()}
+    assert modes == dict.fromkeys(FILES, 0o600)
+    assert {stat.S_IMODE(made.stat().st_mode) for made in (path, *path.parents[:2])} == {0o700}
+
+
+def test_a_name_may_hold_what_a_file_name_may_not(tmp_path: Path) -> None:
+    embedded_mq.create("A/B.C", tmp_path)
+
+    assert embedded_mq.exists("A/B.C", tmp_path)
+    assert embedded_mq.names(tmp_path) == ["A/B.C"]
+
+
+def test_a_queue_manager_is_created_once(tmp_path: Path) -> None:
+    path = embedded_mq.create("QM1", tmp_path)
+
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        embedded_mq.create("QM1", tmp_path)
+    assert str(caught.value) == f"queue manager QM1 exists already, in {path}"
+    with pytest.raises(EmbeddedQueueManagerError, match="'Q M' cannot name a queue manager"):
+        embedded_mq.create("Q M", tmp_path)
+
+
+def test_a_program_reaches_a_queue_manager_in_a_directory_of_its_own(tmp_path: Path) -> None:
+    output = python(f"""
+import embedded_mq
+embedded_mq.install({str(tmp_path)!r})
+embedded_mq.install()
+embedded_mq.create("QM1")
+embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
+import ibmmq, pymqi
+qm = ibmmq.connect("QM1")
+ibmmq.Queue(qm, "A").put("hello")
+print(pymqi.Queue(pymqi.connect("QM1"), "A").get().decode(), ibmmq.__c_version__, end=" ")
+print(ibmmq.otel_enabled, hex(qm.get_handle()))
+""")
+
+    words = output.split()
+    assert (words[0], words[2], words[3]) == ("hello", "False", "0x1000001")
+    assert embedded_mq.exists("QM1", tmp_path)
+
+
+def test_it_cannot_be_put_below_a_client_that_is_loaded() -> None:
+    output = python("""
+import sys, types
+sys.modules["pymqi"] = types.ModuleType("pymqi")
+from mqdlq.errors import EmbeddedQueueManagerError
+import embedded_mq
+try:
+    embedded_mq.install()
+except EmbeddedQueueManagerError as error:
+    print(error)
+""")
+
+    assert output == (
+        "pymqi is imported already, over IBM's client library: call embedded_mq.install()"
+        " before the first import of pymqi"
+    )
+
+
+def test_a_fault_is_read_from_text() -> None:
+    assert parse("MQCMIT:2:2009:after") == Fault("MQCMIT", 2, "2009", "after")
+    assert parse("MQGET:1:kill:before") == Fault("MQGET", 1, "kill", "before")
+    assert parse("MQPUT1[PAY.1]:3+:delay=0.5:before") == Fault(
+        "MQPUT1", 3, "delay=0.5", "before", "PAY.1", is_lasting=True
+    )
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        Faults("MQCMIT:0:2009:after")
+    assert str(caught.value) == (
+        "'MQCMIT:0:2009:after' is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|after"
+        " is, with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
+        " for example MQCMIT:2:2009:after"
+    )
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        Faults("MQPUT:1:trace:before")
+    assert str(caught.value) == (
+        "'MQPUT:1:trace:before' is not a fault: trace is for MQGET and before, for example"
+        " MQGET:1+:trace:before"
+    )

@@ -1,0 +1,98 @@
+"""The writer's turn, and what must not happen while someone has it."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from embedded_mq.clients.calls import connection_at
+from embedded_mq.storage.locks import Collector, LockFile
+from tests.support.builders_mq import Application
+
+
+def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue of another connection closes itself when collected; it would wait for ever."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.install()
+    embedded_mq.create("QM1")
+    embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
+    import ibmmq
+
+    one, other = Application(ibmmq, "QM1"), Application(ibmmq, "QM1")
+    lost = other.open("A", "INPUT_EXCLUSIVE")
+    lost.itself = lost
+    del lost
+
+    with connection_at(one.handle.get_handle()).store.writing():
+        garbage = [[] for _ in range(100_000)]
+
+    assert len(garbage) == 100_000
+    assert gc.isenabled()
+    gc.collect()
+    one.open("A", "INPUT_EXCLUSIVE").close()
+    one.disconnect()
+    other.disconnect()
+
+
+def test_a_finalizer_may_pause_the_collector_while_it_is_switched_on_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The collection that this makes due may run within the call."""
+    collector = Collector()
+    collector.pause()
+
+    def finalize() -> None:
+        monkeypatch.undo()
+        gc.enable()
+        collector.pause()
+        collector.go_on()
+
+    monkeypatch.setattr(gc, "enable", finalize)
+    thread = threading.Thread(target=collector.go_on, daemon=True)
+    thread.start()
+    thread.join(10)
+
+    assert not thread.is_alive()
+    assert gc.isenabled()
+
+
+def test_closing_again_leaves_the_file_alone_that_has_the_number_by_then(tmp_path: Path) -> None:
+    locks = LockFile(tmp_path / "locks")
+    locks.close()
+    with (tmp_path / "other").open("w") as other:  # the lowest free number: the one just closed
+        locks.close()
+        other.write("still open")
+    assert (tmp_path / "other").read_text() == "still open"
+
+
+def test_a_program_starts_whole_after_a_connection_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `preexec_fn`, as PySpark starts its JVM, the child first forgets its connections."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.install()
+    embedded_mq.create("QM1")
+    import ibmmq
+
+    application = Application(ibmmq, "QM1")
+    connection_at(application.handle.get_handle()).break_off()
+
+    said = subprocess.run(
+        [sys.executable, "-c", "print(input())"],
+        input="hello\n",
+        text=True,
+        stdout=subprocess.PIPE,
+        preexec_fn=int,
+        check=True,
+    )
+
+    assert said.stdout == "hello\n"
+    application.disconnect()

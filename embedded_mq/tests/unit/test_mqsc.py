@@ -1,0 +1,283 @@
+"""MQSC: what it reads, what it does, what it says where it cannot."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from embedded_mq.engine.objects.attributes import SYSTEM_QUEUES
+from embedded_mq.mqsc.syntax import Command, Parameter, commands
+from embedded_mq.storage.store import DATABASE
+from mqdlq.errors import EmbeddedQueueManagerError, MqscError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.create("QM1")
+    return tmp_path
+
+
+def run(text: str) -> list[str]:
+    return embedded_mq.run_mqsc("QM1", text)
+
+
+def test_a_command_is_read_over_several_lines() -> None:
+    """IBM MQ docs, "Script (MQSC) commands": + skips leading blanks, - keeps them."""
+    text = """
+* a comment
+def ql(my.queue) +
+       descr('it''s -
+  here') ; clear ql('Mixed.Case')
+  * another comment
+"""
+    assert list(commands(text)) == [
+        Command("DEFINE", "QLOCAL", "MY.QUEUE", (Parameter("DESCR", "it's   here", 4),), 3),
+        Command("CLEAR", "QLOCAL", "Mixed.Case", (), 5),
+    ]
+
+
+def test_a_semicolon_in_quotes_ends_nothing() -> None:
+    (command,) = commands("DEFINE QLOCAL(A) DESCR('one; two')")
+
+    assert isinstance(command, Command)
+    assert command.parameters == (Parameter("DESCR", "one; two", 1),)
+
+
+def test_definitions_are_shown_as_they_were_given() -> None:
+    run("DEFINE QLOCAL(A) MAXDEPTH(10) PUT(DISABLED) NOSHARE DESCR('x y')")
+
+    assert run("DISPLAY QLOCAL(A) MAXDEPTH PUT SHARE DESCR CURDEPTH") == [
+        "QUEUE(A) TYPE(QLOCAL) DESCR(x y) PUT(DISABLED) MAXDEPTH(10) NOSHARE CURDEPTH(0)"
+    ]
+
+
+def test_display_takes_a_generic_name_and_every_type() -> None:
+    run("DEFINE QLOCAL(A.1); DEFINE QALIAS(A.2) TARGET(A.1); DEFINE QREMOTE(B) RNAME(X)")
+
+    assert run("DISPLAY QUEUE(A.*) DEFPRTY") == [
+        "QUEUE(A.1) TYPE(QLOCAL) DEFPRTY(0)",
+        "QUEUE(A.2) TYPE(QALIAS) DEFPRTY(0)",
+    ]
+    assert run("DISPLAY QMGR DEADQ CCSID") == ["QMNAME(QM1) CCSID(1208) DEADQ()"]
+
+
+def test_replace_makes_a_queue_anew_and_alter_changes_it() -> None:
+    run("DEFINE QLOCAL(A) MAXDEPTH(10) DEFPRTY(5)")
+    run("ALTER QLOCAL(A) MAXDEPTH(20)")
+    assert run("DIS QL(A) MAXDEPTH DEFPRTY") == ["QUEUE(A) TYPE(QLOCAL) DEFPRTY(5) MAXDEPTH(20)"]
+
+    run("DEFINE QLOCAL(A) REPLACE MAXDEPTH(30)")
+    assert run("DIS QL(A) MAXDEPTH DEFPRTY") == ["QUEUE(A) TYPE(QLOCAL) DEFPRTY(0) MAXDEPTH(30)"]
+
+
+def test_a_queue_is_defined_like_another() -> None:
+    """IBM MQ docs, "DEFINE queues", LIKE: its attributes in place of the defaults."""
+    run("DEFINE QLOCAL(A) MAXDEPTH(10) DEFPRTY(5)")
+
+    run("DEFINE QLOCAL(B) LIKE(A) DEFPRTY(6)")
+    assert run("DIS QL(B) MAXDEPTH DEFPRTY") == ["QUEUE(B) TYPE(QLOCAL) DEFPRTY(6) MAXDEPTH(10)"]
+
+
+def test_where_chooses_what_is_shown() -> None:
+    """IBM MQ docs, "DISPLAY QUEUE", WHERE(FILTER-KEYWORD FILTER-OPERATOR FILTER-VALUE)."""
+    run("DEFINE QLOCAL(A) MAXDEPTH(9) DESCR('pay'); DEFINE QLOCAL(B) MAXDEPTH(10) PUT(DISABLED)")
+    run("DEFINE QALIAS(C) TARGET(A)")
+
+    def shown(condition: str) -> str:
+        return " ".join(
+            line[6]
+            for line in run(f"DISPLAY QUEUE(*) WHERE({condition}) DEFPRTY")
+            if "SYSTEM." not in line
+        )
+
+    assert shown("MAXDEPTH GT 9") == "B"
+    assert shown("MAXDEPTH LE 9") == "A"
+    assert shown("PUT EQ DISABLED") == "B"
+    assert shown("PUT NE DISABLED") == "A C"
+    assert shown("TARGET LK A*") == "C"
+    assert shown("CURDEPTH EQ 0") == "A B"
+    assert shown("CURDEPTH NE 0") == ""
+
+
+def test_models_and_what_is_made_of_them_are_shown() -> None:
+    run("DEFINE QMODEL(M) DEFTYPE(PERMDYN); DEFINE QLOCAL(A)")
+
+    assert run("DISPLAY QMODEL(M) DEFTYPE MAXDEPTH") == [
+        "QUEUE(M) TYPE(QMODEL) MAXDEPTH(5000) DEFTYPE(PERMDYN)"
+    ]
+    assert run("DISPLAY QLOCAL(A) DEFTYPE IPPROCS OPPROCS") == [
+        "QUEUE(A) TYPE(QLOCAL) IPPROCS(0) OPPROCS(0) DEFTYPE(PREDEFINED)"
+    ]
+    assert run("DELETE QMODEL(M); DISPLAY QMSTATUS") == [
+        "deleted QMODEL(M)",
+        "QMNAME(QM1) STATUS(RUNNING)",
+    ]
+
+
+def test_authority_records_are_set_shown_and_deleted() -> None:
+    """IBM MQ docs, "SET AUTHREC", "DISPLAY AUTHREC", "DELETE AUTHREC"."""
+    run("SET AUTHREC PROFILE(PAY.**) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT, INQ)")
+    run("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)")
+    run("SET AUTHREC PROFILE(PAY.**) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(GET) AUTHRMV(INQ)")
+
+    assert run("DISPLAY AUTHREC PRINCIPAL('bob')") == [
+        "AUTHREC PROFILE(QM1) OBJTYPE(QMGR) PRINCIPAL(bob) AUTHLIST(CONNECT)",
+        "AUTHREC PROFILE(PAY.**) OBJTYPE(QUEUE) PRINCIPAL(bob) AUTHLIST(GET PUT)",
+    ]
+    run("DELETE AUTHREC PROFILE(PAY.**) OBJTYPE(QUEUE) PRINCIPAL('bob')")
+    assert len(run("DISPLAY AUTHREC")) == 1
+    assert run("DISPLAY AUTHREC OBJTYPE(QUEUE)") == []
+
+
+def test_every_type_of_queue_is_altered_shown_and_deleted() -> None:
+    run("""DEFINE QLOCAL(L); CLEAR QLOCAL(L); DEFINE QMODEL(M); DEFINE QALIAS(A) TARGET(L)
+        DEFINE QREMOTE(R) RNAME(X)
+        ALTER QLOCAL(L) DEFPRTY(1); ALTER QMODEL(M) DEFPRTY(2); ALTER QALIAS(A) DEFPRTY(3)
+        ALTER QREMOTE(R) DEFPRTY(4)""")
+
+    assert run("DISPLAY QALIAS(A) DEFPRTY TARGET; DISPLAY QREMOTE(R) DEFPRTY RNAME") == [
+        "QUEUE(A) TYPE(QALIAS) DEFPRTY(3) TARGET(L)",
+        "QUEUE(R) TYPE(QREMOTE) DEFPRTY(4) RNAME(X)",
+    ]
+    shown = {line[6]: line[-2] for line in run("DISPLAY QUEUE(*) DEFPRTY") if line[7] == ")"}
+    assert shown == {"L": "1", "M": "2", "A": "3", "R": "4"}
+    run("DELETE QLOCAL(L); DELETE QMODEL(M); DELETE QALIAS(A); DELETE QREMOTE(R)")
+    assert len(run("DISPLAY QUEUE(*)")) == len(SYSTEM_QUEUES)
+
+
+def test_what_is_ignored_is_said() -> None:
+    assert run("DEFINE QLOCAL(A) ACCTQ(ON) QDEPTHHI(80) NOTRIGGER") == [
+        "defined QLOCAL(A); ignored: ACCTQ; kept without effect: QDEPTHHI NOTRIGGER"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "DEFINE QLOCAL(A) MAXDEPHT(5)",
+            "line 1: QLOCAL(A) has no attribute MAXDEPHT; did you mean MAXDEPTH?",
+        ),
+        (
+            "\nDEFINE QLOCAL(A) +\n  PUT(MAYBE)",
+            "line 3: PUT(MAYBE) is wrong; ENABLED or DISABLED is right",
+        ),
+        (
+            "DEFINE QLOCAL(A) MAXDEPTH(-1)",
+            "line 1: MAXDEPTH(-1) is wrong; a number from 0 to 999999999 is right",
+        ),
+        (
+            "DEFINE QLOCAL('A B')",
+            "line 1: 'A B' is not an object's name: 1 to 48 of A-Z a-z 0-9 . _ / % are",
+        ),
+        (
+            "DEFINE QLOCAL(A) PUT",
+            "line 1: PUT needs a value: PUT(...)",
+        ),
+        (
+            "DEFINE QLOCAL(A) DEFPRTY(1) DEFPRTY(2)",
+            "line 1: DEFPRTY is given twice; once is right",
+        ),
+        (
+            "DEFINE CHANNEL(C)",
+            "line 1: DEFINE CHANNEL is not known; DEFINE takes QLOCAL, QALIAS, QREMOTE, QMODEL",
+        ),
+        (
+            "START LISTENER(L)",
+            "line 1: START is not known; commands are DEFINE, ALTER, DISPLAY, DELETE, CLEAR, SET",
+        ),
+        (
+            "DEFINE QLOCAL(A",
+            "line 1: cannot read '(A'; KEYWORD or KEYWORD(value) is right, with a closing )",
+        ),
+        ("ALTER QLOCAL(B)", "line 1: there is no queue B; DEFINE QLOCAL(B)"),
+        ("DEFINE QLOCAL(A) LIKE(B)", "line 1: there is no queue B; DEFINE QLOCAL(B)"),
+        (
+            "DISPLAY QUEUE(*) WHERE(CURDEPTH)",
+            (
+                "line 1: WHERE(CURDEPTH) is wrong; WHERE(CURDEPTH GT 0) is right, with one of"
+                " LT GT LE GE EQ NE LK NL"
+            ),
+        ),
+        (
+            "DISPLAY QUEUE(*) WHERE(DEPTH GT 0)",
+            "line 1: QUEUE has no attribute DEPTH to display",
+        ),
+        ("SET CHLAUTH(X)", "line 1: SET CHLAUTH is not known; SET takes AUTHREC, FAULT"),
+        (
+            "SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) GROUP('staff') AUTHADD(PUT)",
+            (
+                "line 1: SET AUTHREC has no GROUP here; SET AUTHREC PROFILE(MY.QUEUE)"
+                " OBJTYPE(QUEUE) PRINCIPAL('user') AUTHADD(PUT,INQ) is right"
+            ),
+        ),
+        (
+            "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(PUT)",
+            (
+                "line 1: AUTHADD(PUT) is wrong for OBJTYPE(QMGR); right are ALTUSR CHG CONNECT"
+                " DLT DSP INQ SET SETALL SETID ALL ALLMQI ALLADM NONE"
+            ),
+        ),
+        (
+            "SET FAULT(MQCMIT)",
+            (
+                "line 1: 'MQCMIT' is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|"
+                "after is, with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
+                " for example MQCMIT:2:2009:after; write it in quotes"
+            ),
+        ),
+        ("DISPLAY QUEUE(B)", "line 1: there is no queue B"),
+        (
+            "DEFINE QLOCAL(A); DEFINE QLOCAL(A)",
+            "line 1: A exists already; DEFINE QLOCAL(A) REPLACE changes it",
+        ),
+        ("DEFINE QLOCAL(A); DELETE QALIAS(A)", "line 1: A is a QLOCAL, not QALIAS"),
+    ],
+)
+def test_an_error_names_the_line_and_what_would_be_right(text: str, message: str) -> None:
+    with pytest.raises(MqscError) as caught:
+        run(text)
+
+    assert str(caught.value) == message
+
+
+def test_all_problems_are_listed_and_nothing_is_done() -> None:
+    with pytest.raises(MqscError) as caught:
+        run("DEFINE QLOCAL(A)\nFOO BAR\nDEFINE QLOCAL(B) PUT(NO)")
+
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["line 2", "line 3"]
+    assert embedded_mq.depths("QM1").keys().isdisjoint("AB")
+
+
+def test_an_unknown_queue_manager_is_named(home: Path) -> None:
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        embedded_mq.run_mqsc("QM2", "")
+
+    assert str(caught.value) == (
+        f"there is no queue manager QM2 in {home}/queue_managers (there: QM1);"
+        " `mqdlq qm create QM2` makes one"
+    )
+
+
+def test_a_queue_manager_that_is_older_than_an_attribute_has_its_default(home: Path) -> None:
+    run("DEFINE QLOCAL(A)")
+    with sqlite3.connect(home / "queue_managers" / "QM1" / DATABASE) as database:
+        database.execute("DELETE FROM queue_manager WHERE keyword = 'HDRCHECK'")
+        database.execute("UPDATE queue SET attributes = json_remove(attributes, '$.NPMCLASS')")
+    database.close()
+
+    shown = run(
+        "DISPLAY QMGR HDRCHECK\nDISPLAY QLOCAL(A) NPMCLASS\n"
+        "ALTER QMGR HDRCHECK(YES)\nDISPLAY QMGR HDRCHECK"
+    )
+
+    assert shown == [
+        "QMNAME(QM1) HDRCHECK(NO)",
+        "QUEUE(A) TYPE(QLOCAL) NPMCLASS(NORMAL)",
+        "altered QMGR",
+        "QMNAME(QM1) HDRCHECK(YES)",
+    ]

@@ -1,0 +1,1 @@
+"""What Airflow connections open: queue managers and the ledger."""

@@ -1,0 +1,1 @@
+"""What happens when Airflow begins a DAG run."""

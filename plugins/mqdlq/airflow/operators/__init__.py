@@ -1,0 +1,1 @@
+"""One operator for each task of a run; each calls a stage and passes ids on."""

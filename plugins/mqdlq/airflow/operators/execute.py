@@ -1,0 +1,53 @@
+"""The task execute: an accepted plan in, one attempt for each message that is due out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+
+from mqdlq import home
+from mqdlq.airflow.operators.base import Stage, Work, progress, utc_now
+
+if TYPE_CHECKING:
+    from mqdlq.stages.execute import Execution, PassResult
+
+
+class Execute(Stage):
+    """Settle what earlier executions left open, then make the first pass over the queue.
+
+    Moves messages under units of work, each with its marker, and the ledger is written before and
+    after: a message is neither lost nor moved twice, whatever ends this task and when.
+
+    Run twice, it finds in the ledger and in the markers what the first one did, and only does the
+    rest. Two at once cannot be: the state queue is held exclusively.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Make the pass; returns what is left to be tried again, and from when on."""
+        from mqdlq.stages.execute import make_pass  # noqa: PLC0415 (Arrow: not at parse time)
+
+        with self.work(context) as work:
+            return left_by(make_pass(execution_of(work)))
+
+
+def execution_of(work: Work) -> Execution:
+    """Return what a pass works with."""
+    from mqdlq.stages.execute import Execution  # noqa: PLC0415 (Arrow: not at parse time)
+
+    return Execution(
+        run=work.run,
+        settings=work.settings,
+        ledger=work.ledger,
+        lake_root=home.lake(),
+        clock=utc_now,
+        sleep=time.sleep,
+        log=progress,
+    )
+
+
+def left_by(result: PassResult) -> dict[str, Any]:
+    """Return a pass's result as the plain values that travel between tasks and triggers."""
+    moment = result.next_pass_at
+    return {"pending": result.pending, "next_pass_at": moment.isoformat() if moment else None}

@@ -1,0 +1,30 @@
+"""The task export of mq_dlq_history: the ledger in, its outcomes as Parquet in the lake out."""
+
+from __future__ import annotations
+
+from airflow.sdk import BaseOperator, Context
+
+from mqdlq import home
+from mqdlq.airflow.operators.base import progress
+from mqdlq.ledger import open_ledger
+
+
+class ExportOutcomes(BaseOperator):
+    """Write the outcomes of all runs where the history in Spark reads them.
+
+    Reads the ledger and touches no MQ. Run twice, it writes the file again.
+    """
+
+    def execute(self, context: Context) -> dict[str, str | int]:
+        """Write the file; returns where lake and history stand, and how much there is to read."""
+        del context
+        from mqdlq import lake  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq.stages.report.export import export_outcomes  # noqa: PLC0415 (Arrow)
+
+        history = f"{home.lake().rstrip('/')}/history"
+        with open_ledger() as ledger:
+            outcomes = export_outcomes(ledger, history)
+        stored = lake.finished_snapshots(home.lake())
+        messages = sum(snapshot.manifest.messages for snapshot in stored)
+        progress.info("%d outcomes, %d messages in all snapshots", outcomes, messages)
+        return {"lake": home.lake(), "history": history, "messages": messages}

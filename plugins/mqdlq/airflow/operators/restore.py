@@ -1,0 +1,109 @@
+"""The tasks of mq_dlq_restore: a run's parameters in, archived messages on a queue out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.bases.branch import BaseBranchOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.operators.base import Stage, progress, utc_now
+from mqdlq.airflow.restore_params import request
+from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.airflow.starter import started_by
+from mqdlq.errors import LedgerError, UnfinishedRestorationError
+from mqdlq.handlers import load_handler
+from mqdlq.stages.sense import connection_for
+
+report_text = logging.getLogger("mqdlq.stages.report")
+"""How the restoration went, as text; `mqdlq restore run` ends with it."""
+
+
+def task_id_of(handler: str) -> str:
+    """Return the id of the task that restores a handler's messages: it takes that one's pool."""
+    return f"restore_{handler}"
+
+
+def restoration_id(context: Context) -> str:
+    """Return the id under which the ledger knows the restoration of this DAG run."""
+    return ledger_run_id("restore", context["dag_run"].run_id)
+
+
+class Select(BaseBranchOperator):
+    """Select the copies a person asks for, write them down, and choose the handler's own task.
+
+    Reads the ledger and, where a reason is given, the archive; touches no queue manager.
+
+    Run twice, it finds what the first one has written down: the selection of a DAG run holds to its
+    end, and what the run's configuration says otherwise by then is refused.
+    """
+
+    def choose_branch(self, context: Context) -> str:
+        """Record the restoration; returns the task that goes on."""
+        from mqdlq.ledger.restoring import states_of  # noqa: PLC0415 (SQL: not at parse time)
+        from mqdlq.stages.restore import begin  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq.stages.restore.words import announced  # noqa: PLC0415 (the same)
+
+        values = context["params"]
+        handler = load_handler(str(values["handler"]))
+        with open_ledger() as ledger:
+            new = begin(
+                restoration_id(context),
+                handler,
+                request(values, started_by(context)),
+                ledger=ledger,
+                clock=utc_now,
+            )
+            for line in announced(new, len(states_of(ledger, new.restoration_id))):
+                progress.info("%s", line)
+        return task_id_of(handler.name)
+
+
+class Restore(Stage):
+    """Put the selected copies on their queue, as the project's core does (`mqdlq.stages.restore`).
+
+    Each message is put in a unit of work with a marker, which the ledger announces before and
+    confirms after: it is put once or not at all, whatever ends this task and when. Copies stay in
+    the archive.
+
+    Run twice, or cleared, it finds in the ledger and in the markers what was put, and only does the
+    rest; `again` is about other restorations and changes nothing in that. Two at once cannot be:
+    the state queue is held exclusively.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Restore; returns counts and a short text. Fails where not all of it could be done."""
+        from mqdlq.ledger.restoring import restoration  # noqa: PLC0415 (SQL: not at parse time)
+        from mqdlq.stages.restore import Restoring, restore  # noqa: PLC0415 (Arrow: the same)
+        from mqdlq.stages.restore.words import told  # noqa: PLC0415 (the same)
+
+        name = restoration_id(context)
+        with open_ledger() as ledger:
+            recorded = restoration(ledger, name)
+            if recorded is None:
+                raise LedgerError(
+                    f"restoration {name} is not in the ledger; the task select records it"
+                )
+            result = restore(
+                Restoring(
+                    recorded,
+                    connection_for(self.settings(), recorded.queue_manager),
+                    ledger,
+                    load_handler(self.handler).messages_in_a_unit,
+                    utc_now,
+                    time.sleep,
+                    progress,
+                )
+            )
+        text = told(recorded, result)
+        report_text.info("%s", text)
+        if result.is_worth_a_retry:
+            raise UnfinishedRestorationError(f"restoration {name}: {result.shortfall}")
+        if result.shortfall:
+            raise AirflowFailException(f"restoration {name}: {result.shortfall}")
+        counts = {str(state): number for state, number in result.outcomes.items()}
+        return {"restoration": name, "selected": result.total, **counts, "text": text}

@@ -1,0 +1,70 @@
+"""The task retry: messages to be tried again in, one outcome for every message of the run out."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import Context
+
+from mqdlq.airflow.operators.base import DEFER_FROM_S, Stage, Work, progress, result_of, utc_now
+from mqdlq.airflow.operators.execute import execution_of, left_by
+from mqdlq.airflow.triggers.retry import RetryTrigger
+from mqdlq.handlers import load_handler
+
+
+class Retry(Stage):
+    """Make a pass every RETRYINT over the messages still pending, then settle the run's account.
+
+    Between passes it is deferred and holds no worker slot. It ends when nothing is pending, or
+    when the next pass would come after the handler's `max_run_time`; what is pending then is left
+    on the queue as such. A run of a handler with schedule @continuous does not wait: it is the only
+    one, and new messages must not wait for its retries. The next run makes the next pass, over what
+    is pending and what is new, and the counts of attempts carry on.
+
+    A pass and the settling are safe to repeat, as Execute is. Run twice, it starts with a pass of
+    its own as soon as the one before it is RETRYINT ago, and the ledger knows what is still due.
+    """
+
+    def execute(self, context: Context) -> dict[str, int]:
+        """Start from what the first pass left."""
+        return self._passes(context, result_of(context["ti"], "execute"))
+
+    def resume(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
+        """Go on from the state that the trigger carried."""
+        return self._passes(context, event)
+
+    def _passes(self, context: Context, left: dict[str, Any]) -> dict[str, int]:
+        # Arrow: not at parse time.
+        from mqdlq.stages.execute import make_pass, settle  # noqa: PLC0415
+        from mqdlq.stages.report.words import outcomes_in_words  # noqa: PLC0415
+
+        with self.work(context) as work:
+            while left["pending"] and self._wait(work, left):
+                left = left_by(make_pass(execution_of(work)))
+            outcomes = settle(execution_of(work))
+        progress.info("settled: %s", outcomes_in_words(outcomes))
+        return {str(outcome): number for outcome, number in outcomes.items()}
+
+    def _wait(self, work: Work, left: dict[str, Any]) -> bool:
+        """Wait for the next pass, in place or deferred; return whether there is to be one."""
+        moment = datetime.fromisoformat(left["next_pass_at"])
+        if load_handler(self.handler).is_continuous:
+            progress.info("%d messages are left to the pass of the next run", left["pending"])
+            return False
+        snapshot = work.ledger.snapshot(work.run.run_id)
+        # Not from the run's start: a run may have waited long for its first message.
+        began = snapshot.taken_at if snapshot else work.run.started_at
+        if moment > began + timedelta(seconds=work.run.max_run_time_s):
+            progress.info("max_run_time ends before the next pass")
+            return False
+        seconds = max(0.0, (moment - utc_now()).total_seconds())
+        if seconds:
+            progress.info(
+                "%d messages wait for the pass at %s", left["pending"], f"{moment:%H:%M:%S}"
+            )
+        if seconds >= DEFER_FROM_S:
+            self.defer(trigger=RetryTrigger(moment, left), method_name="resume")
+        time.sleep(seconds)
+        return True

@@ -1,0 +1,1 @@
+"""The triggers that tasks wait with."""

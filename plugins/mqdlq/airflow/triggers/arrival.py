@@ -1,0 +1,173 @@
+"""A handler in, an event out whenever its queue has something that no run of it is about yet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
+from mqdlq.airflow.hooks.ledger import shared_ledger
+from mqdlq.airflow.operators.base import utc_now
+from mqdlq.airflow.rules_watch import Stamp, files_of, stamp
+from mqdlq.airflow.triggers.answer import LONGEST_BACK_OFF_S
+from mqdlq.airflow.triggers.few_threads import shared_threads
+from mqdlq.airflow.triggers.silence import answer_of
+from mqdlq.handlers import Handler, load_handler
+from mqdlq.ledger import Ledger, Run
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager
+from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.stages.sense import Seen, account_of, find_queue, look_for_the_next, next_run, place_of
+
+TELL_AGAIN: Final = timedelta(minutes=10)
+"""After how long an event is told again that no account has followed: its run may have failed."""
+
+Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
+
+
+class ArrivalTrigger(BaseEventTrigger):
+    """Fire whenever a handler's next run would have work, for as long as its DAG is not paused.
+
+    It starts the runs of a handler with `schedule: event`, as the watcher of an asset. It only ever
+    inquires: it opens the queue neither for browse nor for input, and reads the ledger; messages
+    that are settled are no event. One that is told is not told again until a run has left its
+    account of the queue, unless more messages come, which are for another run, or nothing has come
+    of it for ten minutes. The handler's files are read anew when they change.
+
+    An event too many (two triggerers at once, one that was started anew) only means a run that
+    finds nothing and is skipped; one that got lost is told again. Nothing ends it: whatever fails
+    is told in the triggerer's log, and looked at ever more seldom until it is over.
+
+    :param handler: name of the handler
+    :param poll_s: seconds between two looks; the first comes at some moment of that time, so that
+        many triggers do not look at once
+    """
+
+    def __init__(self, *, handler: str, poll_s: float) -> None:
+        super().__init__()
+        self.handler = handler
+        self.poll_s = poll_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments that make this trigger again."""
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {"handler": self.handler, "poll_s": self.poll_s}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look every `poll_s` seconds, and never end."""
+        lookout, told, failures = Lookout(self.handler), None, 0
+        await asyncio.sleep(self.poll_s * random.random())  # noqa: S311 (only spreads the looks)
+        while True:
+            try:
+                seen = await lookout.look(utc_now())
+            except Exception as error:  # noqa: BLE001 (a watch that ends begins anew at once)
+                failures += 1
+                pause = min(self.poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
+                log.warning("handler %s: %s; looking again in %.0f s", self.handler, error, pause)
+            else:
+                if failures:
+                    log.info("handler %s can be looked at again", self.handler)
+                pause, failures = self.poll_s, 0
+                now = utc_now()
+                if is_news(seen, told, now):
+                    told = Told(seen, now)
+                    yield TriggerEvent({"depth": seen.depth, "why": seen.why})
+                elif told is not None and seen.depth < told.seen.depth:
+                    told = replace(told, seen=replace(told.seen, depth=seen.depth))
+            await asyncio.sleep(pause)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The last event: what was seen then, but for a depth that has sunk since, and when."""
+
+    seen: Seen
+    at: datetime
+
+
+def is_news(seen: Seen, told: Told | None, now: datetime) -> bool:
+    """Whether what is seen is to be told, after what was told last."""
+    if not seen.why:
+        return False
+    if told is None or seen.account_at != told.seen.account_at:
+        return True
+    return seen.depth > told.seen.depth or now - told.at >= TELL_AGAIN
+
+
+class Lookout:
+    """Looks for a handler's next run; keeps what it has read until a file changes or a look fails.
+
+    Files and the ledger are read in the few threads that all triggers share, and the queue manager
+    is asked over the few connections they share, so that one which never answers keeps only its
+    own handlers waiting.
+    """
+
+    def __init__(self, handler: str) -> None:
+        """Read nothing yet."""
+        self._name = handler
+        self._stamp: Stamp = ()
+        self._kept: _Kept | None = None
+
+    async def look(self, now: datetime) -> Seen:
+        """Inquire; raises what reading the handler, connecting or the ledger raise."""
+        if self._kept is None or await self._read(self._has_changed):
+            self._kept = await self._prepare(now)
+        kept = self._kept
+        try:
+            return await look_for_the_next(
+                kept.run,
+                kept.handler,
+                partial(self._ask, kept.settings, partial(_depth, kept.run.queue)),
+                partial(self._read, partial(account_of, kept.run, kept.ledger)),
+                now,
+            )
+        except BaseException:
+            self._kept = None  # password, queue or ledger may be another by the next look
+            forget_settings(kept.handler.connection)
+            raise
+
+    async def _prepare(self, now: datetime) -> _Kept:
+        handler, settings, named, ledger = await self._read(partial(self._read_handler, now))
+        queue = await self._ask(settings, partial(find_queue, named=named))
+        run = await self._read(partial(next_run, handler, settings, queue, now))
+        return _Kept(handler, run, settings, ledger)
+
+    def _has_changed(self) -> bool:
+        return self._kept is None or stamp(files_of(self._kept.handler)) != self._stamp
+
+    def _read_handler(self, now: datetime) -> tuple[Handler, ConnectionSettings, str, Ledger]:
+        handler = load_handler(self._name)
+        self._stamp = stamp(files_of(handler))  # before the reading: a change is seen next time
+        settings, named = place_of(handler, shared_settings(handler.connection, now))
+        return handler, settings, named, shared_ledger()
+
+    async def _read(self, call: Callable[[], Answer]) -> Answer:
+        who = f"handler {self._name}: its files or the ledger"
+        return await answer_of(shared_threads().submit(call), who, log)
+
+    async def _ask(
+        self, settings: ConnectionSettings, question: Callable[[QueueManager], Answer]
+    ) -> Answer:
+        asked = shared_inquiries().ask(settings, question)
+        return await answer_of(asked, f"handler {self._name}: its queue", log)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    handler: Handler
+    run: Run
+    settings: ConnectionSettings
+    ledger: Ledger
+
+
+def _depth(queue: str, queue_manager: QueueManager) -> int:
+    return queue_manager.depth(queue)

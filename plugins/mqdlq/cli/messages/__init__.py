@@ -1,0 +1,1 @@
+"""The commands that show single messages: `mqdlq explain` and `mqdlq decode`."""

@@ -1,0 +1,282 @@
+"""The command `mqdlq explain`: for each message, which rules match and why the others do not."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from mqdlq import constants, home, lake
+from mqdlq.cli.files import STANDARD_INPUT, Format, parse_table
+from mqdlq.cli.messages.sources import Message, file_messages, queue_messages, snapshot_messages
+from mqdlq.cli.queue_managers import (
+    Address,
+    CcdtOption,
+    ChannelOption,
+    ClientOption,
+    HostOption,
+    PortOption,
+    TransportOption,
+    UserOption,
+    connect_to,
+    is_known,
+    known,
+)
+from mqdlq.cli.selection import Selection
+from mqdlq.errors import ConnectionSettingsError, MqDlqError
+from mqdlq.model import MessageClass
+from mqdlq.rules import Explanation, Failure, RulesTable, Trace, with_nuls_as_blanks
+from mqdlq.rules import explain as explain_message
+from mqdlq.rules.diagnostics import listed
+from mqdlq.rules.keywords import KEYWORDS, Keyword
+from mqdlq.stages.snapshot.preview import queue_to_browse
+
+USAGE: Final = 2
+_NO_DEAD_LETTER: Final = "not a dead letter but {}; rules apply to dead letters only, so it is left"
+_SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+
+
+class SourceError(MqDlqError, ValueError):
+    """What was named is neither a file, nor a snapshot, nor a queue manager."""
+
+
+def explain(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A file (- is standard input), a snapshot's id, or a queue manager.",
+        ),
+    ],
+    queue: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE",
+            help="The queue of a queue manager; else the table's INPUTQ, else DEADQ.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    rules: Annotated[typer.FileBinaryRead, typer.Option(metavar="PATH", help="The rules table.")],
+    number: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--message", metavar="NUMBER", help="Only the message of this number; repeatable."
+        ),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HEX",
+            help="Only the message with this message_key, or its beginning; repeatable.",
+        ),
+    ] = None,
+    msg_id: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HEX", help="Only messages with this MsgId; repeatable."),
+    ] = None,
+    nul_as_blank: Annotated[
+        bool, typer.Option("--nul-as-blank", help="Compare NULs as blanks; IBM's handler does not.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    transport: TransportOption = None,
+    host: HostOption = "",
+    port: PortOption = 1414,
+    channel: ChannelOption = "",
+    ccdt_url: CcdtOption = "",
+    user: UserOption = "",
+    client: ClientOption = None,
+) -> None:
+    """Implement `mqdlq explain`.
+
+    A file holds JSON lines, or whatever `mqdlq decode` reads: the output of amqsbcg, a file of
+    dmpmqmsg, or hexadecimal digits of a body. A line of JSON is an object with columns of a
+    snapshot (a column that is absent is blank, or 0), a line of `mqdlq decode --format json`, or a
+    line of `mqdlq qm browse --format json`. A queue is browsed, and nothing changes.
+
+    Messages are numbered from 1 in a file, and by browse_seq in a snapshot or on a queue. For a
+    message that no rule matches, the nearest rule is named: the first of those with the fewest
+    keywords that fail. No rule is asked about a message whose class is not dead_letter.
+
+    Exit code 0 if every message was explained; 1 if the input, the table or a chosen message is
+    not valid or not there; 2 if an argument is wrong.
+
+    For example:
+      mqdlq explain --rules include/rules/demo.rules QM1 SYSTEM.DEAD.LETTER.QUEUE --message 65
+      mqdlq explain --rules include/rules/demo.rules 20261121T120000Z-1a2b3c4d --format json
+      mqdlq decode dump.txt --format json | mqdlq explain --rules include/rules/demo.rules -
+      echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
+    """
+    address = Address(transport, host, port, channel, ccdt_url, user, client)
+    try:
+        selection = Selection(
+            tuple(number or ()), _digits("--key", key, 64), _digits("--msg-id", msg_id, 48)
+        )
+        table = parse_table(rules)
+        with _opened(source, queue, table, address) as messages:
+            for message in _warned(selection.of(messages), source, table):
+                values = with_nuls_as_blanks(message.values) if nul_as_blank else message.values
+                typer.echo(_explained(message, table, values, output))
+    except (SourceError, ConnectionSettingsError) as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+    except MqDlqError as error:
+        is_placed = isinstance(error, ValueError)
+        typer.echo(error if is_placed else f"mqdlq: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
+    """Return hexadecimal digits in lower case; raise SourceError for anything else."""
+    for digits in given or ():
+        if not re.fullmatch(f"[0-9A-Fa-f]{{1,{most}}}", digits):
+            raise SourceError(
+                f"{option}: expected up to {most} hexadecimal digits, found {digits!r}"
+            )
+    return tuple(digits.lower() for digits in given or ())
+
+
+@contextmanager
+def _opened(
+    source: str, queue: str, table: RulesTable, address: Address
+) -> Iterator[Iterator[Message]]:
+    """Yield the messages of a file, a snapshot or a queue; raise SourceError if it is none."""
+    if source == "-" and not queue:
+        yield file_messages(sys.stdin.buffer, STANDARD_INPUT, _warn)
+    elif not queue and Path(source).is_file():
+        with Path(source).open("rb") as file:
+            yield file_messages(file, source, _warn)
+    elif not queue and _SNAPSHOT_ID.fullmatch(source):
+        yield snapshot_messages(lake.find_snapshot(home.lake(), source))
+    elif not queue and ("://" in source or Path(source).is_dir()):
+        yield snapshot_messages(source.rstrip("/"))
+    elif queue or is_known(source, address):
+        with connect_to(source, address) as found:
+            yield queue_messages(
+                found,
+                queue_to_browse(found, table, queue),
+                lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
+            )
+    else:
+        raise SourceError(
+            f"{source} is neither a file, nor the id of a snapshot, nor a queue manager that is"
+            f" known here ({known()}); to browse a queue manager of this machine, name its queue"
+            " as well"
+        )
+
+
+def _warned(messages: Iterator[Message], source: str, table: RulesTable) -> Iterator[Message]:
+    """Pass the messages on; warn if there are none, or the rules look at an MQMD that is absent."""
+    name = STANDARD_INPUT if source == "-" else source
+    is_empty = True
+    of_md = [
+        keyword.name
+        for keyword in KEYWORDS.values()
+        if keyword.column in table.columns and not keyword.column.startswith("dlh_")
+    ]
+    for message in messages:
+        if of_md and not message.has_md:
+            _warn(
+                f"{name}: warning: without an MQMD, {listed(of_md, 'and')} compare with blank or 0"
+            )
+            of_md = []
+        is_empty = False
+        yield message
+    if is_empty:
+        _warn(f"{name}: there is no message to explain")
+
+
+def _warn(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _explained(message: Message, table: RulesTable, values: Any, output: Format) -> str:
+    if message.message_class is not MessageClass.DEAD_LETTER:
+        if output is Format.TEXT:
+            return f"{message.label}: {_NO_DEAD_LETTER.format(message.message_class)}"
+        found = _unasked(message.message_class, table)
+    elif output is Format.TEXT:
+        return _as_text(message.label, table, explain_message(table, values))
+    else:
+        found = _as_json(explain_message(table, values))
+    if not message.is_row:
+        identity = {"number": message.number, "message_key": message.key, "msg_id": message.msg_id}
+        found = {"message": identity, **found}
+    return json.dumps(found)
+
+
+def _unasked(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:
+    """Return the result for a message that is no dead letter: no rule is asked."""
+    traces = [
+        {"line": rule.line, "matched": False, "keyword": None, "expected": None, "actual": None}
+        for rule in table.rules
+    ]
+    return {"chain": [], "trace": traces, "class": message_class}
+
+
+def _as_json(explanation: Explanation) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "chain": [rule.line for rule in explanation.chain],
+        "trace": [_trace_as_json(trace) for trace in explanation.traces],
+    }
+    if nearest := explanation.nearest:
+        failures = [_failure_as_json(failure) for failure in nearest.failures]
+        shown["nearest"] = {"line": nearest.rule.line, "failures": failures}
+    return shown
+
+
+def _failure_as_json(failure: Failure) -> dict[str, Any]:
+    pattern = failure.pattern
+    shown = {"keyword": pattern.keyword, "expected": pattern.value, "actual": failure.actual}
+    return shown | {"only_nuls": True} if failure.only_nuls else shown
+
+
+def _trace_as_json(trace: Trace) -> dict[str, Any]:
+    failed = trace.failed
+    shown: dict[str, Any] = {
+        "line": trace.rule.line,
+        "matched": failed is None,
+        "keyword": failed and failed.keyword,
+        "expected": None if failed is None else failed.value,
+        "actual": trace.actual,
+    }
+    return shown | {"only_nuls": True} if trace.only_nuls else shown
+
+
+def _as_text(label: str, table: RulesTable, explanation: Explanation) -> str:
+    lines = ", ".join(str(rule.line) for rule in explanation.chain)
+    verdict = f"rules tried, by line: {lines}" if lines else "no rule matches, the message is left"
+    width = len(str(table.rules[-1].line))
+    shown = [f"{label}: {verdict}"]
+    shown += [f"  line {t.rule.line:>{width}}: {_trace_as_text(t)}" for t in explanation.traces]
+    if nearest := explanation.nearest:
+        failures = "; and ".join(map(_failure_as_text, nearest.failures))
+        shown.append(f"  nearest is the rule at line {nearest.rule.line}: {failures}")
+    return "\n".join(shown)
+
+
+def _trace_as_text(trace: Trace) -> str:
+    if not trace.failures:
+        return f"matches, ACTION({trace.rule.action})"
+    return _failure_as_text(trace.failures[0])
+
+
+def _failure_as_text(failure: Failure) -> str:
+    keyword = KEYWORDS[failure.pattern.keyword]
+    expected, actual = _shown(keyword, failure.pattern.value), _shown(keyword, failure.actual)
+    nuls = "; only its NULs keep it from matching" if failure.only_nuls else ""
+    return f"{keyword.name} expects {expected}, {keyword.field} is {actual}{nuls}"
+
+
+def _shown(keyword: Keyword, value: str | int | None) -> str:
+    if isinstance(value, int):
+        name = constants.name_of(value, keyword.families)
+        return f"{name} ({value})" if name else str(value)
+    return repr(value) if value else "blank"

@@ -1,0 +1,231 @@
+"""Read the messages that `mqdlq explain` is asked about: of a file, a snapshot or a live queue.
+
+Every source yields the same record: the columns that rules look at, and what identifies a message.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Final
+
+from mqdlq import lake
+from mqdlq.errors import MqDlqError
+from mqdlq.headers import describe, encode_md, header_row
+from mqdlq.headers.pastes import PastedMessage, amqsbcg, as_text, dmpmqmsg, json_lines, read_pasted
+from mqdlq.headers.pastes.pasted import NO_DIGIT
+from mqdlq.lake.schema import HEADERS
+from mqdlq.model import MessageClass
+from mqdlq.mqi.connect import QueueManager
+from mqdlq.rules.diagnostics import listed
+from mqdlq.rules.keywords import KEYWORDS, Keyword, Kind
+from mqdlq.stages.snapshot.preview import browsed_rows
+
+_PATTERNS: Final = tuple(keyword for keyword in KEYWORDS.values() if keyword.is_pattern)
+_IDENTITY: Final = ("browse_seq", "message_key", "msg_id")
+_COLUMNS: Final = sorted({*_IDENTITY, "class", *(keyword.column for keyword in _PATTERNS)})
+_EXPECTED: Final = (
+    'expected a JSON object such as {"dlh_reason": 2053}, JSON lines of mqdlq decode or mqdlq qm,'
+    " the output of amqsbcg, a file of dmpmqmsg, or hexadecimal digits of a message's body"
+)
+_HEX_ENCODING: Final = 546
+_HEX_CCSID: Final = 819
+
+
+class MessageError(MqDlqError, ValueError):
+    """The input is not a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: `number` counts from 1 in its source, `values` go by column of a snapshot.
+
+    `key` and `msg_id` are hexadecimal digits, "" where the source does not show them. `has_md` is
+    whether the source shows the MQMD. `is_row` is whether it is a JSON object of columns or of
+    `mqdlq decode`.
+    """
+
+    number: int
+    label: str
+    message_class: MessageClass
+    values: Mapping[str, Any]
+    key: str = ""
+    msg_id: str = ""
+    has_md: bool = True
+    is_row: bool = False
+
+
+def file_messages(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Iterator[Message]:
+    """Yield the messages of a file: JSON lines, or a paste as `mqdlq decode` reads it.
+
+    Raises `MessageError` and `PasteError`, which name the line.
+    """
+    head = b""
+    for line in file:
+        head += line
+        if line.strip():
+            break
+    if not head.strip():
+        return
+    row = _object(head)
+    if head.lstrip()[:1] in {b"{", b"["} and not _is_of_qm(row):
+        yield from _row_messages(head.splitlines(keepends=True), file, name, warn)
+        return
+    text = as_text(head + file.read())
+    lines = text.split("\n")
+    if NO_DIGIT.search("".join(lines[0].split())) and not any(
+        reader.is_meant(lines) for reader in (json_lines, amqsbcg, dmpmqmsg)
+    ):
+        raise MessageError(f"{name}:1: {_EXPECTED}")
+    for number, message in enumerate(read_pasted(text, name), start=1):
+        yield _of_paste(number, message)
+
+
+def snapshot_messages(directory: str) -> Iterator[Message]:
+    """Yield the messages of a finished snapshot; raises `LakeError`."""
+    yield from map(_of_row, lake.whole_rows(directory, _COLUMNS))
+
+
+def queue_messages(
+    queue_manager: QueueManager, queue: str, clock: Callable[[], datetime]
+) -> Iterator[Message]:
+    """Browse a queue and yield its messages; raises `QueueManagerError`."""
+    for rows in browsed_rows(queue_manager, queue, _COLUMNS, clock):
+        yield from map(_of_row, rows)
+
+
+def _of_row(row: Mapping[str, Any]) -> Message:
+    key, msg_id = row["message_key"].hex(), row["msg_id"].hex()
+    label = f"message {row['browse_seq']}, MsgId {msg_id}"
+    return Message(row["browse_seq"], label, MessageClass(row["class"]), row, key, msg_id)
+
+
+def _of_paste(number: int, message: PastedMessage) -> Message:
+    md = message.descriptor
+    label = f"message {number}, from line {message.line}"
+    if md is not None:
+        row = header_row(
+            number,
+            encode_md(md),
+            message.body,
+            message.total_length,
+            browsed_at=datetime.min.replace(tzinfo=UTC),  # for expires_at, which is not looked at
+        )
+        found = _of_row(row)
+        return Message(number, label, found.message_class, row, found.key, found.msg_id)
+    seen = describe(
+        message.body,
+        message.total_length,
+        encoding=_HEX_ENCODING,
+        ccsid=_HEX_CCSID,
+        format="MQDEAD",
+        msg_flags=0,
+    )
+    values = {
+        keyword.column: getattr(seen.dlh, keyword.column.removeprefix("dlh_"))
+        for keyword in _PATTERNS
+        if seen.dlh and _is_of_dlh(keyword)
+    }
+    return Message(number, label, seen.cls, values, has_md=False)
+
+
+def _is_of_dlh(keyword: Keyword) -> bool:
+    return keyword.column.startswith("dlh_")
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_of_qm(row: dict[str, Any] | None) -> bool:
+    """Whether it is a line of `mqdlq qm browse` or the first line of `mqdlq qm dump`."""
+    return row is not None and ("body" in row or str(row.get("format")).startswith("mqdlq"))
+
+
+def _row_messages(
+    first: Iterable[bytes], rest: Iterable[bytes], name: str, warn: Callable[[str], None]
+) -> Iterator[Message]:
+    known, count, number = set(HEADERS.names), 0, 0
+    for lines in (first, rest):
+        for line in lines:
+            number += 1
+            if not line.strip():
+                continue
+            place, row = f"{name}:{number}", _object(line)
+            if row is None:
+                raise MessageError(f"{place}: {_EXPECTED}")
+            count += 1
+            if isinstance(row.get("headers"), list):
+                yield _of_decoded(count, number, place, row)
+                continue
+            if row and not row.keys() & set(HEADERS.names):
+                raise MessageError(
+                    f"{place}: {_unknown(min(row))}, nor is any other key here; {_EXPECTED}"
+                )
+            for unknown in row.keys() - known:
+                known.add(unknown)  # once is enough: the next lines are likely to have it, too
+                warn(f"{place}: warning: {_unknown(unknown)}, and is not looked at")
+            yield _of_columns(count, number, place, row)
+
+
+def _of_decoded(count: int, line: int, place: str, row: Mapping[str, Any]) -> Message:
+    """Take a line of `mqdlq decode --format json`: fields under IBM's names, by header."""
+    md, first = row.get("MQMD") or {}, (row["headers"] or [{}])[0]
+    dlh = first.get("fields", {}) if first.get("type") == "MQDLH" else {}
+    values = {
+        keyword.column: (dlh if _is_of_dlh(keyword) else md).get(keyword.field)
+        for keyword in _PATTERNS
+    }
+    found = _of_columns(count, line, place, {**values, "class": row.get("class")})
+    return Message(
+        count,
+        found.label,
+        found.message_class,
+        found.values,
+        msg_id=str(md.get("MsgId", "")),
+        has_md=bool(md),
+        is_row=True,
+    )
+
+
+def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Message:
+    values: dict[str, Any] = {}
+    for keyword in _PATTERNS:
+        value = row.get(keyword.column)
+        expected, noun = (str, "text") if keyword.kind is Kind.TEXT else (int, "a number")
+        if value is not None and type(value) is not expected:
+            found = type(value).__name__
+            raise MessageError(f"{place}: {keyword.column} must be {noun}, found {found}")
+        values[keyword.column] = value.rstrip(" ") if isinstance(value, str) else value
+    return Message(
+        count,
+        f"message at line {line}",
+        _class(place, row),
+        values,
+        key=str(row.get("message_key") or ""),
+        msg_id=str(row.get("msg_id") or ""),
+        is_row=True,
+    )
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, HEADERS.names, n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    return f"{name!r} is no column of a snapshot{meant}"
+
+
+def _class(place: str, row: Mapping[str, Any]) -> MessageClass:
+    """Return the class of a message; one that has none is taken for a dead letter."""
+    written = row.get("class")
+    if written is None:
+        return MessageClass.DEAD_LETTER
+    if written not in list(MessageClass):
+        raise MessageError(f"{place}: class must be {listed(MessageClass)}")
+    return MessageClass(written)

@@ -1,0 +1,214 @@
+"""`mqdlq rules diff`: two rules tables in; what differs, and for which messages, out."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mqdlq import home, lake
+from mqdlq.cli.files import name_of, parse_table
+from mqdlq.cli.rules.diff_page import diff_page
+from mqdlq.cli.treatments import HERE_UP_TO, Cell, Stored, Treatments, treatments_in
+from mqdlq.errors import LakeError
+from mqdlq.rules import Comparison, Rule, RuleChange, RulesError, compare
+from mqdlq.rules.comparing import rule_text
+
+USAGE = 2
+
+
+class DiffFormat(StrEnum):
+    """How a comparison is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
+def since(text: str) -> timedelta:
+    """Read how far back to go: `12h`, `30d`, `4w`."""
+    units = {"h": "hours", "d": "days", "w": "weeks"}
+    match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text)
+    if not match:
+        raise typer.BadParameter(f"expected a number and h, d or w, as in 30d; found {text!r}")
+    return timedelta(**{units[match[2]]: int(match[1])})
+
+
+Since = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--since",
+        metavar="30d",
+        parser=since,
+        help="All snapshots in the lake taken since then: hours (h), days (d) or weeks (w).",
+    ),
+]
+Snapshots = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--snapshot",
+        metavar="ID|DIR",
+        help="A snapshot whose messages to ask about, by its id or its directory; repeatable.",
+    ),
+]
+
+
+def diff(
+    old: Annotated[
+        typer.FileBinaryRead, typer.Argument(metavar="OLD", help="The table as it was.")
+    ],
+    new: Annotated[typer.FileBinaryRead, typer.Argument(metavar="NEW", help="The table as it is.")],
+    snapshots: Snapshots = None,
+    back: Since = None,
+    output: Annotated[
+        DiffFormat, typer.Option("--format", help="How to write it.")
+    ] = DiffFormat.TEXT,
+    *,
+    spark: Annotated[
+        bool | None,
+        typer.Option(
+            "--spark/--no-spark",
+            help=f"Whether to compare in Spark; without, it is used above {HERE_UP_TO} messages.",
+        ),
+    ] = None,
+) -> None:
+    """Implement `mqdlq rules diff`.
+
+    The layout of the tables does not matter. With snapshots, the command also shows which of their
+    messages the tables treat differently. A message that is in several snapshots counts once, as
+    the newest shows it.
+
+    Exit code 0 if the tables mean the same; 1 if they differ; 2 if an argument is wrong or a table
+    or a snapshot cannot be read.
+
+    For example:
+      mqdlq rules diff old.rules include/rules/demo.rules
+      mqdlq rules diff old.rules include/rules/demo.rules --since 30d
+    """
+    try:
+        before, after = parse_table(old), parse_table(new)
+        asked = None
+        if snapshots or back:
+            stored = stored_snapshots(snapshots or (), back)
+            messages = sum(snapshot.manifest.messages for snapshot in stored)
+            in_spark = messages > HERE_UP_TO if spark is None else spark
+            asked = treatments_in(before, after, stored, _submit if in_spark else None)
+    except (RulesError, LakeError) as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(USAGE) from None
+    found, names = compare(before, after), (name_of(old), name_of(new))
+    if output is DiffFormat.JSON:
+        typer.echo(json.dumps(_as_json(found, asked), indent=2))
+    elif output is DiffFormat.HTML:
+        typer.echo(diff_page(names, _as_text(names, found, None), asked), nl=False)
+    else:
+        typer.echo("\n".join(_as_text(names, found, asked)))
+    raise typer.Exit(int(not found.is_same))
+
+
+def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> list[Stored]:
+    """Return the snapshots named and those taken so far back; raise `LakeError` if none."""
+    places = {_directory(snapshot) for snapshot in named}
+    if back:
+        now = datetime.now(UTC)  # noqa: TID251 (an entry point)
+        found = lake.finished_snapshots(home.lake())
+        places |= {
+            one.directory
+            for one in found
+            if one.manifest.taken_at >= now - back and not one.manifest.put_together_from
+        }
+    if not places:
+        raise LakeError(f"{home.lake()} holds no finished snapshot taken in the last {back}")
+    return [Stored(place, lake.read_manifest(place)) for place in sorted(places)]
+
+
+def _directory(snapshot: str) -> str:
+    directory = snapshot.rstrip("/")
+    return directory if "/" in directory else lake.find_snapshot(home.lake(), directory)
+
+
+def _submit(application: Path, arguments: list[str], messages: int) -> int:
+    from mqdlq.evaluation.spark_conf import submit, submit_command  # noqa: PLC0415 (only here)
+
+    return submit(submit_command(application, arguments, messages=messages))
+
+
+def _as_json(found: Comparison, asked: Treatments | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "same": found.is_same,
+        "control": [
+            {"keyword": keyword, "old": old or None, "new": new or None}
+            for keyword, old, new in found.control
+        ],
+        "rules": [_change_as_json(change) for change in found.rules],
+    }
+    if asked is not None:
+        shown |= {
+            "snapshots": list(asked.snapshots),
+            "messages": asked.messages,
+            "different": asked.different,
+            "matrix": [_cell_as_json(cell) for cell in asked.cells],
+            "never_matched": {
+                "old": [_rule_as_json(rule) for rule in asked.never_old],
+                "new": [_rule_as_json(rule) for rule in asked.never_new],
+            },
+        }
+    return shown
+
+
+def _cell_as_json(cell: Cell) -> dict[str, Any]:
+    samples = [{"snapshot_id": name, "browse_seq": number} for name, number in cell.samples]
+    return {"old": cell.old, "new": cell.new, "messages": cell.messages, "samples": samples}
+
+
+def _rule_as_json(rule: Rule) -> dict[str, Any]:
+    return {"line": rule.line, "rule": rule_text(rule)}
+
+
+def _change_as_json(change: RuleChange) -> dict[str, Any]:
+    old, new = (rule and _rule_as_json(rule) for rule in (change.old, change.new))
+    return {"change": change.change, "old": old, "new": new}
+
+
+def _as_text(names: tuple[str, str], found: Comparison, asked: Treatments | None) -> list[str]:
+    lines = [f"{names[0]} and {names[1]} {'mean the same' if found.is_same else 'differ'}"]
+    lines += [
+        f"{keyword}: {old or 'default'} -> {new or 'default'}"
+        for keyword, old, new in found.control
+    ]
+    for change in found.rules:
+        lines += _change_as_text(change)
+    return lines if asked is None else [*lines, "", *_treatments_as_text(names, asked)]
+
+
+def _change_as_text(change: RuleChange) -> list[str]:
+    rules = [rule for rule in (change.old, change.new) if rule]
+    lines = " -> ".join(str(rule.line) for rule in rules)
+    texts = list(dict.fromkeys(rule_text(rule) for rule in rules))
+    return [f"{change.change}, line {lines}: {texts[0]}", *(f"    -> {text}" for text in texts[1:])]
+
+
+def _treatments_as_text(names: tuple[str, str], asked: Treatments) -> list[str]:
+    many = len(asked.snapshots) > 1
+    where = f"{len(asked.snapshots)} snapshots" if many else f"snapshot {asked.snapshots[0]}"
+    lines = [f"{where}: {asked.different} of {asked.messages} messages are treated differently"]
+    for cell in asked.cells:
+        samples = ", ".join(
+            f"{name} browse_seq {number}" if many else str(number) for name, number in cell.samples
+        )
+        more = ", ..." if cell.messages > len(cell.samples) else ""
+        lines += [
+            f"  {cell.messages}: {cell.old}",
+            f"    -> {cell.new}",
+            f"    {'' if many else 'browse_seq '}{samples}{more}",
+        ]
+    for name, never in zip(names, (asked.never_old, asked.never_new), strict=True):
+        if never:
+            lines.append(f"{name}: no message met these rules")
+            lines += [f"  line {rule.line}: {rule_text(rule)}" for rule in never]
+    return lines

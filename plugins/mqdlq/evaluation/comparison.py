@@ -1,0 +1,135 @@
+"""What two tables make of the same messages: batches of them in, cells of a matrix out.
+
+It runs where the messages are; a task yields a cell for each pair of chains it meets with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from heapq import nsmallest
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from mqdlq.errors import LakeError
+from mqdlq.evaluation.decisions import Decisions
+from mqdlq.model import Step
+from mqdlq.plan import STEP_FIELDS
+from mqdlq.rules import RulesTable
+
+SCHEMA: Final = pa.schema([("cell", pa.string())])
+
+SAMPLES: Final = 5
+MAX_CELLS: Final = 100_000
+
+_ACTS: Final = tuple(name for name in STEP_FIELDS if name not in {"rule", "rule_line"})
+_Sample = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Messages whose steps are of these rules by either table, and whether what is done differs.
+
+    `samples` are snapshots and browse numbers of the first few.
+    """
+
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+    differ: bool
+    messages: int = 0
+    samples: tuple[_Sample, ...] = field(default=())
+
+    def to_json(self) -> str:
+        """Return it as one line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Cell:
+        """Return what `to_json` was called on."""
+        values = json.loads(text)
+        values["samples"] = tuple((place, number) for place, number in values["samples"])
+        return cls(**{**values, "old": tuple(values["old"]), "new": tuple(values["new"])})
+
+    def shown(self) -> dict[str, Any]:
+        """Return it as `mqdlq rules diff` reads it."""
+        samples = [{"snapshot_id": place, "browse_seq": seq} for place, seq in self.samples]
+        return {
+            "old": list(self.old),
+            "new": list(self.new),
+            "messages": self.messages,
+            "samples": samples,
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two tables to be asked about the same messages."""
+
+    old: RulesTable
+    new: RulesTable
+    nul_as_blank: bool = False
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the cells of a task's messages."""
+        before = Decisions(self.old, nul_as_blank=self.nul_as_blank)
+        after = Decisions(self.new, nul_as_blank=self.nul_as_blank)
+        found: list[Cell] = []
+        for batch in batches:
+            if batch.num_rows:
+                found = put_together([*found, *_cells(batch, before, after)])
+        cells = [cell.to_json() for cell in found]
+        yield pa.RecordBatch.from_pydict({"cell": cells}, SCHEMA)
+
+
+def put_together(cells: Iterable[Cell]) -> list[Cell]:
+    """Add up cells of the same rules; raise `LakeError` where there are too many."""
+    found: dict[tuple[Any, ...], Cell] = {}
+    for cell in cells:
+        key = (cell.old, cell.new, cell.differ)
+        held = found.get(key, replace(cell, messages=0, samples=()))
+        samples = nsmallest(SAMPLES, (*held.samples, *cell.samples))
+        found[key] = replace(held, messages=held.messages + cell.messages, samples=tuple(samples))
+        if len(found) > MAX_CELLS:
+            raise LakeError(
+                f"the messages are treated in more than {MAX_CELLS} ways; compare fewer"
+                " snapshots, or tables that differ less"
+            )
+    return list(found.values())
+
+
+def _cells(batch: pa.RecordBatch, before: Decisions, after: Decisions) -> Iterator[Cell]:
+    """Yield a cell for each pair of treatments in a batch."""
+    numbers = before.numbers(batch), after.numbers(batch)
+    size = len(after.treatments)
+    pairs, places = np.unique(numbers[0] * size + numbers[1], return_inverse=True)
+    ordered = np.argsort(places, kind="stable")
+    ends = np.cumsum(np.bincount(places))
+    for pair, start, end in zip(pairs.tolist(), [0, *ends], ends, strict=False):
+        old, new = before.treatments.steps(pair // size), after.treatments.steps(pair % size)
+        differ = _acts(old) != _acts(new)
+        some = ordered[start:end] if differ else ordered[:0]
+        yield Cell(_rules(old), _rules(new), differ, int(end - start), _samples(batch, some))
+
+
+def _samples(batch: pa.RecordBatch, places: Any) -> tuple[_Sample, ...]:
+    """Return the snapshots and browse numbers of the first of these rows."""
+    rows = pa.table(
+        {
+            "snapshot_id": batch.column("snapshot_id").take(pa.array(places)).cast(pa.string()),
+            "browse_seq": batch.column("browse_seq").take(pa.array(places)),
+        }
+    )
+    ordered = rows.sort_by([(name, "ascending") for name in rows.column_names])
+    return tuple(tuple(row.values()) for row in ordered[:SAMPLES].to_pylist())
+
+
+def _rules(steps: tuple[Step, ...]) -> tuple[int, ...]:
+    return tuple(step.rule for step in steps)
+
+
+def _acts(steps: tuple[Step, ...]) -> list[tuple[Any, ...]]:
+    """Return what is done, whichever rules say so."""
+    return [tuple(getattr(step, name) for name in _ACTS) for step in steps]

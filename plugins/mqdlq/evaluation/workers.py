@@ -1,0 +1,56 @@
+"""The code that Spark's workers need, sent to them: wherever they run, they need not have it."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import mqdlq
+
+_shipped: set[str] = set()
+
+
+def asked_of_workers(
+    rows: DataFrame,
+    work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return what `work` makes of batches of rows, which stay where they are."""
+    _ship_code(rows.sparkSession)
+    with warnings.catch_warnings():
+        # PySpark looks at pandas, which is here through Airflow; nothing of this uses it.
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 (it warns)
+
+        return rows.mapInArrow(work, from_arrow_schema(schema))
+
+
+def _ship_code(spark: SparkSession) -> None:
+    """Send the package to the workers, once per application.
+
+    They need Python with PyArrow, NumPy and fsspec of their own, and nothing else of this project.
+    """
+    application = spark.sparkContext.applicationId
+    if application in _shipped:
+        return
+    _shipped.add(application)
+    package = Path(mqdlq.__file__).parent
+    if not package.is_dir():  # it runs from an archive given by --py-files, which they have, too
+        return
+    archive = Path(tempfile.mkdtemp(prefix="mqdlq-")) / "mqdlq_core.zip"
+    write_archive(archive)
+    spark.sparkContext.addPyFile(str(archive))
+
+
+def write_archive(archive: Path) -> None:
+    """Write the package into an archive."""
+    package = Path(mqdlq.__file__).parent
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for module in sorted([*package.rglob("*.py"), *package.rglob("*.txt")]):
+            file.write(module, Path("mqdlq") / module.relative_to(package))

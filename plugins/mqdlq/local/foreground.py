@@ -1,0 +1,175 @@
+"""A handler's name and a run's parameters in, one run of its DAG in the foreground out.
+
+Run as ``python -m mqdlq.local.foreground HANDLER CONF``, which is what ``mqdlq run`` becomes.
+The exit code is the run's state: 0 success, 1 failure; 2 for parameters that cannot be. No handler
+may be called `restore`: that is the DAG which restores from the archive, with params of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import typer
+
+from mqdlq import home
+from mqdlq.airflow import restore_params
+from mqdlq.airflow.params import fault, named_messages
+from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.errors import HomeError, MqDlqError
+from mqdlq.handlers import load_handler
+from mqdlq.local.environment import airflow_home, environment
+from mqdlq.local.follow import Follower
+from mqdlq.local.task_logs import TaskLogs
+from mqdlq.stages.run_options import RunOptions, rules_of
+
+TAIL = 30  # lines of the log that are shown where no task said why it failed
+USAGE = 2
+TERMINATED = 128 + signal.SIGTERM
+
+
+def migrate(more: Mapping[str, str] | None = None) -> None:
+    """Bring Airflow's metadata up to date, once for each version; `more` names another database.
+
+    Ends this process with a sentence if the metadata, or the place it is in, cannot be used.
+    """
+    try:
+        _migrate(more or {})
+    except MqDlqError as error:
+        sys.exit(f"mqdlq: {error}")
+    except OSError as error:
+        sys.exit(f"mqdlq: {home.explain(error)}")
+
+
+def _migrate(more: Mapping[str, str]) -> None:
+    version = importlib.metadata.version("apache-airflow-core")
+    done = airflow_home() / f".migrated-{version}"
+    home.make_private_directory(airflow_home())
+    if not more:
+        _check_metadata(airflow_home() / "airflow.db")
+    if done.exists():
+        return
+    typer.echo("Preparing Airflow's metadata, this once", err=True)
+    migrated = subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env={**environment(), **more},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if migrated.returncode:
+        log = airflow_home() / "migration.log"
+        log.write_text(migrated.stdout, encoding="utf-8")
+        raise HomeError(f"airflow db migrate failed; {log} has its output")
+    done.touch()
+
+
+def _check_metadata(file: Path) -> None:
+    """Raise HomeError if Airflow's database is there and SQLite cannot read it."""
+    if not file.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.Error as error:
+        raise HomeError(
+            f"Airflow's metadata {file} cannot be read ({error}); restore a backup, or remove"
+            f" {file.parent}, and Airflow begins without its earlier runs and connections"
+        ) from None
+
+
+def run(handler: str, conf: str) -> int:
+    """Run the handler's DAG once; show how it goes and the report; return the exit code."""
+    migrate()
+    follower, task_logs = Follower(typer.echo), TaskLogs(f"mq_dlq_{handler}")
+    logs = home.home() / "logs"
+    home.make_private_directory(logs)
+    log, unnamed = logs / f"{handler}-{os.getpid()}.log", True  # until Airflow gives the run an id
+    tail: deque[str] = deque(maxlen=TAIL)
+    command = [sys.executable, "-m", "mqdlq.local.one_run", f"mq_dlq_{handler}"]
+    with (
+        log.open("w", encoding="utf-8", errors="backslashreplace") as file,
+        subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
+            [*command, "--conf", conf],
+            env={**environment(), "AIRFLOW__LOGGING__JSON_LOGS": "True"},
+            stdin=subprocess.PIPE,  # closed with this process, it ends the other one
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="backslashreplace",  # a library, or Java, may write in any encoding
+        ) as airflow,
+    ):
+        for line in airflow.stdout or ():
+            readable = follower.follow(line.rstrip("\n"))
+            task_logs.follow(line.rstrip("\n"))
+            tail.append(readable)
+            file.write(readable + "\n")
+            file.flush()
+            if unnamed and follower.run_id:
+                log = log.rename(logs / f"{ledger_run_id(handler, follower.run_id)}.log")
+                unnamed = False
+    task_logs.close()
+    _conclude(follower, airflow.returncode, tail, log)
+    return 1 if airflow.returncode else 0
+
+
+def _conclude(follower: Follower, returncode: int, tail: deque[str], log: Path) -> None:
+    if returncode and not follower.failures:
+        typer.echo("\n".join(tail))
+    for text in follower.report:
+        typer.echo(f"\n{text}" if "\n" in text else text)
+    typer.echo(f"{'The run failed. ' if returncode else ''}Log: {log}")
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise SystemExit(TERMINATED)
+
+
+def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
+    """Return what is wrong with a run's parameters before anything starts, or "".
+
+    The handler's own rules are left to the run, which records and reports why it could not begin.
+    """
+    if handler == "restore":
+        return fault(conf, restore_params.schemas())
+    if wrong := fault(conf):
+        return wrong
+    keys = named_messages(conf.get("message_keys"))
+    given = RunOptions(rules=conf.get("rules"), action=conf.get("action"), message_keys=keys)
+    try:
+        if given.rules or given.action:
+            rules_of(load_handler(handler), given)
+    except MqDlqError as error:
+        return str(error)
+    return ""
+
+
+def main() -> None:
+    """Run with this process's arguments."""
+    if wrong := why_refused(sys.argv[1], json.loads(sys.argv[2])):
+        typer.echo(f"--conf: {wrong}", err=True)
+        sys.exit(USAGE)
+    os.umask(0o077)  # metadata, logs and all that a run writes are their owner's alone
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        sys.exit(run(sys.argv[1], sys.argv[2]))
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what was under way is settled by the next run")
+        sys.exit(128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main()

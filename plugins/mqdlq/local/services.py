@@ -1,0 +1,248 @@
+"""A state directory and a port in; Airflow's four services running out, and all of them stopped.
+
+Each service is a process group of its own with its own log. Nothing here imports Airflow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from mqdlq import home
+from mqdlq.errors import MqDlqError
+from mqdlq.local.environment import airflow_home, environment
+
+LOOPBACK: Final = "127.0.0.1"
+USER: Final = "admin"
+GRACE_S: Final = 8
+"""How long a service may take to end by itself; a scheduler with idle workers takes minutes."""
+START_S: Final = 300
+
+AIRFLOW: Final = ("-m", "airflow")
+COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "api-server": (*AIRFLOW, "api-server"),
+    "dag-processor": (*AIRFLOW, "dag-processor"),
+    "triggerer": (*AIRFLOW, "triggerer", "--skip-serve-logs"),
+    "scheduler": (*AIRFLOW, "scheduler", "--skip-serve-logs"),
+}
+"""The services, in the order in which they are started."""
+
+
+class ServicesError(MqDlqError):
+    """The services cannot be started, or did not come up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process we started: its number, and when it began, which tells it from a later one."""
+
+    name: str
+    pid: int
+    began: float
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this very process still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.began) < 1.0
+            return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return False
+
+
+def end(processes: list[Process], grace_s: float = GRACE_S) -> None:
+    """End processes with all they started: by SIGTERM, after the grace by SIGKILL."""
+    leaders = [psutil.Process(process.pid) for process in processes if process.is_alive]
+    # Who belongs to whom is known only while the leaders live.
+    families = [*leaders, *(child for one in leaders for child in one.children(recursive=True))]
+    if grace_s:
+        _signal(leaders, signal.SIGTERM)
+        psutil.wait_procs(families, timeout=grace_s)
+    _signal(families, signal.SIGKILL)
+    psutil.wait_procs(families, timeout=GRACE_S)
+
+
+def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.NoSuchProcess:
+            continue
+
+
+class Services:
+    """Airflow's services over one state directory, MQDLQ_HOME.
+
+    What was started is in a file there, so that another process can stop it.
+    """
+
+    def __init__(
+        self, port: int, more: Mapping[str, str] | None = None, *, tied: bool = False
+    ) -> None:
+        """Serve the UI on this port of the loopback; `more` goes into the environment.
+
+        `tied` services live no longer than this process, however it ends.
+        """
+        self.port = port
+        self._tied = tied
+        self.address = f"http://{LOOPBACK}:{port}"
+        self._environment = {**environment(), **_settings(port), **(more or {})}
+        self._started: list[tuple[Process, subprocess.Popen[bytes]]] = []
+
+    def start_all(self) -> None:
+        """Start the services and wait until all are healthy; raises ServicesError.
+
+        The scheduler comes last: a task that begins before the api-server answers is failed, and
+        the first request for a task takes it seconds to answer.
+        """
+        if in_use(self.port):
+            raise ServicesError(f"port {self.port} of {LOOPBACK} is in use")
+        *first, last = COMMANDS
+        for name in first:
+            self.start(name)
+        self._wait_until(self._answers_tasks, first)
+        self.start(last)
+        self._wait_until(self._healthy, [*COMMANDS])
+
+    def start(self, name: str, command: tuple[str, ...] = ()) -> Process:
+        """Start a service, or another command of this Python that is to live as long as they."""
+        logs = home.home() / "logs"
+        home.make_private_directory(logs)
+        words = command or COMMANDS[name]
+        if self._tied and words[:2] == AIRFLOW:
+            words = ("-m", "mqdlq.local.tied", *words[2:])
+        with (logs / f"{name}.log").open("ab") as log:
+            started = subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
+                [sys.executable, *words],
+                env=self._environment,
+                # Nothing is written to the pipe; that it closes is what a tied process waits for.
+                stdin=subprocess.PIPE if self._tied else subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=not self._tied,  # a tied process begins its own
+            )
+        process = Process(name, started.pid, psutil.Process(started.pid).create_time())
+        self._started.append((process, started))
+        _write([*(p for p in running() if p.name != name), process])
+        return process
+
+    def stop_all(self, grace_s: float = GRACE_S) -> None:
+        """End all that was started, here or by another process over the same state directory."""
+        stop_all(grace_s)
+        # The file is of no use where it was removed, or MQDLQ_HOME names another place by now.
+        end([process for process, _ in self._started], grace_s)
+        for _, started in self._started:
+            started.wait()
+            if started.stdin:
+                started.stdin.close()
+
+    def _wait_until(self, holds: Callable[[], bool], names: list[str]) -> None:
+        deadline = time.monotonic() + START_S
+        while not holds():
+            dead = {*names} - {process.name for process in running()}
+            if dead or time.monotonic() > deadline:
+                which = ", ".join(sorted(dead)) or "some service"
+                raise ServicesError(
+                    f"{which} did not come up; the logs are in {home.home() / 'logs'}"
+                )
+            time.sleep(0.5)
+
+    def _answers_tasks(self) -> bool:
+        return self._get("/execution/health") is not None
+
+    def _get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(  # noqa: S310 (http on the loopback)
+                f"{self.address}{path}", timeout=30
+            ) as answer:
+                return json.load(answer)
+        except (urllib.error.URLError, OSError):
+            return None
+
+    def _healthy(self) -> bool:
+        """Whether Airflow says of its services that they are healthy."""
+        health = self._get("/api/v2/monitor/health") or {}
+        return all(
+            (health.get(name) or {}).get("status") == "healthy"
+            for name in ("metadatabase", "scheduler", "triggerer", "dag_processor")
+        )
+
+
+def running() -> list[Process]:
+    """Return what was started over this state directory and still runs."""
+    try:
+        listed = json.loads(_file().read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return [process for process in (Process(**entry) for entry in listed) if process.is_alive]
+
+
+def stop_all(grace_s: float = GRACE_S) -> list[str]:
+    """End all that was started over this state directory; return the names."""
+    processes = running()
+    end(processes, grace_s)
+    _file().unlink(missing_ok=True)
+    return [process.name for process in processes]
+
+
+def password() -> str:
+    """Return the password of the UI's user, which Airflow has made up."""
+    file = airflow_home() / "simple_auth_manager_passwords.json.generated"
+    return str(json.loads(file.read_text(encoding="utf-8"))[USER])
+
+
+def in_use(port: int) -> bool:
+    """Whether something listens on a port of the loopback."""
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _settings(port: int) -> dict[str, str]:
+    return {
+        "AIRFLOW__API__HOST": LOOPBACK,
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{port}",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple"
+        ".simple_auth_manager.SimpleAuthManager",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
+        # With Airflow's own 5 s a task fails where the api-server is busy.
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def _file() -> Path:
+    return airflow_home() / "services.json"
+
+
+def _write(processes: list[Process]) -> None:
+    entries = [{"name": p.name, "pid": p.pid, "began": p.began} for p in processes]
+    file = _file()
+    home.make_private_directory(file.parent)
+    new = file.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(entries), encoding="utf-8")
+    new.replace(file)

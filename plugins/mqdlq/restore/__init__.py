@@ -1,9 +1,0 @@
-"""Restoring what was discarded: a selection of archived copies in, messages on a queue out."""
-
-from __future__ import annotations
-
-from mqdlq.restore.restoration import Result, restore
-from mqdlq.restore.selection import Request, begin
-from mqdlq.restore.work import Restoring
-
-__all__ = ["Request", "Restoring", "Result", "begin", "restore"]

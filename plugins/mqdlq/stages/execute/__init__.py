@@ -1,0 +1,10 @@
+"""The stages that act: an accepted plan in, attempts, outcomes and an account that adds up out."""
+
+from __future__ import annotations
+
+from mqdlq.stages.execute.acceptance import accept_plan
+from mqdlq.stages.execute.execution import Execution, PassResult
+from mqdlq.stages.execute.passes import make_pass
+from mqdlq.stages.execute.settlement import settle
+
+__all__ = ["Execution", "PassResult", "accept_plan", "make_pass", "settle"]

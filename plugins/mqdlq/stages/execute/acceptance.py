@@ -1,0 +1,68 @@
+"""A plan is checked and bound to its run: plan id in, the plan's description out, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from mqdlq.errors import ExecutionError
+from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan
+from mqdlq.ledger import Ledger, Run
+from mqdlq.plan import plan_hash
+from mqdlq.stages.execute.parked import parked_places
+
+
+def accept_plan(
+    run: Run,
+    plan_id: str,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    clock: Callable[[], datetime],
+) -> PlanDescription:
+    """Check that the plan is the one this run asked for, unaltered, and record it.
+
+    Its rules digest and snapshot must be the run's, its hash that of its rows, computed anew, and
+    no other run may have begun to execute it.
+    Called again for the same plan it changes nothing. Raises ExecutionError otherwise.
+    """
+    directory = plan_directory(lake_root, plan_id)
+    description = read_plan(directory)
+    snapshot = ledger.snapshot(run.run_id)
+    if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):
+        raise ExecutionError(f"plan {plan_id} was not made from this run's snapshot")
+    if description.rules_digest != run.rules_digest:
+        raise ExecutionError(
+            f"plan {plan_id} was made by other rules than those this run read at its start"
+        )
+    age_s = (clock() - snapshot.taken_at).total_seconds()
+    if age_s > run.max_plan_age_s:
+        raise ExecutionError(
+            f"plan {plan_id} is too old: its snapshot was taken {age_s:.0f} s ago, the handler"
+            f" allows {run.max_plan_age_s} s (max_plan_age); start a new run"
+        )
+    found = plan_hash(planned_messages(directory))
+    if found != description.plan_hash:
+        raise ExecutionError(
+            f"plan {plan_id} was altered: its rows hash to {found}, its description says"
+            f" {description.plan_hash}"
+        )
+    if others := ledger.other_runs_with_plan(plan_id, run.run_id):
+        raise ExecutionError(
+            f"plan {plan_id} has been begun by run {others[0]}; what that left is for a new run"
+        )
+    recorded = ledger.plan(run.run_id)
+    if recorded is None:
+        values = {"plan_id": plan_id, "plan_hash": found, "location": directory}
+        rows = (
+            (row.browse_seq, row.message_key, row.disposition)
+            for row in planned_messages(directory)
+        )
+        keys = {row.message_key for row in planned_messages(directory)}
+        parked = parked_places(snapshot.location, keys)
+        ledger.record_plan(run, {**values, "accepted_at": clock()}, rows, parked)
+    elif recorded.plan_hash != found:
+        raise ExecutionError(
+            f"run {run.run_id} has already accepted another plan, {recorded.plan_id}"
+        )
+    return description

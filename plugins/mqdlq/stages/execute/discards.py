@@ -1,0 +1,83 @@
+"""Messages about to be discarded are archived first: a work list in, digests of copies out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqdlq.errors import QueueManagerError
+from mqdlq.lake.archive import Copy, read_copies, write_copies
+from mqdlq.model import Action
+from mqdlq.mqi.browse import GONE, BrowseCursor
+from mqdlq.mqi.whole import browse_whole
+from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.work import WorkList
+
+
+def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:
+    """Archive every message whose next step is DISCARD; return the steady digests of their copies.
+
+    Copies are made by browse, before anything is got, and read back before anything is discarded,
+    those of an earlier pass as well. They hold the whole message, its properties included.
+    """
+    run, ledger = execution.run, execution.ledger
+    due = {
+        item.message.message_id
+        for item in work.items
+        if item.due and item.step and item.step.action is Action.DISCARD
+    }
+    if not due:
+        return {}
+    recorded = ledger.copies(run.run_id)
+    copied = _standing(execution, recorded) if due & set(recorded) else {}
+    wanted = due - set(recorded)
+    if not wanted:
+        return copied
+    at = execution.clock()
+    name = f"{at:%Y%m%dT%H%M%S%fZ}"
+    steady: dict[int, str] = {}
+    copies = _noted(_copies(work, cursor, wanted), steady)
+    location, digests = write_copies(execution.lake_root, run.run_id, name, copies)
+    ledger.record_copies(run.run_id, location, digests, at)
+    execution.log.info("%d messages to be discarded are archived and read back", len(digests))
+    return copied | steady
+
+
+def _noted(copies: Iterator[Copy], steady: dict[int, str]) -> Iterator[Copy]:
+    """Pass copies on, and note what the messages must have in common with them."""
+    for copy in copies:
+        steady[copy.message_id] = copy.steady_digest
+        yield copy
+
+
+def _standing(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
+    """Return which of the run's recorded copies are still in the archive as they were written."""
+    steady: dict[int, str] = {}
+    for location in execution.ledger.archives(execution.run.run_id):
+        try:
+            steady |= {
+                copy.message_id: copy.steady_digest
+                for copy in read_copies(location)
+                if recorded.get(copy.message_id) == copy.digest
+            }
+        except (OSError, ValueError) as error:  # ValueError: not Parquet
+            execution.log.warning(
+                "the archive copies in %s cannot be read, so the messages they are copies of are"
+                " not discarded: %s",
+                location,
+                error,
+            )
+    return steady
+
+
+def _copies(work: WorkList, cursor: BrowseCursor, wanted: set[int]) -> Iterator[Copy]:
+    for met in work.browse(cursor):
+        item = met.item
+        if item is None or item.message.message_id not in wanted:
+            continue
+        try:
+            descriptor, body = browse_whole(cursor, met.browsed.total_length)
+        except QueueManagerError as error:
+            if error.reason in GONE:
+                continue
+            raise
+        yield Copy(item.message.message_id, descriptor, body)

@@ -1,0 +1,139 @@
+"""Passes over a dead-letter queue: a run with an accepted plan in, attempts and outcomes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from mqdlq.constants import reason_text
+from mqdlq.errors import ExecutionError
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.connect import connect
+from mqdlq.mqi.hints import shown
+from mqdlq.mqi.state_queue import Markers
+from mqdlq.stages.execute.booking import Booking
+from mqdlq.stages.execute.destinations import Destinations
+from mqdlq.stages.execute.discards import copy_discards
+from mqdlq.stages.execute.execution import Execution, PassResult
+from mqdlq.stages.execute.ownership import own_until, pass_by_what_others_own
+from mqdlq.stages.execute.permission import why_not_to_act
+from mqdlq.stages.execute.recovery import recover
+from mqdlq.stages.execute.turn import take_turn
+from mqdlq.stages.execute.units import Executor
+from mqdlq.stages.execute.work import load_work
+
+
+def make_pass(execution: Execution) -> PassResult:
+    """Settle what earlier executions left open, then try each due message once.
+
+    The first pass and every retry pass are this one function: attempts and outcomes are in the
+    ledger, so it may be called again at any time, also after a crash, and repeats nothing. Called
+    sooner than `next_pass_at` it goes on with the last pass. A dry run opens
+    nothing, nor does a run whose plan a person was to approve and has not. Raises
+    AnotherExecutorError where another executor does not let go of the queue, and QueueManagerError
+    where the queue manager fails; no message is lost by either. Without an accepted plan it raises
+    ExecutionError, and has touched nothing.
+    """
+    run, ledger, plan_id = execution.run, execution.ledger, _plan_id(execution)
+    if why := why_not_to_act(run, ledger):
+        execution.log.info("%s: nothing is executed", why)
+        return PassResult(0, None, 0)
+    with _holding(execution) as (state, cursor):
+        markers = recover(execution, state, cursor)
+        started = _begin_or_go_on(execution)
+        work = load_work(run, ledger, execution.lake_root)
+        pass_by_what_others_own(work, execution)
+        copies = copy_discards(execution, work, cursor)
+        booking = Booking(run, plan_id, ledger=ledger, clock=execution.clock, log=execution.log)
+        with _executor(execution, cursor, state, copies, booking) as executor:
+            executor.clear_later(markers)
+            for met in work.browse(cursor):
+                if met.item and met.item.due and not met.item.was_tried_since(started):
+                    executor.offer(met.item, met.browsed)
+        pending = work.pending()
+        next_pass_at = started + timedelta(seconds=run.retry_interval_s + 1) if pending else None
+        own_until(next_pass_at, pending, execution)
+    for (queue, reason), count in booking.failures.items():
+        execution.log.info("%d puts to %s failed: %s", count, shown(queue), reason_text(reason))
+    execution.log.info(
+        "pass over: %d attempts; %d messages to be tried again", booking.attempts, len(pending)
+    )
+    return PassResult(len(pending), next_pass_at, booking.attempts)
+
+
+def _begin_or_go_on(execution: Execution) -> datetime:
+    """Begin a pass if the last one began more than RETRYINT ago, else go on with that.
+
+    Going on, only what was not tried since then is tried: a task that is run again after a crash,
+    or by a person, does not spend attempts sooner than the rules allow.
+    """
+    run, now = execution.run, execution.clock()
+    last = execution.ledger.last_pass(run)
+    if last is not None and now <= last + timedelta(seconds=run.retry_interval_s):
+        execution.log.info("going on with the pass that began at %s", f"{last:%H:%M:%S}")
+        return last
+    execution.ledger.record_pass(run.run_id, now)
+    return now
+
+
+def _executor(
+    execution: Execution,
+    cursor: BrowseCursor,
+    state: Markers,
+    copies: Mapping[int, str],
+    booking: Booking,
+) -> Executor:
+    queue_manager = cursor.queue_manager
+    constants = queue_manager.client.CMQC
+    return Executor(
+        cursor,
+        markers=state,
+        destinations=Destinations(
+            queue_manager, execution.run.messages_in_a_unit if state.prove_commits else 1
+        ),
+        copies=copies,
+        booking=booking,
+        uncommitted_limit=int(queue_manager.inquire(constants.MQIA_MAX_UNCOMMITTED_MSGS)),
+    )
+
+
+@contextmanager
+def _holding(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
+    """Hold the state queue, and open the dead-letter queue to browse, get and save all context."""
+    run = execution.run
+    with (
+        connect(execution.settings) as queue_manager,
+        take_turn(queue_manager, execution.run.state_queue, execution) as state,
+    ):
+        constants = queue_manager.client.CMQC
+        options = (
+            constants.MQOO_BROWSE
+            | constants.MQOO_INPUT_AS_Q_DEF
+            | constants.MQOO_SAVE_ALL_CONTEXT
+            | constants.MQOO_FAIL_IF_QUIESCING
+        )
+        if not state.prove_commits:
+            execution.log.warning(
+                "the state queue %s is not defined on %s: each message moves alone, nothing keeps"
+                " two executors apart, and what a crash interrupts may stay unknown; define it"
+                " with DEFINE QLOCAL(%s) DEFPSIST(YES)",
+                run.state_queue,
+                run.queue_manager,
+                run.state_queue,
+            )
+        queue = queue_manager.open(run.queue, options)
+        try:
+            yield state, BrowseCursor(queue_manager, queue, run.queue)
+        finally:
+            queue_manager.close(queue)
+
+
+def _plan_id(execution: Execution) -> str:
+    plan = execution.ledger.plan(execution.run.run_id)
+    if plan is None:
+        raise ExecutionError(
+            f"run {execution.run.run_id} has no accepted plan to execute: the task approve was"
+            " marked as done by hand, or has failed; clear approve and what follows"
+        )
+    return str(plan.plan_id)

@@ -1,0 +1,34 @@
+"""Reports: a run's facts in ledger and lake in; numbers, text, a page and JSON out. Reads only."""
+
+from __future__ import annotations
+
+from mqdlq.stages.report.files import (
+    ReportFiles,
+    latest_run_id,
+    report_directory,
+    write_report,
+    written_stages,
+)
+from mqdlq.stages.report.gathering import rows_for_people
+from mqdlq.stages.report.json import render_json, render_row
+from mqdlq.stages.report.numbers import read_report
+from mqdlq.stages.report.records import Report, Verdict
+from mqdlq.stages.report.sources import read_sources
+from mqdlq.stages.report.text import print_report, render_text
+
+__all__ = [
+    "Report",
+    "ReportFiles",
+    "Verdict",
+    "latest_run_id",
+    "print_report",
+    "read_report",
+    "read_sources",
+    "render_json",
+    "render_row",
+    "render_text",
+    "report_directory",
+    "rows_for_people",
+    "write_report",
+    "written_stages",
+]

@@ -1,0 +1,129 @@
+"""What the page draws: counts and attempts in, positions and lengths out, in units of the drawing.
+
+A drawing is stretched to the width of the page, so only rectangles are drawn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from mqdlq.model import AttemptState, Outcome
+from mqdlq.stages.report.records import Account, RuleRow, TimelinePoint
+from mqdlq.stages.report.timeline import BINS
+
+WIDTH: Final = 1000.0
+HALF: Final = 20.0
+"""The height of a lane above its base line, and below."""
+
+MISSING: Final = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar: what it counts, an outcome or "missing", where it begins, how long it is."""
+
+    what: str
+    messages: int
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Attempts at about one time: good ones stand on the base line, others hang below it."""
+
+    state: AttemptState
+    attempts: int
+    at: datetime
+    x: float
+    width: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The attempts of one rule on one target."""
+
+    first: TimelinePoint
+    succeeded: int
+    other: int
+    columns: tuple[Column, ...]
+
+
+def segments(counts: Mapping[Outcome, int], total: int, missing: int = 0) -> tuple[Segment, ...]:
+    """Lay counts end to end; `total` is as long as the drawing is wide."""
+    return tuple(_segments([(o.value, n) for o, n in counts.items()] + [(MISSING, missing)], total))
+
+
+def _segments(parts: Sequence[tuple[str, int]], total: int) -> Iterator[Segment]:
+    x = 0.0
+    for what, messages in parts:
+        if messages > 0:
+            width = WIDTH * messages / total
+            yield Segment(what, messages, round(x, 2), round(width, 2))
+            x += width
+
+
+def account_bar(account: Account) -> tuple[Segment, ...]:
+    """Draw the sum: every outcome of the messages the run was for, and what has none."""
+    total = max(account.messages, account.booked) - account.not_selected
+    return segments(account.outcomes, total, account.messages - account.booked)
+
+
+def rule_bar(row: RuleRow, longest: int) -> tuple[Segment, ...]:
+    """Draw one count against the largest of its table."""
+    return segments({row.outcome: row.messages}, longest)
+
+
+def lanes(points: Sequence[TimelinePoint]) -> tuple[Lane, ...]:
+    """Draw attempts over the time from the first to the last of them, a lane to a rule's target."""
+    if not points:
+        return ()
+    start = min(point.at for point in points)
+    whole = (max(point.at for point in points) - start).total_seconds() or 1.0
+    grouped: dict[tuple[object, ...], list[TimelinePoint]] = defaultdict(list)
+    for point in points:
+        grouped[point.rule, point.action, point.target_q, point.target_q_mgr].append(point)
+    tallest = max(_heights(members, start, whole) for members in grouped.values())
+    return tuple(_lane(members, start, whole, tallest) for members in grouped.values())
+
+
+def _place(point: TimelinePoint, start: datetime, whole: float) -> tuple[int, bool]:
+    stretch = int((point.at - start).total_seconds() / whole * (BINS - 1))
+    return stretch, point.state is AttemptState.CONFIRMED
+
+
+def _heights(points: Sequence[TimelinePoint], start: datetime, whole: float) -> int:
+    heights: dict[tuple[int, bool], int] = defaultdict(int)
+    for point in points:
+        heights[_place(point, start, whole)] += point.attempts
+    return max(heights.values())
+
+
+def _lane(points: Sequence[TimelinePoint], start: datetime, whole: float, tallest: int) -> Lane:
+    filled: dict[tuple[int, bool], float] = defaultdict(float)
+    columns = []
+    for point in points:
+        stretch, succeeded = place = _place(point, start, whole)
+        height = HALF * point.attempts / tallest
+        y = HALF - filled[place] - height if succeeded else HALF + filled[place]
+        filled[place] += height
+        step = WIDTH / BINS
+        columns.append(
+            Column(
+                point.state,
+                point.attempts,
+                point.at,
+                round(stretch * step, 2),
+                round(step * 0.8, 2),
+                round(y, 2),
+                round(height, 2),
+            )
+        )
+    good = sum(point.attempts for point in points if point.state is AttemptState.CONFIRMED)
+    return Lane(points[0], good, sum(p.attempts for p in points) - good, tuple(columns))

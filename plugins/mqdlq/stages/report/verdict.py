@@ -1,0 +1,124 @@
+"""The first thing a report says: what is known of a run in, verdict, headline and why out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mqdlq.model import Trait
+from mqdlq.stages.report.gathering import Gathered
+from mqdlq.stages.report.records import Account, Verdict
+from mqdlq.stages.report.sources import Sources
+from mqdlq.stages.report.words import count, moment
+
+Judgement = tuple[Verdict, str, str]
+"""Verdict, headline, and why a run failed ("" where it did not)."""
+
+
+def judge(
+    sources: Sources,
+    gathered: Gathered,
+    account: Account | None,
+    stages: Mapping[str, str],
+    error: str,
+) -> Judgement:
+    """Judge a run by its stages, its account, and whether messages need a person.
+
+    Only a run whose stages did not fail and whose account adds up is not failed. Where `stages`
+    are not known and no last browse closed the account, it is unfinished.
+    """
+    failed = [name for name, state in stages.items() if state == "failed"]
+    failed = failed or [name for name, state in stages.items() if state == "upstream_failed"]
+    faults = [f"stage {name} failed" for name in failed]
+    faults.extend([error.strip().splitlines()[0]] if error.strip() else [])
+    is_open = not faults and not stages and sources.sighting is None
+    if sources.run is None:
+        headline = f"The run failed{_at(failed)}; nothing was touched."
+        return Verdict.FAILED, headline, "; ".join(faults or ["the ledger has no such run"])
+    if not faults and not sources.troubles and _is_empty(sources, stages):
+        is_settled = sources.snapshot is None and sources.look is not None and sources.look.depth
+        return Verdict.SETTLED if is_settled else Verdict.EMPTY, _empty(sources), ""
+    if account is None:
+        headline = _without_snapshot(failed, is_open)
+        faults = faults or ["no snapshot was taken"]
+    else:
+        headline = _headline(sources, gathered, account, failed)
+        faults = [*faults, *account.differences, *sources.troubles]
+    return _verdict(faults, is_open, gathered.people.messages), headline, "; ".join(faults)
+
+
+def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
+    if sources.snapshot is None:
+        saw_no_work = sources.look is not None and not sources.look.is_work
+        return saw_no_work or stages.get("snapshot") == "skipped"
+    return not sources.snapshot.messages
+
+
+def _verdict(faults: list[str], is_open: bool, people: int) -> Verdict:
+    if faults:
+        return Verdict.UNFINISHED if is_open else Verdict.FAILED
+    return Verdict.ATTENTION if people else Verdict.OK
+
+
+def _without_snapshot(failed: list[str], is_open: bool) -> str:
+    if is_open:
+        return "No snapshot was taken: the queue was empty, or the run did not come that far."
+    return f"The run ended{_at(failed)} before it took a snapshot; nothing was touched."
+
+
+def _headline(sources: Sources, gathered: Gathered, account: Account, failed: list[str]) -> str:
+    if failed and (sources.plan is None or sources.plan.accepted_at is None):
+        messages = count(account.selected, "message")
+        return f"The run ended{_at(failed)}: none of {messages} was acted on."
+    parts = ", ".join(_parts(sources, gathered, account))
+    sum_ = "adds up" if account.adds_up else "does not add up"
+    stages = f" The run failed{_at(failed)}." if failed else ""
+    number = count(account.selected, "message")
+    of = f" of {account.messages:,} selected" if account.not_selected else ""
+    return f"{number}{of}: {parts}. The account {sum_}.{stages}"
+
+
+def _parts(sources: Sources, gathered: Gathered, account: Account) -> Iterator[str]:
+    """Yield the parts of the sum that an operator cares about; they add up to the snapshot."""
+    people = gathered.people.messages
+    handled = sum(n for outcome, n in account.outcomes.items() if Trait.SUCCEEDED in outcome.traits)
+    if handled or not _is_dry_run(sources):
+        yield f"{handled:,} handled"
+    if people:
+        yield f"{people:,} {'needs' if people == 1 else 'need'} a person"
+    if _is_dry_run(sources):
+        yield from _in_a_dry_run(gathered)
+    for outcome, number in account.outcomes.items():
+        if not outcome.traits & (Trait.SUCCEEDED | Trait.NEEDS_A_PERSON):
+            yield f"{number:,} {outcome.words}"
+    if account.booked < account.messages:
+        yield f"{account.messages - account.booked:,} without an outcome"
+
+
+def _in_a_dry_run(gathered: Gathered) -> Iterator[str]:
+    left = gathered.would_be_left
+    yield f"{gathered.acted_on_but_for_dry_run.total() - left:,} would be acted on"
+    if left:
+        yield f"{left:,} would be left by rule"
+
+
+def _is_dry_run(sources: Sources) -> bool:
+    return sources.run is not None and sources.run.dry_run
+
+
+def _empty(sources: Sources) -> str:
+    assert sources.run is not None  # noqa: S101 (the caller has looked)
+    if sources.snapshot is None and sources.look is not None:
+        depth, at = sources.look.depth, sources.look.at
+    else:
+        depth = 0
+        at = sources.snapshot.taken_at if sources.snapshot else sources.run.started_at
+    if sources.look is not None and sources.look.why and not sources.look.is_work:
+        return sources.look.why
+    if depth:
+        settled = f"{count(depth, 'message')} on the queue, all settled by earlier runs"
+        return f"Nothing new: {settled}; last looked at {moment(at)}."
+    return f"Queue empty, last looked at {moment(at)}."
+
+
+def _at(failed: list[str]) -> str:
+    return f" at {failed[0]}" if failed else ""

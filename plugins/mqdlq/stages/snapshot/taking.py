@@ -1,0 +1,220 @@
+"""Taking a snapshot: a recorded run in, what is on its queue in the lake out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mqdlq.headers import message_key
+from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
+from mqdlq.lake.schema import PARKED
+from mqdlq.ledger import Ledger, Run
+from mqdlq.model import MessageClass
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.stages.snapshot.capture import Capture
+from mqdlq.stages.snapshot.known import Known
+from mqdlq.stages.snapshot.marks import Marks, asking
+from mqdlq.stages.snapshot.options import SnapshotOptions
+from mqdlq.stages.snapshot.rows import RowBuilder, Sighted, as_array, expiries
+
+PROGRESS_EVERY: Final = 10_000
+_AT_ONCE: Final = 4096
+_BYTES_AT_ONCE: Final = 8 << 20
+_EXPIRY: Final = slice(16, 20)
+
+Clock = Callable[[], datetime]
+Progress = Callable[[str], None]
+
+
+def take_snapshot(
+    run: Run,
+    settings: ConnectionSettings,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    clock: Clock,
+    progress: Progress,
+    options: SnapshotOptions | None = None,
+) -> SnapshotManifest:
+    """Browse the queue once and publish what was on it, with the run's frozen rules.
+
+    The queue is opened for browsing only, so nobody is disturbed and no BackoutCount moves. What
+    the ledger knows as parked gets a compact row, all else a full one; where `counts.full` of the
+    manifest is 0 there is nothing to evaluate or to execute, and settling the run needs no plan.
+    Called again for the same run it returns the snapshot already taken. Raises QueueManagerError
+    and LakeError; what a crash leaves behind has no manifest, so later stages do not see it.
+    """
+    recorded = ledger.snapshot(run.run_id)
+    if recorded is not None:
+        progress(f"this run's snapshot was taken before: {recorded.snapshot_id}")
+        return read_manifest(recorded.location)
+    chosen = options or SnapshotOptions()
+    taken_at = clock()
+    snapshot_id = f"{taken_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    known = Known(run, chosen, ledger, lake_root)
+    because = known.begin(taken_at)
+    if because and not run.has_given_action:  # for which nothing can have been settled
+        progress(f"every message is read in full: {because}")
+    with (
+        connect(settings) as queue_manager,
+        SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
+    ):
+        capture = Capture(chosen, writer, queue_manager, run.queue)
+        browse = _Browse(
+            run,
+            queue_manager,
+            writer,
+            known=known,
+            capture=capture,
+            clock=clock,
+            progress=progress,
+        )
+        with capture:
+            browse.write()
+        manifest = writer.publish(
+            taken_at=taken_at,
+            taken_by=run.started_by,
+            rules_digest=run.rules_digest,
+            rules_text=run.rules_text,
+            nul_as_blank=run.nul_as_blank,
+            payload=chosen.payload,
+            payload_key_id=chosen.key.key_id if chosen.key and chosen.captured != 0 else "",
+            message_keys=run.message_keys,
+            has_given_action=run.has_given_action,
+        )
+    if browse.strays and not run.has_given_action:
+        # IBM's handler reports each such message whenever it passes over it.
+        progress(
+            f"AMQ8721: {browse.strays} messages are not prefixed by a valid MQDLH; they are left"
+        )
+    ledger.record_snapshot(
+        run.run_id,
+        snapshot_id,
+        writer.directory,
+        manifest.messages,
+        manifest.taken_at,
+        parked=manifest.parked,
+    )
+    known_of = f", {manifest.parked} of them parked" if manifest.parked else ""
+    progress(
+        f"snapshot {snapshot_id}: {manifest.messages} messages{known_of}, {manifest.bytes} bytes"
+    )
+    return manifest
+
+
+class _Browse:
+    """One browse of a queue into a snapshot."""
+
+    def __init__(
+        self,
+        run: Run,
+        queue_manager: QueueManager,
+        writer: SnapshotWriter,
+        *,
+        known: Known,
+        capture: Capture,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self._run, self._queue_manager, self._writer = run, queue_manager, writer
+        self._known, self._capture, self._clock = known, capture, clock
+        self._progress = progress
+        self.strays = 0
+
+    def write(self) -> None:
+        """Write a row per message; count the unprocessable ones among those the run is for."""
+        inquire, constants = self._queue_manager.inquire, self._queue_manager.client.CMQC
+        run = self._run
+        ask = asking(self._queue_manager)
+        named = pa.array(sorted(run.named), pa.binary()) if run.named else None
+        builder = RowBuilder(
+            Marks(run.queue_manager, run.queue, run.retry_interval_s, ask),
+            longest=self._longest(),
+            ccsid=int(inquire(constants.MQIA_CODED_CHAR_SET_ID)),
+        )
+        for batch in self._batches():
+            fresh = self._without_parked(batch)
+            if fresh:
+                rows = builder.rows(fresh, self._clock())
+                self._writer.write_batch(rows)
+                offsets = rows.column("payload_offset").to_pylist()
+                for sighted, offset in zip(fresh, offsets, strict=True):
+                    self._capture.keep(sighted, offset)
+                stray = pc.not_equal(rows.column("class"), MessageClass.DEAD_LETTER.value)
+                if named is not None:
+                    stray = pc.and_(stray, pc.is_in(rows.column("message_key"), value_set=named))
+                self.strays += pc.sum(stray).as_py()
+
+    def _batches(self) -> Iterator[list[Sighted]]:
+        """Browse the queue, some thousand messages at a time, fewer where much is read of each."""
+        with self._queue_manager.browsing(self._run.queue) as queue:
+            cursor = BrowseCursor(
+                self._queue_manager, queue, self._run.queue, self._capture.browsed_length
+            )
+            batch: list[Sighted] = []
+            held, count = 0, self._writer.count
+            for browse_seq, browsed in enumerate(cursor.messages(), start=1):
+                key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
+                count(key, browsed.total_length)
+                batch.append(Sighted(browse_seq, key, browsed))
+                held += len(browsed.prefix)
+                if len(batch) == _AT_ONCE or held >= _BYTES_AT_ONCE:
+                    yield batch
+                    batch, held = [], 0
+                if browse_seq % PROGRESS_EVERY == 0:
+                    self._progress(f"{browse_seq} messages browsed")
+            yield batch
+
+    def _without_parked(self, batch: Sequence[Sighted]) -> Sequence[Sighted]:
+        """Write compact rows of what is parked, return the rest."""
+        entries = self._known.among([sighted.message_key for sighted in batch])
+        places = np.flatnonzero(entries >= 0)
+        if not places.size:
+            return batch
+        occurrences, lots = self._known.entries(entries[places])
+        parked = [batch[place] for place in places.tolist()]
+        self._writer.write_parked(self._compact(parked, occurrences, lots))
+        return [batch[place] for place in np.flatnonzero(entries < 0).tolist()]
+
+    def _compact(self, parked: Sequence[Sighted], occurrences: Any, lots: Any) -> pa.RecordBatch:
+        """Return compact rows; `lots` are places in what is known."""
+        known = self._known.lots
+        chosen = pa.array(lots)
+        settled = [lot.settled for lot in known]
+        names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
+        of_lots: dict[str, list[Any]] = {
+            "snapshot_id": [lot.snapshot_id for lot in known],
+            **{name: [getattr(one, name) for one in settled] for name in names},
+        }
+        joined = b"".join([sighted.browsed.descriptor[_EXPIRY] for sighted in parked])
+        columns: dict[str, Any] = {
+            "browse_seq": [sighted.browse_seq for sighted in parked],
+            "message_key": [sighted.message_key for sighted in parked],
+            "occurrence": occurrences,
+            "expires_at": expiries(np.frombuffer(joined, np.int32), self._clock()),
+            **{name: pa.array(values).take(chosen) for name, values in of_lots.items()},
+        }
+        arrays = [as_array(columns[field.name], field.type) for field in PARKED]
+        return pa.RecordBatch.from_arrays(arrays, schema=PARKED)
+
+    def _longest(self) -> int:
+        """Return the length of a message that may have been cut; warn where the queue cuts."""
+        constants = self._queue_manager.client.CMQC
+        longest = int(
+            self._queue_manager.inquire_queue(self._run.queue, constants.MQIA_MAX_MSG_LENGTH)
+        )
+        of_all = int(self._queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH))
+        if longest < of_all:
+            self._progress(
+                f"warning: MAXMSGL of {self._run.queue} is {longest}, that of the queue manager"
+                f" {of_all}: longer messages are cut or refused when they are dead-lettered;"
+                f" ALTER QLOCAL({self._run.queue}) MAXMSGL({of_all}) keeps them whole"
+            )
+        return min(longest, of_all)

@@ -1,0 +1,57 @@
+"""A backfill refuses, before it acts, an action that a named message cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq import home
+from mqdlq.airflow.operators.base import Work
+from mqdlq.airflow.operators.snapshot import Snapshot
+from mqdlq.errors import HandlerError
+from mqdlq.lake import snapshot_rows
+from mqdlq.stages.execute import settle
+from mqdlq.stages.sense import Window
+from tests.support.world import NOON, World
+
+DAY = Window(NOON, NOON + timedelta(days=1))
+RULES = "WAIT(NO)\nACTION(IGNORE)\n"
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path)
+    with world.ledger:
+        yield world
+
+
+@pytest.mark.parametrize("apply", [False, True])
+@pytest.mark.parametrize(
+    ("action", "named"),
+    [("ACTION(RETRY)", "ACTION(RETRY)"), ("ACTION(FWD) FWDQ(&DESTQ)", "FWDQ(&DESTQ)")],
+)
+def test_a_backfill_refuses_what_needs_an_mqdlh_for_a_named_message_without(
+    world: World, *, apply: bool, action: str, named: str
+) -> None:
+    world.put("DLQ", b"no dead letter")
+    first = world.plan(RULES)
+    settle(first)
+    (row,) = snapshot_rows(world.ledger.snapshot(first.run.run_id).location)
+    key = row["message_key"].hex()
+    assert home.lake() == world.lake_root
+    run = world.start(RULES, dry_run=not apply, message_keys=(key,), action=action)
+    stage = Snapshot(task_id="snapshot", handler="test")
+    why = (
+        f"{named} is refused for 1 of 1 named messages: without a valid MQDLH a message can only be"
+        f" forwarded to a queue given by its name, discarded or ignored: {key[:12]}…"
+    )
+
+    with pytest.raises(HandlerError) as refused:
+        stage._of_a_window(Work(run, world.settings, world.ledger), DAY, apply=apply)
+
+    assert str(refused.value) == why
+    assert world.ledger.refusal(run.run_id) == why

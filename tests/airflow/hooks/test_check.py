@@ -1,0 +1,132 @@
+"""`mqdlq check`: what a handler's user may do, and which authority is missing on which object."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from mqdlq.local.check import check, fixed_targets
+from mqdlq.rules import parse
+
+RULES = """
+INPUTQ(DLQ.ORDERS)
+DESTQ(ORDERS.IN) ACTION(RETRY)
+DESTQ(ORDERS.*) ACTION(RETRY)
+DESTQ(ELSEWHERE) DESTQM(QM2) ACTION(RETRY)
+MSGTYPE(MQMT_REPLY) ACTION(FWD) FWDQ(&REPLYQ)
+ACTION(FWD) FWDQ(PARKED) HEADER(YES)
+"""
+DEFINITIONS = "; ".join(
+    f"DEFINE QLOCAL({name})" for name in ("DLQ.ORDERS", "MQDLQ.STATE", "ORDERS.IN", "PARKED")
+)
+GRANTED = """
+SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT,INQ)
+SET AUTHREC PROFILE(DLQ.ORDERS) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(INQ,BROWSE,GET)
+SET AUTHREC PROFILE(MQDLQ.STATE) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(BROWSE,GET,PUT)
+SET AUTHREC PROFILE(PARKED) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(PUT)
+"""
+NAMED = "queues the rules put to by name: ORDERS.IN, PARKED; what only messages name is not known\n"
+
+
+@pytest.fixture(name="granted")
+def _granted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Make the handler `orders` and its queue manager; return what grants its user more."""
+    (tmp_path / "orders.rules").write_text(RULES)
+    (tmp_path / "orders.yaml").write_text("connection: mq_orders\nrules: orders.rules\n")
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    extra = {"queue_manager": "QM1", "transport": "embedded", "client": "ibmmq"}
+    held = {"conn_type": "ibmmq", "login": "alice", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_MQ_ORDERS", json.dumps(held))
+    embedded_mq.create("QM1")
+    embedded_mq.run_mqsc("QM1", DEFINITIONS)
+    embedded_mq.run_mqsc("QM1", GRANTED)
+    return lambda commands: embedded_mq.run_mqsc("QM1", commands) and None
+
+
+def answered(captured: pytest.CaptureFixture[str]) -> str:
+    """Return what was printed but for Airflow's remarks, which the command keeps to itself."""
+    lines = captured.readouterr().out.splitlines(keepends=True)
+    return "".join(line for line in lines if " loc=" not in line)
+
+
+@pytest.mark.usefixtures("granted")
+def test_targets_of_the_rules_are_tried_too(capsys: pytest.CaptureFixture[str]) -> None:
+    code = check("orders")
+
+    assert (code, answered(capsys)) == (
+        1,
+        (
+            "connected to queue manager QM1 through ibmmq as user alice\n"
+            "sense: no authority is missing\n"
+            "dry run: no authority is missing\n"
+            "execution: MQRC_NOT_AUTHORIZED (2035): user alice lacks +put +passall on queue"
+            " ORDERS.IN (SET AUTHREC PROFILE('ORDERS.IN') OBJTYPE(QUEUE) PRINCIPAL('alice')"
+            " AUTHADD(PUT,PASSALL)); MQRC_NOT_AUTHORIZED (2035): user alice lacks +passall on"
+            " queue PARKED (SET AUTHREC PROFILE('PARKED') OBJTYPE(QUEUE) PRINCIPAL('alice')"
+            f" AUTHADD(PASSALL))\n{NAMED}"
+        ),
+    )
+
+
+def test_what_it_says_is_missing_is_all_that_is_missing(
+    granted: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    check("orders")
+    told = answered(capsys)
+    for command in told.split("(SET ")[1:]:
+        granted("SET " + command.partition("))")[0] + ")")
+
+    assert check("orders") == 0
+    assert "execution: no authority is missing\n" in answered(capsys)
+
+
+@pytest.mark.usefixtures("granted")
+def test_what_is_put_for_another_user_is_not_asked_for_oneself(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With PUTAUT(CTX) +put is the message's user's to have, and +passall the handler's."""
+    (tmp_path / "orders.rules").write_text(
+        "INPUTQ(DLQ.ORDERS)\nACTION(FWD) FWDQ(PARKED) PUTAUT(CTX)\n"
+    )
+
+    code = check("orders")
+
+    assert (code, answered(capsys).partition("execution: ")[2]) == (
+        0,
+        (
+            "no authority is missing\n"
+            "queues the rules put to by name: none; what only messages name is not known\n"
+            "rules with PUTAUT(CTX) need +altusr on the queue manager, +passall on their targets"
+            " (PARKED), and +put there of each message's user: not tried\n"
+        ),
+    )
+
+
+def test_targets_are_what_the_rules_name_themselves() -> None:
+    assert fixed_targets(parse(RULES).rules, "QM1") == ("ORDERS.IN", "PARKED")
+    assert fixed_targets(parse(RULES).rules, "QM2") == ("ORDERS.IN", "ELSEWHERE", "PARKED")
+
+
+@pytest.mark.usefixtures("granted")
+def test_the_command_looks_the_connection_up_and_ends_with_what_it_found() -> None:
+    called = [sys.executable, "-c", "from mqdlq.cli import app; app()", "check"]
+
+    done = [
+        subprocess.run([*called, name], capture_output=True, text=True, check=False, env=os.environ)
+        for name in ("orders", "nobody")
+    ]
+
+    assert (done[0].returncode, done[0].stdout.splitlines()[1]) == (
+        1,
+        "sense: no authority is missing",
+    )
+    assert (done[1].returncode, done[1].stdout) == (2, "")
+    assert "nobody" in done[1].stderr

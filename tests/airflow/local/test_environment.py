@@ -1,0 +1,75 @@
+"""The environment Airflow is started in, and the ids its runs get."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mqdlq import home
+from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.local.environment import environment
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a state directory of its own."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+
+
+def test_airflow_is_the_projects_own(tmp_path: Path) -> None:
+    prepared = environment({"AIRFLOW_HOME": "/elsewhere", "SPARK_HOME": "/opt/spark"})
+
+    assert prepared["AIRFLOW_HOME"] == str(tmp_path / "airflow")
+    assert prepared["AIRFLOW__CORE__DAGS_FOLDER"] == str(home.PROJECT / "dags")
+    assert "SPARK_HOME" not in prepared
+
+
+def test_the_metadata_of_another_airflow_is_left_alone(tmp_path: Path) -> None:
+    """In a container of the compose file the variables of its services are set."""
+    theirs = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+    prepared = environment({f"{theirs}_CMD": "cat a", f"{theirs}_ASYNC_CMD": "cat a"})
+
+    assert {name: value for name, value in prepared.items() if name.startswith(theirs)} == {
+        theirs: f"sqlite:///{tmp_path / 'airflow' / 'airflow.db'}"
+    }
+
+
+def test_connections_are_those_of_the_caller_where_there_are_any() -> None:
+    prepared = environment({"AIRFLOW_CONN_MQ_DEMO": "mine"})
+
+    assert prepared["AIRFLOW_CONN_MQ_DEMO"] == "mine"
+    assert json.loads(prepared["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "local[*]"
+
+
+def test_the_demo_is_embedded_by_default() -> None:
+    connection = json.loads(environment({})["AIRFLOW_CONN_MQ_DEMO"])
+
+    assert connection["extra"] == {"queue_manager": "QM1", "transport": "embedded"}
+
+
+def test_spark_submit_is_found() -> None:
+    assert shutil.which("spark-submit", path=environment({})["PATH"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("dag_run_id", "run_id"),
+    [
+        ("manual__2026-11-21T02:49:22.48+00:00", "demo-manual__2026-11-21T02-49-22.48"),
+        ("scheduled__2026-11-21T02:00:00+00:00", "demo-scheduled__2026-11-21T02-00-00"),
+        ("nightly-7", "demo-nightly-7"),
+        ("nightly/7", "demo-nightly-7-3cef0120"),
+        ("nightly 7", "demo-nightly-7-8e2620b4"),
+    ],
+)
+def test_the_id_of_a_run_is_fit_for_paths_and_its_own(dag_run_id: str, run_id: str) -> None:
+    assert ledger_run_id("demo", dag_run_id) == run_id
+
+
+def test_the_id_of_a_run_is_never_too_long_for_a_file_or_the_ledger() -> None:
+    first, second = (ledger_run_id("demo", f"{'x' * 240}{number}") for number in (1, 2))
+
+    assert len(first) == len(second) == 200
+    assert first != second

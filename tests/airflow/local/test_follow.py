@@ -1,0 +1,94 @@
+"""What a person is told of a run, out of Airflow's log."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mqdlq.local.follow import Follower
+
+
+def entry(event: str, logger: str = "mqdlq.progress", **more: Any) -> str:
+    at = "2026-11-21T02:49:22.562418Z"
+    return json.dumps({"timestamp": at, "level": "info", "event": event, "logger": logger, **more})
+
+
+def told(*lines: str) -> tuple[list[str], Follower]:
+    said: list[str] = []
+    follower = Follower(said.append)
+    for line in lines:
+        follower.follow(line)
+    return said, follower
+
+
+def test_tasks_and_their_facts_are_told_and_nothing_else() -> None:
+    said, _ = told(
+        "a line of something else",
+        entry("[DAG TEST] starting task_id=sense map_index=-1", "airflow.sdk.definitions.dag"),
+        entry("Task instance state updated", "airflow.api_fastapi"),
+        entry("71 messages on DLQ of QM1"),
+    )
+
+    assert said == ["02:49:22  sense", "          71 messages on DLQ of QM1"]
+
+
+def test_of_many_facts_alike_the_first_are_told_and_how_many_more() -> None:
+    alike = [entry(f"unable to put message {number}") for number in range(1, 9)]
+    said, _ = told(*alike, entry("pass over"))
+
+    assert [line.strip() for line in said] == [
+        "unable to put message 1",
+        "unable to put message 2",
+        "unable to put message 3",
+        "... and 5 more like these",
+        "pass over",
+    ]
+
+
+def test_a_failed_task_says_why() -> None:
+    cause = {"exc_type": "RulesError", "exc_value": "a.rules:3:8: no\n   ^", "frames": []}
+    said, follower = told(
+        entry("Task failed with exception", "task", level="error", exception=[cause])
+    )
+
+    assert said == ["          failed: a.rules:3:8: no", "             ^"]
+    assert follower.failures == ["a.rules:3:8: no\n   ^"]
+
+
+def test_the_report_and_the_run_id_are_kept() -> None:
+    said, follower = told(
+        entry("creating dag run", "airflow.serialization", run_id="manual__1"),
+        entry("a report\nof lines", "mqdlq.stages.report"),
+    )
+
+    assert (said, follower.run_id, follower.report) == ([], "manual__1", ["a report\nof lines"])
+
+
+def test_the_log_for_people_keeps_every_line() -> None:
+    _, follower = told()
+
+    assert follower.follow("not JSON") == "not JSON"
+    assert follower.follow(entry("an event", "task", ti_id="7")) == (
+        "2026-11-21T02:49:22.562418Z info    task: an event ti_id=7"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"timestamp": 1763700562.5, "level": "info", "event": "[DAG TEST] starting task_id=x"}',
+        '{"timestamp": "02:49", "level": "error", "event": "boom", "exception": "Traceback"}',
+        '{"timestamp": "02:49", "level": "error", "event": "boom", "exception": [{"type": "E"}]}',
+        '{"timestamp": "02:49", "event": "no level"}',
+        '{"timestamp": "02:49", "level": "info", "event": "creating dag run", "run_id": 7}',
+        "[" * 100_000,
+    ],
+    ids=lambda line: line[:90],
+)
+def test_the_json_of_another_program_is_a_line_like_any_other(line: str) -> None:
+    said, follower = told(line)
+
+    assert (said, follower.run_id, follower.failures) == ([], "", [])
+    assert follower.follow(line) == line

@@ -1,0 +1,274 @@
+"""Real runs of a handler's DAG in the foreground, through Airflow, as `mqdlq run` makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import embedded_mq
+from mqdlq.cli.run import run
+from mqdlq.home import account
+from mqdlq.local.foreground import TERMINATED
+from tests.support.world import World
+
+TIED = """
+import os, subprocess, sys
+from mqdlq.local import tied
+os.setsid()
+subprocess.Popen(["sleep", "600"])
+sys.stdout.write("started\\n")
+sys.stdout.flush()
+tied._end_with_parent()
+"""
+
+
+@dataclass
+class Place:
+    """A state directory, a rules directory and a queue manager QM1 with an empty queue DLQ."""
+
+    directory: Path
+
+    def environment(self) -> dict[str, str]:
+        own = {"MQDLQ_HOME": str(self.directory), "MQDLQ_RULES_DIR": str(self.directory / "rules")}
+        return {**os.environ, **own}
+
+    def run(
+        self, rules: str, conf: str = "{}", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        (self.directory / "rules" / "small.rules").write_text(rules)
+        return subprocess.run(
+            [sys.executable, "-m", "mqdlq.local.foreground", "small", conf],
+            env={**self.environment(), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+
+def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture(scope="module", name="place")
+def _place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Make one place for all runs: Airflow's metadata take a while to be made."""
+    place = Place(tmp_path_factory.mktemp("home"))
+    (place.directory / "rules").mkdir()
+    (place.directory / "rules" / "small.yaml").write_text(
+        "connection: mq_demo\nrules: small.rules\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQDLQ_HOME", str(place.directory))
+        embedded_mq.create("QM1")
+        embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(DLQ)\nALTER QMGR DEADQ(DLQ)")
+    return place
+
+
+def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_HOME", str(place.directory))
+    world = World(place.directory)
+    world.mqsc("DEFINE QLOCAL(PAYMENTS) DEFPSIST(YES)\nDEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)")
+    world.dead_letter(dest_q="PAYMENTS")
+
+    done = place.run("WAIT(NO)\nACTION(RETRY)\n", MQDLQ_FAULTS="MQPUT1[PAYMENTS]:1:2009:before")
+
+    assert done.returncode == 0, done.stdout
+    shown = done.stdout.splitlines()
+    failed = "failed: MQPUT1 of queue PAYMENTS failed: MQRC_CONNECTION_BROKEN (2009)"
+    broken = shown.index(f"          {failed}")
+    assert shown[broken + 1] == "          attempt 1 of 4 failed; the next one begins in 20 s"
+    assert shown[broken + 2].endswith("  execute")
+    assert world.depths("DLQ", "PAYMENTS") == (0, 1)
+    # Airflow's UI shows each attempt's own log.
+    (run,) = (place.directory / "airflow" / "logs").glob("dag_id=mq_dlq_small/run_id=*")
+    first, second = sorted((run / "task_id=execute").iterdir())
+    assert (first.name, second.name) == ("attempt=1.log", "attempt=2.log")
+    assert "MQRC_CONNECTION_BROKEN (2009)" in first.read_text()
+    assert "pass over: 1 attempts" in second.read_text()
+    # And everywhere it is the account of this process that has started the run.
+    (recorded,) = rows(place.directory / "ledger.db", "SELECT started_by FROM runs")
+    assert recorded == (f"{account()} from the command line",)
+    query = "SELECT DISTINCT triggering_user_name FROM dag_run"
+    assert rows(place.directory / "airflow" / "airflow.db", query) == [(account(),)]
+    assert f", by {account()} from the command line" in " ".join(done.stdout.split())
+
+
+def test_a_run_over_an_empty_queue_skips_all_but_the_report_and_succeeds(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n")
+
+    assert done.returncode == 0, done.stdout
+    assert "no messages on DLQ of QM1: nothing to do, the rest is skipped" in done.stdout
+    assert "  snapshot" not in done.stdout
+    assert "Queue empty, last looked at " in done.stdout
+    log = Path(done.stdout.rpartition("Log: ")[2].strip())
+    assert log.parent == place.directory / "logs"
+    assert "state=success" in log.read_text()
+
+
+STRANGE_OUTPUT = """
+import os, sys
+if "mqdlq.local.one_run" in sys.orig_argv:
+    os.write(1, b"pas trouv\\xe9\\n")
+    os.write(1, b'{"timestamp": "12:00", "level": "info", "event": "a file \\\\udce9"}\\n')
+"""
+
+
+def test_output_in_another_encoding_ends_no_run(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STRANGE_OUTPUT)
+
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", PYTHONPATH=str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    log = Path(done.stdout.rpartition("Log: ")[2].strip()).read_text()
+    assert "pas trouv\\xe9\n" in log
+    assert "a file \\udce9\n" in log
+
+
+def test_a_queue_manager_that_is_away_fails_a_run_in_the_foreground_at_once(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(RETRY)\n", MQDLQ_FAULTS="MQCONNX:1+:2059:before")
+
+    assert done.returncode == 1
+    assert "failed: MQCONN of queue manager QM1 failed: MQRC_Q_MGR_NOT_AVAILABLE" in done.stdout
+    assert "the next one begins" not in done.stdout
+
+
+def test_a_bad_line_in_the_rules_fails_the_first_task_and_nothing_is_recorded(
+    place: Place,
+) -> None:
+    done = place.run("ACTION(IGNOR)\n")
+
+    assert done.returncode == 1
+    assert f"failed: {place.directory}/rules/small.rules:1:" in done.stdout
+    assert "The run failed at sense; nothing was touched." in done.stdout
+    assert "Why: stage sense failed; /" in done.stdout.rpartition("FAILED")[2]
+    assert "  snapshot" not in done.stdout
+
+
+def test_a_parameter_of_the_wrong_type_is_refused_before_anything_starts(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"dry_run": "perhaps"}))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("--conf: parameter dry_run: 'perhaps' is not of type 'boolean'; ")
+
+
+KEY = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        (
+            {"action": "ACTION(RETRY)"},
+            "action needs message_keys: it is done to the messages they name, not to a whole queue",
+        ),
+        (
+            {"action": "DESTQ(A) ACTION(RETRY)", "message_keys": [KEY]},
+            (
+                "action must be one rule without patterns and without control data, such as"
+                " ACTION(FWD) FWDQ(PARKED)"
+            ),
+        ),
+        (
+            {"action": "ACTION(FWD)", "message_keys": [KEY]},
+            (
+                "the parameter action:1:1: ACTION(FWD) needs FWDQ, the queue to forward to\n"
+                "    ACTION(FWD)\n"
+                "    ~~~~~^"
+            ),
+        ),
+        (
+            {"rules": "new.rules"},
+            "{rules}/new.rules: the rules table cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_an_action_or_a_table_that_cannot_be_is_refused_before_anything_starts(
+    place: Place, conf: dict[str, object], text: str
+) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps(conf))
+
+    said = text.replace("{rules}", f"{place.directory}/rules")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"--conf: {said}\n")
+
+
+def test_apply_is_refused_where_there_is_no_backfill(place: Place) -> None:
+    done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"apply": True}))
+
+    assert done.returncode == 1
+    assert "failed: apply is for backfills, and this is a manual run: leave it out" in done.stdout
+
+
+def children_of(pid: int) -> list[int]:
+    listed = subprocess.check_output(["ps", "-A", "-o", "pid=,ppid="], text=True)  # noqa: S607
+    pairs = [line.split() for line in listed.splitlines()]
+    return [int(child) for child, parent in pairs if int(parent) == pid]
+
+
+def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
+    # With WAIT(YES) the run waits on for a first message; the process is told once it says so.
+    (place.directory / "rules" / "small.rules").write_text("WAIT(YES)\nACTION(IGNORE)\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "mqdlq.local.foreground", "small", "{}"],
+        env=place.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        while "waiting on" not in running.stdout.readline():
+            assert running.poll() is None
+        (child,) = children_of(running.pid)
+
+        running.terminate()
+
+        assert running.wait(timeout=10) == TERMINATED
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+
+def test_a_tied_process_ends_with_all_it_started_when_the_pipe_closes() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TIED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as tied:
+        assert tied.stdout is not None
+        assert tied.stdin is not None
+        assert tied.stdout.readline() == "started\n"
+
+        tied.stdin.close()
+
+        # The end of the output is the end of every process that had it open.
+        assert tied.stdout.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["small", "--conf", "[]"], '--conf is no JSON object; expected such as {"dry_run": true}'),
+        (["small", "--conf", "x"], "--conf is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (["large"], "RULES/large.yaml: no such handler; configured are: small"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_one_line(
+    place: Place, arguments: list[str], text: str
+) -> None:
+    app = typer.Typer()
+    app.command()(run)
+
+    refused = CliRunner().invoke(app, arguments, env=place.environment())
+
+    assert refused.exit_code == 2
+    assert refused.stderr == text.replace("RULES", f"{place.directory}/rules") + "\n"

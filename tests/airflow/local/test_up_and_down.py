@@ -1,0 +1,94 @@
+"""The services `make up` starts: what is ours, what is in the way, and what is stopped."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mqdlq.local import up
+from mqdlq.local.services import Process, Services, ServicesError, running, stop_all
+
+SLEEP = ("-c", "import subprocess; subprocess.run(['sleep', '600'])")
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a state directory of its own."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+
+
+def test_what_was_started_is_stopped_with_all_it_started() -> None:
+    services = Services(18080)
+    process = services.start("a sleeper", SLEEP)
+    leader = psutil.Process(process.pid)
+    while not leader.children():
+        assert process.is_alive
+    child = leader.children()[0]
+
+    assert running() == [process]
+    services.stop_all()
+
+    assert running() == []
+    assert not child.is_running()
+    assert stop_all() == []
+
+
+def test_what_was_started_is_stopped_from_whatever_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file names it over the state directory that it was started over."""
+    services = Services(18080)
+    process = services.start("a sleeper", SLEEP)
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "other"))
+
+    services.stop_all()
+
+    assert not process.is_alive
+
+
+def test_a_later_process_with_the_same_number_is_not_ours() -> None:
+    here = psutil.Process()
+
+    assert Process("this", here.pid, here.create_time()).is_alive
+    assert not Process("earlier", here.pid, here.create_time() - 60).is_alive
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        with pytest.raises(ServicesError) as refused:
+            Services(port).start_all()
+
+    assert str(refused.value) == f"port {port} of 127.0.0.1 is in use"
+
+
+def test_a_second_start_says_what_is_wrong(tmp_path: Path) -> None:
+    services = Services(18080)
+    services.start("api-server", SLEEP)
+
+    with pytest.raises(ServicesError) as refused:
+        up.up(18080)
+    services.stop_all()
+
+    assert str(refused.value) == (
+        f"it runs already over {tmp_path} (api-server); `make down` stops it"
+    )
+
+
+def test_down_says_what_it_stopped() -> None:
+    services = Services(18080)
+    services.start("a sleeper", SLEEP)
+    command = [sys.executable, "-m", "mqdlq.local.up", "--down"]
+
+    said = [subprocess.check_output(command, text=True) for _ in range(2)]
+    services.stop_all()
+
+    assert said == ["stopped a sleeper\n", "nothing was running\n"]

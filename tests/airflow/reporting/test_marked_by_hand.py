@@ -1,0 +1,117 @@
+"""A task marked as success in Airflow's UI has done nothing: the next one says which, and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+from mqdlq import home
+from mqdlq.airflow.operators.approve import Approve
+from mqdlq.airflow.operators.base import Work
+from mqdlq.airflow.operators.retry import Retry
+from mqdlq.errors import ExecutionError
+from mqdlq.lake import plan_directory
+from mqdlq.stages.execute import make_pass
+from tests.support.world import World
+
+MARKED: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None)}
+NO_RESULT = (
+    "the task {0} has left no result: it was marked as done by hand, or its XCom is gone; clear"
+    " {0}, and it goes on from what the ledger knows"
+)
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path)
+    with world.ledger:
+        yield world
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "task_id", "before"),
+    [("mq_dlq_demo", "evaluate", "snapshot"), ("mq_dlq_history", "history", "export")],
+)
+def test_spark_is_not_asked_to_evaluate_a_snapshot_that_never_was(
+    dag_id: str, task_id: str, before: str
+) -> None:
+    dag = DagBag(dag_folder=home.PROJECT / "dags").dags[dag_id]
+    task = dag.get_task(task_id)
+
+    with pytest.raises(ExecutionError) as refused:
+        task.render_template_fields({**MARKED, **(dag.user_defined_macros or {})})
+
+    assert str(refused.value) == NO_RESULT.format(before)
+
+
+def test_a_result_that_is_there_is_handed_to_spark() -> None:
+    dag = DagBag(dag_folder=home.PROJECT / "dags").dags["mq_dlq_demo"]
+    task: Any = dag.get_task("evaluate")
+    left = {"snapshot": "lake/s", "plan": "lake/p", "messages": 3}
+    context: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: left)}
+
+    task.render_template_fields({**context, **(dag.user_defined_macros or {})})
+
+    assert task.application_args[:4] == ["--snapshot", "lake/s", "--plan", "lake/p"]
+
+
+def test_no_plan_is_accepted_without_the_snapshot_s_result(world: World) -> None:
+    run = world.start("ACTION(RETRY)")
+    approve = Approve(task_id="approve", handler="test")
+
+    with pytest.raises(ExecutionError) as refused:
+        approve._accept(MARKED, Work(run, world.settings, world.ledger))
+
+    assert str(refused.value) == NO_RESULT.format("snapshot")
+
+
+def test_a_plan_that_nobody_evaluated_is_not_accepted(world: World) -> None:
+    world.dead_letter()
+    run = world.start("ACTION(RETRY)")
+    world.snapshot(run)
+    approve = Approve(task_id="approve", handler="test")
+    left: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: {"plan_id": "p-1"})}
+
+    with pytest.raises(ExecutionError) as refused:
+        approve._accept(left, Work(run, world.settings, world.ledger))
+
+    assert str(refused.value) == (
+        f"the task evaluate has left no plan in {plan_directory(home.lake(), 'p-1')}: it was marked"
+        " as done by hand, or the plan was removed; clear evaluate and what follows"
+    )
+    assert world.ledger.plan(run.run_id) is None
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_nothing_is_executed_or_recorded_without_an_accepted_plan(
+    world: World, *, dry_run: bool
+) -> None:
+    world.dead_letter()
+    run = world.start("ACTION(RETRY)", dry_run=dry_run)
+    world.snapshot(run)
+    world.evaluate(run)
+
+    with pytest.raises(ExecutionError) as refused:
+        make_pass(world.execution(run))
+
+    assert str(refused.value) == (
+        "run run-1 has no accepted plan to execute: the task approve was marked as done by hand, or"
+        " has failed; clear approve and what follows"
+    )
+    assert world.ledger.last_pass(run) is None
+    assert world.depths("DLQ", "PAYMENTS", "MQDLQ.STATE") == (1, 0, 0)
+
+
+def test_retrying_does_not_guess_what_an_execution_that_never_was_has_left() -> None:
+    task = Retry(task_id="retry", handler="demo")
+
+    with pytest.raises(ExecutionError) as refused:
+        task.execute(MARKED)
+
+    assert str(refused.value) == NO_RESULT.format("execute")

@@ -1,0 +1,262 @@
+"""What starts the runs of a handler with schedule event: when it tells of a queue, and when not."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.execution_time.comms import ErrorResponse
+from airflow.sdk.module_loading import import_string
+
+import embedded_mq
+from mqdlq.airflow.hooks import ledger as ledger_connection
+from mqdlq.airflow.hooks.ibmmq import forget_settings
+from mqdlq.airflow.schedules import schedule_of
+from mqdlq.airflow.triggers import arrival as arrival_trigger
+from mqdlq.airflow.triggers import silence
+from mqdlq.airflow.triggers.arrival import TELL_AGAIN, ArrivalTrigger, Lookout, Told, is_news
+from mqdlq.airflow.triggers.few_threads import MOST_THREADS
+from mqdlq.errors import HandlerError, QueueManagerError
+from mqdlq.handlers import load_handler
+from mqdlq.mqi import inquiries
+from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.inquiries import MOST_CONNECTIONS, shared_inquiries
+from mqdlq.stages.sense import Seen, next_run
+from tests.airflow.triggers.test_triggers import put
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SEEN = Seen(3, "3 messages", NOON - timedelta(hours=1))
+QUIET = Seen(3, "", NOON)
+
+
+@pytest.fixture(name="place")
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Create a queue manager with the queue DLQ, the connection `mq`, and the handler `night`."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{tmp_path}/ledger.db")
+    extra = '{"queue_manager": "QMT", "transport": "embedded"}'
+    monkeypatch.setenv("AIRFLOW_CONN_MQ", f'{{"conn_type": "ibmmq", "extra": {extra}}}')
+    (tmp_path / "night.yaml").write_text("connection: mq\nrules: night.rules\nschedule: event\n")
+    (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(IGNORE)\n")
+    embedded_mq.create("QMT")
+    embedded_mq.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)\nDEFINE QLOCAL(OTHER)")
+    ledger_connection._opened.cache_clear()
+    shared_inquiries.cache_clear()
+    forget_settings("mq")
+    yield tmp_path
+    embedded_mq.faults.set("")
+
+
+def look(lookout: Lookout) -> Seen:
+    return asyncio.run(lookout.look(NOON))
+
+
+def test_a_new_account_makes_news_of_what_is_there() -> None:
+    assert is_news(SEEN, None, NOON)
+    assert is_news(SEEN, Told(replace(SEEN, account_at=None), NOON), NOON)
+
+
+def test_what_was_told_is_no_news_until_there_is_more_or_nothing_came_of_it() -> None:
+    told = Told(SEEN, NOON)
+
+    assert not is_news(SEEN, told, NOON + timedelta(minutes=1))
+    assert not is_news(replace(SEEN, depth=2), told, NOON + timedelta(minutes=1))
+    assert is_news(replace(SEEN, depth=4), told, NOON)
+    assert is_news(SEEN, told, NOON + TELL_AGAIN)
+
+
+def test_settled_messages_are_never_news() -> None:
+    assert not is_news(QUIET, None, NOON)
+    assert not is_news(QUIET, Told(SEEN, NOON), NOON + TELL_AGAIN)
+
+
+def events(number: int, seen: list[Seen | Exception], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Run a trigger whose lookout sees all this, one after the other; return its first events."""
+
+    class Script(Lookout):
+        async def look(self, now: datetime) -> Seen:
+            del now
+            found = seen.pop(0) if len(seen) > 1 else seen[0]
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+    async def take() -> list[Any]:
+        found = []
+        async for event in ArrivalTrigger(handler="night", poll_s=0).run():
+            found.append(event.payload["depth"])
+            if len(found) == number:
+                break
+        return found
+
+    monkeypatch.setattr(arrival_trigger, "Lookout", Script)
+    return asyncio.run(take())
+
+
+def test_messages_that_come_while_a_run_works_are_told_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first run has taken two of three when another comes."""
+    seen = [SEEN, SEEN, replace(SEEN, depth=1), replace(SEEN, depth=2), QUIET]
+
+    assert events(2, list(seen), monkeypatch) == [3, 2]
+
+
+def test_nothing_ends_the_watch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = HandlerError("night.yaml: no such handler")
+
+    with caplog.at_level("INFO", logger=arrival_trigger.__name__):
+        assert events(1, [gone, SEEN], monkeypatch) == [3]
+
+    assert caplog.messages == [
+        "handler night: night.yaml: no such handler; looking again in 0 s",
+        "handler night can be looked at again",
+    ]
+
+
+def test_no_error_of_airflows_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its API server may be away for a while; that error is no AirflowException."""
+    away = AirflowRuntimeError(ErrorResponse(detail={"message": "away"}))
+
+    assert events(1, [away, SEEN], monkeypatch) == [3]
+
+
+def second_handler(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the handler `day` with a queue manager of its own, QM2, which holds one message."""
+    extra = '{"queue_manager": "QM2", "transport": "embedded"}'
+    monkeypatch.setenv("AIRFLOW_CONN_MQ2", f'{{"conn_type": "ibmmq", "extra": {extra}}}')
+    (place / "day.yaml").write_text("connection: mq2\nrules: night.rules\nschedule: event\n")
+    embedded_mq.create("QM2")
+    embedded_mq.run_mqsc("QM2", "DEFINE QLOCAL(DLQ)")
+    put("QM2", 1)
+
+
+def test_a_silent_queue_manager_is_reported_and_keeps_no_other_waiting(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    second_handler(place, monkeypatch)
+    over = threading.Event()
+
+    def hang(settings: ConnectionSettings, **options: Any) -> Any:
+        if settings.queue_manager == "QMT":
+            over.wait(60)
+        return connect(settings, **options)
+
+    monkeypatch.setattr(inquiries, "connect", hang)
+    monkeypatch.setattr(silence, "SILENT_S", 0.1)
+
+    async def look_at_both() -> Seen:
+        silent = [asyncio.ensure_future(Lookout("night").look(NOON)) for _ in range(40)]
+        try:
+            async with asyncio.timeout(30):
+                while "its queue has not answered" not in caplog.text:  # noqa: ASYNC110 (a log)
+                    await asyncio.sleep(0.05)
+                return await Lookout("day").look(NOON)
+        finally:
+            for each in silent:
+                each.cancel()
+
+    try:
+        assert asyncio.run(look_at_both()).depth == 1
+    finally:
+        over.set()
+    assert "handler night: its queue has not answered for 0 s; waiting on" in caplog.messages
+
+
+@pytest.mark.usefixtures("place")
+def test_the_first_looks_of_three_hundred_triggers_take_a_handful_of_threads() -> None:
+    put("QMT", 2)
+    before, most = threading.active_count(), 0
+
+    async def look_all() -> list[Seen]:
+        nonlocal most
+        looks = asyncio.gather(*(Lookout("night").look(NOON) for _ in range(300)))
+        while not looks.done():
+            most = max(most, threading.active_count())
+            await asyncio.sleep(0.01)
+        return await looks
+
+    seen = asyncio.run(look_all())
+
+    assert {each.depth for each in seen} == {2}
+    assert most - before <= MOST_THREADS + MOST_CONNECTIONS
+
+
+@pytest.mark.usefixtures("place")
+def test_the_lookout_only_inquires() -> None:
+    """Somebody else has the queue for exclusive input, which refuses any other that opens it so."""
+    put("QMT", 2)
+    with connect(ConnectionSettings("QMT", transport="embedded")) as other:
+        held = other.open("DLQ", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
+        seen = look(Lookout("night"))
+        other.close(held)
+        depth = other.depth("DLQ")
+
+    assert (seen, depth) == (Seen(2, "2 messages", None), 2)
+
+
+def test_another_table_is_heeded_at_the_next_look(place: Path) -> None:
+    put("QMT", 2)
+    lookout = Lookout("night")
+    assert look(lookout).depth == 2
+    (place / "night.rules").write_text("INPUTQ(OTHER)\nACTION(IGNORE)\n")
+
+    assert look(lookout).depth == 0
+
+
+@pytest.mark.usefixtures("place")
+def test_after_a_failure_everything_is_read_anew() -> None:
+    put("QMT", 1)
+    lookout = Lookout("night")
+    look(lookout)
+    embedded_mq.faults.set("MQINQ:1:2009:before")
+
+    with pytest.raises(QueueManagerError, match="MQRC_CONNECTION_BROKEN"):
+        look(lookout)
+
+    assert lookout._kept is None
+    assert look(lookout).depth == 1
+
+
+@pytest.mark.usefixtures("place")
+def test_handlers_share_what_was_read_of_a_connection_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put("QMT", 1)
+    assert look(Lookout("night")).depth == 1
+    extra = '{"queue_manager": "QM9", "transport": "embedded"}'
+    monkeypatch.setenv("AIRFLOW_CONN_MQ", f'{{"conn_type": "ibmmq", "extra": {extra}}}')
+
+    assert look(Lookout("night")).depth == 1
+    with pytest.raises(QueueManagerError, match="queue manager QM9"):
+        asyncio.run(Lookout("night").look(NOON + timedelta(minutes=2)))
+
+
+@pytest.mark.usefixtures("place")
+def test_the_schedule_is_an_asset_that_is_watched() -> None:
+    (asset,) = schedule_of(load_handler("night"))
+    (watcher,) = asset.watchers
+    path, kwargs = watcher.trigger.serialize()
+
+    assert (asset.name, asset.uri) == ("mq_dlq_night.arrivals", "mqdlq://night/arrivals")
+    assert import_string(path)(**kwargs).serialize() == (path, kwargs)
+    assert set(kwargs) == set(inspect.signature(ArrivalTrigger).parameters)
+
+
+@pytest.mark.usefixtures("place")
+def test_a_run_that_was_started_by_an_event_does_not_wait() -> None:
+    """Its table says nothing of WAIT, which means WAIT(YES)."""
+    handler, settings = load_handler("night"), ConnectionSettings("QMT", transport="embedded")
+
+    assert next_run(handler, settings, "DLQ", NOON).wait_s == 0

@@ -1,0 +1,352 @@
+"""The triggers: rebuilt from what they serialise to, and what they fire with."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.module_loading import import_string
+from airflow.triggers.base import BaseTrigger
+
+import embedded_mq
+from mqdlq.airflow import rules_watch
+from mqdlq.airflow.hooks.ibmmq import forget_settings
+from mqdlq.airflow.rules_watch import RulesWatch
+from mqdlq.airflow.triggers import silence
+from mqdlq.airflow.triggers.answer import AnswerTrigger
+from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
+from mqdlq.airflow.triggers.retry import RetryTrigger
+from mqdlq.errors import QueueManagerError
+from mqdlq.mqi import inquiries
+from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.rules import parse
+
+PAST = datetime(2026, 11, 21, tzinfo=UTC)
+FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
+RULES = "INPUTQ(DLQ)\nACTION(IGNORE)\n"
+STATE = {"pending": 3, "next_pass_at": "2026-11-21T00:00:00+00:00"}
+
+
+def depth_trigger(**changes: Any) -> DepthTrigger:
+    values: dict[str, Any] = {
+        "conn_id": "mq",
+        "queue_manager": "QMT",
+        "queue": "DLQ",
+        "known": 0,
+        "handler": "night",
+        "rules": None,
+        "rules_digest": parse(RULES, "night.rules").digest,
+        "due_at": None,
+        "due_why": "",
+        "until": None,
+        "poll_s": 0,
+    }
+    return DepthTrigger(**{**values, **changes})
+
+
+def fire(trigger: BaseTrigger) -> Any:
+    async def first() -> Any:
+        return (await anext(trigger.run())).payload
+
+    return asyncio.run(first())
+
+
+@pytest.fixture(name="queue_manager")
+def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Create a queue manager with the queue DLQ, the connection `mq` to it, and its handler."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
+    (tmp_path / "night.yaml").write_text("connection: mq\nrules: night.rules\n")
+    (tmp_path / "night.rules").write_text(RULES)
+    extra = {"queue_manager": "QMT", "transport": "embedded"}
+    monkeypatch.setenv("AIRFLOW_CONN_MQ", json.dumps({"conn_type": "ibmmq", "extra": extra}))
+    shared_inquiries.cache_clear()
+    forget_settings("mq")
+    embedded_mq.create("QMT")
+    embedded_mq.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)")
+    return "QMT"
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        RetryTrigger(PAST, STATE),
+        depth_trigger(until=FUTURE),
+        AnswerTrigger(
+            conn_id="mq", queue_manager="QMT", until=FUTURE, waited={"until": None}, poll_s=10
+        ),
+        depth_trigger(known=3, due_at=FUTURE, due_why="it is time to rescan"),
+    ],
+)
+def test_a_trigger_survives_serialize(trigger: BaseTrigger) -> None:
+    """The triggerer rebuilds triggers from their import path and keyword arguments."""
+    path, kwargs = trigger.serialize()
+
+    assert import_string(path)(**kwargs).serialize() == (path, kwargs)
+    assert set(kwargs) == set(inspect.signature(type(trigger)).parameters)
+
+
+def test_the_retry_trigger_echoes_the_state_it_carries() -> None:
+    assert fire(RetryTrigger(PAST, STATE)) == STATE
+
+
+def put(queue_manager: str, number: int = 1) -> None:
+    with connect(ConnectionSettings(queue_manager, transport="embedded")) as connected:
+        for _ in range(number):
+            connected.handle.put1(b"DLQ", b"a message")
+
+
+def test_the_depth_trigger_fires_with_the_depth(queue_manager: str) -> None:
+    put(queue_manager)
+
+    assert fire(depth_trigger(until=FUTURE)) == {
+        "depth": 1,
+        "why": "1 messages",
+        "until": FUTURE.isoformat(),
+    }
+
+
+def test_the_depth_trigger_gives_up_at_its_time(queue_manager: str) -> None:
+    assert queue_manager
+    event = {"depth": 0, "why": "", "until": PAST.isoformat()}
+    assert fire(depth_trigger(until=PAST)) == event
+
+
+def test_settled_messages_are_no_news(queue_manager: str) -> None:
+    put(queue_manager, 3)
+
+    event = {"depth": 3, "why": "", "until": PAST.isoformat()}
+    assert fire(depth_trigger(known=3, until=PAST)) == event
+    assert fire(depth_trigger(known=2))["why"] == (
+        "3 messages, 2 of them were there when the last run ended"
+    )
+
+
+def test_what_is_due_is_looked_at_though_nothing_came(queue_manager: str) -> None:
+    put(queue_manager, 3)
+
+    trigger = depth_trigger(known=3, due_at=PAST, due_why="it is time to rescan")
+
+    assert fire(trigger)["why"] == "3 messages, and it is time to rescan"
+
+
+def test_the_depth_trigger_takes_nothing(queue_manager: str) -> None:
+    put(queue_manager)
+
+    fire(depth_trigger())
+
+    with connect(ConnectionSettings(queue_manager, transport="embedded")) as connected:
+        assert connected.depth("DLQ") == 1
+
+
+def test_a_lost_connection_is_told_and_tried_again(
+    queue_manager: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(queue_manager)
+    embedded_mq.faults.set("MQCONNX:1:2059:before,MQINQ:1:2009:before")
+    try:
+        with caplog.at_level("INFO"):
+            event = fire(depth_trigger())
+    finally:
+        embedded_mq.faults.set("")
+
+    assert event["depth"] == 1
+    told = [record.message for record in caplog.records if "_trigger" in record.name]
+    assert told == [
+        "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again in 0 s",
+        "MQINQ of queue DLQ failed: MQRC_CONNECTION_BROKEN (2009); looking again in 0 s",
+        "queue manager QMT answers again",
+    ]
+
+
+def test_a_fault_that_stays_ends_the_wait(queue_manager: str) -> None:
+    assert queue_manager
+    with pytest.raises(QueueManagerError, match="MQRC_UNKNOWN_OBJECT_NAME"):
+        fire(depth_trigger(queue="GONE"))
+
+
+def test_a_thousand_queues_are_watched_by_one_loop(queue_manager: str) -> None:
+    """All of them look within their time, and one message is seen by all."""
+    put(queue_manager)
+
+    async def all_of_them() -> int:
+        triggers = [depth_trigger() for _ in range(1000)]
+        events = await asyncio.gather(*(anext(trigger.run()) for trigger in triggers))
+        return sum(event.payload["depth"] for event in events)
+
+    assert asyncio.run(all_of_them()) == 1000
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+def test_other_rules_end_the_wait(queue_manager: str, tmp_path: Path, messages: int) -> None:
+    """Before any message is handled by rules that are no longer there."""
+    put(queue_manager, messages)
+    (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(DISCARD)\n")
+
+    assert fire(depth_trigger()) == {"depth": messages, "why": RULES_CHANGED, "until": None}
+
+
+def test_another_comment_is_no_news(queue_manager: str, tmp_path: Path) -> None:
+    assert queue_manager
+    (tmp_path / "night.rules").write_text(f"* of the night shift\n{RULES}")
+
+    assert fire(depth_trigger(until=PAST))["why"] == ""
+
+
+def test_the_table_named_for_the_run_is_the_one_to_watch(
+    queue_manager: str, tmp_path: Path
+) -> None:
+    assert queue_manager
+    (tmp_path / "other.rules").write_text(RULES)
+    (tmp_path / "night.rules").write_text("ACTION(DISCARD)\n")
+
+    assert fire(depth_trigger(rules="other.rules", until=PAST))["why"] == ""
+
+
+def test_files_that_look_as_they_did_are_not_read_again(
+    queue_manager: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert queue_manager
+    watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
+    assert not watch.have_changed()
+    read: list[str] = []
+    monkeypatch.setattr(rules_watch, "load_handler", read.append)
+
+    assert not watch.have_changed()
+    assert read == []
+
+
+def test_rules_that_are_not_valid_are_told_once_and_waited_out(
+    queue_manager: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert queue_manager
+    watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
+    (tmp_path / "night.rules").write_text("ACTION(DISCRAD)\n")
+
+    assert not watch.have_changed()
+    assert not watch.have_changed()
+    (told,) = [record.message for record in caplog.records]
+    assert told.startswith(
+        f"the rules of night cannot be read now; going on: {tmp_path}/night.rules:1:8: "
+    )
+
+    (tmp_path / "night.rules").write_text("ACTION(DISCARD)\n")
+    assert watch.have_changed()
+
+
+def test_rules_that_could_never_be_read_are_told_once(
+    queue_manager: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert queue_manager
+    (tmp_path / "night.yaml").write_text("connexion: mq\n")
+    watch = RulesWatch("night", None, parse(RULES, "night.rules").digest)
+
+    assert [watch.have_changed() for _ in range(3)] == [False, False, False]
+    assert len(caplog.records) == 1
+
+
+@pytest.fixture(name="silence")
+def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the queue manager take every connection and never answer."""
+    assert queue_manager
+    over = threading.Event()
+
+    def hang(settings: ConnectionSettings, **_: Any) -> Any:
+        over.wait(60)
+        return connect(settings)
+
+    monkeypatch.setattr(inquiries, "connect", hang)
+    monkeypatch.setattr(silence, "SILENT_S", 0.01)
+    monkeypatch.setattr(silence, "LAST_S", 0.01)
+    yield
+    over.set()
+
+
+async def beside(trigger: Callable[[], BaseTrigger], caplog: pytest.LogCaptureFixture) -> None:
+    """Let forty triggers wait for an answer, until each has told so; see that a thread is left."""
+    caplog.clear()
+    waiting = [asyncio.ensure_future(anext(trigger().run())) for _ in range(40)]
+    try:
+        async with asyncio.timeout(20):
+            while len(caplog.messages) < len(waiting):  # noqa: ASYNC110 (a log sets no event)
+                await asyncio.sleep(0)
+            await asyncio.to_thread(int)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+@pytest.mark.usefixtures("silence")
+def test_triggers_of_a_silent_queue_manager_leave_threads_to_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asyncio.run(beside(depth_trigger, caplog))
+    asyncio.run(beside(lambda: answer_trigger(FUTURE), caplog))
+
+
+@pytest.mark.usefixtures("silence")
+@pytest.mark.parametrize("kind", ["depth", "answer"])
+def test_silence_is_told_and_a_wait_ends_in_it(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    trigger = depth_trigger(until=PAST) if kind == "depth" else answer_trigger(PAST)
+
+    event = fire(trigger)
+
+    assert event["until"] == PAST.isoformat()
+    assert "queue manager QMT has not answered for 0 s; waiting on" in caplog.messages
+
+
+@pytest.mark.usefixtures("silence")
+def test_rules_that_change_end_a_wait_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(DISCARD)\n")
+
+    assert fire(depth_trigger())["why"] == RULES_CHANGED
+
+
+def answer_trigger(until: datetime) -> AnswerTrigger:
+    return AnswerTrigger(conn_id="mq", queue_manager="", until=until, waited=STATE, poll_s=0)
+
+
+def test_a_queue_manager_that_answers_again_ends_the_wait_for_it(
+    queue_manager: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedded_mq.faults.set("MQCONNX:1:2059:before,MQCONNX:2:2538:before")
+    try:
+        with caplog.at_level("INFO"):
+            event = fire(answer_trigger(FUTURE))
+    finally:
+        embedded_mq.faults.set("")
+
+    assert event == {"until": FUTURE.isoformat(), "waited": STATE}
+    told = [record.message for record in caplog.records if "_trigger" in record.name]
+    assert told == [
+        "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again in 0 s",
+        "MQCONN of queue manager QMT failed: MQRC_HOST_NOT_AVAILABLE (2538); looking again in 0 s",
+        f"queue manager {queue_manager} answers again",
+    ]
+
+
+def test_the_wait_for_a_queue_manager_has_an_end(queue_manager: str) -> None:
+    assert queue_manager
+    embedded_mq.faults.set("MQCONNX:1:2059:before")
+    try:
+        assert fire(answer_trigger(PAST)) == {"until": PAST.isoformat(), "waited": STATE}
+    finally:
+        embedded_mq.faults.set("")
+
+
+def test_a_refusal_does_not_pass_by_waiting(queue_manager: str) -> None:
+    assert queue_manager
+    embedded_mq.faults.set("MQCONNX:1:2035:before")
+    try:
+        with pytest.raises(QueueManagerError, match="MQRC_NOT_AUTHORIZED"):
+            fire(answer_trigger(FUTURE))
+    finally:
+        embedded_mq.faults.set("")

@@ -1,0 +1,242 @@
+"""Authority: what a user may do, and may do in another's name."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import Any
+
+import pytest
+
+from tests.support.builders_mq import Application, World
+
+CONNECT = "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT,INQ)"
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def allow(mq: World, profile: str, *words: str, user: str = "alice", kind: str = "QUEUE") -> None:
+    mq.mqsc(
+        f"SET AUTHREC PROFILE({profile}) OBJTYPE({kind}) PRINCIPAL('{user}')"
+        f" AUTHADD({','.join(words)})"
+    )
+
+
+@pytest.fixture
+def alice(mq: World) -> Application:
+    """Connect a user who may do that and nothing else."""
+    mq.mqsc(CONNECT)
+    return mq.connect_as("alice")
+
+
+def test_nothing_is_checked_without_a_record(mq: World) -> None:
+    """A queue manager of the embedded kind has no records until the first is set."""
+    alice = mq.connect_as("alice")
+
+    assert alice.put("A").UserIdentifier == b"alice".ljust(12)
+
+
+def test_a_user_without_authority_is_not_connected(mq: World) -> None:
+    """IBM MQ docs, "2035 (07F3) (RC2035): MQRC_NOT_AUTHORIZED": MQCONN, MQCONNX."""
+    mq.mqsc(CONNECT)
+
+    with mq.connect().failing("MQRC_NOT_AUTHORIZED"):
+        mq.connect_as("bob")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("INPUT_SHARED",), ("GET",)),
+        (("INPUT_EXCLUSIVE", "SAVE_ALL_CONTEXT"), ("GET",)),
+        (("BROWSE",), ("BROWSE",)),
+        (("OUTPUT",), ("PUT",)),
+        (("INQUIRE",), ("INQ",)),
+        (("SET",), ("SET",)),
+        (("OUTPUT", "PASS_IDENTITY_CONTEXT"), ("PUT", "PASSID")),
+        (("OUTPUT", "PASS_ALL_CONTEXT"), ("PUT", "PASSALL")),
+        (("OUTPUT", "INPUT_AS_Q_DEF", "BROWSE"), ("PUT", "GET", "BROWSE")),
+    ],
+)
+def test_each_open_option_needs_its_authority(
+    mq: World, alice: Application, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """IBM MQ docs, "Authorizations for MQI calls": MQOPEN, "2035 (07F3) (RC2035)"."""
+    for missing in words:
+        mq.mqsc("SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(ALL)")
+        mq.mqsc(f"SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHRMV({missing})")
+        with alice.failing("MQRC_NOT_AUTHORIZED"):
+            alice.open("A", *options)
+    mq.mqsc("SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHRMV(ALL)")
+    allow(mq, "A", *words)
+    alice.open("A", *options).close()
+
+
+def test_setting_context_needs_authority_on_the_queue_manager_too(
+    mq: World, alice: Application
+) -> None:
+    """IBM MQ docs, "setmqaut": setid and setall are granted on the queue and the queue manager."""
+    allow(mq, "A", "ALLMQI")
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.put("A", b"", "SET_ALL_CONTEXT")
+    mq.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(SETALL)")
+
+    assert alice.put("A", b"", "SET_ALL_CONTEXT", UserIdentifier=b"x").UserIdentifier[:2] == b"x "
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.put("A", b"", "SET_IDENTITY_CONTEXT")
+
+
+def test_mqput1_needs_authority_to_put(mq: World, alice: Application) -> None:
+    """IBM MQ docs, "Authorizations for MQI calls": MQPUT1."""
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.put("A")
+    allow(mq, "A", "PUT")
+
+    alice.put("A")
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.get(alice.open("A", "INPUT_SHARED"))
+
+
+def test_the_queue_manager_is_inquired_by_those_who_may(mq: World, alice: Application) -> None:
+    """IBM MQ docs, "Authorizations for MQI calls": inq on the queue manager."""
+    selector = alice.number("MQIA_CODED_CHAR_SET_ID")
+    assert mq.connect_as("alice").handle.inquire(selector) == 1208
+    mq.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHRMV(INQ)")
+
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.handle.inquire(selector)
+
+
+def test_the_name_that_is_opened_counts_and_not_what_is_behind(
+    mq: World, alice: Application
+) -> None:
+    """IBM MQ docs, "Alias queues", "Remote queues": authority for the alias, or the xmit queue."""
+    mq.mqsc("DEFINE QALIAS(ALIAS) TARGET(A); DEFINE QLOCAL(QM2) USAGE(XMITQ)")
+    allow(mq, "ALIAS", "PUT")
+
+    alice.put("ALIAS")
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.open("ANYTHING", "OUTPUT", q_mgr="QM2")
+    allow(mq, "QM2", "PUT")
+    alice.open("ANYTHING", "OUTPUT", q_mgr="QM2").close()
+
+
+@pytest.mark.parametrize(
+    ("profile", "fits"),
+    [
+        ("PAY.**", True),
+        ("PAY.*", False),
+        ("PAY.*.IN", True),
+        ("PAY.EU.?N", True),
+        ("**", True),
+        ("*", False),
+        ("PAY.EU", False),
+    ],
+)
+def test_a_profile_may_be_generic(
+    mq: World, alice: Application, profile: str, *, fits: bool
+) -> None:
+    """IBM MQ docs, "Using OAM generic profiles on UNIX, Linux, and Windows"."""
+    mq.mqsc("DEFINE QLOCAL(PAY.EU.IN)")
+    allow(mq, profile, "PUT")
+
+    if fits:
+        alice.put("PAY.EU.IN")
+    else:
+        with alice.failing("MQRC_NOT_AUTHORIZED"):
+            alice.put("PAY.EU.IN")
+
+
+def test_the_most_specific_profile_counts(mq: World, alice: Application) -> None:
+    """IBM MQ docs, "Profile priorities": that which says most about the name, from the left."""
+    mq.mqsc("DEFINE QLOCAL(PAY.EU)")
+    allow(mq, "**", "ALL")
+    allow(mq, "PAY.*", "PUT")
+    mq.mqsc("SET AUTHREC PROFILE(PAY.EU) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(NONE)")
+
+    alice.put("A")
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.put("PAY.EU")
+    mq.mqsc("DELETE AUTHREC PROFILE(PAY.EU) OBJTYPE(QUEUE) PRINCIPAL('alice')")
+    alice.put("PAY.EU")
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.open("PAY.EU", "BROWSE")
+
+
+def as_other(app: Application, user: bytes, queue: str = "A", *options: str, **fields: Any) -> Any:
+    """Put to a queue with another user's authority."""
+    od = app.mqi.OD(ObjectName=queue.encode(), AlternateUserId=user, Version=3)
+    md = app.md()
+    app.handle.put1(od, b"body", md, app.pmo("ALTERNATE_USER_AUTHORITY", *options, **fields))
+    return md
+
+
+def test_an_alternate_user_is_checked_in_place_of_ones_own(mq: World, alice: Application) -> None:
+    """IBM MQ docs, "AlternateUserId (MQOD)": checks only; UserIdentifier stays one's own.
+
+    MQOO_ALTERNATE_USER_AUTHORITY, and MQPMO_ALTERNATE_USER_AUTHORITY for MQPUT1.
+    """
+    allow(mq, "A", "PUT", user="bob")
+    allow(mq, "B", "PUT")
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        as_other(alice, b"bob")
+    mq.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(ALTUSR)")
+
+    assert as_other(alice, b"bob").UserIdentifier == b"alice".ljust(12)
+    for user, queue in ((b"bob", "B"), (b"", "B"), (b"carol", "A")):
+        with alice.failing("MQRC_NOT_AUTHORIZED"):
+            as_other(alice, user, queue)
+
+
+def test_context_is_ones_own_to_pass_whoever_the_alternate_user_is(
+    mq: World, alice: Application
+) -> None:
+    """IBM MQ docs, "AlternateUserId (MQOD)": context checks stay with the current user."""
+    mq.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(ALTUSR)")
+    allow(mq, "B", "PUT", "GET")
+    allow(mq, "A", "PUT", "PASSALL", user="bob")
+    alice.put("B")
+    source = alice.open("B", "INPUT_SHARED", "SAVE_ALL_CONTEXT")
+    alice.get(source)
+    passing = {"Context": source.get_handle()}
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        as_other(alice, b"bob", "A", "PASS_ALL_CONTEXT", **passing)
+    allow(mq, "A", "PASSALL")
+    mq.mqsc("SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHRMV(PASSALL)")
+
+    as_other(alice, b"bob", "A", "PASS_ALL_CONTEXT", **passing)
+
+
+def test_the_owner_may_do_everything_but_what_is_taken_away(mq: World, app: Application) -> None:
+    """As a member of the group mqm may; what a record takes away is refused to the owner too."""
+    mq.mqsc(CONNECT)
+    app.put("A")
+    mq.mqsc(f"SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('{ME}') AUTHRMV(PUT)")
+
+    with app.failing("MQRC_NOT_AUTHORIZED"):
+        app.put("A")
+    assert app.bodies("A") == [b"body"]
+    app.put("B")
+
+
+def test_a_change_of_authority_is_felt_at_the_next_open(mq: World, alice: Application) -> None:
+    """IBM MQ docs, "When security checks are made": at MQOPEN, and not at each MQPUT."""
+    allow(mq, "A", "PUT")
+    queue = alice.open("A", "OUTPUT")
+    mq.mqsc("SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHRMV(PUT)")
+
+    alice.put(queue)
+    with alice.failing("MQRC_NOT_AUTHORIZED"):
+        alice.open("A", "OUTPUT")
+
+
+def test_the_authority_for_a_dynamic_queue_goes_with_the_queue(
+    mq: World, alice: Application
+) -> None:
+    allow(mq, "SYSTEM.DEFAULT.MODEL.QUEUE", "GET")
+    od = alice.mqi.OD(ObjectName=b"SYSTEM.DEFAULT.MODEL.QUEUE", DynamicQName=b"REPLIES.*")
+    before = mq.mqsc("DISPLAY AUTHREC")
+    queue = alice.mqi.Queue(alice.handle, od, alice.number("MQOO_INPUT_EXCLUSIVE"))
+    assert len(mq.mqsc("DISPLAY AUTHREC")) == len(before) + 1
+
+    queue.close()
+    assert mq.mqsc("DISPLAY AUTHREC") == before

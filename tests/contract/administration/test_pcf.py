@@ -1,0 +1,259 @@
+"""PCF commands through the clients' own PCFExecute, and as messages on the command queue.
+
+On a real queue manager the user needs authority to administer queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.builders_mq import Application, World
+from tests.support.pcf_messages import Commander
+
+NAME = "MQDLQ.PCF.TEST"
+
+
+@pytest.fixture
+def pcf(app: Application) -> Iterator[Any]:
+    """Yield the client's PCFExecute; the test's queue is gone before and after."""
+    try:
+        pcf = app.mqi.PCFExecute(app.handle)
+        pcf.MQCMD_PING_Q_MGR()
+    except app.mqi.MQMIError as error:
+        if error.reason != app.mqi.CMQC.MQRC_NOT_AUTHORIZED:
+            raise
+        pytest.skip("the user has no authority for PCF commands on this queue manager")
+    remove(app, pcf)
+    yield pcf
+    remove(app, pcf)
+    pcf.disconnect()
+
+
+def remove(app: Application, pcf: Any) -> None:
+    try:
+        pcf.MQCMD_DELETE_Q({**named(app), app.mqi.CMQCFC.MQIACF_PURGE: 1})
+    except app.mqi.MQMIError as error:
+        if error.reason != app.mqi.CMQC.MQRC_UNKNOWN_OBJECT_NAME:
+            raise
+
+
+def named(app: Application, name: str = NAME) -> dict[int, Any]:
+    return {app.mqi.CMQC.MQCA_Q_NAME: name.encode()}
+
+
+def local(app: Application, **attributes: Any) -> dict[int, Any]:
+    given = {app.number(name): value for name, value in attributes.items()}
+    return {**named(app), app.mqi.CMQC.MQIA_Q_TYPE: app.mqi.CMQC.MQQT_LOCAL, **given}
+
+
+def inquired(app: Application, pcf: Any, name: str, *attributes: str) -> list[dict[int, Any]]:
+    wanted = [app.number(attribute) for attribute in attributes]
+    asked = {app.mqi.CMQCFC.MQIACF_Q_ATTRS: wanted} if wanted else {}
+    found: list[dict[int, Any]] = pcf.MQCMD_INQUIRE_Q({**named(app, name), **asked})
+    return found
+
+
+def test_a_connection_says_whether_it_is_connected(mq: World, app: Application, pcf: Any) -> None:
+    """MQCMD_PING_Q_MGR; pymqi pings to find out. IBM MQ docs, "Ping Queue Manager"."""
+    other = mq.connect()
+
+    assert other.handle.is_connected
+    other.handle.disconnect()
+    assert not other.handle.is_connected
+    with app.failing("MQRC_SELECTOR_ERROR"):
+        pcf.MQCMD_INQUIRE_Q_MGR({app.mqi.CMQCFC.MQIACF_Q_MGR_ATTRS: [4711]})
+
+
+def test_a_queue_is_created_and_inquired(app: Application, pcf: Any) -> None:
+    """MQCMD_CREATE_Q, MQCMD_INQUIRE_Q. IBM MQ docs, "Create Queue", "Inquire Queue"."""
+    pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7, MQCA_Q_DESC=b"a test", MQIA_DEF_PRIORITY=3))
+    app.put(NAME, b"one")
+
+    (queue,) = inquired(app, pcf, NAME, "MQIA_MAX_Q_DEPTH", "MQCA_Q_DESC", "MQIA_CURRENT_Q_DEPTH")
+    assert queue == {
+        app.number("MQCA_Q_NAME"): NAME.encode().ljust(48),
+        app.number("MQIA_Q_TYPE"): app.number("MQQT_LOCAL"),
+        app.number("MQIA_MAX_Q_DEPTH"): 7,
+        app.number("MQCA_Q_DESC"): b"a test".ljust(64),
+        app.number("MQIA_CURRENT_Q_DEPTH"): 1,
+    }
+    (everything,) = inquired(app, pcf, NAME)
+    assert everything.items() >= queue.items()
+    assert everything[app.number("MQIA_DEF_PRIORITY")] == 3
+
+
+def test_a_queue_that_exists_is_created_only_to_replace_it(app: Application, pcf: Any) -> None:
+    """IBM MQ docs, "Create Queue": Replace, MQRCCF_OBJECT_ALREADY_EXISTS."""
+    pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7))
+    with pytest.raises(app.mqi.MQMIError) as caught:
+        pcf.MQCMD_CREATE_Q(local(app))
+    assert caught.value.reason == app.mqi.CMQCFC.MQRCCF_OBJECT_ALREADY_EXISTS
+
+    pcf.MQCMD_CREATE_Q({**local(app, MQIA_MAX_Q_DEPTH=8), app.mqi.CMQCFC.MQIACF_REPLACE: 1})
+    assert inquired(app, pcf, NAME)[0][app.number("MQIA_MAX_Q_DEPTH")] == 8
+
+
+def test_a_queue_is_changed(app: Application, pcf: Any) -> None:
+    """MQCMD_CHANGE_Q. IBM MQ docs, "Change Queue": what is not given stays as it is."""
+    pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7))
+    pcf.MQCMD_CHANGE_Q(local(app, MQIA_INHIBIT_PUT=1))
+
+    with app.failing("MQRC_PUT_INHIBITED"):
+        app.put(NAME)
+    assert inquired(app, pcf, NAME)[0][app.number("MQIA_MAX_Q_DEPTH")] == 7
+
+
+def test_a_queue_with_messages_is_cleared_or_purged(app: Application, pcf: Any) -> None:
+    """MQCMD_CLEAR_Q, MQCMD_DELETE_Q. IBM MQ docs, "Clear Queue", "Delete Queue"."""
+    pcf.MQCMD_CREATE_Q(local(app))
+    app.put(NAME)
+    with app.failing("MQRC_Q_NOT_EMPTY"):
+        pcf.MQCMD_DELETE_Q(named(app))
+    pcf.MQCMD_CLEAR_Q(named(app))
+    assert app.depth(NAME) == 0
+
+    app.put(NAME, b"", "SYNCPOINT")
+    with app.failing("MQRC_Q_NOT_EMPTY"):
+        pcf.MQCMD_CLEAR_Q(named(app))
+    app.handle.commit()
+    pcf.MQCMD_DELETE_Q({**named(app), app.mqi.CMQCFC.MQIACF_PURGE: 1})
+    with app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
+        app.put(NAME)
+
+
+@pytest.mark.parametrize("command", ["INQUIRE_Q", "DELETE_Q", "CLEAR_Q", "INQUIRE_Q_STATUS"])
+def test_an_unknown_queue_is_named_so(app: Application, pcf: Any, command: str) -> None:
+    """IBM MQ docs, "2085 (0825) (RC2085): MQRC_UNKNOWN_OBJECT_NAME"."""
+    with app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
+        getattr(pcf, f"MQCMD_{command}")(named(app))
+
+
+def test_generic_names_mean_every_queue_that_begins_so(app: Application, pcf: Any) -> None:
+    """MQCMD_INQUIRE_Q_NAMES. IBM MQ docs, "Inquire Queue Names", "Inquire Queue"."""
+    pcf.MQCMD_CREATE_Q(local(app))
+    names, types = app.mqi.CMQCFC.MQCACF_Q_NAMES, app.mqi.CMQCFC.MQIACF_Q_TYPES
+
+    (found,) = pcf.MQCMD_INQUIRE_Q_NAMES(named(app, "MQDLQ.PCF.*"))
+    assert found == {names: [NAME.encode().ljust(48)], types: [1]}
+    alias = app.mqi.CMQC.MQIA_Q_TYPE, app.mqi.CMQC.MQQT_ALIAS
+    (found,) = pcf.MQCMD_INQUIRE_Q_NAMES({**named(app, "MQDLQ.PCF.*"), alias[0]: alias[1]})
+    assert found[types] == []
+    described = inquired(app, pcf, "*", "MQCA_Q_NAME")
+    assert NAME.encode() in {queue[app.number("MQCA_Q_NAME")].strip() for queue in described}
+
+
+def test_a_filter_chooses_among_queues(app: Application, pcf: Any) -> None:
+    """IBM MQ docs, "MQCFIF - PCF integer filter parameter", "MQCFSF - PCF string filter"."""
+    pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7, MQCA_Q_DESC=b"chosen one"))
+    asked = {**named(app, "MQDLQ.PCF.*"), app.mqi.CMQCFC.MQIACF_Q_ATTRS: [app.number("MQIA_USAGE")]}
+    depth = app.mqi.Filter(app.number("MQIA_MAX_Q_DEPTH"))
+    description = app.mqi.Filter(app.number("MQCA_Q_DESC"))
+
+    (found,) = pcf.MQCMD_INQUIRE_Q(asked, [depth.less(8)])
+    assert found[app.number("MQIA_MAX_Q_DEPTH")] == 7
+    assert len(pcf.MQCMD_INQUIRE_Q(asked, [description.like(b"chosen*")])) == 1
+    for unfit in (depth.not_equal(7), description.not_like(b"chosen*")):
+        with app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
+            pcf.MQCMD_INQUIRE_Q(asked, [unfit])
+
+
+def test_the_queue_manager_is_inquired(app: Application, pcf: Any) -> None:
+    """MQCMD_INQUIRE_Q_MGR. IBM MQ docs, "Inquire Queue Manager": QMgrName is always returned."""
+    attributes = app.mqi.CMQCFC.MQIACF_Q_MGR_ATTRS
+    priority = app.number("MQIA_MAX_PRIORITY")
+
+    (found,) = pcf.MQCMD_INQUIRE_Q_MGR({attributes: [priority]})
+    assert found == {priority: 9, app.number("MQCA_Q_MGR_NAME"): app.name.encode().ljust(48)}
+    (everything,) = pcf.MQCMD_INQUIRE_Q_MGR()
+    assert everything[app.number("MQIA_COMMAND_LEVEL")] >= 900
+    version = everything[app.number("MQCA_VERSION")]
+    assert version == app.handle.inquire(app.number("MQCA_VERSION"))
+
+
+def test_the_status_of_a_queue_counts_handles_and_messages(app: Application, pcf: Any) -> None:
+    """MQCMD_INQUIRE_Q_STATUS. IBM MQ docs, "Inquire Queue Status (Response)"."""
+    pcf.MQCMD_CREATE_Q(local(app))
+    app.put(NAME)
+    app.put(NAME, b"", "SYNCPOINT")
+    reader = app.open(NAME, "INPUT_SHARED")
+
+    (status,) = pcf.MQCMD_INQUIRE_Q_STATUS(named(app))
+    assert status[app.number("MQIA_CURRENT_Q_DEPTH")] == 2
+    assert status[app.mqi.CMQCFC.MQIACF_UNCOMMITTED_MSGS] == 1
+    assert status[app.number("MQIA_OPEN_INPUT_COUNT")] == 1
+    assert status[app.mqi.CMQCFC.MQIACF_Q_STATUS_TYPE] == app.mqi.CMQCFC.MQIACF_Q_STATUS
+    reader.close()
+    app.handle.backout()
+
+
+def test_a_response_answers_its_command(app: Application, pcf: Any) -> None:
+    """IBM MQ docs, "PCF responses": the fields of MQMD and MQCFH; one message for each queue."""
+    assert pcf is not None
+    commander = Commander(app)
+    message = commander.command("MQCMD_INQUIRE_Q", commander.text("MQCA_Q_NAME", "SYSTEM.*"))
+    sent = commander.put(message, Persistence=0)
+
+    header, parameters, md = commander.response()
+    assert (header.Type, header.Command, header.MsgSeqNumber) == (2, 13, 1)
+    assert (header.CompCode, header.Reason, header.Control) == (0, 0, 0)
+    assert parameters[app.number("MQCA_Q_NAME")].startswith(b"SYSTEM.")
+    assert (md.MsgType, md.Format, md.CorrelId) == (2, b"MQADMIN ", sent.MsgId)
+    assert (md.UserIdentifier, md.Persistence, md.Expiry) == (sent.UserIdentifier, 0, -1)
+    while not header.Control:
+        before, (header, _, _) = header.MsgSeqNumber, commander.response()
+        assert header.MsgSeqNumber == before + 1
+
+
+def test_a_command_is_carried_out_when_it_is_committed(app: Application, pcf: Any) -> None:
+    """IBM MQ docs, "Units of work": MQPMO_SYNCPOINT, MQCMIT, MQBACK."""
+    pcf.MQCMD_CREATE_Q(local(app))
+    commander = Commander(app)
+    clear = commander.command("MQCMD_CLEAR_Q", commander.text("MQCA_Q_NAME", NAME))
+    app.put(NAME)
+    commander.put(clear, "SYNCPOINT")
+    app.handle.backout()
+    commander.put(clear, "SYNCPOINT")
+    with app.failing("MQRC_NO_MSG_AVAILABLE"):
+        app.get(commander.replies)
+    assert app.depth(NAME) == 1
+
+    app.handle.commit()
+    assert commander.response()[0].Reason == 0
+    assert app.depth(NAME) == 0
+    with app.failing("MQRC_NO_MSG_AVAILABLE"):
+        app.get(commander.replies)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"Type": 7}, "MQRCCF_CFH_TYPE_ERROR"),
+        ({"Version": 9}, "MQRCCF_CFH_VERSION_ERROR"),
+        ({"StrucLength": 40}, "MQRCCF_CFH_LENGTH_ERROR"),
+        ({"MsgSeqNumber": 2}, "MQRCCF_CFH_MSG_SEQ_NUMBER_ERR"),
+        ({"Control": 0}, "MQRCCF_CFH_CONTROL_ERROR"),
+        ({"Command": 4711}, "MQRCCF_CFH_COMMAND_ERROR"),
+        ({"ParameterCount": -1}, "MQRCCF_CFH_PARM_COUNT_ERROR"),
+    ],
+)
+def test_the_header_of_a_command_is_checked(
+    app: Application, pcf: Any, fields: dict[str, int], reason: str
+) -> None:
+    """IBM MQ docs, "PCF reason codes", 3001 to 3007."""
+    assert pcf is not None
+    commander = Commander(app)
+
+    found, _ = commander.ask(commander.command("MQCMD_PING_Q_MGR", **fields))
+    assert found == getattr(app.mqi.CMQCFC, reason)
+
+
+def test_a_command_has_the_format_of_commands(app: Application, pcf: Any) -> None:
+    """IBM MQ docs, "3023 (0BCF) (RC3023): MQRCCF_MD_FORMAT_ERROR"."""
+    assert pcf is not None
+    commander = Commander(app)
+
+    found, _ = commander.ask(commander.command("MQCMD_PING_Q_MGR"), Format=b"MQSTR   ")
+    assert found == app.mqi.CMQCFC.MQRCCF_MD_FORMAT_ERROR

@@ -1,0 +1,386 @@
+"""docs/mqi-coverage.md from code: what the embedded queue manager does, and which test shows it.
+
+Run ``python -m tests.support.mqi_coverage`` to write it. What is honoured, ignored or refused comes
+from the engine's own tables and from IBM's constants in the client library. A contract test shows
+what it names in full: in its docstring, as the reason code it expects, as a selector it inquires.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import embedded_mq
+from embedded_mq import mqi_constants as mq
+from embedded_mq.clients import calls, ibmmqc, pymqe
+from embedded_mq.engine.messages import getting, groups, properties, putting, reports, selection
+from embedded_mq.engine.objects import attributes, closing, inquiring, opening, queue_objects
+from embedded_mq.mqsc import administration
+from embedded_mq.mqsc import queues as mqsc_queues
+from embedded_mq.mqsc import syntax as mqsc
+from embedded_mq.pcf import command_server
+from embedded_mq.pcf import constants as pcf_constants
+from mqdlq.constants import MQRC
+from tests.support import mqi_coverage_notes, mqi_facts
+
+TESTS = Path(__file__).parents[1]
+DOCUMENT = TESTS.parent / "docs" / "mqi-coverage.md"
+ENGINE = Path(embedded_mq.__file__).parent
+SHOWN_BY = (TESTS / "contract", TESTS.parent / "embedded_mq" / "tests")
+
+ANY = -1  # no option bit is refused
+CONSTANT = re.compile(r"\bMQ[A-Z]{2,4}_\w+")
+VERB = re.compile(r"\bMQ[A-Z0-9]{2,5}\b(?!_)")
+REASON_BY_NUMBER = re.compile(r"\(RC(\d{4})\)")
+KEYWORD = re.compile(r"\b(?:NO)?([A-Z]{3,8})\b(?=\(| |$)")
+REASONS = {number: name for name, number in MQRC.items()}
+COMMAND = re.compile(r"\b([A-Z]{2,7}) (Q[A-Z]+|AUTHREC|FAULT)\b")
+NO_OPTION = re.compile(
+    r"_(VERSION_\d+|CURRENT_\w+|LENGTH_\d+|STRUC_ID\w*|\w*MASK\w*|NONE|DEFAULT_VALUES)$"
+)
+
+
+@dataclass
+class Family:
+    """Names that belong together, and what becomes of each."""
+
+    title: str
+    honoured: list[str] = field(default_factory=list)
+    defaults: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    refusal: str = "MQRC_OPTIONS_ERROR"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A test, where it stands, and how much it names: the less, the more it is about that."""
+
+    names: int
+    file: str
+    test: str
+
+    def __str__(self) -> str:
+        return f"[{self.test}](../{self.file})"
+
+
+Proofs = Mapping[str, Shown]
+
+
+def proofs(directories: Iterable[Path] = SHOWN_BY) -> Proofs:
+    """Return, by IBM's name or MQSC keyword, the test that shows it."""
+    found: dict[str, list[Shown]] = defaultdict(list)
+    for directory in directories:
+        for path in sorted(directory.rglob("test_*.py")):
+            tree = ast.parse(path.read_text())
+            shared = _texts_by_name(tree)
+            for node in tree.body:
+                if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                    names = _named(node, shared)
+                    file = str(path.relative_to(TESTS.parent))
+                    for name in names:
+                        found[name].append(Shown(len(names), file, node.name))
+    # A contract test, if there is one; of several the one that names the least besides.
+    return {
+        name: min(shown, key=lambda one: ("/contract/" not in one.file, one.names))
+        for name, shown in found.items()
+    }
+
+
+def _texts_by_name(tree: ast.Module) -> dict[str, str]:
+    """Return the texts a test module keeps under a name: MQSC that several tests run."""
+    return {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(node.value.value, str)
+    }
+
+
+def _named(test: ast.FunctionDef, shared: Mapping[str, str]) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(test):
+        text = shared.get(node.id, "") if isinstance(node, ast.Name) else _text(node)
+        names.update(CONSTANT.findall(text))
+        names.update(REASONS.get(int(number), "") for number in REASON_BY_NUMBER.findall(text))
+        for verb, kind in COMMAND.findall(text):
+            names.add(f"{mqsc.VERBS.get(verb, verb)} {mqsc.KINDS.get(kind, kind)}")
+            names.update(KEYWORD.findall(text))
+    names.update(VERB.findall(ast.get_docstring(test) or ""))
+    return names - {""}
+
+
+def _text(node: ast.AST) -> str:
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return str(node.value) if is_text else ""
+
+
+def options_of(cmqc: ModuleType, prefix: str) -> dict[str, int]:
+    """Return IBM's options of one family, by name."""
+    return {
+        name: value
+        for name, value in sorted(vars(cmqc).items())
+        if name.startswith(prefix + "_") and isinstance(value, int) and not NO_OPTION.search(name)
+    }
+
+
+def by_mask(title: str, options: Mapping[str, int], known: int, ignored: int = 0) -> Family:
+    """Sort options by the engine's masks; zero is what a call has that names no option."""
+    family = Family(title)
+    for name, value in options.items():
+        if not value:
+            family.defaults.append(name)
+        elif value & ~known:
+            family.refused.append(name)
+        elif value & ignored:
+            family.ignored.append(name)
+        else:
+            family.honoured.append(name)
+    return family
+
+
+def verbs() -> Family:
+    """Return the calls either client makes; those refused say so in their code."""
+    family = Family("Verbs", refusal="MQRC_FUNCTION_NOT_SUPPORTED")
+    made: dict[str, Any] = vars(pymqe.module()) | vars(ibmmqc.module(""))
+    for name, call in sorted(made.items()):
+        if not name.startswith("MQ") or name in {"MQCBINIT", "MQLOGCF"}:
+            continue
+        is_refused = {"unsupported", "not_emulated"} & set(call.__code__.co_names)
+        (family.refused if is_refused else family.honoured).append(name)
+    family.note = (
+        "pymqi's mqaiExecute is refused as well: pymqi itself sends PCF commands as messages. IBM's"
+        " MQBUFMH and MQMHBUF are in neither client."
+    )
+    return family
+
+
+def families(cmqc: ModuleType) -> Iterator[Family]:
+    """Yield everything there is, family by family."""
+
+    def options(title: str, prefix: str, known: int, ignored: int = 0) -> Family:
+        return by_mask(title, options_of(cmqc, prefix), known, ignored)
+
+    yield verbs()
+    yield options("MQCONNX options", "MQCNO", ANY, ANY & ~calls.SHARED)
+    yield options("MQOPEN options", "MQOO", opening.KNOWN, opening.HOLD_ANYWAY)
+    yield options("MQCLOSE options", "MQCO", closing.DELETING)
+    yield options("MQGET options", "MQGMO", getting.KNOWN | mq.MQGMO_UNLOCK)
+    matches = options("What MQGET matches", "MQMO", selection.EMULATED_MATCHES)
+    matches.refusal = "MQRC_MATCH_OPTIONS_ERROR"
+    yield matches
+    ignored = putting.HOLD_ANYWAY & ~calls.OPENING  # MQPUT1 opens as some of them say
+    yield options("MQPUT and MQPUT1 options", "MQPMO", putting.KNOWN, ignored)
+    actions = options("MQPMO actions", "MQACTP", mq.MQACTP_NEW | mq.MQACTP_FORWARD)
+    actions.refusal = "MQRC_ACTION_ERROR"
+    yield actions
+    yield from message_fields(cmqc)
+    validating = mq.MQCMHO_VALIDATE | mq.MQCMHO_NO_VALIDATION
+    yield options("MQCRTMH options", "MQCMHO", validating)
+    yield options("MQSETMP options", "MQSMPO", properties.SET_OPTIONS)
+    yield options("MQINQMP options", "MQIMPO", properties.INQUIRE_OPTIONS)
+    yield options("MQDLTMP options", "MQDMPO", properties.DELETE_OPTIONS)
+    yield selectors("Attributes of queues (MQINQ)", inquiring.QUEUE_SELECTORS)
+    yield selectors("Attributes of the queue manager (MQINQ)", inquiring.QUEUE_MANAGER_SELECTORS)
+    yield selectors("Attributes of queues (MQSET)", inquiring.SETTABLE)
+    yield pcf_commands()
+    yield mqsc_commands()
+    yield keywords(
+        "Attributes of queues (MQSC and PCF)",
+        {word for kind in attributes.QUEUE_ATTRIBUTES.values() for word in kind},
+        attributes.IGNORED_QUEUE_KEYWORDS,
+    )
+    yield keywords(
+        "Attributes of the queue manager (MQSC)",
+        attributes.QUEUE_MANAGER_ATTRIBUTES,
+        attributes.IGNORED_QUEUE_MANAGER_KEYWORDS,
+    )
+    returned = reason_codes()
+    yield Family(
+        "Reason codes",
+        sorted(returned, key=lambda name: MQRC[name]),
+        note=f"The other {len(MQRC) - len(returned)} of IBM's {len(MQRC)} reason codes come from"
+        " fault injection only, which can make any call end with any reason.",
+    )
+
+
+def message_fields(cmqc: ModuleType) -> Iterator[Family]:
+    """Yield what MQMD.Report and MQMD.MsgFlags may ask for, and what is made of it."""
+    asked = options_of(cmqc, "MQRO")
+    made = {name: bits for name, bits in asked.items() if not bits & MADE_BY_OTHERS}
+    family = by_mask("Report options (MQMD)", made, reports.KNOWN)
+    family.kept = sorted(asked.keys() - made.keys())
+    family.note = mqi_coverage_notes.REPORTS
+    yield family
+    flags = by_mask("Message flags (MQMD)", options_of(cmqc, "MQMF"), groups.KNOWN)
+    flags.note = mqi_coverage_notes.FLAGS
+    yield flags
+    kinds = {kind.feedback for kind in (reports.ARRIVAL, reports.DELIVERY, reports.EXPIRY)}
+    feedback = [name for name, value in options_of(cmqc, "MQFB").items() if value in kinds]
+    yield Family(
+        "Messages the queue manager makes (MQMD.Feedback)",
+        feedback,
+        note=mqi_coverage_notes.GENERATED,
+    )
+
+
+MADE_BY_OTHERS = mq.MQRO_EXCEPTION_WITH_FULL_DATA | mq.MQRO_PAN | mq.MQRO_NAN | mq.MQRO_ACTIVITY
+
+
+def selectors(title: str, known: Iterable[int]) -> Family:
+    """Return the selectors MQINQ or MQSET knows."""
+    names = {value: name for name, value in vars(mq).items() if re.match(r"MQ[IC]A_", name)}
+    inert = {each.selector for each in every_attribute() if each.is_inert}
+    honoured = sorted(names[selector] for selector in known if selector not in inert)
+    kept = sorted(names[selector] for selector in known if selector in inert)
+    note = "Any other is refused with MQRC_SELECTOR_ERROR (2067)."
+    return Family(title, honoured, kept=kept, note=note)
+
+
+def every_attribute() -> Iterator[attributes.Attribute]:
+    """Yield the attributes of every type of queue, and of the queue manager."""
+    for kind in (*attributes.QUEUE_ATTRIBUTES.values(), attributes.QUEUE_MANAGER_ATTRIBUTES):
+        yield from kind.values()
+
+
+def pcf_commands() -> Family:
+    """Return the PCF commands that are answered."""
+    names = {value: name for name, value in vars(pcf_constants).items() if "MQCMD_" in name}
+    known = (names[command] for command in command_server.COMMANDS)
+    note = (
+        "Queues of every type are created and changed, with the attributes MQSC knows."
+        " MQCMD_INQUIRE_Q_STATUS answers for MQIACF_Q_STATUS; times and ages are not kept, as with"
+        " MONQ(OFF). Any other command, among them those of publish/subscribe, is answered with"
+        " MQRCCF_CFH_COMMAND_ERROR (3007), any other selector with MQRC_SELECTOR_ERROR (2067), any"
+        " other parameter with the MQRCCF_*_PARM_ID_ERROR of its structure."
+    )
+    return Family("PCF commands", sorted(known), note=note)
+
+
+def mqsc_commands() -> Family:
+    """Return the MQSC commands that are carried out."""
+    known = {f"{verb} {kind}" for verb, kind in administration.OTHER}
+    for verb in administration.QUEUE_VERBS:
+        kinds = ["QLOCAL"] if verb == "CLEAR" else [*queue_objects.TYPES]
+        known |= {f"{verb} {kind}" for kind in [*kinds, *mqsc_queues._ALSO.get(verb, ())]}
+    return Family("MQSC commands", sorted(known), note="Any other is an error.")
+
+
+def keywords(title: str, known: Iterable[str], ignored: Iterable[str]) -> Family:
+    """Return the keywords MQSC knows."""
+    inert = {each.keyword for each in every_attribute() if each.is_inert}
+    honoured, kept = sorted(set(known) - inert), sorted(set(known) & inert)
+    note = "Any other is an error."
+    return Family(title, honoured, kept=kept, ignored=sorted(ignored), note=note)
+
+
+def reason_codes() -> set[str]:
+    """Return the reason codes the engine's code names."""
+    found: set[str] = set()
+    for path in ENGINE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (name := _text(node)) in MQRC:
+                found.add(name)
+    return found - {"MQRC_NONE"}
+
+
+INTRODUCTION = """\
+# What the embedded queue manager does of the MQI
+
+Generated by `python -m tests.support.mqi_coverage`, from code and `mqi_facts.py`; a test compares.
+
+- *Honoured*: acts as IBM's documentation says. Each item names the contract test that is most about
+  it; what no test shows is honoured without proof.
+- *Kept*: defined and inquired, without effect here. *Ignored*: accepted and forgotten.
+- *Refused*: the call fails with a reason code, and the log says what is not emulated.
+
+| | honoured | without proof | kept | ignored | refused |
+|---|---:|---:|---:|---:|---:|
+"""
+
+
+def document(cmqc: ModuleType) -> str:
+    """Write the document."""
+    shown, parts = proofs(), list(families(cmqc))
+    text = INTRODUCTION
+    for part in parts:
+        bare = sum(name not in shown for name in part.honoured)
+        others = map(len, (part.kept, part.ignored, part.refused))
+        counts = (len(part.honoured), bare, *others)
+        anchor = re.sub(r"[^a-z0-9 -]", "", part.title.lower()).replace(" ", "-")
+        text += f"| [{part.title}](#{anchor}) | {' | '.join(map(str, counts))} |\n"
+    for part in parts:
+        text += f"\n## {part.title}\n" + "".join(_section(part, shown))
+    for title, facts in mqi_facts.TABLES.items():
+        text += f"\n## {title}\n\n| | what happens | shown by |\n|---|---|---|\n"
+        text += "".join(_fact(fact) for fact in facts)
+    text += "\n## To verify with the first real queue manager\n\n"
+    return text + "".join(f"{n}. {doubt}\n" for n, doubt in enumerate(mqi_facts.TO_VERIFY, 1))
+
+
+def _fact(fact: mqi_facts.Fact) -> str:
+    shown = Shown(1, _files_of_tests()[fact.test], fact.test) if fact.test else "without proof"
+    return f"| {fact.item} | {fact.does} | {shown} |\n"
+
+
+@cache
+def _files_of_tests() -> dict[str, str]:
+    """Return where each test function stands."""
+    return {
+        node.name: str(path.relative_to(TESTS.parent))
+        for directory in SHOWN_BY
+        for path in sorted(directory.rglob("test_*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _section(part: Family, shown: Proofs) -> Iterator[str]:
+    if part.honoured:
+        yield "\n| honoured | shown by |\n|---|---|\n"
+        for name in part.honoured:
+            number = f" ({MQRC[name]})" if name in MQRC else ""
+            yield f"| {name}{number} | {shown.get(name, 'without proof')} |\n"
+    for heading, names in (
+        ("The default, zero", part.defaults),
+        ("Kept", part.kept),
+        ("Ignored", part.ignored),
+        (f"Refused with {part.refusal} ({MQRC[part.refusal]})", part.refused),
+    ):
+        if names:
+            yield f"\n{heading}: {', '.join(names)}.\n"
+    if part.note:
+        yield f"\n{part.note}\n"
+
+
+def generated() -> str:
+    """Return the document as it should be now."""
+    embedded_mq.install()
+    from ibmmq import CMQC
+
+    return document(CMQC)
+
+
+def main() -> int:
+    """Write the document."""
+    with tempfile.TemporaryDirectory() as directory:
+        embedded_mq.install(directory)
+        DOCUMENT.write_text(generated())
+    sys.stdout.write(f"wrote {DOCUMENT}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

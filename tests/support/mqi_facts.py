@@ -1,0 +1,292 @@
+"""What docs/mqi-coverage.md says beyond options and names: each fact with the test that shows it.
+
+`mqi_coverage` writes these tables. A fact names its test by function, which must exist; one without
+a test says so. Where IBM's documentation could not be read for a fact, its text says "unverified",
+and the fact belongs to `TO_VERIFY` as well.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fact(NamedTuple):
+    """One row: a field or a case, what the embedded queue manager does, and the test of it."""
+
+    item: str
+    does: str
+    test: str = ""
+
+
+MQMD_FIELDS = (
+    Fact(
+        "StrucId, Version",
+        "anything else than an MQMD of version 1 or 2: MQRC_MD_ERROR (2026)",
+        "test_a_wrong_descriptor_is_refused",
+    ),
+    Fact(
+        "MsgType",
+        "below 1: MQRC_MSG_TYPE_ERROR (2029); a request without a ReplyToQ:"
+        " MQRC_MISSING_REPLY_TO_Q (2027)",
+        "test_a_wrong_descriptor_is_refused",
+    ),
+    Fact(
+        "Expiry",
+        "0 or below -1: MQRC_EXPIRY_ERROR (2013); counted down; a message that has expired counts"
+        " in the depth until a get or browse would return it, which discards it",
+        "test_a_browse_discards_an_expired_message",
+    ),
+    Fact("Feedback", "kept as given; a range is not checked"),
+    Fact(
+        "Encoding, CodedCharSetId, Format",
+        "kept as given, never converted; CodedCharSetId 0 and -2 become the queue manager's",
+        "test_the_queue_manager_completes_the_descriptor",
+    ),
+    Fact(
+        "Priority",
+        "-1 becomes the queue's; above 9 the message is put with the warning"
+        " MQRC_PRIORITY_EXCEEDS_MAXIMUM (2049), stands among those of priority 9 and keeps its"
+        " value; below -1: MQRC_PRIORITY_ERROR (2050)",
+        "test_too_high_a_priority_is_kept_and_counts_as_the_highest",
+    ),
+    Fact(
+        "Persistence",
+        "2 becomes the queue's; any other: MQRC_PERSISTENCE_ERROR (2047)",
+        "test_a_wrong_descriptor_is_refused",
+    ),
+    Fact(
+        "MsgId, CorrelId",
+        "a null MsgId becomes a new one; a CorrelId stays unless a new one is asked for",
+        "test_identifiers_are_kept_unless_new_ones_are_asked_for",
+    ),
+    Fact(
+        "BackoutCount",
+        "0 when put, one more with each get that is backed out",
+        "test_backing_out_restores_place_and_raises_the_backout_count",
+    ),
+    Fact(
+        "ReplyToQ, ReplyToQMgr",
+        "a blank ReplyToQMgr becomes the queue manager's name, also where ReplyToQ is blank; a"
+        " local definition of a remote queue is replaced by what it names",
+        "test_the_queue_manager_names_itself_where_replies_need_no_queue",
+    ),
+    Fact(
+        "UserIdentifier to ApplOriginData",
+        "the context: made, passed, set or blank as the options say",
+        "test_default_context_says_who_put_it_and_when",
+    ),
+    Fact(
+        "Report",
+        "a report option without a ReplyToQ: MQRC_MISSING_REPLY_TO_Q (2027); see the table of"
+        " report options",
+        "test_a_report_needs_somewhere_to_go_and_options_that_exist",
+    ),
+    Fact(
+        "GroupId",
+        "a null one becomes a new one where MsgFlags name a group or segment, or allow segments;"
+        " else it becomes null",
+        "test_a_group_identifier_is_made_where_there_is_none",
+    ),
+    Fact(
+        "MsgSeqNumber, Offset, MsgFlags",
+        "MQRC_MSG_SEQ_NUMBER_ERROR (2250), MQRC_OFFSET_ERROR (2251), MQRC_MSG_FLAGS_ERROR (2249),"
+        " also where MsgFlags name no group (unverified)",
+        "test_fields_that_cannot_be_are_refused",
+    ),
+    Fact(
+        "OriginalLength",
+        "the length of a segment's data; MQRC_ORIGINAL_LENGTH_ERROR (2252) in a report on one,"
+        " MQRC_SEGMENT_LENGTH_ZERO (2253) for an empty segment that is not the last",
+        "test_only_the_last_segment_may_be_empty",
+    ),
+    Fact(
+        "an MQMDE in front of the data, under version 1 or default values",
+        "honoured; also with HDRCHECK(NO) one that is not valid is MQRC_MDE_ERROR (2248)",
+        "test_it_is_honoured_where_the_mqmd_says_nothing_else",
+    ),
+    Fact(
+        "an MQMDE beside other values, or in another CCSID, Encoding or version",
+        "data",
+        "test_it_is_data_beside_other_values_and_in_other_representations",
+    ),
+    Fact(
+        "MQGET with a version 1 MQMD",
+        "an MQMDE in front of the data of a message in a group, a segment or one that allows them",
+        "test_a_get_with_version_1_is_given_one_if_it_says_anything",
+    ),
+    Fact(
+        "a segment with an MQDLH",
+        "an MQMDE behind the MQDLH holds its fields, the MQMD has the defaults",
+        "test_a_dead_letter_that_is_a_segment_has_one_behind_its_mqdlh",
+    ),
+)
+
+HEADER_CHECKS = (
+    Fact(
+        "ALTER QMGR HDRCHECK(NO), the default",
+        "no MQ header is checked when it is put",
+        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+    ),
+    Fact(
+        "ALTER QMGR HDRCHECK(YES), or `mqdlq qm create --check-headers`",
+        "the headers at the beginning of a message are checked if its MQMD is of version 2",
+        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+    ),
+    Fact(
+        "an MQMD of version 1",
+        "no MQ header is checked",
+        "test_no_header_is_checked_under_a_version_1_mqmd",
+    ),
+    Fact(
+        "MQDLH",
+        "StrucId, Version, CodedCharSetId (neither 0 nor negative, but -2), length:"
+        " MQRC_DLH_ERROR (2141); nothing behind the first MQDLH is checked (unverified)",
+        "test_a_valid_header_is_accepted",
+    ),
+    Fact(
+        "MQXQH",
+        "StrucId, Version, length: MQRC_XQH_ERROR (2260); then what its MQMD announces",
+        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+    ),
+    Fact(
+        "MQRFH, MQRFH2",
+        "StrucId, Version, StrucLength, CodedCharSetId: MQRC_RFH_ERROR (2334)",
+        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+    ),
+    Fact(
+        "MQMDE",
+        "StrucId, Version, StrucLength, CodedCharSetId: MQRC_MDE_ERROR (2248)",
+        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+    ),
+    Fact("MQCIH, MQDH, MQIIH, MQRMH, MQTM, MQTMC2, MQWIH, PCF", "not checked"),
+)
+
+OTHER_MESSAGES = (
+    Fact(
+        "the copy for a queue's STREAMQ",
+        "the same message, but it does not expire and asks for no COA, COD, expiration, exception"
+        " or activity report; it does not count for MAXUMSGS",
+        "test_a_copy_goes_to_the_stream_queue",
+    ),
+    Fact(
+        "STRMQOS(MUSTDUP), and the copy cannot be put",
+        "nothing is put; the reason code is the one that a put to the stream queue has"
+        ' (unverified: IBM says "an appropriate reason code")',
+        "test_under_mustdup_neither_is_put_where_one_cannot_be",
+    ),
+    Fact(
+        "STRMQOS(BESTEF), and the copy cannot be put",
+        "the original is put all the same; the log says why there is no copy",
+        "test_under_bestef_the_original_does_not_mind",
+    ),
+    Fact(
+        "a STREAMQ of a transmission queue, to a SYSTEM or model queue, in a chain or loop",
+        "the command is refused; which PCF reason code goes with which case is unverified",
+        "test_a_stream_that_ibm_mq_does_not_support_is_refused",
+    ),
+    Fact(
+        "the descriptor of a message on a transmission queue",
+        "a copy of the one put, with a new MsgId, the old one as CorrelId, origin context of the"
+        " queue manager, no group and no reports on arrival or delivery; which fields are copied"
+        " is unverified but for ReplyToQ, ReplyToQMgr and identity context",
+        "test_a_message_for_elsewhere_waits_behind_a_transmission_header",
+    ),
+    Fact("trigger messages, events, activity reports", "not made"),
+)
+
+MQOD_CASES = (
+    Fact(
+        "ObjectName blank, ObjectQMgrName blank or this queue manager's",
+        "MQRC_UNKNOWN_OBJECT_NAME (2085) (unverified)",
+        "test_a_name_that_leads_nowhere_says_why",
+    ),
+    Fact(
+        "ObjectName blank, any other ObjectQMgrName",
+        "MQRC_REMOTE_Q_NAME_ERROR (2184), also where the other queue manager is unknown"
+        " (unverified)",
+        "test_a_name_that_leads_nowhere_says_why",
+    ),
+    Fact(
+        "ObjectName of a QREMOTE with a blank RNAME",
+        "MQRC_REMOTE_Q_NAME_ERROR (2184)",
+        "test_a_name_that_leads_nowhere_says_why",
+    ),
+    Fact(
+        "ObjectName of a QREMOTE whose RQMNAME is blank or this queue manager's",
+        "MQRC_UNKNOWN_REMOTE_Q_MGR (2087), even if XMITQ names a transmission queue",
+        "test_a_name_that_leads_nowhere_says_why",
+    ),
+    Fact(
+        "ObjectQMgrName of a QREMOTE whose RNAME is not blank",
+        "MQRC_UNKNOWN_REMOTE_Q_MGR (2087): it is no queue-manager alias",
+        "test_a_name_that_leads_nowhere_says_why",
+    ),
+    Fact(
+        "a model queue in MQPUT1, or behind an alias of this queue manager",
+        "MQRC_Q_TYPE_ERROR (2057)",
+        "test_mqput1_takes_queues_only_and_no_model_queue",
+    ),
+    Fact(
+        "MQPUT1 to the queue manager object",
+        "MQRC_OBJECT_TYPE_ERROR (2043)",
+        "test_mqput1_takes_queues_only_and_no_model_queue",
+    ),
+    Fact(
+        "ObjectType of a namelist, process or topic",
+        "MQRC_OBJECT_TYPE_ERROR (2043)",
+        "test_an_object_descriptor_is_checked",
+    ),
+    Fact(
+        "RecsPresent, a distribution list",
+        "MQRC_RECS_PRESENT_ERROR (2154)",
+        "test_an_object_descriptor_is_checked",
+    ),
+    Fact(
+        "SelectionString",
+        "MQRC_SELECTION_NOT_AVAILABLE (2551)",
+        "test_selectors_are_not_emulated",
+    ),
+    Fact(
+        "a queue that is open, with any options",
+        "CLEAR and DELETE are refused; for DELETE QALIAS and QREMOTE only where the definition"
+        " itself is open for inquiry or setting",
+        "test_a_queue_that_is_open_is_neither_cleared_nor_deleted",
+    ),
+)
+
+TABLES = {
+    "MQMD fields on MQPUT and MQPUT1": MQMD_FIELDS,
+    "MQ headers on MQPUT and MQPUT1": HEADER_CHECKS,
+    "Messages the queue manager alters, and those it does not make": OTHER_MESSAGES,
+    "MQOD and name resolution": MQOD_CASES,
+}
+
+TO_VERIFY = (
+    (
+        "Whether MQ headers are checked on MQPUT under a version 2 MQMD, which ones and how far:"
+        " IBM's topics differ. `tests/contract/headers/test_header_checks.py` holds the cases; the"
+        " handler's tests run under both settings of HDRCHECK."
+    ),
+    (
+        "Whether a put that was refused for a header (2141, 2260, 2334) succeeds under a version 1"
+        " MQMD: the handler and the restoration then put the message so."
+    ),
+    "The reason code of a blank ObjectName, here and at an unknown queue manager.",
+    (
+        "Which reason code a put has whose stream queue refuses the copy under STRMQOS(MUSTDUP),"
+        " and whether MQINQ answers MQCA_STREAM_QUEUE_NAME and MQIA_STREAM_QUEUE_QOS: the handler"
+        " asks for them to explain such a put."
+    ),
+    (
+        "Which fields the descriptor of a message on a transmission queue takes over: Report,"
+        " MsgType, Feedback and Expiry."
+    ),
+    (
+        "Whether a message with Format MQFMT_DEAD_LETTER_HEADER makes a COA or COD, and the other"
+        " points below the table of the messages that the queue manager makes."
+    ),
+    (
+        "Whether MsgSeqNumber and Offset are checked where MsgFlags name no group or segment, and"
+        " whether an MQMDE of an unknown version is data or MQRC_MDE_ERROR: IBM's topics differ."
+    ),
+)

@@ -1,0 +1,71 @@
+"""Builders for tests of restoring: messages that a run discarded, and restorations of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import embedded_mq
+from mqdlq.errors import QueueManagerError
+from mqdlq.handlers import Handler
+from mqdlq.ledger.restoring import CopyState, states_of
+from mqdlq.stages.restore import Request, Restoring, begin, restore
+from tests.support.world import World
+
+DISCARD = "ACTION(DISCARD)"
+
+
+def discarded(world: World, *bodies: bytes, **fields: Any) -> str:
+    """Put dead letters with these bodies and let a run discard them; return the run's id."""
+    for body in bodies:
+        world.dead_letter(body, **fields)
+    outcomes = world.handle(DISCARD)
+    assert set(outcomes.values()) == {"discarded"}
+    assert world.depths("DLQ") == (0,)
+    return f"run-{world.runs}"
+
+
+def restoring(
+    world: World, name: str = "restoration-1", *, messages_in_a_unit: int = 128, **request: Any
+) -> Restoring:
+    """Record a restoration, of the last run unless `request` says otherwise; nothing is put yet."""
+    asked = Request(**{"run_id": f"run-{world.runs}", "who": "alex", **request})
+    handler = Handler(
+        name="test", directory=world.directory / "rules", connection="mq", rules="test.rules"
+    )
+    return Restoring(
+        begin(name, handler, asked, ledger=world.ledger, clock=world.clock),
+        world.settings,
+        world.ledger,
+        messages_in_a_unit,
+        world.clock,
+        world.clock.sleep,
+        world.log,
+    )
+
+
+def restored(world: World, name: str = "restoration-1", **request: Any) -> dict[str, int]:
+    """Restore, and count how the copies ended."""
+    return ended(restoring(world, name, **request))
+
+
+def ended(work: Restoring) -> dict[str, int]:
+    """Make an attempt at a restoration, and count how the copies ended."""
+    return {state.value: number for state, number in restore(work).outcomes.items()}
+
+
+def interrupted(work: Restoring, fault: str) -> None:
+    """Make an attempt that breaks off, since an MQ call fails by this fault."""
+    embedded_mq.faults.set(fault)
+    with pytest.raises(QueueManagerError):
+        restore(work)
+    embedded_mq.faults.set("")
+
+
+def states(world: World, name: str = "restoration-1") -> list[CopyState]:
+    return list(states_of(world.ledger, name).values())
+
+
+def whys(world: World, name: str = "restoration-1") -> list[str]:
+    return [state.why for state in states(world, name)]

@@ -1,0 +1,367 @@
+"""A small world for tests of handling: an embedded queue manager, a lake, a ledger, a clock.
+
+The stages are the real ones. Only the evaluation runs in this process instead of in Spark; it
+asks the same matcher, and tests/spark proves that Spark's plan is the same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import embedded_mq
+from mqdlq import home, lake
+from mqdlq.errors import QueueManagerError
+from mqdlq.handlers import Handler
+from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.lake import PlanDescription, SnapshotManifest
+from mqdlq.lake.schema import PLAN
+from mqdlq.ledger import Ledger, Run, open_ledger, parking
+from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
+from mqdlq.rules import parse
+from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
+from mqdlq.stages.run_options import RunOptions
+from mqdlq.stages.sense import begin_run, prepare_run
+from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
+from tests.support.turns import insist_on_turns
+
+DEFINITIONS = """
+ALTER QMGR DEADQ(DLQ)
+DEFINE QLOCAL(DLQ) DEFPSIST(YES)
+DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)
+DEFINE QLOCAL(PAYMENTS) DEFPSIST(YES)
+DEFINE QLOCAL(ORDERS) DEFPSIST(YES)
+DEFINE QLOCAL(PARKED) DEFPSIST(YES)
+DEFINE QLOCAL(CLOSED) PUT(DISABLED)
+"""
+ONLY_IN_VERSION_2 = {"GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength"}
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is told to move; sleeping moves it."""
+
+    now: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+def create_ledger(file: Path) -> None:
+    """Copy an empty ledger to a file that does not exist: a tenth of the time of making one."""
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_bytes(_empty_ledger())
+
+
+@cache
+def _empty_ledger() -> bytes:
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "ledger.db"
+        with open_ledger(f"sqlite:///{file}"):
+            pass
+        return file.read_bytes()
+
+
+@cache
+def _queue_manager(definitions: str, checks_headers: bool) -> Path:
+    """Make QM1 once, to be copied: making one waits for the disk several times."""
+    directory = mkdtemp(prefix="mqdlq-tests-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    own = {"HDRCHECK": int(checks_headers)}
+    return embedded_mq.create_defined("QM1", definitions, Path(directory), attributes=own)[0]
+
+
+@dataclass
+class World:
+    """Everything one handler needs, in one directory."""
+
+    directory: Path
+    client: str | None = None
+    definitions: str = DEFINITIONS
+    clock: Clock = field(default_factory=Clock)
+    runs: int = 0
+    ledger_url: str = ""
+    checks_headers: bool = False
+
+    def __post_init__(self) -> None:
+        os.environ["MQDLQ_HOME"] = str(self.directory)
+        if not embedded_mq.exists("QM1"):
+            made = _queue_manager(self.definitions, self.checks_headers)
+            home.make_private_directory(self.directory / "queue_managers")
+            shutil.copytree(made, self.directory / "queue_managers" / made.name)
+        self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
+        self.lake_root = str(self.directory / "lake")
+        if not self.ledger_url:
+            file = self.directory / "ledger.db"
+            self.ledger_url = f"sqlite:///{file}"
+            create_ledger(file)
+        self.ledger: Ledger = open_ledger(self.ledger_url)
+        insist_on_turns(self.ledger.engine)
+        self.log = logging.getLogger("mqdlq.test")
+
+    def mqsc(self, text: str) -> None:
+        embedded_mq.run_mqsc("QM1", text)
+
+    def connect(self) -> QueueManager:
+        return connect(self.settings)
+
+    # -- the stages
+
+    def start(
+        self,
+        rules: str,
+        *,
+        dry_run: bool = False,
+        run_id: str | None = None,
+        message_keys: tuple[str, ...] = (),
+        action: str | None = None,
+        **keys: Any,
+    ) -> Run:
+        """Start a run with a rules table given as text; `keys` are the handler's."""
+        self.runs += 1
+        folder = self.directory / "rules"
+        folder.mkdir(exist_ok=True)
+        (folder / "test.rules").write_text(rules, encoding="utf-8")
+        handler = Handler(
+            name="test", directory=folder, connection="mq", rules="test.rules", **keys
+        )
+        options = RunOptions(dry_run=dry_run, message_keys=message_keys, action=action)
+        return self.begin(run_id or f"run-{self.runs}", handler, options)
+
+    def begin(self, run_id: str, handler: Handler, options: RunOptions) -> Run:
+        """Prepare a run and record it, as the operator `sense` does."""
+        run = prepare_run(
+            run_id,
+            handler,
+            self.settings,
+            ledger=self.ledger,
+            clock=self.clock,
+            options=options,
+        )
+        begin_run(run, self.ledger)
+        return run
+
+    def plan(self, rules: str, **options: Any) -> Execution:
+        """Start a run, take its snapshot, evaluate and accept the plan; nothing is done yet."""
+        run = self.start(rules, **options)
+        self.snapshot(run)
+        self.accept(run)
+        return self.execution(run)
+
+    def snapshot(self, run: Run, told: list[str] | None = None, **options: Any) -> SnapshotManifest:
+        """Take the run's snapshot; `told` gets what it says, `options` are the snapshot's."""
+        return take_snapshot(
+            run,
+            self.settings,
+            ledger=self.ledger,
+            lake_root=self.lake_root,
+            clock=self.clock,
+            progress=self.log.info if told is None else told.append,
+            options=SnapshotOptions(**options),
+        )
+
+    def accept(self, run: Run, plan_id: str = "") -> None:
+        """Accept a plan, by default that of the run's snapshot, evaluated now."""
+        accept_plan(
+            run,
+            plan_id or self.evaluate(run),
+            ledger=self.ledger,
+            lake_root=self.lake_root,
+            clock=self.clock,
+        )
+
+    def execution(self, run: Run) -> Execution:
+        return Execution(
+            run,
+            self.settings,
+            self.ledger,
+            self.lake_root,
+            self.clock,
+            self.clock.sleep,
+            self.log,
+        )
+
+    def evaluate(self, run: Run) -> str:
+        """Evaluate the run's snapshot in this process; return the plan's id."""
+        snapshot = self.ledger.snapshot(run.run_id)
+        assert snapshot is not None
+        table = parse(run.rules_text)
+        rows = []
+        without_a_dlh = steps_without_a_dlh(table) if run.has_given_action else ()
+        for row in lake.snapshot_rows(snapshot.location):
+            if run.named and row["message_key"] not in run.named:
+                continue
+            dead = row["class"] == MessageClass.DEAD_LETTER
+            steps = without_a_dlh
+            if dead:
+                steps = tuple(resolve(step, row) for step in steps_for(table, row))
+            nothing = Disposition.NO_RULE if dead else Disposition.UNPROCESSABLE
+            rows.append(
+                PlannedMessage(
+                    row["browse_seq"],
+                    row["message_key"],
+                    run.queue_manager,
+                    run.queue,
+                    Disposition.PLANNED if steps else nothing,
+                    steps,
+                )
+            )
+        plan_id = lake.plan_id(snapshot.snapshot_id, run.rules_digest)
+        directory = Path(lake.plan_directory(self.lake_root, plan_id))
+        directory.mkdir(parents=True)
+        columns = [_plan_row(row) for row in rows]
+        pq.write_table(pa.Table.from_pylist(columns, schema=PLAN), directory / "part-0.parquet")
+        dispositions = {d.value: sum(r.disposition is d for r in rows) for d in Disposition}
+        lake.publish_plan(
+            str(directory),
+            PlanDescription(
+                plan_id,
+                plan_hash(rows),
+                (snapshot.snapshot_id,),
+                run.rules_digest,
+                len(rows),
+                dispositions,
+            ),
+        )
+        return plan_id
+
+    def handle(self, rules: str, **options: Any) -> dict[int, str]:
+        """Run the handler to its end; return each message's outcome by browse_seq."""
+        execution = self.plan(rules, **options)
+        result = make_pass(execution)
+        while result.next_pass_at is not None:
+            self.clock.now = result.next_pass_at
+            result = make_pass(execution)
+        settle(execution)
+        return self.outcomes(execution.run)
+
+    def outcomes(self, run: Run) -> dict[int, str]:
+        booked = self.ledger.outcomes(run.run_id)
+        found = {
+            message.browse_seq: str(booked[message.message_id].outcome)
+            for message in self.ledger.run_messages(run.run_id)
+            if message.message_id in booked
+        }
+        snapshot = self.ledger.snapshot(run.run_id)
+        if snapshot is not None and parking.outcomes_of_parked(self.ledger, run.run_id):
+            for batch in lake.parked_rows(snapshot.location, ["browse_seq", "outcome"]):
+                found = {row["browse_seq"]: row["outcome"] for row in batch.to_pylist()} | found
+        return found
+
+    def passes(self, execution: Execution, count: int) -> list[PassResult]:
+        """Make so many passes, each as soon as it may be."""
+        results = []
+        for _ in range(count):
+            results.append(make_pass(execution))
+            self.clock.now = results[-1].next_pass_at or self.clock.now
+        return results
+
+    def interrupted_pass(self, execution: Execution, fault: str) -> None:
+        """Make a pass that breaks off, since an MQ call fails by this fault."""
+        embedded_mq.faults.set(fault)
+        with pytest.raises(QueueManagerError):
+            make_pass(execution)
+        embedded_mq.faults.set("")
+
+    # -- messages
+
+    def put(self, queue: str, body: bytes, **fields: Any) -> None:
+        """Put a message with these MQMD fields (all context is set)."""
+        with self.connect() as queue_manager:
+            module, constants = queue_manager.client.module, queue_manager.client.CMQC
+            descriptor = module.MD()
+            # Of version 1 unless it needs more: then no queue manager looks into MQ headers.
+            descriptor.Version = 2 if ONLY_IN_VERSION_2 & fields.keys() else 1
+            descriptor.Persistence = constants.MQPER_PERSISTENT
+            descriptor.PutApplName = b"putter"
+            descriptor.PutApplType = constants.MQAT_UNIX
+            descriptor.PutDate, descriptor.PutTime = b"20261120", b"10203040"
+            for name, value in fields.items():
+                setattr(descriptor, name, value)
+            pmo = module.PMO()
+            pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
+            target = module.OD()
+            target.ObjectName = queue.encode()
+            queue_manager.handle.put1(target, body, descriptor, pmo)
+
+    def dead_letter(
+        self,
+        body: bytes = b"body",
+        *,
+        dest_q: str = "PAYMENTS",
+        dest_q_mgr: str = "QM1",
+        reason: int = 2053,
+        encoding: int = 546,
+        ccsid: int = 819,
+        inner: tuple[int, int, str] = (546, 819, "MQSTR"),
+        **fields: Any,
+    ) -> None:
+        """Put a dead letter on the DLQ; `inner` is Encoding, CCSID and Format of its body."""
+        header = DeadLetterHeader(
+            reason, dest_q, dest_q_mgr, *inner, 6, "mover", "20261121", "11000000"
+        )
+        packed = encode_dlh(header, encoding=encoding, ccsid=ccsid)
+        values = {"Format": b"MQDEAD  ", "Encoding": encoding, "CodedCharSetId": ccsid, **fields}
+        self.put("DLQ", packed + body, **values)
+
+    def lose_first(self, queue: str = "DLQ") -> None:
+        """Take the first message off a queue, as somebody else would."""
+        with self.connect() as queue_manager:
+            opened = queue_manager.open(queue, queue_manager.client.CMQC.MQOO_INPUT_AS_Q_DEF)
+            opened.get()
+            queue_manager.close(opened)
+
+    def messages(self, queue: str) -> list[tuple[Any, bytes]]:
+        """Return (the client's MQMD, body) of every message on a queue, by browse."""
+        with self.connect() as queue_manager:
+            module, constants = queue_manager.client.module, queue_manager.client.CMQC
+            opened = queue_manager.open(queue, constants.MQOO_BROWSE)
+            found = []
+            while True:
+                descriptor, gmo = module.MD(), module.GMO()
+                descriptor.Version = constants.MQMD_VERSION_2
+                gmo.Options = constants.MQGMO_BROWSE_NEXT | constants.MQGMO_NO_PROPERTIES
+                try:
+                    body = opened.get(None, descriptor, gmo)
+                except module.MQMIError as error:
+                    if error.reason != constants.MQRC_NO_MSG_AVAILABLE:
+                        raise
+                    break
+                found.append((descriptor, bytes(body)))
+            opened.close()
+            return found
+
+    def bodies(self, queue: str) -> list[bytes]:
+        return [body for _, body in self.messages(queue)]
+
+    def depths(self, *queues: str) -> tuple[int, ...]:
+        return tuple(len(self.messages(queue)) for queue in queues)
+
+
+def _plan_row(row: PlannedMessage) -> dict[str, Any]:
+    steps = [
+        {name: getattr(step, name) for name in step.__dataclass_fields__} for step in row.steps
+    ]
+    return {name: getattr(row, name) for name in row.__dataclass_fields__} | {"steps": steps}
+
+
+__all__ = ["NOON", "Clock", "Outcome", "World"]

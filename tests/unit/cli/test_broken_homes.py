@@ -1,0 +1,313 @@
+"""Every command reports a broken home in one sentence, with its exit code, and loses nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+from typer.testing import CliRunner
+
+from mqdlq import home
+from mqdlq.cli import app
+from mqdlq.cli.on_demand import OnDemand
+from mqdlq.headers import MessageDescriptor
+from mqdlq.ledger import database
+from tests.support.commands import declared, examples
+from tests.support.pastes import amqsbcg
+from tests.support.postgresql import running
+
+Command = tuple[str, ...]
+
+OFFLINE = {
+    ("decode",),
+    ("rules", "check"),
+    ("rules", "format"),
+    ("rules", "convert"),
+    ("rules", "diff"),
+}
+LEDGER = {("report",), ("restore", "list"), ("snapshots", "list"), ("snapshots", "prune")}
+LAKE = {
+    ("shadow",),
+    ("rules", "suggest"),
+    *(("snapshots", name) for name in ("list", "show", "prune", "import", "payload")),
+}
+IN_AIRFLOW = {("run",), ("check",), ("restore", "run"), ("airflow",)}
+"""The commands that become processes of Airflow's side."""
+
+SECRET = "pass-word"  # noqa: S105 (no secret)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A way in which a home is broken.
+
+    `settings` breaks it and returns the environment that names it. `sentence` is what each of
+    `commands` prints, `code` with which exit code; {} stands for the place.
+    """
+
+    settings: Callable[[Path], dict[str, str]]
+    sentence: str
+    commands: set[Command]
+    in_airflow: bool = False
+
+
+def a_file(place: Path) -> str:
+    (place / "file").write_text("not a database, and not a directory\n" * 50, encoding="utf-8")
+    return str(place / "file")
+
+
+def of_another_program(place: Path) -> str:
+    with sqlite3.connect(place / "other.db") as connection:
+        connection.execute("CREATE TABLE dag_run (id INTEGER)")
+    return f"sqlite:///{place}/other.db"
+
+
+def locked(place: Path) -> str:
+    connection = sqlite3.connect(place / "locked.db", isolation_level=None)
+    connection.execute("CREATE TABLE attempts (seq INTEGER)")
+    connection.execute("BEGIN EXCLUSIVE")
+    _HELD.append(connection)
+    return f"sqlite:///{place}/locked.db"
+
+
+def of_a_user_with_another_password(_: Path) -> str:
+    server = running()
+    url = make_url(server.new_ledger_url())
+    server.ask_for_a_password("guarded", SECRET)
+    return url.set(username="guarded", password=f"not-{SECRET}").render_as_string(
+        hide_password=False
+    )
+
+
+def broken_metadata(place: Path) -> dict[str, str]:
+    (place / "home/airflow").mkdir()
+    shutil.copy(a_file(place), place / "home/airflow/airflow.db")
+    return {}
+
+
+_HELD: list[sqlite3.Connection] = []
+KINDS = {
+    "a server that is down": Broken(
+        lambda _: {"MQDLQ_LEDGER_URL": f"postgresql+psycopg://mqdlq:{SECRET}@127.0.0.1:1/ledger"},
+        "mqdlq: the ledger postgresql+psycopg://mqdlq:***@127.0.0.1:1/ledger cannot be used:"
+        ' connection to server at "127.0.0.1", port 1 failed: Connection refused; start the'
+        " database server, or correct the ledger's URL",
+        LEDGER,
+    ),
+    "a wrong password": Broken(
+        lambda place: {"MQDLQ_LEDGER_URL": of_a_user_with_another_password(place)},
+        'failed: FATAL: password authentication failed for user "guarded"; correct user and'
+        " password in the ledger's URL",
+        LEDGER,
+    ),
+    "a file that is no database": Broken(
+        lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{a_file(place)}"},
+        "mqdlq: the ledger sqlite:///{}/file cannot be used: the file is not an SQLite database;"
+        " name another file, or restore a backup",
+        LEDGER,
+    ),
+    "a directory": Broken(
+        lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{place}"},
+        "mqdlq: the ledger sqlite:///{} cannot be used: {} is a directory; name a file in it",
+        LEDGER,
+    ),
+    "a file below a file": Broken(
+        lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{a_file(place)}/ledger.db"},
+        "mqdlq: the ledger sqlite:///{}/file/ledger.db cannot be used: {}/file is not a directory;"
+        " name a file in a directory",
+        LEDGER,
+    ),
+    "an unknown driver": Broken(
+        lambda _: {"MQDLQ_LEDGER_URL": f"oracle://mqdlq:{SECRET}@db/ledger"},
+        "mqdlq: the ledger cannot be kept in a database of the kind 'oracle'; expected"
+        " sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE",
+        LEDGER,
+    ),
+    "a URL that is none": Broken(
+        lambda _: {"MQDLQ_LEDGER_URL": f"postgresql+psycopg://mqdlq:x@{SECRET}@db/ledger"},
+        "mqdlq: the ledger's URL cannot be read; expected sqlite:///FILE or"
+        " postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, and in a password %40 for @, %3A for :"
+        " and %2F for /",
+        LEDGER,
+    ),
+    "another program's database": Broken(
+        lambda place: {"MQDLQ_LEDGER_URL": of_another_program(place)},
+        "mqdlq: the ledger sqlite:///{}/other.db cannot be used: the database belongs to another"
+        " program (it has the table dag_run); name an empty database in the ledger's URL",
+        LEDGER,
+    ),
+    "a locked database": Broken(
+        lambda place: {"MQDLQ_LEDGER_URL": locked(place)},
+        "mqdlq: the ledger sqlite:///{}/locked.db cannot be used: another process keeps the file"
+        " locked; end it, and try again",
+        LEDGER,
+    ),
+    "no file with the URL": Broken(
+        lambda place: {"MQDLQ_LEDGER_URL_FILE": f"{place}/url"},
+        "mqdlq: the ledger's URL cannot be read from {}/url (No such file or directory); put the"
+        " URL into that file, or correct MQDLQ_LEDGER_URL_FILE",
+        LEDGER,
+    ),
+    "a home that is a file": Broken(
+        lambda place: {"MQDLQ_HOME": a_file(place)},
+        "{}/file is not a directory; correct MQDLQ_HOME",
+        {path for path, _ in declared()} - OFFLINE,
+        in_airflow=True,
+    ),
+    "a home where nothing can be written": Broken(
+        lambda _: {"MQDLQ_HOME": "/sys/mqdlq"},
+        "mqdlq: /sys/mqdlq cannot be used (Operation not permitted); give user id 0 the rights to"
+        " read and write it, or name another directory in MQDLQ_HOME",
+        {*IN_AIRFLOW, ("qm", "create"), ("snapshots", "import")},
+        in_airflow=True,
+    ),
+    "Airflow's metadata that are no database": Broken(
+        broken_metadata,
+        "mqdlq: Airflow's metadata {}/home/airflow/airflow.db cannot be read (file is not a"
+        " database); restore a backup, or remove {}/home/airflow, and Airflow begins without its"
+        " earlier runs and connections",
+        IN_AIRFLOW,
+        in_airflow=True,
+    ),
+    "a lake of an unknown kind": Broken(
+        lambda _: {"MQDLQ_LAKE": "nowhere://lake"},
+        " is no location fsspec can open: Protocol not known: nowhere",
+        LAKE,
+    ),
+    "a lake that is a file": Broken(
+        lambda place: {"MQDLQ_LAKE": a_file(place)},
+        "{}/file is not a directory; correct MQDLQ_LAKE",
+        LAKE,
+    ),
+    "no directory of rules": Broken(
+        lambda place: {"MQDLQ_RULES_DIR": f"{place}/none"},
+        "the directory {}/none does not exist; create it, or correct MQDLQ_RULES_DIR",
+        {("run",), ("check",), ("restore", "run")},
+    ),
+}
+
+
+@cache
+def healthy() -> Path:
+    """Make a home with the demo's queue manager once; tests copy it."""
+    place = Path(tempfile.mkdtemp(prefix="mqdlq-healthy-"))
+    environment = {**os.environ, "MQDLQ_HOME": str(place / "home")}
+    subprocess.run([sys.executable, "-m", "mqdlq.local.demo"], env=environment, check=True)
+    return place / "home"
+
+
+@pytest.fixture(name="place")
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Go to a directory with a healthy home and the files that the examples of the help name."""
+    shutil.copytree(healthy(), tmp_path / "home")
+    shutil.copytree(home.PROJECT / "include", tmp_path / "include")
+    shutil.copy(tmp_path / "include/rules/demo.rules", tmp_path / "old.rules")
+    (tmp_path / "dead.jsonl").touch()
+    paste = amqsbcg([(MessageDescriptor(format="MQSTR"), b"stray")])
+    (tmp_path / "dump.txt").write_text(paste, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("AIRFLOW_HOME", raising=False)  # that of other tests in this process
+    monkeypatch.setattr(database, "OPEN_WITHIN_S", 0.1)
+    monkeypatch.setattr(os, "execv", _become)
+    yield tmp_path
+    while _HELD:
+        _HELD.pop().close()
+
+
+class BecomesError(Exception):
+    """Stands for this process becoming another one."""
+
+
+def _become(program: str, arguments: list[str]) -> None:
+    raise BecomesError(program, arguments)
+
+
+def arguments_of(path: Command) -> list[str]:
+    """Return the arguments of a command's first example in its help."""
+    command = dict(declared())[path]
+    begin = f"mqdlq {' '.join(path)}"
+    lines = [line for line in examples(OnDemand(path[-1], command).load()) if begin in line]
+    (called,) = (part for part in lines[0].split(" | ") if part.startswith(begin))
+    words = shlex.split(called.partition(" > ")[0])[1:]
+    return [found for word in words for found in matching(word)]
+
+
+def matching(word: str) -> list[str]:
+    """Return what a shell makes of a word."""
+    return sorted(map(str, Path().glob(word))) if "*" in word else [word]
+
+
+def called(path: Command, *, in_airflow: bool) -> tuple[int | None, str]:
+    """Call a command; return its exit code and what it prints, None for one that went on."""
+    result = CliRunner().invoke(app, arguments_of(path), input="")
+    if isinstance(result.exception, BecomesError):
+        if not in_airflow:
+            return None, ""
+        program, arguments = result.exception.args
+        done = subprocess.run(
+            [program, *arguments[1:]], capture_output=True, text=True, check=False, timeout=60
+        )
+        return done.returncode, done.stdout + done.stderr
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result.exit_code, result.output
+
+
+def digests(place: Path) -> dict[str, str]:
+    """Return what the files are that no command may touch."""
+    kept = [place / "file", place / "other.db", place / "home/airflow/airflow.db"]
+    return {
+        str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in kept if file.exists()
+    }
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=name, marks=[pytest.mark.airflow] * kind.in_airflow)
+        for name, kind in KINDS.items()
+    ],
+)
+def test_every_command_reports_a_broken_home(
+    kind: Broken, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in kind.settings(place).items():
+        monkeypatch.setenv(name, value)
+    before = digests(place)
+    sentence = kind.sentence.replace("{}", str(place))
+    reporting = {}
+
+    for path, _ in declared():
+        code, printed = called(path, in_airflow=kind.in_airflow)
+        for word in ("Traceback", "sqlalche.me", SECRET):
+            assert word not in printed, (path, printed)
+        if sentence in printed:
+            reporting[path] = code
+            assert len(printed.splitlines()) == 1, (path, printed)
+
+    assert set(reporting) == kind.commands
+    assert set(reporting.values()) <= {1, 2}
+    assert digests(place) == before
+
+
+def test_the_messages_are_where_they_were(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    depth = CliRunner().invoke(app, ["qm", "depth", "QM1", "SYSTEM.DEAD.LETTER.QUEUE"]).output
+    monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{a_file(place)}")
+    for path, _ in declared():
+        if path[0] != "qm":  # which put, and end what is not persistent
+            called(path, in_airflow=False)
+
+    after = CliRunner().invoke(app, ["qm", "depth", "QM1", "SYSTEM.DEAD.LETTER.QUEUE"]).output
+    assert after == depth

@@ -1,0 +1,116 @@
+"""The command `mqdlq` as a whole: its commands, their help, and what each of them imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from mqdlq.cli import COMMANDS, app
+from mqdlq.cli.on_demand import Group
+from tests.support.commands import declared, examples, loaded
+
+TABLE = "include/rules/demo.rules"
+GROUPS = {(): COMMANDS} | {
+    (name,): found.commands for name, found in COMMANDS.items() if isinstance(found, Group)
+}
+HEAVY = {"airflow", "ibmmq", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "yaml"}
+
+
+def said(*arguments: str, width: int = 78) -> str:
+    return CliRunner().invoke(app, list(arguments), terminal_width=width).output
+
+
+def test_every_command_has_an_example_that_calls_it() -> None:
+    commands = loaded()
+    assert len(commands) >= 30
+
+    without = [
+        path
+        for path, command in commands.items()
+        if not any(f"mqdlq {' '.join(path)}" in line for line in examples(command))
+    ]
+
+    assert without == []
+
+
+@pytest.mark.parametrize("width", [78, 98])
+def test_help_keeps_examples_and_fills_the_lines_of_paragraphs(width: int) -> None:
+    for path, command in loaded().items():
+        shown = said(*path, "--help", width=width)
+        text = shown[: shown.index("\nOptions:")]
+        for example in examples(command):
+            assert f"\n    {example}\n" in text
+        for paragraph in text.partition("\n  For example:")[0].split("\n\n"):
+            if any(line.startswith("    ") for line in paragraph.splitlines()):
+                continue
+            for line, following in zip(*[iter(paragraph.splitlines())] * 2, strict=False):
+                word = following.split()[0]
+                assert len(line) + 1 + len(word) > width, (path, line)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=" ".join)
+def test_the_help_of_a_group_has_a_line_for_each_command(group: tuple[str, ...]) -> None:
+    listed = said(*group, "--help").partition("\nCommands:\n")[2].splitlines()
+
+    width = max(map(len, GROUPS[group]))
+    assert listed == [f"  {name:{width}}  {c.summary}" for name, c in GROUPS[group].items()]
+
+
+def test_a_docstring_names_the_command_that_it_describes() -> None:
+    for path, command in loaded().items():
+        assert command.callback.__doc__.startswith(f"Implement `mqdlq {' '.join(path)}`.\n")
+
+
+@pytest.mark.parametrize(("columns", "widest"), [(80, 78), (120, 98)])
+def test_help_takes_the_width_of_the_terminal_up_to_100_columns(columns: int, widest: int) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", "from mqdlq.cli import app; app()", "rules", "format", "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": str(columns)},
+    ).stdout
+
+    assert widest - 10 < max(map(len, shown.splitlines())) <= widest
+
+
+def test_a_name_that_is_no_command_is_refused_with_what_comes_near() -> None:
+    assert "No such command 'shado'. Did you mean 'shadow'?" in said("shado")
+    assert "No such command 'dif'. Did you mean 'diff'?" in said("rules", "dif")
+
+
+def test_the_version_is_printed_alone() -> None:
+    assert said("--version") == f"mqdlq {version('mqdlq')}\n"
+
+
+def test_a_wrong_choice_is_refused_with_the_right_ones() -> None:
+    assert said("report", "--format", "xml").splitlines()[-1] == (
+        "Error: Invalid value for '--format': Value error, 'xml' is not one of 'text', 'json'."
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["rules", "--help"], ["qm", "--help"], ["rules", "check", TABLE]],
+    ids=" ".join,
+)
+def test_a_short_command_imports_nothing_that_takes_long(arguments: list[str]) -> None:
+    program = (
+        "import sys; from mqdlq.cli import app\n"
+        f"try: app({arguments!r})\n"
+        "except SystemExit as ended: assert ended.code == 0, ended.code\n"
+        f"assert not {HEAVY!r} & set(sys.modules), {HEAVY!r} & set(sys.modules)"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_every_command_is_declared_at_a_place_of_its_own() -> None:
+    places = [command.place for _, command in declared()]
+
+    assert len(set(places)) == len(places)

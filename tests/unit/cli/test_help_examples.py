@@ -1,0 +1,108 @@
+"""Every example in the help of a command runs, in a home that the demo has filled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq import home
+from mqdlq.headers import decode_md
+from mqdlq.local import demo
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.commands import THROUGH_AIRFLOW, declared, script
+from tests.support.pastes import amqsbcg
+from tests.support.world import World
+
+pytestmark = pytest.mark.slow
+
+BEFORE, AFTER = "20261121T120000Z-1a2b3c4d", "20261121T130000Z-5e6f7a8b"
+BASH = shutil.which("bash") or "bash"
+DLQ = "SYSTEM.DEAD.LETTER.QUEUE"
+HERE = sorted(path for path, _ in declared() if path not in THROUGH_AIRFLOW)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A directory to run examples in, and the snapshots that their ids stand for."""
+
+    directory: Path
+    snapshots: dict[str, str]
+
+
+@pytest.fixture(scope="module", name="prepared")
+def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    """Fill QM1 as the demo does, handle it once between two dry runs, and fill it again."""
+    directory = tmp_path_factory.mktemp("examples")
+    shutil.copytree(home.PROJECT / "include", directory / "include")
+    rules = (directory / "include/rules/demo.rules").read_text(encoding="utf-8")
+    (directory / "old.rules").write_text(rules, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQDLQ_HOME", str(directory / "var"))
+        (directory / "var").mkdir()
+        mqsc = (directory / "include/mqsc/QM1.mqsc").read_text(encoding="utf-8")
+        world = World(directory / "var", definitions=mqsc)
+        world.clock.now = datetime.now(UTC) - timedelta(hours=1)  # noqa: TID251 (`--since 30d`)
+        with world.ledger, world.connect() as queue_manager:
+            demo.fill(queue_manager, world.clock)
+            messages = [(decode_md(md.pack()), body) for md, body in world.messages(DLQ)]
+            (directory / "dump.txt").write_text(amqsbcg(messages), encoding="utf-8")
+            before = dry_run(world, rules, payload="full")
+            handle(world, rules)
+            after = dry_run(world, rules, rescan=True)
+            demo.fill(queue_manager, world.clock)
+    yield Prepared(directory, {BEFORE: before, AFTER: after})
+    shutil.rmtree(directory)
+
+
+def dry_run(world: World, rules: str, **options: object) -> str:
+    """Take a snapshot a minute after the last step; return its id."""
+    world.clock.sleep(60)
+    run = world.start(rules, dry_run=True)
+    return str(world.snapshot(run, **options).snapshot_id)
+
+
+def handle(world: World, rules: str) -> None:
+    world.clock.sleep(60)
+    execution = world.plan(rules)
+    result = make_pass(execution)
+    while result.next_pass_at is not None:
+        world.clock.now = result.next_pass_at
+        result = make_pass(execution)
+    settle(execution)
+
+
+@pytest.mark.parametrize("path", HERE, ids=" ".join)
+def test_the_examples_of_a_command_run(
+    path: tuple[str, ...], prepared: Prepared, tmp_path: Path
+) -> None:
+    directory = tmp_path / "here"
+    shutil.copytree(prepared.directory, directory)
+    program = script(path)
+    for example, snapshot_id in prepared.snapshots.items():
+        program = program.replace(example, snapshot_id)
+    scripts = sysconfig.get_path("scripts")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
+
+    done = subprocess.run(
+        [BASH, "-eu", "-o", "pipefail", "-c", program],
+        cwd=directory,
+        env=kept
+        | {
+            "MQDLQ_HOME": str(directory / "var"),
+            "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""

@@ -1,0 +1,242 @@
+"""`mqdlq preview` looks at a live queue, touches nothing, and says what a table would do."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import embedded_mq
+from mqdlq.cli import app
+from mqdlq.cli.queue_managers import Address, settings_for
+from mqdlq.mqi.settings import ConnectionSettings
+from tests.support.world import World
+
+RULES = """\
+INPUTQ(DLQ)
+REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(3)
+DESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED) HEADER(YES)
+DESTQ(OLD) ACTION(IGNORE)
+"""
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "150")
+    for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
+        monkeypatch.delenv(name)
+    world = World(tmp_path)
+    (tmp_path / "some.rules").write_text(RULES)
+    with world.ledger:
+        yield world
+
+
+def fill(world: World) -> None:
+    for _ in range(3):
+        world.dead_letter(reason=2053, dest_q="PAYMENTS")
+    world.dead_letter(reason=2085, dest_q="ORDERS")
+    for _ in range(2):
+        world.dead_letter(reason=2085, dest_q="NOWHERE")
+    world.put("DLQ", b"stray")
+
+
+def call(world: World, *arguments: str, code: int = 0) -> str:
+    rules = str(world.directory / "some.rules")
+    result = CliRunner().invoke(app, ["preview", "--rules", rules, *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def as_json(world: World, *arguments: str) -> Any:
+    return json.loads(call(world, "--format", "json", *arguments))
+
+
+def test_the_plan_the_causes_and_who_is_needed(world: World) -> None:
+    fill(world)
+
+    found = as_json(world, "QM1")
+
+    assert (found["queue_manager"], found["queue"], found["messages"]) == ("QM1", "DLQ", 7)
+    assert found["plan"] == [
+        {
+            "rule": 1,
+            "rule_line": 2,
+            "action": "RETRY",
+            "target_q": "PAYMENTS",
+            "target_q_mgr": "QM1",
+            "tries": 3,
+            "messages": 3,
+        },
+        {
+            "rule": 2,
+            "rule_line": 3,
+            "action": "FWD",
+            "target_q": "PARKED",
+            "target_q_mgr": "",
+            "tries": 1,
+            "messages": 1,
+        },
+    ]
+    assert [
+        (t["outcome"], t["class"], t["dest_q_name"], t["messages"], t["browse_seqs"])
+        for t in found["needs_a_person"]
+    ] == [
+        ("left_no_rule", "dead_letter", "NOWHERE", 2, [5, 6]),
+        ("unprocessable", "no_dlh", "", 1, [7]),
+    ]
+    assert [(c["reason"], c["dest_q_name"], c["messages"]) for c in found["causes"]] == [
+        (2053, "PAYMENTS", 3),
+        (2085, "NOWHERE", 2),
+        (2085, "ORDERS", 1),
+        (0, "", 1),
+    ]
+
+
+def test_it_is_drawn_for_a_terminal(world: World) -> None:
+    fill(world)
+
+    drawn = call(world, "QM1", "DLQ")
+
+    assert drawn.splitlines()[0].startswith("PREVIEW  DLQ @ QM1  7 messages, ")
+    for words in (
+        "MQRC_Q_FULL (2053): the queue is full",
+        "RETRY (up to 3 times)  PAYMENTS @ QM1",
+        "Needs a person: 3",
+        "add a rule for it, or move it with message_keys and action",
+    ):
+        assert words in drawn
+
+
+def test_the_queue_is_the_deadq_where_nobody_names_one(world: World) -> None:
+    world.dead_letter()
+    (world.directory / "some.rules").write_text("ACTION(RETRY)\n")
+
+    assert as_json(world, "QM1")["queue"] == "DLQ"
+    assert as_json(world, "QM1", "ORDERS")["messages"] == 0
+    assert "No messages." in call(world, "QM1", "ORDERS")
+
+
+def test_nothing_is_changed_by_it(world: World) -> None:
+    fill(world)
+    before = [(md.pack(), body) for md, body in world.messages("DLQ")]
+    files = {path for path in world.directory.rglob("*") if "queue_managers" not in path.parts}
+
+    call(world, "QM1")
+
+    assert [(md.pack(), body) for md, body in world.messages("DLQ")] == before
+    assert {
+        path for path in world.directory.rglob("*") if "queue_managers" not in path.parts
+    } == files
+
+
+def test_who_may_only_browse_and_inquire_may_preview(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world)
+    world.mqsc(
+        "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT,INQ)\n"
+        "SET AUTHREC PROFILE(DLQ) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(BROWSE,INQ)"
+    )
+    monkeypatch.setenv("MQDLQ_PASSWORD", "secret")
+
+    assert json.loads(call(world, "--user", "alice", "--format", "json", "QM1"))["messages"] == 7
+    refused = call(world, "--user", "alice", "QM1", "PAYMENTS", code=1)
+    assert refused == ("mqdlq: MQOPEN of queue PAYMENTS failed: MQRC_NOT_AUTHORIZED (2035)\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("QM9", "--transport", "embedded"), 1, "mqdlq: MQCONN of queue manager QM9 failed: "),
+        (("QM1", "NO.SUCH"), 1, "mqdlq: MQOPEN of queue NO.SUCH failed: "),
+        (("QM1", "--host", "mq"), 2, "mqdlq: a client connection to queue manager 'QM1' needs"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_one_line(
+    world: World, arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    said = call(world, *arguments, code=code)
+
+    assert said.startswith(text)
+    assert said.count("\n") == 1
+
+
+def test_an_unknown_queue_manager_is_refused_with_what_is_known_and_what_to_define(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", "ibmmq://mq.example.com?queue_manager=PROD1")
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", "postgres://db.example.com/x")
+
+    said = call(world, "QM9", code=2).splitlines()
+
+    assert said.pop(3).startswith("  without a connection it was looked for on this machine: ")
+    assert said == [
+        "mqdlq: queue manager QM9 is not known here",
+        f"  embedded queue managers in {world.directory}/queue_managers: QM1",
+        "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*): PROD1 (prod)",
+        "Give --host and --channel, or --ccdt-url; or define a connection, such as",
+        (
+            '  AIRFLOW_CONN_MQ=\'{"conn_type": "ibmmq", "host": "mq.example.com",'
+            ' "extra": {"queue_manager": "QM9", "channel": "DEV.APP.SVRCONN"}}\''
+        ),
+        "or create an embedded queue manager: mqdlq qm create QM9",
+    ]
+
+
+@pytest.mark.usefixtures("world")
+def test_a_connection_in_the_environment_says_how_to_reach_its_queue_manager(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_alice, of_bob = secrets.token_hex(4), secrets.token_hex(4)
+    extra = {"queue_manager": "QM7", "channel": "DEV.APP.SVRCONN"}
+    keys = {"conn_type": "ibmmq", "host": "mq", "login": "alice", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", json.dumps(keys | {"password": of_alice}))
+    monkeypatch.setenv("MQDLQ_PASSWORD", of_bob)
+
+    assert settings_for("QM7", Address()) == ConnectionSettings(
+        "QM7", host="mq", channel="DEV.APP.SVRCONN", user="alice", password=of_alice
+    )
+    assert settings_for("QM7", Address(user="bob")).password == of_bob
+    assert settings_for("QM1", Address()).transport == "embedded"
+    assert settings_for("QM8", Address()).transport == "bindings"
+
+
+def test_a_table_that_cannot_be_read_is_refused_first(world: World) -> None:
+    (world.directory / "some.rules").write_text("ACTION(RETYR)\n")
+
+    assert "some.rules:1:" in call(world, "QM1", code=2)
+
+
+def test_it_needs_neither_airflow_nor_spark(world: World) -> None:
+    fill(world)
+    program = (
+        "import sys; from mqdlq.cli import app\n"
+        "try: app(['preview', '--rules', sys.argv[1], 'QM1'])\n"
+        "except SystemExit as ended: assert ended.code == 0, ended.code\n"
+        "assert not {'airflow', 'pyspark'} & set(sys.modules)"
+    )
+
+    subprocess.run(
+        [sys.executable, "-c", program, str(world.directory / "some.rules")],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def test_a_faulty_browse_is_told(world: World) -> None:
+    fill(world)
+    embedded_mq.faults.set("MQGET:3:2009:before")
+
+    said = call(world, "QM1", code=1)
+    embedded_mq.faults.set("")
+
+    assert said == ("mqdlq: MQGET (browse) of queue DLQ failed: MQRC_CONNECTION_BROKEN (2009)\n")

@@ -1,0 +1,140 @@
+"""A lake on an S3-compatible server: written, listed, published atomically, pruned, read back."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from urllib.error import URLError
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.headers import MessageDescriptor, encode_md, header_row
+from mqdlq.lake import storage
+from mqdlq.lake.schema import PLAN
+from tests.support.paths import ROOT
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module", name="endpoint")
+def _endpoint() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"{address}/moto-api/", timeout=1).close()  # noqa: S310
+                break
+            except (URLError, OSError):
+                time.sleep(0.1)
+        yield address
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.fixture(name="root")
+def _root(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return a new bucket, found as anybody would: by the variables AWS's own tools read."""
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": endpoint,
+    }.items():
+        monkeypatch.setenv(name, value)
+    files = fsspec.filesystem("s3", skip_instance_cache=True)
+    bucket = f"lake-{os.urandom(4).hex()}"
+    files.mkdir(bucket)
+    yield f"s3://{bucket}/dlq"
+    fsspec.filesystem("s3").clear_instance_cache()
+
+
+def row(browse_seq: int) -> dict[str, object]:
+    return header_row(browse_seq, encode_md(MessageDescriptor()), b"body", 4, browsed_at=NOON)
+
+
+def take(root: str, snapshot_id: str = "s1", messages: int = 3) -> str:
+    with lake.SnapshotWriter(root, "QM1", "A/B%C", snapshot_id) as writer:
+        for browse_seq in range(1, messages + 1):
+            writer.write(row(browse_seq))
+        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="ACTION(RETRY)")
+    return writer.directory
+
+
+def test_a_snapshot_is_written_found_and_read_back(root: str) -> None:
+    directory = take(root)
+
+    assert lake.find_snapshot(root, "s1") == directory
+    assert lake.read_manifest(directory).messages == 3
+    assert [found["browse_seq"] for found in lake.snapshot_rows(directory)] == [1, 2, 3]
+    with pytest.raises(LakeError, match="is a finished snapshot; a new one needs a new id"):
+        take(root)
+
+
+def test_what_breaks_off_leaves_no_object_that_counts(root: str) -> None:
+    writer = lake.SnapshotWriter(root, "QM1", "Q", "s1")
+    with suppress(KeyError), writer:
+        writer.write(row(1))
+        writer.write({})
+
+    files, path = storage.filesystem(root)
+    assert files.find(path) == []
+    with pytest.raises(LakeError, match=r"has no _MANIFEST\.json"):
+        lake.read_manifest(writer.directory)
+
+
+def test_the_manifest_is_the_last_object_to_appear(root: str) -> None:
+    with lake.SnapshotWriter(root, "QM1", "Q", "s1") as writer:
+        writer.write(row(1))
+        assert lake.finished_snapshots(root) == []
+        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="r")
+
+    assert [found.directory for found in lake.finished_snapshots(root)] == [writer.directory]
+
+
+def test_snapshots_of_other_processes_are_seen_at_once(root: str) -> None:
+    assert lake.finished_snapshots(root) == []
+    program = "import sys; from tests.unit.lake.test_lake_s3 import take; take(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", program, root], cwd=ROOT, check=True)
+
+    assert [found.manifest.snapshot_id for found in lake.finished_snapshots(root)] == ["s1"]
+
+
+def test_a_removed_snapshot_is_gone_with_its_plans(root: str) -> None:
+    take(root)
+    plan = lake.plan_directory(root, "s1-abc")
+    lake.start_plan(plan)
+    files, path = storage.filesystem(f"{plan}/part-0.parquet")
+    with files.open(path, "wb") as file:
+        pq.write_table(pa.Table.from_pylist([], schema=PLAN), file)
+    lake.publish_plan(plan, lake.PlanDescription("s1-abc", "0", ("s1",), "d", 0, {}))
+    assert list(lake.planned_messages(plan)) == []
+
+    lake.remove_snapshot(root, lake.finished_snapshots(root)[0])
+
+    assert lake.finished_snapshots(root) == []
+    assert lake.find_plan(plan) is None
+
+
+def test_spark_is_given_the_location_under_hadoops_name() -> None:
+    assert storage.uri("s3://lake/dlq/x") == "s3a://lake/dlq/x"

@@ -1,0 +1,96 @@
+"""The packed structures are the library's own in all but speed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import embedded_mq
+from mqdlq.mqi import client
+from mqdlq.mqi.packed import PackedStructures, packed_structures
+
+KINDS = ("MD", "GMO", "PMO", "OD")
+
+
+@pytest.fixture(name="module", params=client.NAMES)
+def _module(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.install()
+    return client.resolve(request.param).module
+
+
+@pytest.fixture(name="structures")
+def _structures(module: Any) -> PackedStructures:
+    return packed_structures(module)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_packed_structure_begins_as_the_librarys_own(
+    module: Any, structures: PackedStructures, kind: str
+) -> None:
+    packed, own = getattr(structures, kind)(), getattr(module, kind)()
+    own.Version = packed.Version
+
+    assert isinstance(packed, getattr(module, kind))
+    assert packed.pack() == own.pack()
+    assert packed.get_length() == own.get_length()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_field_stands_where_the_library_has_it(
+    module: Any, structures: PackedStructures, kind: str
+) -> None:
+    """Each is set to a value of its own; what the library packs reads the same, and back."""
+    packed, own = getattr(structures, kind)(), getattr(module, kind)()
+    known = set(own.get())
+    for number, (name, value) in enumerate(packed.get().items()):
+        assert name in known
+        fits = number if isinstance(value, int) else bytes([64 + number]) * len(value)
+        setattr(own, name, fits)
+        packed[name] = fits
+
+    assert packed.pack() == own.pack()
+    again = getattr(structures, kind)().unpack(own.pack())
+    assert again.get() == {name: own[name] for name in packed.get()}
+
+
+def test_fields_are_given_by_name_and_only_those_there_are(structures: PackedStructures) -> None:
+    assert structures.MD(Format=b"MQSTR   ", Priority=7).Priority == 7
+    with pytest.raises(AttributeError, match="Formt"):
+        structures.MD(Formt=b"MQSTR   ")
+
+
+def test_the_versions_are_those_that_hide_no_field(structures: PackedStructures) -> None:
+    versions = [kind().Version for kind in (structures.MD, structures.GMO, structures.PMO)]
+    assert versions == [2, 4, 3]
+
+
+def test_a_structure_shows_no_content(structures: PackedStructures) -> None:
+    descriptor = structures.MD(UserIdentifier=b"alice")
+    assert str(descriptor) == repr(descriptor) == "<PackedMD, 364 bytes>"
+
+
+def test_the_unmodified_library_puts_and_gets_by_them(
+    module: Any, structures: PackedStructures
+) -> None:
+    embedded_mq.create("QM1")
+    embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
+    constants = module.CMQC
+    connection = module.connect(b"QM1")
+    target = structures.OD(ObjectName=b"A")
+    pmo = structures.PMO(Options=constants.MQPMO_NO_SYNCPOINT)
+    put = structures.MD(Format=constants.MQFMT_STRING, CorrelId=b"c" * 24)
+    connection.put1(target, b"body", put, pmo)
+    queue = module.Queue(connection, b"A", constants.MQOO_INPUT_SHARED)
+    got = structures.MD()
+
+    body = queue.get(100, got, structures.GMO(Options=constants.MQGMO_NO_SYNCPOINT))
+
+    assert bytes(body) == b"body"
+    assert got.CorrelId == b"c" * 24
+    assert got.MsgId == put.MsgId != bytes(24)
+    assert pmo.ResolvedQName == b"A".ljust(48)
+    queue.close()
+    connection.disconnect()

@@ -1,0 +1,26 @@
+"""A world per test and client library, and one whose queue manager checks MQ headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from tests.support.world import World
+
+CHECKING = "pymqi, a queue manager that checks headers"
+"""IBM MQ documents both that it checks MQ headers on MQPUT and that it does not."""
+
+
+@pytest.fixture(name="world", params=["pymqi", "ibmmq", CHECKING])
+def _world(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    client = request.param.partition(",")[0]
+    world = World(tmp_path, client=client, checks_headers=request.param == CHECKING)
+    with world.ledger:
+        yield world
+    embedded_mq.faults.set("")

@@ -1,0 +1,33 @@
+"""One pass of a recorded run in a process of its own, which MQDLQ_FAULTS may kill."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from time import sleep
+
+from mqdlq.ledger import open_ledger
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.stages.execute import Execution, make_pass
+
+
+def main(directory: str, run_id: str, client: str) -> None:
+    with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
+        run = ledger.run(run_id)
+        assert run is not None
+        make_pass(
+            Execution(
+                run,
+                ConnectionSettings("QM1", transport="embedded", client=client),
+                ledger,
+                f"{directory}/lake",
+                lambda: datetime.now(UTC),  # noqa: TID251
+                sleep,
+                logging.getLogger(),
+            )
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

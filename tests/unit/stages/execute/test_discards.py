@@ -1,0 +1,131 @@
+"""What a DISCARD leaves: a copy from which the message can be put back, properties and all."""
+
+from __future__ import annotations
+
+import os
+from errno import ENOSPC
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import embedded_mq
+from mqdlq.errors import LakeError, QueueManagerError
+from mqdlq.lake.archive import Copy, write_copies
+from mqdlq.model import Outcome
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.world import World
+from tests.unit.stages.execute.with_properties import (
+    ALL_KINDS,
+    BODY,
+    copies,
+    put_back,
+    put_with_properties,
+    seen_by_an_application,
+)
+
+
+def test_a_discarded_message_comes_back_with_its_properties(world: World) -> None:
+    put_with_properties(world, *ALL_KINDS)
+    before = seen_by_an_application(world)
+    assert len(before[0][2]) == len(ALL_KINDS)
+
+    assert world.handle("ACTION(DISCARD)") == {1: "discarded"}
+    assert world.depths("DLQ") == (0,)
+
+    (copy,) = copies(world)
+    put_back(world, copy)
+    assert seen_by_an_application(world) == before
+
+
+def test_a_property_that_is_not_in_the_copy_keeps_the_message(world: World) -> None:
+    """Twins but for a property: what was copied is taken away, the other is met in its place."""
+    put_with_properties(world, (b"colour", "blue", "MQTYPE_STRING", -1))
+    ((blue, _),) = world.messages("DLQ")
+    execution = world.plan("ACTION(DISCARD)")
+    world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
+    (copy,) = copies(world)
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    red = copy | {"body": copy["body"].replace(b">blue<", b">red <")}
+    put_back(world, red)
+    ((again, _),) = world.messages("DLQ")
+    assert again.pack() == blue.pack()
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
+    assert seen_by_an_application(world)[0][2] in (["red "], [("red ", "colour")])
+
+
+def test_nothing_is_discarded_whose_copy_is_gone_since(world: World) -> None:
+    world.dead_letter(BODY)
+    execution = world.plan("ACTION(DISCARD)")
+    world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
+    (file,) = Path(world.lake_root).glob("archive/run-1/*.parquet")
+    file.unlink()
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
+    assert world.ledger.outcomes("run-1")[1].why == "it was not archived, so it stays"
+    assert world.handle("ACTION(DISCARD)") == {1: "discarded"}  # by a run that copies it anew
+
+
+def test_a_copy_made_before_an_interruption_serves_the_next_pass(world: World) -> None:
+    world.dead_letter(BODY)
+    execution = world.plan("ACTION(DISCARD)")
+    world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.DISCARDED: 1}
+    assert len(copies(world)) == 1
+
+
+def test_where_the_lake_is_full_nothing_is_discarded_and_the_place_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.dead_letter(BODY)
+    execution = world.plan("ACTION(DISCARD)")
+
+    def fail(_handle: int) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fail)
+        with pytest.raises(LakeError) as caught:
+            make_pass(execution)
+
+    place = f"{world.lake_root}/archive/run-1"
+    assert str(caught.value) == f"{place} cannot be written: No space left on device"
+    assert world.depths("DLQ") == (1,)
+    assert make_pass(execution).attempts == 1
+    assert settle(execution) == {Outcome.DISCARDED: 1}
+
+
+def test_small_copies_share_a_row_group_and_a_large_one_has_its_own(tmp_path: Path) -> None:
+    lengths = [100, 200, 9_000_000, 300]
+    made = [Copy(n, bytes(364), bytes([n]) * length) for n, length in enumerate(lengths)]
+
+    location, digests = write_copies(str(tmp_path), "run-1", "now", made)
+
+    assert digests == {copy.message_id: copy.digest for copy in made}
+    with pq.ParquetFile(location) as file:
+        groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert groups == [2, 1, 1]
+
+
+@pytest.mark.parametrize("step", ["BROWSE", "GET"])
+def test_a_message_that_grows_is_not_waited_for(world: World, step: str) -> None:
+    """2080 without a length that would do is an error like any other."""
+    put_with_properties(world, *ALL_KINDS)
+    execution = world.plan("ACTION(DISCARD)")
+    nth = {"BROWSE": 2, "GET": 7}[step]
+    embedded_mq.faults.set(f"MQGET[DLQ]:{nth}:2080:before")
+
+    with pytest.raises(QueueManagerError, match=r"\(2080\)"):
+        make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert make_pass(execution).attempts == 1
+    assert settle(execution) == {Outcome.DISCARDED: 1}

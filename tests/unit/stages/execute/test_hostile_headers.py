@@ -1,0 +1,123 @@
+"""Dead letters with hostile headers behind a valid MQDLH are handled like any other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded_mq.engine.messages.delivery import look_around
+from embedded_mq.headers import rfh2
+from embedded_mq.structures import MQMD
+from mqdlq import lake
+from mqdlq.headers import DeadLetterHeader
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.mqi.whole import browse_whole
+from tests.support.hostile_messages import (
+    ABSURD_LENGTHS,
+    GROWING,
+    Hostile,
+    stated,
+    stated_of_folder,
+)
+from tests.support.restoring import restored
+from tests.support.world import World
+
+PARTS = 3_000
+MESSAGES: dict[str, Hostile] = {
+    **{name: build(PARTS) for name, (build, _) in GROWING.items()},
+    **{f"StrucLength {length}": stated(length) for length in ABSURD_LENGTHS},
+    **{f"NameValueLength {length}": stated_of_folder(length) for length in ABSURD_LENGTHS},
+}
+LETTER = DeadLetterHeader(
+    2053, "PAYMENTS", "QM1", put_appl_name="mover", put_date="20261121", put_time="11000000"
+)
+
+
+@pytest.fixture(name="hostile")
+def _hostile(world: World) -> World:
+    """Put each hostile message on the dead-letter queue."""
+    for message in MESSAGES.values():
+        world.put(
+            "DLQ", message.behind(LETTER), Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819
+        )
+    return world
+
+
+def whole(world: World, queue: str) -> list[tuple[bytes, bytes]]:
+    """Return (packed MQMD, all bytes, message properties among them) of every message."""
+    with world.connect() as queue_manager, queue_manager.browsing(queue) as opened:
+        cursor = BrowseCursor(queue_manager, opened, queue)
+        return [browse_whole(cursor, message.total_length) for message in cursor.messages()]
+
+
+def parts(message: tuple[bytes, bytes]) -> tuple[MQMD, bytes, list[Any]]:
+    """Return a message's MQMD, what is no property of it, and its properties."""
+    md, body = MQMD.unpack(message[0]), message[1]
+    around = look_around(md, body)
+    return md, around.rebuilt(md, body, []), around.properties()
+
+
+def test_each_is_forwarded_as_it_is_with_all_its_properties(hostile: World) -> None:
+    before = whole(hostile, "DLQ")
+
+    outcomes = hostile.handle("ACTION(FWD) FWDQ(PARKED) HEADER(YES)")
+
+    assert set(outcomes.values()) == {"forwarded"}
+    assert hostile.depths("DLQ", "PARKED") == (0, len(MESSAGES))
+    after = whole(hostile, "PARKED")
+    for name, old, new in zip(MESSAGES, before, after, strict=True):
+        assert parts(new) == parts(old), name
+        if not parts(old)[2]:
+            assert new == old, name
+
+
+def test_each_is_delivered_to_the_queue_it_was_meant_for(hostile: World) -> None:
+    outcomes = hostile.handle("ACTION(RETRY)")
+
+    assert set(outcomes.values()) == {"delivered"}
+    found = {body for _, body in whole(hostile, "PAYMENTS")}
+    opaque = {name for name, message in MESSAGES.items() if message.body in found}
+    assert {name for name in MESSAGES if " " in name} <= opaque
+    assert {"chain_of_dlhs", "chain_of_rfhs", "folders_of_data", "unclosed"} <= opaque
+
+
+def test_each_is_discarded_and_restored_byte_for_byte(hostile: World) -> None:
+    before = whole(hostile, "DLQ")
+    assert set(hostile.handle("ACTION(DISCARD)").values()) == {"discarded"}
+
+    assert restored(hostile) == {"restored": len(MESSAGES)}
+
+    assert whole(hostile, "DLQ") == before
+
+
+def test_the_snapshot_names_what_it_does_not_read(hostile: World) -> None:
+    run = hostile.start("ACTION(IGNORE)")
+    hostile.snapshot(run)
+    snapshot = hostile.ledger.snapshot(run.run_id)
+    assert snapshot is not None
+
+    rows = dict(zip(MESSAGES, lake.snapshot_rows(snapshot.location), strict=True))
+
+    assert {row["class"] for row in rows.values()} == {"dead_letter"}
+    assert max(len(row["header_chain"]) for row in rows.values()) == 17
+    problems = {name: row["problem"] for name, row in rows.items()}
+    assert problems["chain_of_dlhs"] == (
+        "MQDLH at offset 688: only the first 708 bytes of the message were looked at"
+    )
+    assert problems["StrucLength 35"] == (
+        "MQRFH2 at offset 180: expected StrucLength from 36 to the 59 bytes there are, found 35;"
+        " from offset 172 on all is payload"
+    )
+    assert problems["nested"] == ""
+
+
+def test_properties_are_taken_by_the_queue_manager_before_anything_is_read(hostile: World) -> None:
+    """That is why 3,000 MQRFH2s with properties leave one header, and a nested folder stays."""
+    with hostile.connect() as queue_manager, queue_manager.browsing("DLQ") as opened:
+        seen = list(BrowseCursor(queue_manager, opened, "DLQ").messages())
+
+    lengths = {name: one.total_length - 172 for name, one in zip(MESSAGES, seen, strict=True)}
+    assert lengths["chain_of_rfh2s"] == lengths["properties"] == len(b"data of the application")
+    assert lengths["nested"] == len(MESSAGES["nested"].body)
+    assert rfh2.MQFMT_RF_HEADER_2 in seen[list(MESSAGES).index("nested")].prefix

@@ -1,0 +1,158 @@
+"""A marker that shows up after its run was settled still tells, and the ledger learns by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pyarrow.parquet as pq
+
+from mqdlq.ledger import LearnedCount, known_since, learned_counts
+from mqdlq.model import Outcome
+from mqdlq.stages.execute import Execution, make_pass, settle
+from mqdlq.stages.report import read_report, render_json, render_text
+from mqdlq.stages.report.export import export_outcomes
+from mqdlq.stages.report.html import render_html
+from tests.support.world import World
+
+TWIN = b"t" * 24
+
+
+def lost(world: World, rules: str = "ACTION(RETRY)") -> tuple[Execution, Callable[[], None]]:
+    """Settle a run whose unit's marker is not to be seen; return it and what puts it back."""
+    execution = world.plan(rules)
+    world.interrupted_pass(execution, "MQCMIT:1:2009:after")
+    ((md, marker),) = world.messages("MQDLQ.STATE")
+    world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
+    make_pass(execution)
+    assert settle(execution) == {Outcome.UNKNOWN: 1}
+    world.clock.sleep(60)
+    return execution, lambda: world.put("MQDLQ.STATE", marker, MsgId=md.MsgId)
+
+
+def report(world: World, run_id: str) -> tuple[str, str, str]:
+    """Return a run's report as text, HTML and JSON."""
+    found = read_report(
+        run_id,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        stages={},
+        now=world.clock.now + timedelta(seconds=1),
+    )
+    return render_text(found), render_html(found), render_json(found)
+
+
+def test_a_later_run_learns_what_was_unknown_and_the_old_outcome_stays(world: World) -> None:
+    world.dead_letter()
+    first, show = lost(world)
+    show()
+    world.dead_letter(b"another")
+
+    outcomes = world.handle("ACTION(RETRY)")
+
+    assert outcomes == {1: "delivered"}
+    assert world.outcomes(first.run) == {1: "unknown"}
+    assert known_since(world.ledger, "run-1") == {1}
+    told = LearnedCount("run-1", "run-2", Outcome.DELIVERED, "PAYMENTS", "QM1", 1)
+    assert learned_counts(world.ledger, "run-2") == [told]
+    assert learned_counts(world.ledger, "run-1") == [told]
+    assert world.depths("MQDLQ.STATE") == (1,)  # the late marker was cleared
+
+
+def test_the_report_of_the_later_run_says_what_is_known_now(world: World) -> None:
+    world.dead_letter()
+    _, show = lost(world)
+    show()
+    world.dead_letter(b"another")
+    world.handle("ACTION(RETRY)")
+
+    sentence = (
+        "1 message of run run-1, booked as unknown, is now known: delivered to PAYMENTS @ QM1."
+    )
+    text, html, document = report(world, "run-2")
+    assert sentence in " ".join(text.split())
+    assert sentence in html
+    assert '"of_run": "run-1"' in document
+
+
+def test_the_report_of_the_earlier_run_needs_nobody_for_it_any_more(world: World) -> None:
+    world.dead_letter()
+    _, show = lost(world)
+    assert "NEEDS A PERSON" in report(world, "run-1")[0]
+    show()
+    world.dead_letter(b"another")
+    world.handle("ACTION(RETRY)")
+
+    text, html, _ = report(world, "run-1")
+
+    sentence = (
+        "1 message, booked as unknown, is known since run run-2: delivered to PAYMENTS @ QM1."
+    )
+    assert sentence in " ".join(text.split())
+    assert sentence in html
+    assert "NEEDS A PERSON" not in text
+    assert "1 in the snapshot = 1 unknown" in text  # what was booked stays booked
+
+
+def test_an_equal_message_that_comes_later_is_a_new_one(world: World) -> None:
+    """It departed, so what is seen again is in a residence of its own."""
+    world.dead_letter(b"same", MsgId=TWIN)
+    _, show = lost(world)
+    show()
+    world.dead_letter(b"another")
+    world.handle("ACTION(RETRY)")
+    world.dead_letter(b"same", MsgId=TWIN)
+
+    execution = world.plan("ACTION(RETRY)")
+
+    (message,) = world.ledger.run_messages(execution.run.run_id)
+    assert (message.residence, message.message_id) == (1, 3)
+
+
+def test_a_run_whose_plan_is_older_than_the_proof_passes_the_message_by(world: World) -> None:
+    """Its plan took an equal message, new on the queue, for the one in doubt."""
+    world.dead_letter(b"same", MsgId=TWIN)
+    _, show = lost(world)
+    world.dead_letter(b"same", MsgId=TWIN)
+    later = world.plan("ACTION(RETRY)")
+    show()
+
+    make_pass(later)
+
+    assert settle(later) == {Outcome.OWNED_BY_RUN: 1}
+    assert world.ledger.departed_elsewhere("run-2") == {1: "run-1"}
+    assert world.bodies("DLQ")[0].endswith(b"same")
+    assert world.handle("ACTION(RETRY)") == {1: "delivered"}
+    assert world.bodies("PAYMENTS") == [b"same", b"same"]
+
+
+def test_every_run_that_was_in_doubt_of_a_message_learns(world: World) -> None:
+    world.dead_letter(b"same", MsgId=TWIN)
+    _, show = lost(world)
+    world.dead_letter(b"same", MsgId=TWIN)
+    second = world.plan("ACTION(RETRY)")
+    world.lose_first()
+    make_pass(second)
+    assert settle(second) == {Outcome.UNKNOWN: 1}
+    show()
+    world.dead_letter(b"another")
+
+    world.handle("ACTION(RETRY)")
+
+    assert [count.of_run for count in learned_counts(world.ledger, "run-3")] == ["run-1", "run-2"]
+
+
+def test_the_history_counts_it_as_delivered(world: World) -> None:
+    world.dead_letter()
+    _, show = lost(world)
+    show()
+    world.dead_letter(b"another")
+    world.handle("ACTION(RETRY)")
+
+    export_outcomes(world.ledger, str(world.directory))
+
+    rows = pq.read_table(world.directory / "outcomes.parquet").to_pylist()
+    assert [(row["run_id"], row["outcome"]) for row in rows] == [
+        ("run-1", "delivered"),
+        ("run-2", "delivered"),
+    ]

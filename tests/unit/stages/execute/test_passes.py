@@ -1,0 +1,358 @@
+"""Passes, attempts and the account: what is tried when, and how every message ends."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from mqdlq.errors import ConservationError, ExecutionError
+from mqdlq.ledger import Sighting
+from mqdlq.model import Outcome
+from mqdlq.mqi.state_queue import hold
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.world import NOON, World
+
+
+def attempt_times(world: World, run_id: str = "run-1") -> list[tuple[int, str, int]]:
+    """Return (seconds since the start, action, reason) of each attempt."""
+    return [
+        (int((a.at - NOON).total_seconds()), a.action.value, a.mqrc)
+        for a in world.ledger.attempts(run_id)
+    ]
+
+
+def test_retry_three_times_a_minute_apart_and_then_leave_it(world: World) -> None:
+    """Golden timeline: attempts at 0, 61 and 122."""
+    world.dead_letter(dest_q="CLOSED", reason=2051)
+
+    outcomes = world.handle("RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(3)")
+
+    assert outcomes == {1: "exhausted"}
+    assert attempt_times(world) == [(0, "RETRY", 2051), (61, "RETRY", 2051), (122, "RETRY", 2051)]
+    assert world.depths("DLQ", "CLOSED") == (1, 0)
+
+
+def test_the_next_matching_rule_comes_with_the_next_pass(world: World) -> None:
+    """Golden timeline: RETRY at 0 and 31, FWD at 62."""
+    world.dead_letter(dest_q="CLOSED", reason=2051)
+
+    outcomes = world.handle(
+        "RETRYINT(30) WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(PARKED)"
+    )
+
+    assert outcomes == {1: "forwarded"}
+    assert attempt_times(world) == [(0, "RETRY", 2051), (31, "RETRY", 2051), (62, "FWD", 0)]
+
+
+def test_a_failed_put_is_an_attempt_and_leaves_the_message(world: World) -> None:
+    world.mqsc("DEFINE QALIAS(CLOSED.TOO) TARGET(CLOSED)")
+    world.dead_letter(b"body", dest_q="CLOSED.TOO", reason=2051)
+
+    execution = world.plan("ACTION(RETRY) RETRY(5)")
+    result = make_pass(execution)
+
+    assert (result.pending, result.attempts) == (1, 1)
+    assert result.next_pass_at == NOON + timedelta(seconds=61)
+    ((md, _),) = world.messages("DLQ")
+    assert md.BackoutCount == 1
+
+
+def test_one_failing_message_stops_nobody_else(world: World) -> None:
+    world.dead_letter(b"1", dest_q="CLOSED")
+    world.dead_letter(b"2", dest_q="PAYMENTS")
+    world.dead_letter(b"3", dest_q="UNDEFINED")
+    world.dead_letter(b"4", dest_q="PAYMENTS")
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY)")
+
+    assert outcomes == {1: "exhausted", 2: "delivered", 3: "exhausted", 4: "delivered"}
+    assert world.bodies("PAYMENTS") == [b"2", b"4"]
+
+
+def test_a_put_that_fails_as_before_is_no_news(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.dead_letter(dest_q="CLOSED", reason=2051)
+    world.dead_letter(dest_q="CLOSED", reason=2053)
+
+    with caplog.at_level(logging.DEBUG, "mqdlq.test"):
+        make_pass(world.plan("ACTION(RETRY)"))
+
+    told = [(r.levelname, r.getMessage()) for r in caplog.records if "AMQ8722" in r.getMessage()]
+    words = "AMQ8722: unable to put message {} to CLOSED: rule 1 (line 1), attempt 1, "
+    reason = "MQRC_PUT_INHIBITED (2051)"
+    assert told == [
+        ("DEBUG", words.format(1) + reason),
+        ("WARNING", words.format(2) + reason),
+    ]
+
+
+def test_twins_with_one_key_are_two_messages(world: World) -> None:
+    for body in (b"first ", b"second", b"third "):
+        world.dead_letter(body, MsgId=b"t" * 24)
+
+    outcomes = world.handle("ACTION(RETRY)")
+
+    assert outcomes == {1: "delivered", 2: "delivered", 3: "delivered"}
+    assert world.bodies("PAYMENTS") == [b"first ", b"second", b"third "]
+
+
+def test_a_message_somebody_took_in_the_meantime_is_taken(world: World) -> None:
+    world.dead_letter()
+    execution = world.plan("ACTION(RETRY)")
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.TAKEN: 1}
+
+
+def test_a_message_that_expired_in_the_meantime_is_expired(world: World) -> None:
+    world.dead_letter(Expiry=600)
+    execution = world.plan("DESTQ(NOBODY) ACTION(RETRY)")
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    world.clock.sleep(61)
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.EXPIRED: 1}
+
+
+def test_arrivals_during_a_run_are_left_alone_and_counted_apart(world: World) -> None:
+    world.dead_letter(b"planned")
+    execution = world.plan("ACTION(RETRY)")
+    world.dead_letter(b"arrived")
+
+    make_pass(execution)
+    settle(execution)
+
+    assert world.bodies("PAYMENTS") == [b"planned"]
+    assert world.depths("DLQ") == (1,)
+    assert world.ledger.sighting("run-1") == Sighting(1, 0, 0, 1, NOON)
+
+
+@pytest.mark.parametrize("target", ["DLQ", "MQDLQ.STATE"])
+def test_a_rule_that_leads_back_to_the_handlers_own_queues_is_not_carried_out(
+    world: World, target: str
+) -> None:
+    world.dead_letter()
+
+    assert world.handle(f"ACTION(FWD) FWDQ({target})") == {1: "not_attempted"}
+
+    assert world.ledger.outcomes("run-1")[1].why == (
+        f"its target, {target}, is a queue of this very handler"
+    )
+    assert world.depths("DLQ", "MQDLQ.STATE") == (1, 0)
+
+
+def test_a_message_put_back_by_a_rule_does_not_add_up(world: World) -> None:
+    world.mqsc("DEFINE QALIAS(BACK) TARGET(DLQ)")
+    world.dead_letter()
+    execution = world.plan("ACTION(FWD) FWDQ(BACK)")
+    make_pass(execution)
+
+    with pytest.raises(ConservationError) as caught:
+        settle(execution)
+
+    assert str(caught.value) == (
+        "1 messages booked as departed are on DLQ again: somebody put them back, or a rule"
+        " forwards to the queue it reads"
+    )
+
+
+def test_a_dry_run_says_what_a_real_one_would_not_try_either(world: World) -> None:
+    world.dead_letter(b"loop", dest_q="DLQ")
+    world.dead_letter()
+
+    world.handle("ACTION(RETRY)", dry_run=True)
+
+    loop = "its target, DLQ, is a queue of this very handler"
+    assert [fact.why for fact in world.ledger.outcomes("run-1").values()] == [
+        f"dry run; else it would stay all the same: {loop}",
+        "dry run",
+    ]
+
+
+def test_a_dry_run_attempts_nothing(world: World) -> None:
+    world.dead_letter()
+
+    assert world.handle("ACTION(RETRY)", dry_run=True) == {1: "not_attempted"}
+
+    assert world.depths("DLQ", "PAYMENTS", "MQDLQ.STATE") == (1, 0, 0)
+    assert world.ledger.attempts("run-1") == []
+
+
+def test_settling_twice_adds_nothing(world: World) -> None:
+    world.dead_letter()
+    world.put("DLQ", b"stray")
+    execution = world.plan("ACTION(RETRY)")
+    make_pass(execution)
+
+    assert (
+        settle(execution)
+        == settle(execution)
+        == {
+            Outcome.DELIVERED: 1,
+            Outcome.UNPROCESSABLE: 1,
+        }
+    )
+
+
+def test_a_pass_made_again_repeats_nothing(world: World) -> None:
+    world.dead_letter(b"once")
+    execution = world.plan("ACTION(RETRY)")
+    make_pass(execution)
+
+    assert make_pass(execution).attempts == 0
+    assert world.bodies("PAYMENTS") == [b"once"]
+
+
+def test_the_state_queue_holds_one_marker_at_rest(world: World) -> None:
+    for number in range(5):
+        world.dead_letter(b"%d" % number)
+
+    world.handle("ACTION(RETRY)")
+
+    assert world.depths("PAYMENTS", "MQDLQ.STATE") == (5, 1)
+
+
+def test_a_second_executor_waits_for_its_turn_and_is_told_who_is_in_the_way(
+    world: World,
+) -> None:
+    world.dead_letter()
+    execution = world.plan("ACTION(RETRY)")
+
+    with (
+        world.connect() as other,
+        hold(other, "MQDLQ.STATE"),
+        pytest.raises(ExecutionError) as caught,
+    ):
+        make_pass(execution)
+
+    assert str(caught.value) == (
+        "another executor holds the state queue MQDLQ.STATE of queue manager QM1"
+        " (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a dead-letter queue; this one"
+        " touched nothing; this ledger knows of no pass there: the holder keeps another ledger"
+    )
+    assert world.clock.now == NOON + timedelta(minutes=5)
+    assert world.depths("DLQ", "PAYMENTS") == (1, 0)
+
+
+def test_without_a_state_queue_each_message_moves_alone(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.mqsc("DELETE QLOCAL(MQDLQ.STATE)")
+    for number in range(4):
+        world.dead_letter(b"%d" % number)
+
+    with caplog.at_level(logging.WARNING, "mqdlq.test"):
+        world.handle("ACTION(RETRY)")
+
+    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2", b"3"]
+    assert len({attempt.unit for attempt in world.ledger.attempts("run-1")}) == 4
+    (warning,) = caplog.messages
+    assert warning == (
+        "the state queue MQDLQ.STATE is not defined on QM1: each message moves alone, nothing"
+        " keeps two executors apart, and what a crash interrupts may stay unknown; define it with"
+        " DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)"
+    )
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [b"hello", b"{}", b'{"unit": "no hex", "run_id": "", "plan_id": "", "messages": ""}', b"\xff"],
+)
+def test_a_stranger_on_the_state_queue_is_told_and_left_alone(
+    world: World, caplog: pytest.LogCaptureFixture, stranger: bytes
+) -> None:
+    world.dead_letter()
+    world.put("MQDLQ.STATE", stranger)
+
+    with caplog.at_level(logging.WARNING):
+        assert world.handle("ACTION(RETRY)") == {1: "delivered"}
+
+    assert stranger in world.bodies("MQDLQ.STATE")
+    (warning,) = caplog.messages
+    assert warning == (
+        "the state queue MQDLQ.STATE holds 1 messages that are no markers: it must be this"
+        " handler's alone; move them away"
+    )
+
+
+def test_a_pass_made_too_soon_spends_no_attempt(world: World) -> None:
+    """Clearing a task and running it again does not bring the next attempt forward."""
+    world.dead_letter(dest_q="CLOSED")
+    execution = world.plan("RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(DISCARD)")
+    first = make_pass(execution)
+    world.clock.sleep(30)
+
+    again = make_pass(execution)
+
+    assert (again.attempts, again.pending) == (0, 1)
+    assert again.next_pass_at == first.next_pass_at
+
+
+def test_a_discard_is_never_brought_about_by_an_attempt_nobody_made(world: World) -> None:
+    """Even on a queue known to be full, the last attempt before it is a real one."""
+    world.mqsc("DEFINE QLOCAL(FULL) MAXDEPTH(0)")
+    for _ in range(3):
+        world.dead_letter(dest_q="FULL")
+    execution = world.plan("RETRYINT(60) WAIT(NO)\nACTION(RETRY)\nACTION(DISCARD)")
+
+    make_pass(execution)
+
+    assert [md.BackoutCount for md, _ in world.messages("DLQ")] == [1, 1, 1]
+
+
+def test_a_corrected_table_starts_counting_anew(world: World) -> None:
+    world.dead_letter(dest_q="CLOSED")
+    assert world.handle("RETRYINT(60)\nACTION(RETRY) RETRY(2)") == {1: "exhausted"}
+    world.clock.sleep(3600)
+
+    assert world.handle("RETRYINT(60)\nACTION(FWD) FWDQ(PARKED)") == {1: "forwarded"}
+
+
+def test_under_wait_yes_a_message_stays_parked_from_run_to_run(world: World) -> None:
+    world.dead_letter(dest_q="CLOSED")
+    rules = "RETRYINT(60)\nACTION(RETRY) RETRY(2)"
+    assert world.handle(rules) == {1: "exhausted"}
+    world.clock.sleep(3600)
+
+    assert world.handle(rules) == {1: "exhausted"}
+    assert world.ledger.attempts("run-2") == []
+
+
+def test_what_another_run_has_dealt_with_is_not_called_taken(world: World) -> None:
+    world.dead_letter()
+    late = world.plan("ACTION(RETRY)")
+    assert world.handle("ACTION(RETRY)") == {1: "delivered"}
+    make_pass(late)
+
+    settle(late)
+
+    (fact,) = world.ledger.outcomes("run-1").values()
+    assert (fact.outcome, fact.why) == (
+        Outcome.OWNED_BY_RUN,
+        "run run-2 dealt with it in the meantime",
+    )
+
+
+def test_a_name_that_no_queue_can_have_stops_nobody_else(world: World) -> None:
+    world.dead_letter(b"1", dest_q="PAY\xc4")
+    world.dead_letter(b"2", dest_q="")
+    world.dead_letter(b"3")
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY)")
+
+    assert outcomes == {1: "exhausted", 2: "exhausted", 3: "delivered"}
+
+
+def test_a_blank_name_says_nothing_about_discards(world: World) -> None:
+    world.dead_letter(b"1", dest_q="")
+    world.dead_letter(b"2", dest_q="OLD")
+
+    outcomes = world.handle("WAIT(NO)\nDESTQ(OLD) ACTION(DISCARD)\nACTION(RETRY)")
+
+    assert outcomes == {1: "exhausted", 2: "discarded"}

@@ -1,0 +1,279 @@
+"""Units of work grow while puts succeed, and fall apart around a message that fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import embedded_mq
+from mqdlq.errors import ExecutionError
+from mqdlq.model import AttemptState, Outcome
+from mqdlq.mqi.unit_of_work import Got, UnitOfWork
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.execute.booking import Try
+from mqdlq.stages.execute.units import Executor
+from tests.support.world import World
+
+SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
+"""What an alias takes is not known before the first put."""
+
+
+def sizes(world: World, state: AttemptState = AttemptState.CONFIRMED) -> list[int]:
+    """Return how many messages each unit of work of the run held, in the order committed."""
+    attempts = [a for a in world.ledger.attempts("run-1") if a.state is state]
+    return list(Counter(attempt.unit for attempt in attempts).values())
+
+
+def backout_counts(world: World) -> list[int]:
+    return [md.BackoutCount for md, _ in world.messages("DLQ")]
+
+
+def test_units_double_while_puts_succeed(world: World) -> None:
+    for number in range(20):
+        world.dead_letter(b"%02d" % number)
+
+    world.handle("ACTION(RETRY)")
+
+    assert sizes(world) == [1, 2, 4, 8, 5]
+    assert world.bodies("PAYMENTS") == [b"%02d" % number for number in range(20)]
+
+
+def test_units_of_several_destinations_keep_the_order_of_each(world: World) -> None:
+    for number in range(24):
+        world.dead_letter(b"%02d" % number, dest_q=("PAYMENTS", "ORDERS", "PARKED")[number % 3])
+
+    world.handle("ACTION(RETRY)")
+
+    for start, queue in enumerate(("PAYMENTS", "ORDERS", "PARKED")):
+        assert world.bodies(queue) == [b"%02d" % number for number in range(start, 24, 3)]
+    assert len(sizes(world)) < 24
+
+
+def test_a_message_that_fails_costs_its_neighbours_nothing(world: World) -> None:
+    """The unit is backed out, the message charged, and the others are moved before what follows."""
+    world.mqsc(SMALL)
+    bodies = [b"%02d" % number for number in range(7)]
+    for body in bodies:
+        world.dead_letter(body + (b" too long" if body == b"05" else b""), dest_q="SMALL")
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY)")
+
+    assert outcomes == {n + 1: "exhausted" if n == 5 else "delivered" for n in range(7)}
+    assert world.bodies("SMALL") == [body for body in bodies if body != b"05"]
+    assert sizes(world) == [1, 2, 1, 1, 1]
+    assert sizes(world, AttemptState.BACKED_OUT_WITH_BATCH) == [2]
+    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    assert [(a.mqrc, a.attempt_no) for a in failed] == [(2030, 1)]
+
+
+def test_a_destination_known_to_be_blocked_costs_no_get(world: World) -> None:
+    """The attempt counts as IBM's would, the BackoutCount does not."""
+    for _ in range(5):
+        world.dead_letter(dest_q="CLOSED")
+
+    result = make_pass(world.plan("ACTION(RETRY) RETRY(2)"))
+
+    assert (result.attempts, result.pending) == (5, 5)
+    assert backout_counts(world) == [0] * 5
+
+
+def test_a_destination_that_blocks_at_its_first_put_costs_one_get(world: World) -> None:
+    """An alias tells nothing of its base queue by inquiry."""
+    world.mqsc("DEFINE QALIAS(CLOSED.TOO) TARGET(CLOSED)")
+    for _ in range(5):
+        world.dead_letter(dest_q="CLOSED.TOO")
+
+    result = make_pass(world.plan("ACTION(RETRY) RETRY(2)"))
+
+    assert (result.attempts, result.pending) == (5, 5)
+    assert backout_counts(world) == [1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("definition", "queue", "reason"),
+    [
+        ("DEFINE QLOCAL(FULL) MAXDEPTH(0)", "FULL", 2053),
+        ("DEFINE QLOCAL(SHUT) PUT(DISABLED)", "SHUT", 2051),
+        ("DEFINE QLOCAL(OTHER)", "NOWHERE", 2085),
+    ],
+)
+def test_inquiry_finds_the_reason_a_put_would(
+    world: World, definition: str, queue: str, reason: int
+) -> None:
+    world.mqsc(definition)
+    world.dead_letter(dest_q=queue)
+
+    make_pass(world.plan("ACTION(RETRY)"))
+
+    assert [a.mqrc for a in world.ledger.attempts("run-1")] == [reason]
+    assert backout_counts(world) == [0]
+
+
+def test_a_queue_that_fills_up_takes_what_fits(world: World) -> None:
+    world.mqsc("DEFINE QLOCAL(ROOM.FOR.FIVE) MAXDEPTH(5)")
+    for number in range(9):
+        world.dead_letter(b"%d" % number, dest_q="ROOM.FOR.FIVE")
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY)")
+
+    assert Counter(outcomes.values()) == {"delivered": 5, "exhausted": 4}
+    assert world.bodies("ROOM.FOR.FIVE") == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_maxumsgs_bounds_a_unit(world: World) -> None:
+    """Gets, puts and the marker all count."""
+    world.mqsc("ALTER QMGR MAXUMSGS(6)")
+    for number in range(9):
+        world.dead_letter(b"%d" % number)
+
+    world.handle("ACTION(RETRY)")
+
+    assert max(sizes(world)) == 2
+    assert world.depths("PAYMENTS") == (9,)
+
+
+def test_triggers_and_reports_count_as_well(world: World) -> None:
+    """Each message is a get, a put, a trigger message and a report on arrival: one to a unit."""
+    world.mqsc("ALTER QMGR MAXUMSGS(9)\nALTER QLOCAL(PAYMENTS) TRIGGER TRIGTYPE(EVERY)")
+    for number in range(9):
+        world.dead_letter(b"%d" % number, Report=256, ReplyToQ=b"ORDERS")
+
+    world.handle("ACTION(RETRY)")
+
+    assert max(sizes(world)) == 1
+    assert world.depths("PAYMENTS") == (9,)
+
+
+def test_a_message_too_long_for_its_queue_is_charged_without_a_get(world: World) -> None:
+    """MAXMSGL counts what is put: without the MQDLH where that goes."""
+    world.mqsc("DEFINE QLOCAL(NARROW) MAXMSGL(4)")
+    world.dead_letter(b"four", dest_q="NARROW")
+    world.dead_letter(b"fiver", dest_q="NARROW")
+    world.dead_letter(b"1234", dest_q="NARROW")
+    rules = "WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(NARROW) HEADER(YES)"
+
+    outcomes = world.handle(rules, hold_while_blocked=True)
+
+    assert outcomes == {1: "delivered", 2: "exhausted", 3: "delivered"}
+    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    assert [(attempt.rule, attempt.mqrc) for attempt in failed] == [(1, 2030), (1, 2030), (2, 2030)]
+    ((left, _),) = world.messages("DLQ")
+    assert left.BackoutCount == 0
+
+
+def test_a_unit_that_is_too_large_after_all_is_nobodys_fault(world: World) -> None:
+    """MQRC_SYNCPOINT_LIMIT_REACHED (2024): trigger and report messages count, too."""
+    for number in range(3):
+        world.dead_letter(b"%d" % number)
+    execution = world.plan("ACTION(RETRY)")
+    embedded_mq.faults.set("MQPUT1:4:2024:before")
+
+    make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert settle(execution) == {Outcome.DELIVERED: 3}
+    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2"]
+    assert sizes(world) == [1, 1, 1]
+
+
+def test_a_whole_unit_is_taken_up_after_a_lost_answer(world: World) -> None:
+    for number in range(7):
+        world.dead_letter(b"%d" % number)
+    execution = world.plan("ACTION(RETRY)")
+    embedded_mq.faults.set("MQCMIT:3:2009:after")
+    with pytest.raises(Exception, match=r"\(2009\)"):
+        make_pass(execution)
+    embedded_mq.faults.set("")
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.DELIVERED: 7}
+    assert world.bodies("PAYMENTS") == [b"%d" % number for number in range(7)]
+    assert sizes(world) == [1, 2, 4]
+
+
+def test_a_message_that_is_not_the_one_browsed_is_never_moved(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody moves the cursor between browse and get: what is got is put back."""
+    for body in (b"first", b"second"):
+        world.dead_letter(body)
+    execution = world.plan("ACTION(RETRY)")
+    get = UnitOfWork.get_under_cursor
+
+    def get_the_next(unit: UnitOfWork, _length: int) -> Got:
+        following = iter(unit._cursor.messages())
+        next(following)
+        return get(unit, next(following).total_length)
+
+    monkeypatch.setattr(UnitOfWork, "get_under_cursor", get_the_next)
+
+    with pytest.raises(ExecutionError) as refused:
+        make_pass(execution)
+
+    assert str(refused.value) == (
+        "the message got from DLQ is not the one under the cursor (message 1); nothing is done"
+        " with it"
+    )
+    assert world.depths("DLQ", "PAYMENTS") == (2, 0)
+
+
+def test_a_backed_out_message_that_has_vanished_keeps_no_other_from_its_attempt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unit's last message is taken between MQCMIT and its second try: the pass goes on."""
+    bodies = [b"%02d" % number for number in range(9)]
+    for body in bodies:
+        world.dead_letter(body)
+    execution = world.plan("ACTION(RETRY)")
+    redo = Executor._redo
+
+    def when_the_third_is_gone(executor: Executor, tried: Try) -> None:
+        if tried.item.message.browse_seq == 3:
+            world.lose_first()
+        redo(executor, tried)
+
+    monkeypatch.setattr(Executor, "_redo", when_the_third_is_gone)
+    embedded_mq.faults.set("MQCMIT:2:2003:before")
+
+    result = make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert (result.attempts, result.pending) == (8, 1)  # somebody may put it back
+    assert settle(execution) == {Outcome.DELIVERED: 8, Outcome.TAKEN: 1}
+    assert world.bodies("PAYMENTS") == [body for body in bodies if body != b"02"]
+
+
+def test_a_message_alone_whose_commit_is_backed_out_is_tried_once_more_in_the_pass(
+    world: World,
+) -> None:
+    """Be it the commit of a unit that was taken apart; what is backed out twice waits."""
+    world.mqsc(SMALL)
+    for body in (b"0", b"1", b"2", b"3", b"too long"):
+        world.dead_letter(body, dest_q="SMALL")
+    execution = world.plan("ACTION(RETRY) RETRY(2)")
+    embedded_mq.faults.set("MQCMIT:3:2003:before")
+
+    result = make_pass(execution)
+
+    assert (result.attempts, result.pending) == (5, 1)
+    assert world.bodies("SMALL") == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_warning_of_a_put_is_a_failed_attempt(world: World) -> None:
+    """MQRC_PRIORITY_EXCEEDS_MAXIMUM (2049): MQ accepts the message, IBM's handler backs it out."""
+    world.put("PARKED", b"x")
+    with pytest.raises(Exception, match="2049"):
+        world.dead_letter(b"urgent", Priority=12)
+    world.dead_letter(b"usual", Priority=3)
+
+    outcomes = world.handle("WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(PARKED)")
+
+    assert outcomes == {1: "exhausted", 2: "delivered"}
+    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    assert [(a.rule, a.mqrc) for a in failed] == [(1, 2049), (1, 2049), (2, 2049)]
+    ((md, body),) = world.messages("DLQ")
+    assert (md.Priority, body[172:]) == (12, b"urgent")
+    assert world.bodies("PAYMENTS") == [b"usual"]
+    assert world.bodies("PARKED") == [b"x"]

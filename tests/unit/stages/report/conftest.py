@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq.ledger import Ledger
+from mqdlq.stages.report import Report, ReportFiles, read_report, write_report
+from tests.unit.stages.report.ended_runs import ALL_WELL, START, EndedRun, ledger_in
+
+WRITTEN_AT = START + timedelta(seconds=50)
+
+
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the tables once: each takes a disk its time."""
+    directory = tmp_path_factory.mktemp("empty")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQDLQ_HOME", str(directory))
+        with ledger_in(directory):
+            return directory / "ledger.db"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_ledger: Path) -> Iterator[Ledger]:
+    """Open a new ledger in a state directory of its own."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    shutil.copy(empty_ledger, tmp_path)
+    with ledger_in(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def lake_root(tmp_path: Path) -> str:
+    return str(tmp_path / "lake")
+
+
+@pytest.fixture
+def report_of(ledger: Ledger, lake_root: str) -> Callable[..., Report]:
+    """Write a run down and read its report."""
+
+    def read(run: EndedRun, stages: Mapping[str, str] = ALL_WELL, error: str = "") -> Report:
+        run_id = run.record(ledger, lake_root)
+        return read_report(
+            run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=WRITTEN_AT
+        )
+
+    return read
+
+
+@pytest.fixture
+def files_of(ledger: Ledger, lake_root: str) -> Callable[..., ReportFiles]:
+    """Write a run down, unless it was never recorded, and write its report."""
+
+    def write(
+        run: EndedRun,
+        stages: Mapping[str, str] = ALL_WELL,
+        error: str = "",
+        *,
+        recorded: bool = True,
+    ) -> ReportFiles:
+        if recorded:
+            run.record(ledger, lake_root)
+        return write_report(
+            run.run_id,
+            ledger=ledger,
+            lake_root=lake_root,
+            stages=stages,
+            clock=lambda: WRITTEN_AT,
+            error=error,
+        )
+
+    return write

@@ -1,0 +1,183 @@
+"""However many messages need a person, a report stays small, and counts all of them."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mqdlq.cli import app
+from mqdlq.lake import snapshots
+from mqdlq.ledger import Ledger, streaming
+from mqdlq.model import Outcome
+from mqdlq.stages.report import Report, ReportFiles, groups, people, read_report, render_text
+from mqdlq.stages.report.json import render_json
+from tests.unit.stages.report.ended_runs import (
+    ALL_WELL,
+    START,
+    EndedRun,
+    Letter,
+    Try,
+    delivered,
+    exhausted,
+    unmatched,
+)
+
+RUN = EndedRun().run_id
+ReportOf = Callable[..., Report]
+
+
+@pytest.fixture(name="few")
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a report list three messages in the same trouble, and four in all."""
+    monkeypatch.setattr(people, "MOST_OF_A_GROUP", 3)
+    monkeypatch.setattr(people, "MOST_ROWS", 4)
+
+
+def letters() -> list[Letter]:
+    return [*[exhausted()] * 6, *[unmatched()] * 2, delivered(), unmatched(outcome=None)]
+
+
+@pytest.mark.usefixtures("few")
+def test_all_are_counted_and_grouped_and_the_first_of_each_trouble_are_listed(
+    report_of: ReportOf,
+) -> None:
+    report = report_of(EndedRun(letters(), seen=8))
+
+    assert (report.needs_a_person, report.without_outcome) == (8, 1)
+    assert [(g.messages, g.browse_seqs, len(g.rows)) for g in report.people_groups] == [
+        (6, "1-6", 3),
+        (2, "7-8", 1),
+    ]
+    assert [row.browse_seq for row in report.people] == [1, 2, 3, 7]
+    assert [row.browse_seq for row in report.unaccounted] == [10]
+    assert report.headline == (
+        "10 messages: 1 handled, 8 need a person, 1 without an outcome. The account does not"
+        " add up."
+    )
+    assert report.account is not None
+    assert report.account.outcomes == {
+        Outcome.DELIVERED: 1,
+        Outcome.LEFT_NO_RULE: 2,
+        Outcome.EXHAUSTED: 6,
+    }
+
+
+@pytest.mark.usefixtures("few")
+def test_what_is_not_listed_is_said_in_words_with_the_command_that_lists_it(
+    files_of: Callable[..., ReportFiles],
+) -> None:
+    said = (
+        "4 messages more of 9 are counted here but not listed:"
+        f" `mqdlq report {RUN} --needs-a-person` lists all of them."
+    )
+
+    files = files_of(EndedRun(letters()))
+
+    assert said in " ".join(files.text.split())
+    assert said in files.html_path.read_text()
+    assert json.loads(files.json_path.read_text())["more"] == said
+
+
+def test_where_all_are_listed_nothing_more_is_said(report_of: ReportOf) -> None:
+    report = report_of(EndedRun(letters()))
+
+    assert report.more == ""
+    assert len(report.people) == report.needs_a_person == 8
+
+
+@pytest.mark.usefixtures("few")
+def test_the_command_lists_all_of_them_as_lines_of_json(
+    report_of: ReportOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MQDLQ_LAKE", str(tmp_path / "lake"))
+    report = report_of(EndedRun(letters()))
+
+    listed = CliRunner().invoke(app, ["report", RUN, "--needs-a-person"])
+
+    rows = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert [row["browse_seq"] for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8, 10]
+    document = json.loads(render_json(report))
+    assert rows[0] == document["people"][0]
+    assert rows[-1] == document["unaccounted"][0]
+    assert rows[-1]["outcome"] is None
+
+
+def test_the_groups_of_the_document_count_and_do_not_repeat_the_rows(report_of: ReportOf) -> None:
+    document = json.loads(render_json(report_of(EndedRun(letters()))))
+
+    group = document["people_groups"][0]
+    assert (group["messages"], group["rows"], group["browse_seqs"]) == (6, 6, "1-6")
+    assert group["first"]["outcome"] == "exhausted"
+    assert group["tried"][0]["attempts"] == 3
+
+
+def test_more_troubles_than_are_told_apart_are_counted_by_outcome_and_reason(
+    report_of: ReportOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where each dead letter was for a temporary queue of its own."""
+    monkeypatch.setattr(people, "MOST_TROUBLES", 2)
+    monkeypatch.setattr(groups, "MOST_DESTINATIONS", 2)
+
+    report = report_of(EndedRun([unmatched(dest_q_name=f"AMQ.{n}") for n in range(7)]))
+
+    assert [(g.messages, g.is_mixed) for g in report.people_groups] == [
+        (5, True),
+        (1, False),
+        (1, False),
+    ]
+    assert [(c.messages, c.dest_q_name) for c in report.causes] == [
+        (5, "(other destinations)"),
+        (1, "AMQ.0"),
+        (1, "AMQ.1"),
+    ]
+    assert "for various destinations" in " ".join(render_text(report).split())
+
+
+def test_the_memory_of_a_report_does_not_grow_with_the_messages_beyond_their_numbers(
+    ledger: Ledger, lake_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight bytes are held of each; all that was known of them took some five thousand."""
+    monkeypatch.setattr(people, "MOST_OF_A_GROUP", 20)
+    monkeypatch.setattr(streaming, "_AT_ONCE", 50)
+    monkeypatch.setattr(snapshots._batches, "__defaults__", (50,))
+    few, many = 400, 2_400
+    peaks = {}
+    for number in (few, few, many):  # once to warm up
+        run = EndedRun([exhausted(), unmatched()] * (number // 2), run_id=f"r{len(peaks)}-{number}")
+        run_id = run.record(ledger, lake_root) if ledger.run(run.run_id) is None else run.run_id
+        peaks[number] = peak(run_id, ledger, lake_root)
+
+    assert (peaks[many] - peaks[few]) / (many - few) < 100  # bytes for each message more
+
+
+def peak(run_id: str, ledger: Ledger, lake_root: str) -> int:
+    """Return how many bytes were held at once while a report was read and written as JSON."""
+    tracemalloc.start()
+    try:
+        report = read_report(
+            run_id,
+            ledger=ledger,
+            lake_root=lake_root,
+            stages=ALL_WELL,
+            now=START + timedelta(seconds=50),
+        )
+        render_json(report)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_message_that_was_tried_often_is_one_row(report_of: ReportOf) -> None:
+    tries = tuple(Try(20.0 + n, 2053) for n in range(30))
+
+    report = report_of(EndedRun([exhausted(tries=tries)]))
+
+    (row,) = report.people
+    assert len(row.tried) == 30
+    assert [tried.attempts for tried in report.people_groups[0].tried] == [30]

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mqdlq.cli import app
+from mqdlq.errors import LedgerError
+from mqdlq.ledger import Ledger
+from mqdlq.stages.report import Report, ReportFiles, render_json, report_directory, written_stages
+from tests.unit.stages.report.ended_runs import (
+    CANARY,
+    STAGES,
+    START,
+    USER,
+    EndedRun,
+    bare,
+    delivered,
+    failed_at,
+    left_by_rule,
+    the_story,
+    unmatched,
+)
+
+FilesOf = Callable[..., ReportFiles]
+ReportOf = Callable[..., Report]
+RULES_ERROR = """\
+include/rules/demo.rules:3:8: unknown reason code MQRC_Q_FUL; did you mean MQRC_Q_FULL (2053)?
+    REASON(MQRC_Q_FUL) ACTION(RETRY) RETRY(5)
+           ~~~~~~~~~^
+"""
+BEFORE_THE_LEDGER = {"sense": "failed", **dict.fromkeys(STAGES[1:], "upstream_failed")}
+
+
+def test_a_report_is_three_private_files_named_by_the_run(
+    files_of: FilesOf, tmp_path: Path
+) -> None:
+    files = files_of(EndedRun([delivered()]))
+
+    directory = tmp_path / "reports" / "demo-manual__2026-11-21T02-49-22"
+    assert files.html_path == directory / "report.html"
+    assert files.json_path == directory / "report.json"
+    assert sorted(path.name for path in directory.iterdir()) == [
+        "report.html",
+        "report.json",
+        "report.txt",
+    ]
+    assert (directory / "report.txt").read_text() == files.text
+    assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
+    assert {made.stat().st_mode & 0o777 for made in (directory, directory.parent)} == {0o700}
+
+
+def test_no_body_and_no_user_identifier_is_in_any_file(files_of: FilesOf) -> None:
+    files = files_of(EndedRun(the_story()))
+
+    written = "".join(path.read_text() for path in files.html_path.parent.iterdir())
+    assert CANARY not in written
+    assert CANARY.encode().hex() not in written
+    assert USER not in written
+
+
+def test_the_json_is_the_whole_report_and_acts_on_no_terminal(report_of: ReportOf) -> None:
+    name = "A\x9b31m\x1b[0m\xadB\xc4"
+    report = report_of(EndedRun([delivered(), unmatched(dest_q_name=name), bare()]))
+
+    text = render_json(report)
+
+    document = json.loads(text)
+    assert [row["dest_q_name"] for row in document["people"]] == [name, ""]
+    assert text.replace("\n", "").isprintable()
+    assert "\xc4" in text  # a letter like any other
+    names = set(Report.__dataclass_fields__) | {"format", "version", "failed"}
+    assert set(document) == names
+    whole = json.loads(json.dumps(asdict(report), default=datetime.isoformat))
+    for part in ("people", "rules", "causes", "timeline", "attempts", "stages", "snapshot"):
+        assert document[part] == whole[part]
+    assert document["account"] == whole["account"] | {"booked": 3, "adds_up": True}
+    assert document["run"] == whole["run"] | {"duration_s": report.run.duration_s}
+
+
+def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -> None:
+    run = EndedRun(the_story(), arrived=2)
+
+    document = json.loads(files_of(run).json_path.read_text())
+
+    outcomes = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    assert (document["format"], document["version"]) == ("mqdlq-report", 2)
+    assert (document["failed"], document["verdict"]) == (False, "attention")
+    assert document["account"]["outcomes"] == outcomes
+    assert document["account"]["booked"] == len(ledger.outcomes(run.run_id))
+    assert document["account"]["last_browse"] == {
+        "depth": 14,
+        "seen": 12,
+        "returned": 0,
+        "arrived": 2,
+        "at": "2026-11-21T02:50:03+00:00",
+    }
+    assert sum(row["messages"] for row in document["rules"]) == 62
+    assert len(document["people"]) == 9
+    assert sum(document["attempts"].values()) == len(ledger.attempts(run.run_id))
+    assert document["run"]["duration_s"] == 41.0
+
+
+@pytest.mark.parametrize(
+    ("run", "stage", "headline", "why"),
+    [
+        (
+            EndedRun(snapshot=False),
+            "snapshot",
+            "The run ended at snapshot before it took a snapshot; nothing was touched.",
+            "stage snapshot failed",
+        ),
+        (
+            EndedRun([delivered()] * 3, plan=False),
+            "evaluate",
+            "The run ended at evaluate: none of 3 messages was acted on.",
+            (
+                "stage evaluate failed; 3 of 3 messages have no outcome: messages 1-3;"
+                " the queue was not browsed again, so nothing is proven"
+            ),
+        ),
+        (
+            EndedRun([delivered(), replace(delivered(), outcome=None)], last_browse=False),
+            "execute",
+            (
+                "2 messages: 1 handled, 1 without an outcome. The account does not add up."
+                " The run failed at execute."
+            ),
+            (
+                "stage execute failed; 1 of 2 messages has no outcome: messages 2;"
+                " the queue was not browsed again, so nothing is proven"
+            ),
+        ),
+    ],
+)
+def test_a_run_that_failed_has_a_report_that_says_where(
+    files_of: FilesOf, run: EndedRun, stage: str, headline: str, why: str
+) -> None:
+    files = files_of(run, failed_at(stage))
+
+    document = json.loads(files.json_path.read_text())
+    assert (files.failed, files.why) == (True, why)
+    assert (document["failed"], document["headline"]) == (True, headline)
+    assert files.text.startswith("FAILED  demo  SYSTEM.DEAD.LETTER.QUEUE @ QM1\n")
+    assert '<header class="failed">' in files.html_path.read_text()
+
+
+def test_a_run_the_ledger_never_saw_is_reported_from_its_stages_and_its_error(
+    files_of: FilesOf,
+) -> None:
+    files = files_of(EndedRun(), BEFORE_THE_LEDGER, RULES_ERROR, recorded=False)
+
+    assert files.failed
+    assert (
+        files.text
+        == """\
+FAILED  demo-manual__2026-11-21T02-49-22
+The run failed at sense; nothing was touched.
+Why: stage sense failed; include/rules/demo.rules:3:8: unknown reason code MQRC_Q_FUL; did you mean
+MQRC_Q_FULL (2053)?
+
+Stages   sense failed, snapshot upstream_failed, evaluate upstream_failed, approve upstream_failed,
+         execute upstream_failed, retry upstream_failed
+
+What stopped it
+  include/rules/demo.rules:3:8: unknown reason code MQRC_Q_FUL; did you mean MQRC_Q_FULL (2053)?
+      REASON(MQRC_Q_FUL) ACTION(RETRY) RETRY(5)
+             ~~~~~~~~~^
+"""
+    )
+
+
+def test_nothing_known_at_all_is_a_failure_not_a_blank_page(files_of: FilesOf) -> None:
+    files = files_of(EndedRun(), {}, recorded=False)
+
+    assert (files.failed, files.why) == (True, "the ledger has no such run")
+
+
+def test_a_report_written_again_replaces_the_first(files_of: FilesOf) -> None:
+    files_of(EndedRun([delivered()]), failed_at("retry"))
+
+    files = files_of(EndedRun(), recorded=False)
+
+    assert not files.failed
+    assert json.loads(files.json_path.read_text())["failed"] is False
+    assert len(list(files.html_path.parent.iterdir())) == 3
+
+
+@pytest.mark.parametrize("run_id", ["../../etc", "", ".hidden", "a/b"])
+def test_a_run_id_that_could_leave_the_directory_is_refused(run_id: str) -> None:
+    with pytest.raises(LedgerError) as raised:
+        report_directory(run_id)
+
+    assert str(raised.value) == (
+        f"run id {run_id!r} cannot name a directory: expected letters, digits, '_', '-', '.'"
+    )
+
+
+def test_a_written_report_remembers_the_states_of_the_stages(files_of: FilesOf) -> None:
+    run = EndedRun([delivered()])
+    assert written_stages(run.run_id) == ({}, "")
+
+    files_of(run, failed_at("retry"), "it broke")
+
+    assert written_stages(run.run_id) == (failed_at("retry"), "it broke")
+
+
+def test_the_command_prints_the_latest_run(files_of: FilesOf) -> None:
+    files = files_of(EndedRun([delivered(), left_by_rule()]))
+
+    result = CliRunner().invoke(app, ["report"])
+
+    assert (result.exit_code, result.output) == (0, files.text)
+
+
+def test_the_command_says_json_too(files_of: FilesOf, ledger: Ledger, lake_root: str) -> None:
+    files_of(EndedRun([delivered()]))
+    EndedRun([bare()], run_id="another").record(ledger, lake_root)
+
+    result = CliRunner().invoke(app, ["report", "another", "--format", "json"])
+
+    assert json.loads(result.output)["run"]["run_id"] == "another"
+
+
+def test_the_command_does_not_hide_a_run_that_failed_before_the_ledger_had_it(
+    files_of: FilesOf,
+) -> None:
+    files_of(EndedRun([delivered()]))
+    failed = EndedRun(run_id="demo-later")
+    files = files_of(failed, BEFORE_THE_LEDGER, RULES_ERROR, recorded=False)
+    later = START.timestamp() + 3600
+    os.utime(files.json_path, (later, later))
+    os.utime(report_directory(EndedRun().run_id) / "report.json", (later - 1, later - 1))
+
+    result = CliRunner().invoke(app, ["report"])
+
+    assert (result.exit_code, result.output) == (0, files.text)
+
+
+def test_the_command_for_a_run_that_never_was_names_the_latest(
+    ledger: Ledger, lake_root: str
+) -> None:
+    EndedRun([delivered()]).record(ledger, lake_root)
+
+    result = CliRunner().invoke(app, ["report", "nobody"])
+
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "mqdlq: no run 'nobody' is recorded; the latest is 'demo-manual__2026-11-21T02-49-22'\n",
+    )
+
+
+@pytest.mark.usefixtures("ledger")
+def test_the_command_over_an_empty_ledger_says_which_it_is() -> None:
+    result = CliRunner().invoke(app, ["report"])
+
+    assert result.exit_code == 1
+    assert re.sub(r"sqlite:///\S+/", "sqlite:///…/", result.stderr) == (
+        "mqdlq: the ledger sqlite:///…/ledger.db has no run yet: `mqdlq run HANDLER` makes one;"
+        " where Airflow's connection mqdlq_ledger names another ledger, MQDLQ_LEDGER_URL has to"
+        " name it here\n"
+    )

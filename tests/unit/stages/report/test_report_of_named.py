@@ -1,0 +1,142 @@
+"""The report of a run for named messages is about those; the others are one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from mqdlq.ledger import Run
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.report import Report, read_report, render_json, render_text, rows_for_people
+from mqdlq.stages.report.html import render_html
+from mqdlq.stages.report.sources import read_sources
+from tests.support.world import World
+from tests.unit.stages.report.ended_runs import failed_at
+
+RULES = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
+FORWARD = "ACTION(FWD) FWDQ(PARKED)"
+
+
+@pytest.fixture(name="keys")
+def _keys(world: World) -> list[str]:
+    """Put an unprocessable message and three unmatched dead letters; return their keys."""
+    world.put("DLQ", b"no dead letter")
+    for number in range(3):
+        world.dead_letter(b"%d" % number)
+    run = world.plan(RULES, dry_run=True).run
+    return [message.message_key.hex() for message in world.ledger.run_messages(run.run_id)]
+
+
+def report_of(world: World, run: Run, stages: Mapping[str, str] | None = None) -> Report:
+    return read_report(
+        run.run_id,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        stages=stages or {},
+        now=world.clock(),
+    )
+
+
+def handled(world: World, key: str, action: str | None) -> Report:
+    execution = world.plan(RULES, message_keys=(key,), action=action)
+    make_pass(execution)
+    settle(execution)
+    return report_of(world, execution.run)
+
+
+def test_the_others_are_one_line_and_none_of_them_needs_a_person(
+    world: World, keys: list[str]
+) -> None:
+    report = handled(world, keys[0], FORWARD)
+
+    assert report.headline == "1 message of 4 selected: 1 handled. The account adds up."
+    assert (report.verdict, report.needs_a_person, report.people_groups) == ("ok", 0, ())
+    text = render_text(report)
+    assert "Account   1 selected of 4 in the snapshot = 1 forwarded\n" in text
+    assert text.count("not selected: 3\n") == 1
+    assert "3 on the queue, 3 of this run, 0 arrived since" in text
+    assert "unmatched" not in text
+    (row,) = report.rules
+    assert (row.messages, row.outcome, row.action, row.target_q) == (
+        1,
+        "forwarded",
+        "FWD",
+        "PARKED",
+    )
+    assert report.causes == ()
+
+
+def test_the_page_draws_the_named_messages_only(world: World, keys: list[str]) -> None:
+    page = render_html(handled(world, keys[0], FORWARD))
+
+    assert page.count("not selected: 3") == 1
+    assert 'aria-label="Outcomes of 1 message"' in page
+    assert '<rect class="forwarded" x="0.0" y="0" width="1000.0"' in page
+    assert "Needs a person" not in page
+
+
+def test_programs_find_the_number_and_the_names(world: World, keys: list[str]) -> None:
+    document = json.loads(render_json(handled(world, keys[0], FORWARD)))
+
+    account = document["account"]
+    assert (account["messages"], account["booked"], account["not_selected"]) == (4, 4, 3)
+    assert account["outcomes"] == {"forwarded": 1}
+    assert account["adds_up"]
+    assert document["run"]["message_keys"] == [keys[0]]
+
+
+def test_a_named_message_that_stays_needs_a_person_and_the_way_is_said(
+    world: World, keys: list[str]
+) -> None:
+    report = handled(world, keys[0], None)
+
+    assert report.headline == (
+        "1 message of 4 selected: 0 handled, 1 needs a person. The account adds up."
+    )
+    (group,) = report.people_groups
+    assert group.first.next_step == (
+        "find the program that put it here bare; move it with message_keys and action"
+    )
+    sources = read_sources(report.run.run_id, world.ledger, world.lake_root)
+    assert [row.message_key for row in rows_for_people(sources, world.ledger)] == [keys[0]]
+
+
+def test_a_run_that_ended_before_its_plan_says_nothing_of_the_others(
+    world: World, keys: list[str]
+) -> None:
+    run = world.start(RULES, message_keys=(keys[0],), action="ACTION(RETRY)")
+    world.snapshot(run)
+
+    report = report_of(world, run, failed_at("snapshot"))
+
+    assert report.headline == "The run ended at snapshot: none of 1 message was acted on."
+    assert report.account is not None
+    assert (report.account.selected, report.account.not_selected) == (1, 3)
+    assert report.without_outcome == 1
+
+
+def test_what_is_settled_counts_as_not_selected_too(world: World, keys: list[str]) -> None:
+    make = world.plan(RULES)
+    make_pass(make)
+    settle(make)
+    world.clock.sleep(1)
+
+    report = handled(world, keys[1], None)
+
+    assert report.headline == (
+        "1 message of 4 selected: 0 handled, 1 needs a person. The account adds up."
+    )
+    assert report.account is not None
+    assert (report.account.parked, report.account.not_selected) == (0, 3)
+
+
+def test_a_given_action_that_failed_is_to_be_given_again(world: World, keys: list[str]) -> None:
+    report = handled(world, keys[0], "ACTION(FWD) FWDQ(CLOSED)")
+
+    (group,) = report.people_groups
+    assert group.first.outcome == "exhausted"
+    assert group.first.next_step == (
+        "set PUT(ENABLED) once whoever inhibited it agrees; then give the same action again"
+    )

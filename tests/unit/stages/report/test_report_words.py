@@ -1,0 +1,94 @@
+"""The report's words: every outcome and reason has its own, and numbers read as people say them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq.model import MessageClass, Outcome, Trait
+from mqdlq.stages.report import words
+from mqdlq.stages.report.causes import Kind, cause_of
+from mqdlq.stages.report.words import next_step, numbers, period, span, visible
+from tests.unit.stages.report.ended_runs import (
+    NO_AUTHORITY,
+    NO_QUEUE,
+    Q_FULL,
+    START,
+)
+
+STYLES = Path(words.__file__).with_name("report.css").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("outcome", sorted({*Outcome} - {Outcome.NOT_SELECTED}))  # never drawn
+def test_every_outcome_has_words_and_a_colour(outcome: Outcome) -> None:
+    assert outcome.words
+    assert re.search(rf"^[^{{]*\.{outcome}\b.* {{ --c: ", STYLES, re.MULTILINE)
+
+
+@pytest.mark.parametrize("outcome", sorted(Outcome.having(Trait.NEEDS_A_PERSON)))
+def test_every_outcome_that_needs_a_person_says_what_to_do(outcome: Outcome) -> None:
+    assert next_step(outcome, MessageClass.DEAD_LETTER, Q_FULL)
+
+
+def test_no_outcome_contradicts_itself() -> None:
+    assert not Outcome.having(Trait.DEPARTED) & Outcome.having(Trait.STAYS)
+    assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.FAILED)
+    assert Outcome.having(Trait.SUCCEEDED) <= Outcome.having(Trait.DEPARTED)
+    assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.NEEDS_A_PERSON)
+
+
+def test_reasons_are_tagged_by_who_can_act_on_them() -> None:
+    kinds = [cause_of(reason).kind for reason in (Q_FULL, NO_QUEUE, NO_AUTHORITY, 2110, 99999)]
+
+    assert kinds == [
+        Kind.TRANSIENT,
+        Kind.ADMINISTRATIVE,
+        Kind.ADMINISTRATIVE,
+        Kind.APPLICATION,
+        Kind.UNKNOWN,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("ORDERS.EU", "ORDERS.EU"),
+        ("", "(blank)"),
+        ("A\x1b[31mB\0", "A\\x1b[31mB\\x00"),
+        ("\u202eABC", "\\u202eABC"),
+    ],
+)
+def test_names_from_messages_show_their_control_characters(name: str, shown: str) -> None:
+    assert visible(name) == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((7,), "7"),
+        ((3, 1, 2, 9), "1-3, 9"),
+        (tuple(range(0, 40, 2)), "0, 2, 4, 6, 8, 10, 12, 14 ..."),
+    ],
+)
+def test_browse_seqs_are_shown_as_ranges(values: tuple[int, ...], text: str) -> None:
+    assert numbers(values) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(7.4, "7 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7260, "2 h 1 min")],
+)
+def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_a_period_names_its_second_day_only_where_it_is_another() -> None:
+    assert period(START, START) == "2026-11-21 02:49:22 UTC"
+    assert period(START, START + timedelta(minutes=1)) == "2026-11-21 02:49:22 to 02:50:22 UTC"
+    assert period(START - timedelta(days=1), START) == (
+        "2026-11-20 02:49:22 to 2026-11-21 02:49:22 UTC"
+    )
+    assert period(None, None) == ""

@@ -1,0 +1,29 @@
+"""One attempt at a recorded restoration in a process of its own, which MQDLQ_FAULTS may kill."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from time import sleep
+
+from mqdlq.ledger import open_ledger
+from mqdlq.ledger.restoring import restoration
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.stages.restore import Restoring, restore
+
+
+def main(directory: str, name: str, client: str) -> None:
+    with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
+        recorded = restoration(ledger, name)
+        assert recorded is not None
+        settings = ConnectionSettings("QM1", transport="embedded", client=client)
+
+        def clock() -> datetime:
+            return datetime.now(UTC)  # noqa: TID251
+
+        restore(Restoring(recorded, settings, ledger, 128, clock, sleep, logging.getLogger()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,77 @@
+"""What the next runs make of a message that was restored, and what pruning leaves of its copy."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqdlq.ledger.restoring import archived, put_back
+from mqdlq.model import Outcome
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.snapshot import prune_snapshots
+from tests.support.restoring import DISCARD, discarded, restored, states
+from tests.support.world import World
+
+
+@pytest.mark.parametrize("world", ["pymqi", "ibmmq"], indirect=True)
+def test_the_next_run_meets_a_restored_message_anew(world: World) -> None:
+    """With another table it is handled; the first run's account stays as it was."""
+    discarded(world, b"body")
+    restored(world)
+
+    assert world.handle("ACTION(RETRY)") == {1: "delivered"}
+
+    assert world.bodies("PAYMENTS") == [b"body"]
+    (message,) = world.ledger.run_messages("run-2")
+    assert message.residence == 1
+    assert world.ledger.outcomes("run-1")[1].outcome is Outcome.DISCARDED
+
+
+def test_by_the_same_table_it_is_discarded_again_and_can_be_restored_again(world: World) -> None:
+    discarded(world, b"body")
+    restored(world)
+
+    discarded(world)
+
+    assert [copy.run_id for copy in archived(world.ledger)] == ["run-1", "run-2"]
+    assert restored(world, "restoration-2", run_id="run-2") == {"restored": 1}
+    assert world.depths("DLQ") == (1,)
+
+
+def test_a_message_that_was_discarded_twice_is_named_by_its_key_and_restored_once(
+    world: World,
+) -> None:
+    discarded(world, b"body")
+    restored(world)
+    discarded(world)
+    keys = tuple({copy.message_key.hex() for copy in archived(world.ledger)})
+
+    asked = {"run_id": "", "message_keys": keys, "again": True}
+    assert restored(world, "restoration-2", **asked) == {"restored": 1}
+
+    assert states(world, "restoration-2")[0].run_id == "run-2"
+    assert world.depths("DLQ") == (1,)
+
+
+def test_a_run_that_is_not_settled_takes_what_was_restored_for_a_new_arrival(world: World) -> None:
+    world.dead_letter(b"body")
+    execution = world.plan(DISCARD)
+    make_pass(execution)
+    assert restored(world) == {"restored": 1}
+
+    assert make_pass(execution).attempts == 0
+    assert settle(execution) == {Outcome.DISCARDED: 1}
+
+    sighting = world.ledger.sighting("run-1")
+    assert sighting is not None
+    assert (sighting.returned, sighting.arrived) == (0, 1)
+    assert put_back(world.ledger, "run-1") == {1}
+
+
+def test_pruned_snapshots_take_nothing_from_what_can_be_restored(world: World) -> None:
+    discarded(world, b"body")
+    world.handle(DISCARD)
+
+    prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock.now, keep=1)
+
+    assert restored(world, run_id="run-1") == {"restored": 1}
+    assert states(world)[0].state.value == "restored"

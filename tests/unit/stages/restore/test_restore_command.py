@@ -1,0 +1,164 @@
+"""`mqdlq restore`: what is in the archive, as text and as JSON, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mqdlq.cli import app
+from mqdlq.ledger.restoring import archived
+from tests.support.restoring import DISCARD, discarded, restored
+from tests.support.world import World
+
+TEN_HOURS = 360_300  # in tenths of a second, and half a minute more: messages do expire here
+
+
+def said(world: World, *arguments: str) -> Result:
+    environment = {"MQDLQ_HOME": str(world.directory), "COLUMNS": "100"}
+    return CliRunner().invoke(app, ["restore", *arguments], env=environment)
+
+
+def as_json(world: World, *arguments: str) -> list[dict[str, Any]]:
+    shown = said(world, "list", "--format", "json", *arguments)
+    assert shown.exit_code == 0, shown.output
+    found: list[dict[str, Any]] = json.loads(shown.stdout)["archived"]
+    return found
+
+
+def lines(shown: Result) -> list[str]:
+    return [line.rstrip() for line in shown.output.splitlines()]
+
+
+def test_alike_messages_are_listed_together_with_what_can_be_done(world: World) -> None:
+    discarded(world, b"one", b"two", Expiry=TEN_HOURS)
+    world.dead_letter(b"three", dest_q="ORDERS", reason=2085)
+    world.handle(f"WAIT(NO)\nDESTQ(ORDERS) {DISCARD}")
+    restored(world, run_id="run-1", to_queue="PARKED")
+    world.dead_letter(b"four")
+    world.interrupted_pass(world.plan(DISCARD), "MQPUT1[MQDLQ.STATE]:1:2195:before")
+
+    assert lines(said(world, "list", "--queue", "DLQ", "--handler", "test")) == [
+        "run-3",
+        "archived 2026-11-21 12:00:00 UTC from DLQ @ QM1, 1 message",
+        "1  MQRC_Q_FULL (2053) for PAYMENTS @ QM1",
+        "   176 bytes, expiry unlimited: provisional",
+        "",
+        "run-2",
+        "archived 2026-11-21 12:00:00 UTC from DLQ @ QM1, 1 message",
+        "1  MQRC_UNKNOWN_OBJECT_NAME (2085) for ORDERS @ QM1, discarded by rule 1 (line 2)",
+        "   177 bytes, expiry unlimited: can be restored",
+        "",
+        "run-1",
+        "archived 2026-11-21 12:00:00 UTC from DLQ @ QM1, 2 messages",
+        "2  MQRC_Q_FULL (2053) for PAYMENTS @ QM1, discarded by rule 1 (line 1)",
+        (
+            "   350 bytes, expiry left 10 h 0 min or more: restored to PARKED at 2026-11-21"
+            " 12:00:00 UTC"
+        ),
+        "",
+    ]
+    assert lines(said(world, "list", "--reason", "2085", "--each"))[2:4] == [
+        f"  {as_json(world, '--reason', 'MQRC_UNKNOWN_OBJECT_NAME')[0]['message_key']}",
+        "  MQRC_UNKNOWN_OBJECT_NAME (2085) for ORDERS @ QM1, discarded by rule 1 (line 2)",
+    ]
+    assert "and 3 messages more: --most N shows N" in said(world, "list", "--most", "1").output
+    assert said(world, "list", "--queue", "OTHER").output == "nothing is archived that fits\n"
+
+
+def test_json_has_every_message_with_what_a_program_needs(world: World) -> None:
+    discarded(world, b"body", Expiry=TEN_HOURS)
+    (copy,) = archived(world.ledger)
+    key = copy.message_key.hex()
+
+    (found,) = as_json(world, "--message", key, "--run", "run-1", "--queue-manager", "QM1")
+
+    assert 36_000 < found.pop("expiry_left_s") <= 36_030
+    assert found == {
+        "message_key": key,
+        "run": "run-1",
+        "handler": "test",
+        "queue_manager": "QM1",
+        "queue": "DLQ",
+        "archived_at": "2026-11-21T12:00:00+00:00",
+        "discarded_at": "2026-11-21T12:00:00+00:00",
+        "rule": 1,
+        "rule_line": 1,
+        "destination_queue": "PAYMENTS",
+        "destination_queue_manager": "QM1",
+        "reason": 2053,
+        "reason_text": "MQRC_Q_FULL (2053)",
+        "bytes": 176,
+        "state": "can be restored",
+        "why": None,
+        "restoration": None,
+        "restored_at": None,
+        "location": copy.location,
+    }
+
+
+def test_a_copy_that_is_gone_is_listed_as_unusable(world: World) -> None:
+    discarded(world, b"body")
+    file = Path(archived(world.ledger)[0].location)
+    file.unlink()
+
+    (found,) = as_json(world)
+
+    assert (found["state"], found["reason"], found["bytes"]) == ("unusable", None, None)
+    assert found["why"] == f"its copy is missing: {file} is not there"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ("list", "--message", "12"),
+            "mqdlq: --message: '12' is no message_key; expected 64 hex digits",
+        ),
+        (
+            ("list", "--reason", "MQRC_X"),
+            "mqdlq: --reason: MQRC_X is no reason code; expected MQRC_Q_FULL or 2053",
+        ),
+        (("run", "demo"), "mqdlq: say what to restore: --run, --message, or both"),
+    ],
+)
+def test_what_is_no_selection_is_refused(
+    world: World, arguments: tuple[str, ...], text: str
+) -> None:
+    refused = said(world, *arguments)
+
+    assert (refused.exit_code, refused.stderr) == (2, f"{text}\n")
+
+
+def test_a_restoration_becomes_a_run_of_the_dag(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command becomes the process that minds the run: no shell, and parameters as JSON."""
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(world.directory))
+    (world.directory / "night.rules").write_text("ACTION(IGNORE)\n")
+    (world.directory / "night.yaml").write_text("connection: mq\nrules: night.rules\n")
+    became: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, words: became.append(words))
+
+    given = ("--run", "r1", "--message", "ab" * 32, "--reason", "2053", "--to-queue", "Q")
+    said(world, "run", "night", *given, "--no-header", "--again", "--dry-run")
+    refused = said(world, "run", "day")
+
+    ((*_, module, name, conf),) = became
+    assert (module, name) == ("mqdlq.local.foreground", "restore")
+    assert json.loads(conf) == {
+        "handler": "night",
+        "header": False,
+        "run": "r1",
+        "message_keys": ["ab" * 32],
+        "reason": "2053",
+        "to_queue": "Q",
+        "again": True,
+        "dry_run": True,
+    }
+    assert refused.exit_code == 2
+    assert refused.stderr.endswith("day.yaml: no such handler; configured are: night\n")

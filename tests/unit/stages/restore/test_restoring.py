@@ -1,0 +1,360 @@
+"""What was discarded comes back as it was, or is refused with a plain reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mqdlq.errors import AnotherExecutorError, RestoreError
+from mqdlq.headers import decode_md
+from mqdlq.lake import archive
+from mqdlq.ledger.restoring import archived, restoration
+from mqdlq.model import Outcome
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.restoring import DISCARD, discarded, ended, restored, restoring, whys
+from tests.support.world import World
+
+BOTH = pytest.mark.parametrize("world", ["pymqi", "ibmmq"], indirect=True)
+BODIES = [b"one", b"two", b"three"]
+
+
+def seen(world: World, queue: str = "DLQ") -> list[tuple[bytes, bytes]]:
+    """Return (packed MQMD, body) of each message, as a browse shows it."""
+    return [(bytes(descriptor.pack()), body) for descriptor, body in world.messages(queue)]
+
+
+@BOTH
+def test_what_was_discarded_comes_back_as_it_was_and_its_copy_stays(world: World) -> None:
+    for number, body in enumerate(BODIES):
+        world.dead_letter(body, Priority=number, UserIdentifier=b"clerk", CorrelId=b"c" * 24)
+    before = seen(world)
+    world.handle(DISCARD)
+
+    assert restored(world) == {"restored": 3}
+
+    assert seen(world) == before
+    assert world.depths("MQDLQ.STATE") == (1,)  # the executor's own, until its next unit
+    assert [copy.is_provisional for copy in archived(world.ledger)] == [False] * 3
+
+
+def test_a_restoration_says_who_asked_for_what(world: World) -> None:
+    run_id = discarded(world, b"body")
+    restored(world)
+
+    recorded = restoration(world.ledger, "restoration-1")
+    assert recorded is not None
+    assert (recorded.who, recorded.run_id, recorded.to_queue) == ("alex", run_id, "DLQ")
+    assert recorded.started_at == world.clock.now
+
+
+MQMD = st.fixed_dictionaries(
+    {
+        "MsgId": st.binary(min_size=24, max_size=24).filter(any),
+        "CorrelId": st.binary(min_size=24, max_size=24),
+        "Priority": st.integers(0, 9),
+        "Report": st.sampled_from([0, 0x100, 0x700, 0x1800000]),
+        "Feedback": st.sampled_from([0, 266]),
+        "Persistence": st.sampled_from([0, 1]),
+        "UserIdentifier": st.sampled_from([b"clerk", b""]),
+        "AccountingToken": st.binary(min_size=32, max_size=32),
+        "ApplIdentityData": st.sampled_from([b"", b"identity"]),
+        "ApplOriginData": st.sampled_from([b"", b"orig"]),
+        "PutApplName": st.sampled_from([b"putter", b""]),
+        "ReplyToQ": st.sampled_from([b"", b"REPLIES"]),
+        "encoding": st.sampled_from([546, 273]),
+        "ccsid": st.sampled_from([819, 1208, 500]),
+        "body": st.binary(max_size=300),
+    }
+).filter(lambda letter: letter["ReplyToQ"] or not letter["Report"])
+
+
+@settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(MQMD, min_size=1, max_size=4))
+def test_any_discarded_message_comes_back_byte_for_byte(
+    world: World, letters: list[dict[str, Any]]
+) -> None:
+    for letter in letters:
+        world.dead_letter(**letter)
+    before = seen(world)
+    world.handle(DISCARD)
+
+    restored(world, f"restoration-{world.runs}")
+
+    assert seen(world) == before
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+
+
+@BOTH
+def test_a_message_goes_to_another_queue_without_its_header(world: World) -> None:
+    discarded(world, b"body", inner=(273, 500, "INNER"))
+
+    assert restored(world, to_queue="PARKED", header=False) == {"restored": 1}
+
+    ((descriptor, body),) = world.messages("PARKED")
+    md = decode_md(descriptor.pack())
+    assert (body, md.format, md.encoding, md.coded_char_set_id) == (b"body", "INNER", 273, 500)
+    assert (descriptor.PutDate, descriptor.PutTime) == (b"20261120", b"10203040")
+    assert world.depths("DLQ") == (0,)
+
+
+def test_a_message_goes_to_another_queue_with_its_header(world: World) -> None:
+    world.dead_letter(b"body")
+    before = seen(world)
+    world.handle(DISCARD)
+
+    assert restored(world, to_queue="PARKED", to_queue_manager="QM1") == {"restored": 1}
+
+    assert seen(world, "PARKED") == before
+
+
+def test_only_the_messages_named_are_restored(world: World) -> None:
+    discarded(world, *BODIES)
+    keys = tuple(copy.message_key.hex() for copy in archived(world.ledger)[1:])
+
+    assert restored(world, run_id="", message_keys=keys) == {"restored": 2}
+
+    assert [body[172:] for body in world.bodies("DLQ")] == BODIES[1:]
+
+
+def test_only_dead_letters_for_a_reason_are_restored(world: World) -> None:
+    for reason in (2053, 2051):
+        world.dead_letter(b"%d" % reason, reason=reason)
+    discarded(world)
+
+    assert restored(world, reason=2051) == {"restored": 1}
+
+    assert [body[172:] for body in world.bodies("DLQ")] == [b"2051"]
+
+
+def test_a_dry_run_puts_nothing_and_asks_no_queue_manager(world: World) -> None:
+    discarded(world, *BODIES)
+    work = restoring(world, dry_run=True)
+    nobody = replace(work, settings=replace(work.settings, queue_manager="QM9"))
+
+    assert ended(nobody) == {"not_attempted": 3}
+
+    assert set(whys(world)) == {"dry run"}
+    assert world.depths("DLQ") == (0,)
+
+
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
+    (
+        {"run_id": ""},
+        "say what to restore: a run, or message_keys; nobody restores a whole archive at once",
+    ),
+    (
+        {"run_id": "run-9"},
+        (
+            "the archive has no copy by run run-9 of handler test: mqdlq restore list shows what"
+            " it has"
+        ),
+    ),
+    (
+        {"message_keys": ("ab" * 32,)},
+        (
+            "the archive has no copy by run run-1 of 1 of the 1 messages named, such as"
+            f" {'ab' * 32}: mqdlq restore list shows what it has"
+        ),
+    ),
+    (
+        {"reason": 2085},
+        "of the 1 copies none is of a dead letter for MQRC_UNKNOWN_OBJECT_NAME (2085)",
+    ),
+    (
+        {"header": False},
+        (
+            "without its MQDLH a message is no dead letter, and DLQ is a dead-letter queue: name"
+            " another queue (to_queue), or leave the header"
+        ),
+    ),
+    (
+        {"to_queue": "MQDLQ.STATE"},
+        "MQDLQ.STATE is the handler's state queue, and for nothing else: name another",
+    ),
+    (
+        {"to_queue_manager": "QM2"},
+        "to_queue_manager needs to_queue: name the queue there, too",
+    ),
+]
+
+
+def test_what_cannot_be_restored_is_said_in_one_sentence(world: World) -> None:
+    discarded(world, b"body")
+
+    for asked, text in IMPOSSIBLE:
+        with pytest.raises(RestoreError) as refused:
+            restoring(world, **asked)
+
+        assert str(refused.value) == text
+    assert restoration(world.ledger, "restoration-1") is None
+
+
+def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
+    world.mqsc("DEFINE QLOCAL(DLQ2) DEFPSIST(YES)")
+    discarded(world, b"one")
+    world.dead_letter(b"two")
+    ((descriptor, body),) = world.messages("DLQ")
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    world.put("DLQ2", body, Format=b"MQDEAD  ", MsgId=descriptor.MsgId)
+    world.handle(f"INPUTQ(DLQ2)\n{DISCARD}")
+    keys = tuple(copy.message_key.hex() for copy in archived(world.ledger))
+
+    with pytest.raises(RestoreError) as refused:
+        restoring(world, run_id="", message_keys=keys)
+
+    assert str(refused.value) == (
+        "the messages named were on several queues (DLQ @ QM1, DLQ2 @ QM1): restore those of one"
+        " queue at a time, such as by their run"
+    )
+
+
+def test_a_restoration_is_not_asked_for_something_else_under_its_id(world: World) -> None:
+    discarded(world, b"body")
+    restoring(world)
+
+    with pytest.raises(RestoreError) as refused:
+        restoring(world, to_queue="PARKED")
+
+    assert str(refused.value) == (
+        "restoration restoration-1 is in the ledger, and was asked for something else: what a"
+        " restoration selects and where it puts it hold to its end; start another one"
+    )
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("MQPUT1[MQDLQ.STATE]:1:2195:before", "run run-1 did not discard it;"),
+        (
+            "MQCMIT:1:2009:after",
+            (
+                "the unit of work that was to discard it is not settled, which the handler's next"
+                " run does;"
+            ),
+        ),
+    ],
+)
+def test_a_provisional_copy_is_refused(world: World, fault: str, why: str) -> None:
+    world.dead_letter(b"body")
+    world.interrupted_pass(world.plan(DISCARD), fault)
+
+    assert restored(world) == {"refused": 1}
+
+    assert whys(world) == [
+        f"its copy is provisional: {why} the message may still be on DLQ",
+    ]
+
+
+def test_a_copy_whose_unit_a_marker_proves_is_not_provisional(world: World) -> None:
+    world.dead_letter(b"body")
+    execution = world.plan(DISCARD)
+    world.interrupted_pass(execution, "MQCMIT:1:2009:after")
+    make_pass(execution)
+
+    assert restored(world) == {"restored": 1}
+    assert settle(execution) == {Outcome.DISCARDED: 1}
+
+
+def test_a_copy_of_a_message_nobody_knows_the_fate_of_is_refused(world: World) -> None:
+    world.dead_letter(b"body")
+    execution = world.plan(DISCARD)
+    world.interrupted_pass(execution, "MQCMIT:1:2009:after")
+    world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
+    make_pass(execution)
+
+    assert restored(world) == {"refused": 1}
+    assert whys(world) == [
+        (
+            "its copy is provisional: nobody knows whether the unit of work that was to discard it"
+            " took effect; the message may still be on DLQ"
+        )
+    ]
+
+
+def test_an_altered_copy_is_refused_and_the_others_are_restored(world: World) -> None:
+    discarded(world, *BODIES)
+    location = archived(world.ledger)[0].location
+    copies = list(archive.read_copies(location))
+    changed = [replace(copies[0], body=copies[0].body + b"!"), copies[2]]
+    root, _, name = location.partition("/archive/")
+    archive.write_copies(root, "run-1", name.rpartition("/")[2].removesuffix(".parquet"), changed)
+
+    assert restored(world) == {"refused": 2, "restored": 1}
+
+    assert set(whys(world)) == {
+        f"its copy in {location} was altered: it is not what the ledger has the digest of",
+        f"its copy is missing: {location} does not hold it",
+        "",
+    }
+    assert [body[172:] for body in world.bodies("DLQ")] == [b"three"]
+
+
+def test_a_copy_that_is_gone_or_unreadable_is_refused_and_may_come_back(world: World) -> None:
+    discarded(world, b"body")
+    file = Path(archived(world.ledger)[0].location)
+    whole = file.read_bytes()
+    work = restoring(world)
+
+    file.unlink()
+    assert ended(work) == {"refused": 1}
+    assert whys(world) == [f"its copy is missing: {file} is not there"]
+    file.write_bytes(whole[:-20])
+    assert ended(work) == {"refused": 1}
+    assert whys(world)[0].startswith(f"its copy cannot be read from {file}: ")
+    file.write_bytes(whole)
+    assert ended(work) == {"restored": 1}
+
+
+def test_what_was_restored_is_put_once_more_only_on_demand(world: World) -> None:
+    discarded(world, b"body")
+    restored(world, to_queue="PARKED")
+
+    assert restored(world, "restoration-2") == {"refused": 1}
+    assert whys(world, "restoration-2") == [
+        (
+            "it was restored to PARKED at 2026-11-21 12:00:00 UTC by restoration restoration-1;"
+            " again puts it once more"
+        )
+    ]
+    assert restored(world, "restoration-3", again=True) == {"restored": 1}
+    assert world.depths("PARKED", "DLQ") == (1, 1)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_restoration_that_is_made_again_puts_nothing_twice(world: World, again: bool) -> None:
+    discarded(world, *BODIES)
+    work = restoring(world, again=again)
+
+    assert [ended(work), ended(work)] == [{"restored": 3}] * 2
+
+    assert world.depths("DLQ") == (3,)
+
+
+def test_another_holder_of_the_state_queue_is_waited_for_and_then_named(world: World) -> None:
+    discarded(world, b"body")
+    work = restoring(world)
+    with world.connect() as queue_manager:
+        cmqc = queue_manager.client.CMQC
+        held = queue_manager.open("MQDLQ.STATE", cmqc.MQOO_INPUT_EXCLUSIVE)
+
+        with pytest.raises(AnotherExecutorError) as refused:
+            ended(work)
+        queue_manager.close(held)
+
+    assert str(refused.value) == (
+        "another executor holds the state queue MQDLQ.STATE of queue manager QM1"
+        " (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a dead-letter queue; this one"
+        " touched nothing; by this ledger it is restoration restoration-1, asked for at"
+        " 2026-11-21 12:00:00 UTC"
+    )
+    assert ended(work) == {"restored": 1}

@@ -1,0 +1,326 @@
+"""Restorations that are interrupted, or whose puts fail: nothing is lost, and nothing put twice."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+import embedded_mq
+from mqdlq.errors import LedgerError, QueueManagerError
+from mqdlq.ledger.restoring import add_states, intend
+from mqdlq.model import Outcome, RestorationState
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.paths import ROOT
+from tests.support.restoring import (
+    DISCARD,
+    discarded,
+    ended,
+    interrupted,
+    restored,
+    restoring,
+    states,
+    whys,
+)
+from tests.support.world import World
+
+BOTH = pytest.mark.parametrize("world", ["pymqi", "ibmmq"], indirect=True)
+BODIES = [b"0", b"1", b"2", b"3"]
+BROKEN = 2009
+CALLS = (
+    "MQCONNX:1",
+    "MQOPEN[MQDLQ.STATE]:1",
+    "MQGET[MQDLQ.STATE]:1",
+    "MQINQ:1",
+    "MQPUT1[MQDLQ.STATE]:1",
+    "MQCMIT:1",
+    "MQPUT1[PARKED]:1",
+    "MQPUT1[PARKED]:2",
+    "MQPUT1[PARKED]:3",
+    "MQPUT1[MQDLQ.STATE]:2",
+    "MQPUT1[MQDLQ.STATE]:3",
+    "MQGET[MQDLQ.STATE]:3",
+    "MQCMIT:2",
+    "MQCMIT:3",
+    "MQCMIT:4",
+    "MQCMIT:5",
+    "MQCLOSE:1",
+    "MQDISC:1",
+)
+ALL = "MQDLQ_ALL_REASONS" in os.environ
+KILLS = [f"{call}:kill:{when}" for call in CALLS for when in ("before", "after")]
+if not ALL:
+    KILLS = ["MQCMIT:3:kill:after"]
+"""`make soak` kills at every call under both clients; else it is one that leaves a marker."""
+
+
+def bodies(world: World, queue: str = "DLQ") -> list[bytes]:
+    return [body[172:] for body in world.bodies(queue)]
+
+
+@BOTH
+def test_whichever_call_fails_nothing_is_lost_and_nothing_is_put_twice(world: World) -> None:
+    """Each call of a restoration in turn, with and without effect; then the task is run again."""
+    discarded(world, *BODIES)
+    effects = ("before", "after") if world.client == "ibmmq" else ("after",)
+    for number, call in enumerate(CALLS):
+        for when in effects:
+            name = f"restoration-{number}-{when}"
+            work = restoring(world, name, to_queue="PARKED", again=True)
+            embedded_mq.faults.set(f"{call}:{BROKEN}:{when}")
+            broke = False
+            try:
+                ended(work)
+            except QueueManagerError:
+                broke = True
+            embedded_mq.faults.set("")
+
+            assert ended(work) == {"restored": 4}, f"{call} {when}"
+
+            assert sorted(bodies(world, "PARKED")) == BODIES, f"{call} {when}"
+            # A connection that breaks as it is left is no failure; at any other call it is told.
+            assert broke or call.startswith(("MQCLOSE", "MQDISC")), f"{call} {when}"
+            world.mqsc("CLEAR QLOCAL(PARKED)")
+
+
+@(BOTH if ALL else lambda test: test)
+@pytest.mark.parametrize("fault", KILLS)
+def test_a_killed_restoration_goes_on_where_it_was(world: World, fault: str) -> None:
+    discarded(world, *BODIES)
+    work = restoring(world, to_queue="PARKED")
+    script = "tests.unit.stages.restore.one_restoration"
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", script, world.directory),
+            *(work.restoration.restoration_id, world.client or ""),
+        ],
+        env={**os.environ, "MQDLQ_FAULTS": fault},
+        cwd=ROOT,
+        check=False,
+    )
+
+    assert done.returncode == -signal.SIGKILL
+    assert ended(work) == {"restored": 4}
+    assert sorted(bodies(world, "PARKED")) == BODIES
+
+
+def test_units_grow_and_keep_within_maxumsgs_and_the_order(world: World) -> None:
+    many = [b"%02d" % number for number in range(20)]
+    discarded(world, *many)
+    world.mqsc("ALTER QMGR MAXUMSGS(8)")
+
+    assert restored(world) == {"restored": 20}
+
+    assert bodies(world) == many
+    assert len({state.unit for state in states(world)}) < 10
+
+
+def test_where_the_queue_is_full_the_rest_is_not_attempted_and_can_be_gone_on_with(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    discarded(world, *BODIES)
+    work = restoring(world)
+    world.mqsc("ALTER QLOCAL(DLQ) MAXDEPTH(2)")
+
+    with caplog.at_level(logging.WARNING, "mqdlq.test"):
+        assert ended(work) == {"restored": 2, "failed": 1, "not_attempted": 1}
+
+    assert whys(world) == [
+        "",
+        "",
+        "put to DLQ: MQRC_Q_FULL (2053)",
+        "DLQ has MQRC_Q_FULL (2053)",
+    ]
+    assert [state.mqrc for state in states(world)] == [0, 0, 2053, 2053]
+    (line,) = [r.getMessage() for r in caplog.records if "unable" in r.getMessage()]
+    assert line.endswith(": put to DLQ: MQRC_Q_FULL (2053)")
+    world.mqsc("ALTER QLOCAL(DLQ) MAXDEPTH(5000)")
+    assert ended(work) == {"restored": 4}
+    assert bodies(world) == BODIES
+
+
+def test_one_message_that_cannot_be_put_keeps_no_other_back(world: World) -> None:
+    """Behind an alias nobody knows how long a message may be; the second of a unit is too long."""
+    world.mqsc("DEFINE QLOCAL(SMALL.BASE) MAXMSGL(180)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)")
+    discarded(world, b"0", b"1", b"too long to be put", b"3", b"4")
+
+    assert restored(world, to_queue="SMALL") == {"restored": 4, "failed": 1}
+
+    assert sorted(bodies(world, "SMALL.BASE")) == [b"0", b"1", b"3", b"4"]
+    assert set(whys(world)) == {"", "put to SMALL: MQRC_MSG_TOO_BIG_FOR_Q (2030)"}
+
+
+def test_a_queue_that_takes_nothing_is_asked_and_not_tried(world: World) -> None:
+    discarded(world, *BODIES)
+
+    assert restored(world, to_queue="CLOSED") == {"not_attempted": 4}
+
+    assert set(whys(world)) == {"CLOSED has MQRC_PUT_INHIBITED (2051)"}
+
+
+def test_a_unit_the_queue_manager_backs_out_is_made_again_message_by_message(world: World) -> None:
+    discarded(world, *BODIES)
+    embedded_mq.faults.set("MQCMIT:3:2003:before")
+
+    assert restored(world) == {"restored": 4}
+
+    assert sorted(bodies(world)) == BODIES
+
+
+# -- what the markers tell
+
+
+def test_a_restoration_leaves_no_marker_behind(world: World) -> None:
+    discarded(world, *BODIES)
+    world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
+
+    restored(world)
+
+    assert world.depths("MQDLQ.STATE") == (0,)
+
+
+def test_where_somebody_cleared_the_state_queue_nobody_knows_and_nothing_is_put(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    discarded(world, b"body")
+    work = restoring(world)
+    interrupted(work, f"MQCMIT:2:{BROKEN}:after")
+    world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
+
+    assert ended(work) == {"unknown": 1}
+    assert ended(work) == {"unknown": 1}
+
+    why = (
+        "its unit of work was interrupted, and no marker tells whether it committed: look for its"
+        " MsgId on DLQ and at who reads from there; if it never came, restore it with again"
+    )
+    assert whys(world) == [why]
+    assert f"1 messages of restoration restoration-1 are booked as unknown: {why}" in caplog.text
+    assert world.depths("DLQ") == (1,)
+    assert restored(world, "restoration-2") == {"refused": 1}
+    assert whys(world, "restoration-2") == [
+        (
+            "restoration restoration-1 may have put it to DLQ: look there for its MsgId; if it is"
+            " not there, again puts it"
+        )
+    ]
+
+
+def test_a_marker_that_shows_up_late_still_tells(world: World) -> None:
+    discarded(world, b"body")
+    work = restoring(world)
+    interrupted(work, f"MQCMIT:2:{BROKEN}:after")
+    kept = world.messages("MQDLQ.STATE")
+    world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
+    ended(work)
+    for descriptor, body in kept:
+        world.put("MQDLQ.STATE", body, MsgId=descriptor.MsgId)
+
+    assert ended(work) == {"restored": 1}
+    assert whys(world) == ["known from the unit's marker after an interruption"]
+    assert world.depths("DLQ") == (1,)
+
+
+def test_without_a_state_queue_a_lost_answer_is_unknown(world: World) -> None:
+    discarded(world, *BODIES)
+    world.mqsc("DELETE QLOCAL(MQDLQ.STATE) PURGE")
+    work = restoring(world)
+    interrupted(work, f"MQCMIT:2:{BROKEN}:before")
+
+    assert ended(work) == {"restored": 3, "unknown": 1}
+
+    assert bodies(world) == [b"0", b"2", b"3"]
+    assert len({state.unit for state in states(world)}) == 4  # each alone
+
+
+def test_an_executor_neither_needs_nor_clears_the_markers_of_a_restoration(world: World) -> None:
+    discarded(world, b"body")
+    work = restoring(world)
+    interrupted(work, f"MQCMIT:2:{BROKEN}:after")
+
+    assert world.handle("ACTION(RETRY)") == {1: "delivered"}
+
+    assert ended(work) == {"restored": 1}
+    assert world.bodies("PAYMENTS") == [b"body"]
+
+
+def test_a_restoration_neither_needs_nor_clears_the_markers_of_an_executor(world: World) -> None:
+    discarded(world, b"first")
+    world.dead_letter(b"second")
+    execution = world.plan("ACTION(RETRY)")
+    world.interrupted_pass(execution, f"MQCMIT:1:{BROKEN}:after")
+
+    assert restored(world, run_id="run-1") == {"restored": 1}
+
+    make_pass(execution)
+    assert settle(execution) == {Outcome.DELIVERED: 1}
+    assert world.bodies("PAYMENTS") == [b"second"]
+
+
+def test_another_restoration_settles_an_interrupted_one_and_clears_its_markers(
+    world: World,
+) -> None:
+    discarded(world, *BODIES)
+    world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
+    first = restoring(world, to_queue="PARKED")
+    interrupted(first, f"MQCMIT:3:{BROKEN}:after")
+
+    assert restored(world, "restoration-2", to_queue="ORDERS") == {"refused": 3, "restored": 1}
+    assert ended(first) == {"restored": 3, "refused": 1}
+
+    assert sorted(bodies(world, "PARKED") + bodies(world, "ORDERS")) == BODIES
+    assert world.depths("MQDLQ.STATE") == (0,)
+
+
+def test_two_tasks_of_one_restoration_cannot_both_put_a_message(world: World) -> None:
+    """The first was frozen before it wrote what it is about to do, and wakes up too late."""
+    discarded(world, b"body")
+    work = restoring(world)
+    (selected,) = states(world)
+    ended(work)
+    woken = replace(selected, state=RestorationState.INTENDED, unit="ab" * 24)
+
+    with pytest.raises(LedgerError) as refused:
+        intend(world.ledger, work.restoration, [woken])
+
+    assert str(refused.value) == (
+        "restoration restoration-1: another task of it puts the same messages at this moment, or"
+        " has put them; nothing was put twice, and this one ends here"
+    )
+
+
+def test_what_another_restoration_is_about_to_put_is_refused(world: World) -> None:
+    discarded(world, b"body")
+    other = restoring(world)
+    (selected,) = states(world)
+    elsewhere = replace(other.restoration, restoration_id="elsewhere", state_queue="ELSEWHERE")
+    with world.ledger.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO restorations SELECT 'elsewhere', handler, who, queue_manager, queue,"
+            " 'ELSEWHERE', run_id, message_keys, reason, to_queue, to_queue_manager, header, again,"
+            " dry_run, started_at FROM restorations"
+        )
+    intended = replace(selected, state=RestorationState.INTENDED, unit="ab" * 24)
+    add_states(world.ledger, elsewhere.restoration_id, [intended])
+
+    assert ended(other) == {"refused": 1}
+    assert whys(world) == ["restoration elsewhere is about to put it to DLQ, or was interrupted"]
+
+
+def test_a_discard_in_the_middle_of_it_does_not_confuse_a_restoration(world: World) -> None:
+    """Between two attempts the next run discards again what the first attempt had put."""
+    discarded(world, *BODIES)
+    work = restoring(world)
+    interrupted(work, f"MQCMIT:3:{BROKEN}:after")
+    world.handle(DISCARD)
+    assert world.depths("DLQ") == (0,)
+
+    assert ended(work) == {"restored": 4}
+
+    assert bodies(world) == [b"3"]

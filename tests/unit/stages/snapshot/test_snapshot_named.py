@@ -1,0 +1,122 @@
+"""A run says which of the messages it names it cannot act on, before it acts on any."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqdlq import lake
+from mqdlq.errors import HandlerError
+from mqdlq.lake import snapshot_rows
+from mqdlq.stages.execute import settle
+from mqdlq.stages.snapshot.named import check_named
+from tests.support.world import World
+
+RULES = "WAIT(NO)\nACTION(IGNORE)\n"
+NOBODY = "ab" * 32
+
+
+def warnings(world: World, *keys: str, action: str | None = None) -> list[str]:
+    run = world.start(RULES, message_keys=keys, action=action)
+    world.snapshot(run)
+    return list(check_named(run, world.ledger.snapshot(run.run_id).location))
+
+
+def told(world: World, *keys: str, action: str | None = None) -> list[str]:
+    """Return what taking the snapshot tells."""
+    run, said = world.start(RULES, message_keys=keys, action=action), list[str]()
+    world.snapshot(run, said)
+    return said
+
+
+def key_of_one(world: World, bare: bytes = b"") -> str:
+    """Put a dead letter, or a bare message, and see its key as a report would show it."""
+    world.put("DLQ", bare) if bare else world.dead_letter()
+    run = world.start(RULES, dry_run=True)
+    world.snapshot(run)
+    *_, row = snapshot_rows(world.ledger.snapshot(run.run_id).location, ["message_key"])
+    return str(row["message_key"].hex())
+
+
+def test_nothing_is_told_where_all_are_there_or_none_is_named(world: World) -> None:
+    key = key_of_one(world)
+
+    assert warnings(world) == []
+    assert warnings(world, key) == []
+
+
+def test_those_that_are_not_on_the_queue_are_told(world: World) -> None:
+    key = key_of_one(world)
+
+    assert warnings(world, key, NOBODY) == [
+        "1 of 2 named messages are not on DLQ of QM1: abababababab…"
+    ]
+
+
+def test_a_run_that_names_nobody_at_all_is_refused(world: World) -> None:
+    key_of_one(world)
+
+    with pytest.raises(HandlerError) as refused:
+        warnings(world, NOBODY)
+
+    assert str(refused.value) == (
+        "of the messages named in message_keys none is on DLQ of QM1: they have left it, or the"
+        " keys are not those of the JSON report's `message_key`"
+    )
+
+
+def test_a_settled_message_that_is_named_is_read_in_full(world: World) -> None:
+    key = key_of_one(world)
+    world.dead_letter(b"another")
+    world.clock.sleep(1)
+    settle(world.plan(RULES))
+    world.clock.sleep(1)
+
+    assert warnings(world, key) == []
+    location = world.ledger.snapshot("run-3").location
+    assert [row["message_key"].hex() for row in snapshot_rows(location)] == [key]
+    assert lake.read_manifest(location).parked == 1
+
+
+def test_a_message_without_an_mqdlh_is_warned_of_where_no_action_is_given(world: World) -> None:
+    key, other = key_of_one(world), key_of_one(world, b"no dead letter")
+
+    assert warnings(world, key, other) == [
+        (
+            "1 of 2 named messages have no valid MQDLH, so that no rule applies to them; they stay"
+            f" unless `action` is given: {other[:12]}…"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "refused"),
+    [
+        ("ACTION(RETRY)", "ACTION(RETRY)"),
+        ("ACTION(FWD) FWDQ(&REPLYQ)", "FWDQ(&REPLYQ)"),
+        ("ACTION(FWD) FWDQ(&DESTQ) HEADER(NO)", "FWDQ(&DESTQ)"),
+        ("ACTION(FWD) FWDQ(PARKED) FWDQM(&DESTQM)", "FWDQM(&DESTQM)"),
+    ],
+)
+def test_an_action_that_needs_an_mqdlh_is_refused_for_a_message_without(
+    world: World, action: str, refused: str
+) -> None:
+    key, other = key_of_one(world), key_of_one(world, b"no dead letter")
+
+    with pytest.raises(HandlerError) as caught:
+        warnings(world, key, other, action=action)
+
+    assert str(caught.value) == (
+        f"{refused} is refused for 1 of 2 named messages: without a valid MQDLH a message can only"
+        f" be forwarded to a queue given by its name, discarded or ignored: {other[:12]}…"
+    )
+    assert warnings(world, key, action=action) == []
+
+
+def test_the_snapshot_announces_unprocessable_messages_only_where_they_stay(world: World) -> None:
+    key, other = key_of_one(world), key_of_one(world, b"no dead letter")
+    announced = "AMQ8721: 1 messages are not prefixed by a valid MQDLH; they are left"
+
+    assert announced in told(world)
+    assert announced in told(world, other)
+    assert announced not in told(world, key)
+    assert announced not in told(world, other, action="ACTION(FWD) FWDQ(PARKED)")

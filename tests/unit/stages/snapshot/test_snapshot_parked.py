@@ -1,0 +1,320 @@
+"""What is settled under a table is not read in full again, and is accounted for all the same."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from mqdlq import lake
+from mqdlq.ledger import Run, parking
+from mqdlq.model import Outcome
+from mqdlq.stages.execute import settle
+from mqdlq.stages.report import read_report
+from tests.support.backlog import RULES, backlog, counts, handle
+from tests.support.world import World
+
+
+def test_what_was_left_for_good_gets_compact_rows(world: World) -> None:
+    backlog(world)
+    handle(world)
+    world.dead_letter(b"new", dest_q="PAYMENTS")
+
+    run, outcomes = handle(world)
+
+    assert counts(world, run) == (1, 3)
+    assert outcomes == {
+        Outcome.DELIVERED: 1,
+        Outcome.LEFT_BY_RULE: 1,
+        Outcome.LEFT_NO_RULE: 1,
+        Outcome.UNPROCESSABLE: 1,
+    }
+
+
+def test_compact_rows_say_where_the_full_ones_are(world: World) -> None:
+    backlog(world)
+    first, _ = handle(world)
+    world.dead_letter(b"another unmatched", dest_q="NOWHERE")
+    second, _ = handle(world)
+    third, _ = handle(world)
+
+    ids = [world.ledger.snapshot(run.run_id).snapshot_id for run in (first, second)]
+    location = world.ledger.snapshot(third.run_id).location
+    (batch,) = lake.parked_rows(location)
+    assert batch.column("snapshot_id").to_pylist() == [ids[0]] * 3 + [ids[1]]
+    assert batch.column("browse_seq").to_pylist() == [1, 2, 3, 4]
+    assert lake.read_manifest(location).refers_to == tuple(sorted(ids))
+    full = {
+        row["message_key"]
+        for row in lake.snapshot_rows(lake.find_snapshot(world.lake_root, ids[0]))
+    }
+    assert set(batch.column("message_key").to_pylist()[:3]) == full
+
+
+def test_without_new_messages_a_run_settles_without_a_plan(world: World) -> None:
+    backlog(world)
+    handle(world)
+    run = world.start(RULES)
+    manifest = world.snapshot(run)
+
+    outcomes = settle(world.execution(run))
+
+    assert manifest.counts == lake.SnapshotCounts(full=0, parked=3)
+    assert outcomes.total() == 3
+    sighting = world.ledger.sighting(run.run_id)
+    assert sighting is not None
+    assert (sighting.seen, sighting.arrived) == (3, 0)
+    assert settle(world.execution(run)) == outcomes
+
+
+def test_the_report_of_a_run_with_parked_messages_adds_up(world: World) -> None:
+    backlog(world)
+    handle(world)
+    world.dead_letter(b"new", dest_q="PAYMENTS")
+    run, _ = handle(world)
+
+    report = read_report(
+        run.run_id,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        stages={},
+        error="",
+        now=world.clock(),
+    )
+
+    assert report.account is not None
+    assert (report.account.differences, report.account.parked) == ((), 3)
+    assert report.account.messages == report.account.booked == 4
+    people = [(row.browse_seq, row.outcome, row.why) for row in report.people]
+    assert people == [
+        (2, Outcome.LEFT_NO_RULE, "no rule matches"),
+        (3, Outcome.UNPROCESSABLE, "no MQDLH"),
+    ]
+    assert sorted((cause.dest_q_name, cause.messages) for cause in report.causes) == [
+        ("NOWHERE", 1),
+        ("ORDERS", 1),
+        ("PAYMENTS", 1),
+    ]
+    assert {(row.rule, row.outcome, row.messages) for row in report.rules} == {
+        (1, Outcome.LEFT_BY_RULE, 1),
+        (2, Outcome.DELIVERED, 1),
+        (0, Outcome.LEFT_NO_RULE, 1),
+        (0, Outcome.UNPROCESSABLE, 1),
+    }
+
+
+def test_the_report_names_a_parked_message_that_has_vanished(world: World) -> None:
+    world.dead_letter(b"unmatched", dest_q="NOWHERE", MsgId=b"m" * 24)
+    handle(world)
+    world.dead_letter(b"new", dest_q="PAYMENTS")
+    run = world.start(RULES)
+    world.snapshot(run)
+    world.accept(run)
+    with world.connect() as queue_manager:
+        constants = queue_manager.client.CMQC
+        held = queue_manager.open("DLQ", constants.MQOO_INPUT_AS_Q_DEF)
+        options = queue_manager.client.module.GMO(Options=constants.MQGMO_SYNCPOINT)
+        held.get(None, None, options)
+        settle(world.execution(run))
+        queue_manager.back_out()
+        queue_manager.close(held)
+
+    report = read_report(
+        run.run_id, ledger=world.ledger, lake_root=world.lake_root, stages={}, now=world.clock()
+    )
+
+    assert report.troubles == ()
+    unknown = report.people[0]
+    assert (unknown.browse_seq, unknown.outcome) == (1, Outcome.UNKNOWN)
+    assert (unknown.msg_id, unknown.dest_q_name) == ((b"m" * 24).hex(), "NOWHERE")
+
+
+@pytest.mark.parametrize(
+    ("options", "full"),
+    [({}, 0), ({"rescan": True}, 3), ({"full_every": timedelta(seconds=1)}, 3)],
+)
+def test_all_is_read_in_full_on_demand_and_at_intervals(
+    world: World, options: dict[str, Any], full: int
+) -> None:
+    backlog(world)
+    handle(world)
+
+    run, _ = handle(world, **options)
+
+    assert counts(world, run) == (full, 3 - full)
+
+
+@pytest.mark.parametrize(
+    ("rules", "keys"),
+    [(RULES + "DESTQ(X) ACTION(RETRY)\n", {}), (RULES, {"nul_as_blank": True})],
+)
+def test_other_rules_read_everything_anew(world: World, rules: str, keys: dict[str, Any]) -> None:
+    backlog(world)
+    handle(world)
+
+    run, _ = handle(world, rules, **keys)
+
+    assert counts(world, run) == (3, 0)
+
+
+def test_a_comment_in_the_table_changes_nothing(world: World) -> None:
+    backlog(world)
+    handle(world)
+
+    run, _ = handle(world, "* by Ann\n" + RULES)
+
+    assert counts(world, run) == (0, 3)
+
+
+@pytest.mark.parametrize(("attempts", "full"), [("run", 1), ("ledger", 0)])
+def test_the_exhausted_are_parked_only_where_attempts_carry_on(
+    world: World, attempts: str, full: int
+) -> None:
+    world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
+    world.dead_letter(dest_q="PAYMENTS")
+    _, outcomes = handle(world, attempts=attempts)
+    assert outcomes == {Outcome.EXHAUSTED: 1}
+
+    run, again = handle(world, attempts=attempts)
+
+    assert counts(world, run) == (full, 1 - full)
+    assert again == {Outcome.EXHAUSTED: 1}
+
+
+@pytest.mark.parametrize(("attempts", "full"), [("run", 1), ("ledger", 0)])
+def test_an_ignore_that_is_reached_by_attempts_is_reached_anew_by_a_run_from_zero(
+    world: World, attempts: str, full: int
+) -> None:
+    world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
+    world.dead_letter(dest_q="PAYMENTS")
+    rules = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\nACTION(IGNORE)\n"
+    _, outcomes = handle(world, rules, attempts=attempts)
+    assert outcomes == {Outcome.LEFT_BY_RULE: 1}
+
+    run, _ = handle(world, rules, attempts=attempts)
+
+    assert counts(world, run) == (full, 1 - full)
+
+
+def test_of_equal_messages_only_as_many_are_parked_as_were_seen(world: World) -> None:
+    same = {"MsgId": b"m" * 24, "dest_q": "ORDERS"}
+    world.dead_letter(b"same", **same)
+    handle(world)
+    world.dead_letter(b"same", **same)
+
+    run, outcomes = handle(world)
+
+    assert counts(world, run) == (1, 1)
+    assert outcomes == {Outcome.LEFT_BY_RULE: 2}
+    assert [m.occurrence for m in world.ledger.run_messages(run.run_id)] == [1]
+    third, _ = handle(world)
+    assert counts(world, third) == (0, 2)
+
+
+ONE_OF_EACH = {
+    Outcome.TAKEN: 1,
+    Outcome.LEFT_BY_RULE: 1,
+    Outcome.LEFT_NO_RULE: 1,
+    Outcome.UNPROCESSABLE: 1,
+}
+
+
+def with_one_taken_meanwhile(world: World) -> Run:
+    """Park a backlog; return a run over it and a new message, of which the first is gone."""
+    backlog(world)
+    handle(world)
+    return new_run_with_the_first_taken(world)
+
+
+def new_run_with_the_first_taken(world: World) -> Run:
+    world.dead_letter(b"new", dest_q="ORDERS")
+    run = world.start(RULES)
+    world.snapshot(run)
+    world.accept(run)
+    world.lose_first()
+    return run
+
+
+def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(world: World) -> None:
+    run = with_one_taken_meanwhile(world)
+
+    outcomes = settle(world.execution(run))
+
+    assert outcomes == ONE_OF_EACH
+    assert settle(world.execution(run)) == outcomes
+
+
+@pytest.mark.parametrize(
+    "table", ["outcomes", "run_messages", "parked_outcomes", "parkings", "parked", "sightings"]
+)
+def test_settling_that_broke_off_at_any_write_is_settled_by_the_next_call(
+    world: World, table: str
+) -> None:
+    run = with_one_taken_meanwhile(world)
+
+    def break_off(*values: Any) -> None:
+        if values[2].startswith(f"INSERT INTO {table} "):
+            raise BrokenPipeError(table)
+
+    event.listen(world.ledger.engine, "before_cursor_execute", break_off)
+    with pytest.raises(BrokenPipeError):
+        settle(world.execution(run))
+    event.remove(world.ledger.engine, "before_cursor_execute", break_off)
+
+    assert settle(world.execution(run)) == ONE_OF_EACH
+
+
+def test_a_parked_message_that_left_and_comes_back_is_read_in_full(world: World) -> None:
+    backlog(world)
+    handle(world)
+    ((descriptor, body),) = world.messages("DLQ")[:1]
+    settle(world.execution(new_run_with_the_first_taken(world)))
+    with world.connect() as queue_manager:
+        module, constants = queue_manager.client.module, queue_manager.client.CMQC
+        options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
+        queue_manager.handle.put1(b"DLQ", body, descriptor, module.PMO(Options=options))
+
+    last, _ = handle(world)
+
+    assert counts(world, last) == (1, 3)
+
+
+def test_what_expires_while_it_is_parked_is_booked_as_expired(world: World) -> None:
+    world.dead_letter(b"short-lived", dest_q="ORDERS", Expiry=36000)
+    handle(world)
+    world.dead_letter(b"new", dest_q="ORDERS")
+    run = world.start(RULES)
+    world.snapshot(run)
+    world.accept(run)
+    world.lose_first()
+    world.clock.sleep(3700)
+
+    assert settle(world.execution(run)) == {Outcome.EXPIRED: 1, Outcome.LEFT_BY_RULE: 1}
+
+
+def test_where_the_full_row_is_gone_there_is_a_new_one(world: World) -> None:
+    backlog(world)
+    first, _ = handle(world)
+    location = world.ledger.snapshot(first.run_id).location
+    (Path(location) / "_MANIFEST.json").unlink()
+
+    run, _ = handle(world)
+
+    assert counts(world, run) == (3, 0)
+
+
+def test_a_dry_run_parks_nothing_it_would_have_acted_on(world: World) -> None:
+    backlog(world)
+    world.dead_letter(dest_q="PAYMENTS")
+    run = world.start(RULES, dry_run=True)
+    world.snapshot(run)
+    world.accept(run)
+    settle(world.execution(run))
+
+    after, _ = handle(world)
+
+    assert counts(world, after) == (2, 2)
+    assert parking.outcomes_of_parked(world.ledger, run.run_id) == {}

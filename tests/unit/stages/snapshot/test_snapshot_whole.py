@@ -1,0 +1,64 @@
+"""A snapshot with compact rows is read whole, with the rows that earlier ones hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.model import Outcome
+from tests.support.backlog import backlog, counts, handle, place
+from tests.support.world import World
+
+
+def test_a_snapshot_is_read_whole_with_the_rows_others_hold(world: World) -> None:
+    backlog(world)
+    world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
+    world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
+    first, _ = handle(world)
+    world.dead_letter(b"new", dest_q="ORDERS")
+    second, _ = handle(world)
+    places = [world.ledger.snapshot(run.run_id) for run in (first, second)]
+    columns = ["browse_seq", "message_key", "dlh_dest_q_name"]
+
+    complete, compact = (
+        list(lake.whole_rows(place.location, columns)) for place in places if place
+    )
+
+    assert counts(world, second) == (1, 5)
+    assert [row["browse_seq"] for row in compact] == [6, 1, 2, 3, 4, 5]
+    assert compact[1:] == complete
+
+
+def test_a_full_row_that_is_gone_is_told(world: World) -> None:
+    backlog(world)
+    first, _ = handle(world)
+    second, _ = handle(world)
+    here, gone = place(world, second), place(world, first)
+    for file in Path(gone).glob("headers/*.parquet"):
+        file.unlink()
+
+    with pytest.raises(LakeError) as caught:
+        list(lake.whole_rows(here, ["class"]))
+
+    assert str(caught.value) == (
+        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} says it holds; take a"
+        " full snapshot"
+    )
+
+
+def test_many_equal_messages_are_met_one_by_one(world: World) -> None:
+    for _ in range(4):
+        world.dead_letter(b"same", MsgId=b"m" * 24, dest_q="ORDERS")
+    world.dead_letter(b"other", dest_q="ORDERS")
+    handle(world)
+    for _ in range(2):
+        world.dead_letter(b"same", MsgId=b"m" * 24, dest_q="ORDERS")
+
+    run, outcomes = handle(world)
+
+    assert counts(world, run) == (2, 5)
+    assert outcomes == {Outcome.LEFT_BY_RULE: 7}
+    assert [m.occurrence for m in world.ledger.run_messages(run.run_id)] == [4, 5]

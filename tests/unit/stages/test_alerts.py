@@ -1,0 +1,316 @@
+"""What a person is told of a run, once, and when it is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from mqdlq.handlers.operation import Alerts
+from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
+from mqdlq.ledger.tables import alerts
+from mqdlq.stages.alerts import Alert, Facts, alerts_of, of_no_run, record, standing, told_before
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.guards import note_causes
+from mqdlq.stages.report.numbers import read_report
+from tests.support.world import World
+
+RULES = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n"
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def ended(world: World, rules: str = RULES, **options: Any) -> Run:
+    """Make a run to its end, an hour after the last one."""
+    world.clock.now += timedelta(hours=1)
+    execution = world.plan(rules, **options)
+    note_causes(execution.run, ledger=world.ledger)
+    make_pass(execution)
+    settle(execution)
+    return execution.run
+
+
+def events(
+    world: World, run: Run, *, failed: bool = False, adds_up: bool = True, growth: int = 99
+) -> list[Alert]:
+    """Tell of a run, and record it as told."""
+    report = read_report(
+        run.run_id,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        stages={},
+        now=world.clock(),
+    )
+    oldest = oldest_that_stays(run, report.oldest_left, world.ledger)
+    facts = Facts(run, "a short text", failed, adds_up, oldest)
+    thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
+    found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
+    lasting = standing(facts, thresholds, ledger=world.ledger, now=world.clock())
+    names = [alert.event for alert in found]
+    record(run.run_id, names, lasting, world.ledger, world.clock())
+    assert told_before(run.run_id, world.ledger) == set(names)
+    return found
+
+
+def names(world: World, run: Run, **how: Any) -> list[str]:
+    return [alert.event for alert in events(world, run, **how)]
+
+
+def told(world: World, *, failed: bool = False, adds_up: bool = True, growth: int = 2) -> list[str]:
+    """Make a run to its end, tell of it, and return the titles."""
+    found = events(world, ended(world), failed=failed, adds_up=adds_up, growth=growth)
+    assert all(alert.text == "a short text" for alert in found)
+    return [alert.title.removeprefix("test: ").removesuffix(" (DLQ @ QM1)") for alert in found]
+
+
+def test_the_first_messages_and_their_cause_are_told(world: World) -> None:
+    world.dead_letter()
+
+    assert told(world) == [
+        "1 messages on a queue that was empty",
+        "first MQRC_Q_FULL (2053)",
+    ]
+
+
+def test_a_known_cause_is_told_once(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    told(world)
+    world.dead_letter(dest_q="ELSEWHERE", reason=2053)
+    world.dead_letter(dest_q="ELSEWHERE", reason=2085)
+
+    assert told(world, growth=9) == ["first MQRC_UNKNOWN_OBJECT_NAME (2085)"]
+
+
+def test_growth_is_told_from_its_threshold_on(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    told(world)
+    world.dead_letter(dest_q="ELSEWHERE", body=b"2")
+    assert told(world) == []
+    world.dead_letter(dest_q="ELSEWHERE", body=b"3")
+    world.dead_letter(dest_q="ELSEWHERE", body=b"4")
+
+    assert told(world) == ["2 messages more than at the last run"]
+
+
+def test_what_lasts_is_told_when_it_begins_and_when_it_is_over(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    world.dead_letter(dest_q="ELSEWHERE")
+    assert told(world)[-1] == "1 messages unprocessable"
+    assert told(world) == []
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    world.dead_letter(dest_q="ELSEWHERE")
+
+    assert told(world) == ["no more unprocessable"]
+
+
+def test_an_old_message_that_stays_is_told(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    told(world)
+    world.clock.now += timedelta(hours=30)
+
+    assert told(world) == ["a message is there since 2026-11-21 11:00 UTC"]
+
+
+def test_a_failed_run_and_a_wrong_account_are_told_and_so_is_their_end(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    told(world)
+
+    assert told(world, failed=True) == ["the run failed"]
+    assert told(world, failed=True) == []
+    assert told(world, failed=True, adds_up=False) == ["the account does not add up"]
+    assert told(world) == ["no more conservation"]
+
+
+def test_messages_that_come_when_all_were_handled_are_a_first_arrival(world: World) -> None:
+    world.dead_letter()
+    told(world)
+    world.dead_letter(body=b"the next")
+
+    assert told(world) == ["1 messages on a queue that was empty"]
+
+
+def test_a_run_that_found_nothing_to_do_says_of_nothing_that_it_is_over(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    names(world, ended(world))
+
+    assert names(world, world.start(RULES)) == []
+    assert names(world, ended(world)) == []
+
+
+def test_a_run_that_broke_off_leaves_what_lasts_as_it_was(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    names(world, ended(world))
+    world.clock.now += timedelta(hours=1)
+
+    assert names(world, world.start(RULES), failed=True) == ["failed"]
+    assert names(world, ended(world)) == []
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    assert names(world, ended(world)) == ["recovery"]
+
+
+def test_a_dry_run_does_not_say_that_exhausted_messages_are_no_more(world: World) -> None:
+    world.dead_letter(dest_q="CLOSED")
+    rules = "WAIT(NO) RETRYINT(60)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(1)\n"
+    assert "exhausted" in names(world, ended(world, rules))
+
+    assert names(world, ended(world, rules, dry_run=True)) == []
+    assert names(world, ended(world, rules)) == []
+
+
+def test_an_old_message_that_was_settled_before_is_still_there(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    names(world, ended(world))
+    world.clock.now += timedelta(hours=20)
+    world.put("DLQ", b"a newer one", PutDate=b"20261122")
+
+    assert names(world, ended(world)) == ["oldest_age", "unprocessable"]
+    assert names(world, ended(world)) == []
+
+
+def nothing_new(world: World, depth: int) -> Run:
+    """Make a run that looked at its queue, and saw no work."""
+    run = world.start(RULES)
+    record_look(world.ledger, run.run_id, Look(depth, False, "", world.clock()))
+    return run
+
+
+def test_a_parked_message_becomes_old_while_runs_find_nothing_new(world: World) -> None:
+    """They read no message, and know from the last account how old what it left is."""
+    world.dead_letter(dest_q="ELSEWHERE")
+    assert "oldest_age" not in names(world, ended(world))
+    assert names(world, nothing_new(world, 1)) == []
+    world.clock.now += timedelta(hours=20)
+
+    assert names(world, nothing_new(world, 1)) == ["oldest_age"]
+    assert names(world, nothing_new(world, 1)) == []
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    assert names(world, ended(world)) == ["recovery"]
+    assert names(world, nothing_new(world, 0)) == []
+
+
+def test_a_run_that_begins_to_wait_does_not_know_the_age(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    first = ended(world)
+    oldest = oldest_that_stays(first, world.clock(), world.ledger)
+    waits = world.start(RULES)
+
+    assert oldest_that_stays(waits, None, world.ledger) is None
+    assert oldest_that_stays(nothing_new(world, 1), None, world.ledger) == oldest
+    backfill = replace(nothing_new(world, 1), run_type="backfill")
+    assert oldest_that_stays(backfill, None, world.ledger) is None
+
+
+def test_an_old_message_that_was_delivered_is_none_that_stays(world: World) -> None:
+    world.dead_letter()
+    world.clock.now += timedelta(hours=30)
+    world.put("DLQ", b"a newer one", PutDate=b"20261122", PutTime=b"17000000")
+
+    assert names(world, ended(world)) == ["first_arrival", "new_cause", "unprocessable"]
+
+
+def test_runs_that_overlap_tell_of_what_lasts_once(world: World) -> None:
+    rules = "WAIT(NO) RETRYINT(60)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
+    world.dead_letter(dest_q="CLOSED")
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    waits = world.plan(rules)
+    note_causes(waits.run, ledger=world.ledger)
+    make_pass(waits)
+    assert names(world, ended(world, rules)) == ["first_arrival", "unprocessable"]
+    world.clock.now += timedelta(seconds=61)
+    make_pass(waits)
+    settle(waits)
+
+    assert names(world, waits.run) == ["new_cause", "exhausted"]
+
+
+def test_what_is_recorded_again_is_recorded_once(world: World) -> None:
+    run = world.start(RULES)
+    for _ in range(2):
+        record(run.run_id, ["failed"], ["failed"], world.ledger, world.clock())
+
+    with world.ledger.engine.connect() as connection:
+        assert len(connection.execute(select(alerts)).all()) == 2
+
+
+def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
+    """Have a run fail before it has begun, tell of it, and return the titles."""
+    world.clock.now += timedelta(hours=1)
+    world.ledger.record_refusal(run_id, "test", "MQCONN failed", world.clock())
+    found = of_no_run("test", run_id, "a short text", world.ledger)
+    events = [alert.event for alert in found] if is_heard else []
+    record(run_id, events, ["failed"], world.ledger, world.clock())
+    return [alert.title for alert in found]
+
+
+def test_runs_that_cannot_begin_are_told_once_and_when_it_is_over(world: World) -> None:
+    told(world)
+
+    assert refuse(world, "one") == ["test: the run could not begin"]
+    assert refuse(world, "two") == []
+    assert told(world) == ["no more failed"]
+    assert told(world) == []
+    assert refuse(world, "three") == ["test: the run could not begin"]
+
+
+def test_a_run_that_finds_nothing_to_do_shows_that_runs_can_begin_again(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    names(world, ended(world))
+    refuse(world, "one")
+    world.clock.now += timedelta(hours=1)
+
+    assert names(world, world.start(RULES)) == ["recovery"]
+    assert names(world, ended(world)) == []
+
+
+def test_what_no_notifier_could_deliver_is_told_at_the_next_run(world: World) -> None:
+    refuse(world, "one", is_heard=False)
+
+    assert refuse(world, "two") == ["test: the run could not begin"]
+
+
+def named(world: World, body: bytes, **fields: Any) -> str:
+    """Put a message for ELSEWHERE, or a bare one, and return its key."""
+    world.put("DLQ", body, **fields) if fields else world.dead_letter(body, dest_q="ELSEWHERE")
+    run = world.plan(RULES, dry_run=True).run
+    return max(world.ledger.run_messages(run.run_id), key=lambda m: m.browse_seq).message_key.hex()
+
+
+def test_a_run_for_named_messages_is_no_news_of_the_queue(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE", reason=2085)
+    key = named(world, b"no dead letter", PutDate=b"20261121")
+
+    run = ended(world, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")
+
+    assert names(world, run, growth=1) == []
+    assert told(world) == [
+        "1 messages on a queue that was empty",
+        "first MQRC_UNKNOWN_OBJECT_NAME (2085)",
+    ]
+
+
+def test_what_lasts_is_not_over_because_a_run_was_for_another_message(world: World) -> None:
+    world.put("DLQ", b"no dead letter", PutDate=b"20261121")
+    key = named(world, b"another")
+    assert told(world)[-1] == "1 messages unprocessable"
+
+    run = ended(world, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")
+
+    assert names(world, run) == []
+    assert told(world) == []
+
+
+def test_growth_is_measured_between_runs_over_the_whole_queue(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    told(world)
+    key = named(world, b"2")
+    names(world, ended(world, message_keys=(key,)))
+    world.dead_letter(dest_q="ELSEWHERE", body=b"3")
+
+    assert told(world) == ["2 messages more than at the last run"]

@@ -1,0 +1,174 @@
+"""Backfills: snapshots of a window put together, and what today's rules would do otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq import lake
+from mqdlq.lake import SnapshotManifest, snapshot_rows
+from mqdlq.ledger import Run
+from mqdlq.stages.backfill import Difference, differences, put_together, still_kept
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.sense import Window, snapshots_of
+from mqdlq.stages.snapshot import prune_snapshots
+from tests.support.world import NOON, World
+
+THEN = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(IGNORE)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
+NOW = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
+DAY = Window(NOON, NOON + timedelta(days=1))
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path) -> World:
+    """Make a world in which two runs have been, the second with one message more."""
+    world = World(tmp_path)
+    world.dead_letter(dest_q="PAYMENTS")
+    world.dead_letter(dest_q="ORDERS")
+    world.handle(THEN)
+    world.clock.now += timedelta(hours=1)
+    world.dead_letter(dest_q="ELSEWHERE")
+    world.handle(THEN)
+    world.clock.now += timedelta(hours=1)
+    return world
+
+
+def backfill_run(world: World, rules: str) -> Run:
+    return world.start(rules, dry_run=True)
+
+
+def made(world: World, run: Run, *, apply: bool, window: Window = DAY) -> SnapshotManifest:
+    return put_together(
+        run,
+        still_kept(snapshots_of(run, window, world.ledger)),
+        world.settings if apply else None,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        clock=world.clock,
+    )
+
+
+def place(world: World, manifest: SnapshotManifest) -> str:
+    return lake.snapshot_directory(world.lake_root, "QM1", "DLQ", manifest.snapshot_id)
+
+
+def test_the_newest_row_of_each_message_of_the_window_is_taken(world: World) -> None:
+    manifest = made(world, backfill_run(world, NOW), apply=False)
+
+    rows = list(snapshot_rows(place(world, manifest)))
+    assert [(row["browse_seq"], row["dlh_dest_q_name"]) for row in rows] == [
+        (1, "PAYMENTS"),  # the second snapshot has a compact row of it
+        (2, "ORDERS"),
+        (3, "ELSEWHERE"),
+    ]
+    assert manifest.rules_text == NOW
+
+
+def test_a_window_is_from_its_start_up_to_its_end(world: World) -> None:
+    run = backfill_run(world, NOW)
+    first, second = snapshots_of(run, DAY, world.ledger)
+
+    assert first.taken_at == NOON
+    assert snapshots_of(run, Window(NOON, second.taken_at), world.ledger) == [first]
+    assert snapshots_of(run, Window(second.taken_at, NOON + timedelta(days=9)), world.ledger) == [
+        second
+    ]
+    assert snapshots_of(run, Window(NOON - timedelta(days=1), NOON), world.ledger) == []
+
+
+def test_snapshots_that_are_pruned_are_left_out(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for body in (b"1", b"2", b"3"):
+        world.dead_letter(body=body)
+        run = world.start(THEN)
+        world.snapshot(run, rescan=True)  # no later one needs it
+        world.accept(run)
+        settle(world.execution(run))
+        world.clock.now += timedelta(hours=1)
+    prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), keep=2)
+    run = backfill_run(world, NOW)
+
+    assert len(snapshots_of(run, DAY, world.ledger)) == 3
+    assert len(still_kept(snapshots_of(run, DAY, world.ledger))) == 2
+    assert made(world, run, apply=False).messages == 3
+
+
+@pytest.mark.parametrize("apply", [False, True])
+def test_equal_messages_are_counted_though_some_were_settled_before(
+    tmp_path: Path, apply: bool
+) -> None:
+    world = World(tmp_path)
+    world.dead_letter(MsgId=b"A" * 24)
+    world.handle(THEN)
+    world.clock.now += timedelta(hours=1)
+    world.dead_letter(MsgId=b"A" * 24)
+    world.handle(THEN)
+
+    assert made(world, backfill_run(world, NOW), apply=apply).messages == 2
+
+
+def test_an_evaluation_leaves_the_ledger_as_it_was(world: World) -> None:
+    run = backfill_run(world, NOW)
+
+    made(world, run, apply=False)
+
+    assert world.ledger.snapshot(run.run_id) is None
+
+
+def test_the_differences_to_what_was_planned_then_are_counted(world: World) -> None:
+    run = backfill_run(world, NOW)
+    manifest = made(world, run, apply=False)
+    # World.evaluate reads the ledger's snapshot; this one is not in it.
+    recorded = world.start(NOW, run_id="evaluation", dry_run=True)
+    world.ledger.record_snapshot(
+        recorded.run_id, manifest.snapshot_id, place(world, manifest), 3, manifest.taken_at
+    )
+    plan = lake.plan_directory(world.lake_root, world.evaluate(recorded))
+
+    until_then = Window(NOON, NOON + timedelta(minutes=90))
+
+    evaluated, changed = differences(
+        snapshots_of(run, until_then, world.ledger),
+        place(world, manifest),
+        plan,
+        ledger=world.ledger,
+    )
+
+    assert evaluated == 3
+    assert changed == [Difference("IGNORE", "RETRY to PAYMENTS", 1)]
+
+
+def test_a_run_for_named_messages_hides_no_plan_for_the_others(world: World) -> None:
+    (named, *_) = snapshot_rows(snapshots_of(world.start(THEN), DAY, world.ledger)[0].location)
+    settle(world.plan(THEN, message_keys=(named["message_key"].hex(),), action="ACTION(IGNORE)"))
+    world.clock.now += timedelta(hours=1)
+    run = backfill_run(world, THEN)
+    taken = snapshots_of(run, DAY, world.ledger)
+    manifest = made(world, run, apply=False)
+    recorded = world.start(THEN, run_id="evaluation", dry_run=True)
+    world.ledger.record_snapshot(
+        recorded.run_id, manifest.snapshot_id, place(world, manifest), 3, manifest.taken_at
+    )
+    plan = lake.plan_directory(world.lake_root, world.evaluate(recorded))
+
+    assert differences(taken, place(world, manifest), plan, ledger=world.ledger) == (3, [])
+
+
+def test_only_what_is_on_the_queue_now_is_acted_on_and_once(world: World) -> None:
+    run = replace(world.start(NOW), run_type="backfill")
+    manifest = made(world, run, apply=True)
+
+    assert manifest.messages == 2  # the order was forwarded by the first run
+    world.accept(run)
+    execution = world.execution(run)
+    make_pass(execution)
+    settle(execution)
+    assert sorted(world.outcomes(run).values()) == ["delivered", "left_no_rule"]
+    assert world.depths("DLQ", "PAYMENTS", "PARKED") == (1, 1, 1)
+
+    again = made(world, world.start(NOW), apply=True)
+    assert again.messages == 1
+    assert world.depths("PAYMENTS") == (1,)

@@ -1,0 +1,155 @@
+"""What backfills put together takes no place among the snapshots of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqdlq import lake
+from mqdlq.cli.rules.diff import stored_snapshots
+from mqdlq.ledger import Run
+from mqdlq.model import Outcome
+from mqdlq.stages.backfill import put_together, still_kept
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.sense import Window, snapshots_of
+from mqdlq.stages.snapshot import prune_snapshots, why_kept
+from tests.support.world import NOON, World
+
+RULES = "WAIT(NO)\nACTION(RETRY)\n"
+DAY = Window(NOON, NOON + timedelta(days=1))
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path)
+    with world.ledger:
+        yield world
+
+
+def taken(world: World) -> str:
+    """Take a snapshot of one message more, an hour after the last one; return its id."""
+    world.clock.sleep(3600)
+    world.dead_letter(dest_q="CLOSED")
+    execution = world.plan("WAIT(NO)\nDESTQ(NOWHERE) ACTION(RETRY)")
+    make_pass(execution)
+    settle(execution)
+    return str(world.ledger.snapshot(execution.run.run_id).snapshot_id)
+
+
+def backfilled(
+    world: World, *, apply: bool = False, message_keys: tuple[str, ...] = ()
+) -> tuple[Run, str]:
+    """Put the snapshots of the day together, an hour after the last one; return run and id."""
+    world.clock.sleep(3600)
+    run = world.start(RULES, dry_run=not apply, message_keys=message_keys)
+    manifest = put_together(
+        run,
+        still_kept(snapshots_of(run, DAY, world.ledger)),
+        world.settings if apply else None,
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        clock=world.clock,
+    )
+    return run, manifest.snapshot_id
+
+
+def pruned(world: World, **limits: Any) -> list[str]:
+    found = prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), **limits)
+    return [one.manifest.snapshot_id for one in found.removed]
+
+
+def test_evaluations_push_out_no_snapshot_that_was_taken(world: World) -> None:
+    for _ in range(3):
+        taken(world)
+        backfilled(world)
+
+    assert pruned(world, keep=3) == []
+    assert pruned(world, keep=2) == []  # the first is referred to by compact rows
+
+
+def test_the_newest_that_was_taken_is_the_newest_of_its_queue(world: World) -> None:
+    newest = taken(world)
+    _, evaluated = backfilled(world)
+
+    found = lake.finished_snapshots(world.lake_root)
+
+    assert why_kept(found, world.ledger, world.clock()) == {
+        newest: "it is the newest of its queue",
+        evaluated: "a backfill may still evaluate it",
+    }
+    assert pruned(world, keep=0) == []
+
+
+def test_evaluations_are_pruned_by_the_same_limits_after_a_day(world: World) -> None:
+    newest = taken(world)
+    first, second = backfilled(world)[1], backfilled(world)[1]
+    assert pruned(world, keep=1) == []
+    world.clock.now += timedelta(days=1)
+
+    assert pruned(world, keep=1) == [first]
+    assert pruned(world, keep_for=timedelta(hours=2)) == [second]
+    assert [one.manifest.snapshot_id for one in lake.finished_snapshots(world.lake_root)] == [
+        newest
+    ]
+
+
+def test_what_a_backfill_acts_on_stays_until_its_account_is_settled(world: World) -> None:
+    taken(world)
+    run, acted_on = backfilled(world, apply=True)
+    world.accept(run)
+    make_pass(world.execution(run))
+    world.clock.now += timedelta(days=2)
+
+    assert pruned(world, keep=0) == []
+    settle(world.execution(run))
+    assert pruned(world, keep=0) == [acted_on]
+
+
+def test_rules_are_compared_over_what_was_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = taken(world)
+    backfilled(world)
+    monkeypatch.setattr("mqdlq.cli.rules.diff.datetime", _Now)
+
+    stored = stored_snapshots((), timedelta(days=1))
+
+    assert [one.manifest.snapshot_id for one in stored] == [newest]
+
+
+class _Now(datetime):
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return NOON.astimezone(tz) + timedelta(hours=3)
+
+
+def test_the_manifest_names_what_it_was_put_together_from(world: World) -> None:
+    names = [taken(world), taken(world)]
+    _, evaluated = backfilled(world)
+
+    directory = lake.find_snapshot(world.lake_root, evaluated)
+
+    assert lake.read_manifest(directory).put_together_from == tuple(names)
+
+
+def test_a_backfill_for_named_messages_puts_only_these_together(world: World) -> None:
+    for _ in range(3):
+        taken(world)
+    _, whole = backfilled(world)
+    rows = list(lake.snapshot_rows(lake.find_snapshot(world.lake_root, whole)))
+    key = rows[1]["message_key"]
+
+    run, some = backfilled(world, apply=True, message_keys=(key.hex(),))
+
+    location = lake.find_snapshot(world.lake_root, some)
+    assert [row["message_key"] for row in lake.snapshot_rows(location)] == [key]
+    assert lake.read_manifest(location).message_keys == (key.hex(),)
+    world.accept(run)
+    execution = world.execution(run)
+    make_pass(execution)
+    assert settle(execution) == {Outcome.EXHAUSTED: 1}

@@ -1,0 +1,244 @@
+"""The guards that have a person asked, and what becomes of a plan nobody has approved."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqdlq import lake
+from mqdlq.errors import ExecutionError
+from mqdlq.handlers.operation import ApprovalGuards
+from mqdlq.ledger import Approval, record_approval
+from mqdlq.stages.execute import Execution, make_pass, settle
+from mqdlq.stages.guards import note_causes, questions
+from tests.support.world import World
+
+RULES = """
+RETRYINT(60) WAIT(NO)
+DESTQ(PAYMENTS) ACTION(RETRY)
+DESTQ(PAYMENTS) ACTION(DISCARD)
+DESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)
+DESTQ(LEGAL) ACTION(IGNORE)
+"""
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path) -> World:
+    """Make a world with a message for each rule, and one that is no dead letter."""
+    world = World(tmp_path)
+    for dest_q in ("PAYMENTS", "ORDERS", "LEGAL"):
+        world.dead_letter(dest_q=dest_q)
+    world.put("DLQ", b"no dead letter")
+    return world
+
+
+def asked(world: World, execution: Execution, **guards: Any) -> list[tuple[str, str]]:
+    plan = world.ledger.plan(execution.run.run_id)
+    assert plan is not None
+    note_causes(execution.run, ledger=world.ledger)
+    directory = lake.plan_directory(world.lake_root, plan.plan_id)
+    found = questions(execution.run, ApprovalGuards(**guards), ledger=world.ledger, plan=directory)
+    return [(question.guard, question.says) for question in found]
+
+
+def test_no_guard_asks_by_itself(world: World) -> None:
+    assert asked(world, world.plan(RULES)) == []
+
+
+def test_every_guard_asks_where_it_sees_something(world: World) -> None:
+    first = world.plan("DESTQ(LEGAL) ACTION(IGNORE)\n")
+    make_pass(first)
+    settle(first)
+    world.dead_letter(reason=2085)
+    guards = set(ApprovalGuards.model_fields) - {"within"}
+
+    found = asked(world, world.plan(RULES), **{guard: guard != "messages" for guard in guards})
+
+    assert {guard for guard, _ in found} == guards
+
+
+def test_a_discard_asks_though_it_would_come_second(world: World) -> None:
+    assert asked(world, world.plan(RULES), discard=True) == [
+        ("discard", "1 messages may be discarded")
+    ]
+
+
+def test_more_messages_than_allowed_ask_and_as_many_do_not(world: World) -> None:
+    execution = world.plan(RULES)
+
+    assert asked(world, execution, messages=2) == []
+    assert asked(world, execution, messages=1) == [
+        ("messages", "2 messages are acted on, more than 1")
+    ]
+
+
+def test_a_cause_asks_the_first_time_it_is_met(world: World) -> None:
+    first = world.plan(RULES)
+    assert asked(world, first, new_cause=True) == [
+        ("new_cause", "MQRC_Q_FULL (2053) is new: no run that acted on this queue has met it")
+    ]
+    make_pass(first)
+    world.dead_letter(reason=2085)
+
+    says = "MQRC_UNKNOWN_OBJECT_NAME (2085) is new: no run that acted on this queue has met it"
+    assert asked(world, world.plan(RULES), new_cause=True) == [("new_cause", says)]
+
+
+@pytest.mark.parametrize("first_is", ["asked", "rejected", "a dry run", "for a named message"])
+def test_a_cause_that_nobody_approved_asks_again(world: World, first_is: str) -> None:
+    one = world.ledger.run_messages(world.plan(RULES, dry_run=True).run.run_id)[0]
+    first = world.plan(
+        RULES,
+        dry_run=first_is == "a dry run",
+        message_keys=(one.message_key.hex(),) if first_is == "for a named message" else (),
+    )
+    assert len(asked(world, first, new_cause=True)) == 1
+    if first_is in {"asked", "rejected"}:
+        decide(world, first, first_is)
+    if first_is != "asked":
+        make_pass(first)
+        settle(first)
+
+    assert len(asked(world, world.plan(RULES), new_cause=True)) == 1
+
+
+def test_a_cause_that_was_approved_asks_no_more_though_its_run_joined_anothers_pass(
+    world: World,
+) -> None:
+    first = world.plan("WAIT(YES) RETRYINT(60)\nDESTQ(ORDERS) ACTION(IGNORE)\n")
+    make_pass(first)
+    second = world.plan(RULES, attempts="ledger")
+    assert len(asked(world, second, new_cause=True)) == 1
+    decide(world, second, "asked")
+    decide(world, second, "approved")
+    make_pass(second)
+    settle(second)
+
+    assert asked(world, world.plan(RULES), new_cause=True) == []
+
+
+def test_a_target_asks_until_something_was_moved_there(world: World) -> None:
+    first = world.plan(RULES)
+    assert asked(world, first, new_target=True) == [
+        ("new_target", "nothing was ever moved from here to PARKED"),
+        ("new_target", "nothing was ever moved from here to PAYMENTS @ QM1"),
+    ]
+    make_pass(first)
+    settle(first)
+    world.dead_letter(dest_q="ORDERS")
+
+    assert asked(world, world.plan(RULES), new_target=True) == []
+
+
+def test_changed_rules_ask_once_there_was_a_run(world: World) -> None:
+    first = world.plan(RULES)
+    assert asked(world, first, changed_rules=True) == []
+    make_pass(first)
+    settle(first)
+
+    changed = world.plan(f"{RULES}ACTION(IGNORE)\n")
+
+    assert asked(world, changed, changed_rules=True) == [
+        ("changed_rules", "the rules are not those of the last run, run-1")
+    ]
+
+
+def test_changed_rules_that_were_rejected_ask_again(world: World) -> None:
+    first = world.plan(RULES)
+    make_pass(first)
+    settle(first)
+    rejected = world.plan(f"{RULES}ACTION(IGNORE)\n")
+    decide(world, rejected, "rejected")
+    settle(rejected)
+    world.clock.now += timedelta(minutes=10)
+
+    again = world.plan(f"{RULES}ACTION(IGNORE)\n")
+
+    assert asked(world, again, changed_rules=True) == [
+        ("changed_rules", "the rules are not those of the last run, run-1")
+    ]
+    assert asked(world, world.plan(RULES), changed_rules=True) == []
+
+
+def test_changed_rules_ask_though_no_rules_were_ever_approved(world: World) -> None:
+    first = world.plan(RULES)
+    decide(world, first, "rejected")
+    settle(first)
+
+    assert asked(world, world.plan(f"{RULES}ACTION(IGNORE)\n"), changed_rules=True) == [
+        ("changed_rules", "the rules are not those of the last run, run-1")
+    ]
+    assert asked(world, world.plan(RULES), changed_rules=True) == []
+
+
+def test_a_cause_of_a_message_that_is_not_selected_is_not_asked_about(world: World) -> None:
+    world.dead_letter(reason=2085)
+    whole = world.ledger.run_messages(world.plan(RULES, dry_run=True).run.run_id)
+
+    named = world.plan(RULES, message_keys=(whole[-1].message_key.hex(),))
+
+    says = "MQRC_UNKNOWN_OBJECT_NAME (2085) is new: no run that acted on this queue has met it"
+    assert asked(world, named, new_cause=True, messages=1) == [("new_cause", says)]
+
+
+def test_what_is_not_selected_for_the_run_is_not_asked_about(world: World) -> None:
+    whole = world.plan(RULES)
+    (forward,) = (m for m in world.ledger.run_messages(whole.run.run_id) if m.browse_seq == 2)
+
+    named = world.plan(RULES, message_keys=(forward.message_key.hex(),))
+
+    assert asked(world, named, discard=True, messages=1, new_target=True) == [
+        ("new_target", "nothing was ever moved from here to PARKED")
+    ]
+
+
+def decide(world: World, execution: Execution, decision: str, plan_hash: str = "") -> None:
+    plan = world.ledger.plan(execution.run.run_id)
+    assert plan is not None
+    who = "" if decision == "asked" else "ann"
+    approval = Approval(plan_hash or plan.plan_hash, ("discard",), decision, who, world.clock())
+    record_approval(world.ledger, execution.run.run_id, approval)
+
+
+@pytest.mark.parametrize(
+    ("decision", "why"),
+    [
+        ("asked", "not approved: nobody has answered yet"),
+        ("rejected", "not approved: rejected by ann"),
+    ],
+)
+def test_a_plan_that_is_not_approved_touches_nothing(world: World, decision: str, why: str) -> None:
+    execution = world.plan(RULES)
+    decide(world, execution, decision)
+
+    assert make_pass(execution).attempts == 0
+    settle(execution)
+
+    assert world.depths("DLQ", "PAYMENTS", "PARKED") == (4, 0, 0)
+    booked = world.ledger.outcomes(execution.run.run_id).values()
+    assert {(str(fact.outcome), fact.why) for fact in booked if fact.rule} == {
+        ("not_attempted", why)
+    }
+
+
+def test_an_approved_plan_is_carried_out(world: World) -> None:
+    execution = world.plan(RULES)
+    decide(world, execution, "asked")
+    decide(world, execution, "approved")
+
+    make_pass(execution)
+
+    assert world.depths("DLQ", "PAYMENTS", "PARKED") == (2, 1, 1)
+
+
+def test_the_approval_of_another_plan_counts_for_nothing(world: World) -> None:
+    execution = world.plan(RULES)
+    decide(world, execution, "approved", "0" * 64)
+
+    with pytest.raises(ExecutionError, match=r"and ann has approved 0{64}$"):
+        make_pass(execution)
+
+    assert world.depths("DLQ", "PAYMENTS", "PARKED") == (4, 0, 0)

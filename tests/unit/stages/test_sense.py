@@ -1,0 +1,187 @@
+"""A run begins with frozen rules and a queue that exists, or it does not begin at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqdlq.errors import ConnectionSettingsError, HandlerError, QueueManagerError
+from mqdlq.handlers import Handler
+from mqdlq.rules import RulesError
+from mqdlq.stages import sense
+from mqdlq.stages.run_options import RunOptions
+from tests.support.world import World
+
+
+def test_a_blank_inputq_means_the_queue_managers_own_dead_letter_queue(world: World) -> None:
+    assert world.start("INPUTQ(' ')\nACTION(RETRY)").queue == "DLQ"
+
+
+def test_inputq_names_another_queue(world: World) -> None:
+    assert world.start("INPUTQ(ORDERS)\nACTION(RETRY)").queue == "ORDERS"
+
+
+@pytest.mark.parametrize(("given", "queue"), [("PARKED", "PARKED"), (" ", "DLQ")])
+def test_a_queue_given_for_the_run_goes_before_the_table(
+    world: World, given: str, queue: str
+) -> None:
+    """As runmqdlq's first argument does, even when it is blank."""
+    run = begin(world, "INPUTQ(ORDERS)\nACTION(RETRY)", RunOptions(input_q=given))
+
+    assert run.queue == queue
+
+
+def test_a_run_keeps_the_rules_it_read_first(world: World) -> None:
+    first = world.start("ACTION(RETRY)", run_id="r")
+
+    assert world.start("ACTION(IGNORE)", run_id="r") == first
+
+
+@pytest.mark.parametrize(("handler", "dag_run"), [("other", "x-1"), ("test", "1")])
+def test_an_id_that_another_run_has_is_refused(world: World, handler: str, dag_run: str) -> None:
+    """As handlers `test` and `test-x` would have one, each by a run id that a person made up."""
+    world.start("ACTION(RETRY)", run_id="test-x-1")
+    folder = world.directory / "rules"
+    other = Handler(name=handler, directory=folder, connection="mq", rules="test.rules")
+
+    with pytest.raises(HandlerError) as caught:
+        world.begin("test-x-1", other, RunOptions(dag_run_id=dag_run))
+
+    assert str(caught.value) == (
+        f"run test-x-1 is in the ledger as DAG run  of handler test: start {dag_run} of {handler}"
+        " under another DAG run id"
+    )
+
+
+def test_control_data_become_seconds(world: World) -> None:
+    run = world.start("RETRYINT(5) WAIT(30)\nACTION(RETRY)")
+
+    assert (run.retry_interval_s, run.wait_s, run.carry_attempts) == (5, 30, False)
+
+
+def test_under_wait_yes_attempts_carry_on(world: World) -> None:
+    run = world.start("ACTION(RETRY)")
+
+    assert (run.wait_s, run.carry_attempts) == (None, True)
+
+
+def test_one_bad_line_begins_no_run_and_says_where(world: World) -> None:
+    with pytest.raises(RulesError) as caught:
+        world.start("ACTION(RETRY)\nREASON(MQRC_Q_FUL) ACTION(RETRY)\n", run_id="r")
+
+    path = world.directory / "rules" / "test.rules"
+    assert str(caught.value) == (
+        f"{path}:2:8: unknown symbolic name MQRC_Q_FUL; did you mean MQRC_Q_FULL (2053)?\n"
+        "    REASON(MQRC_Q_FUL) ACTION(RETRY)\n"
+        "           ~~~~~~~~~^"
+    )
+    assert world.ledger.run("r") is None
+    assert world.ledger.refusal("r") == str(caught.value)
+
+
+def test_a_queue_manager_without_a_dead_letter_queue_is_told(world: World) -> None:
+    world.mqsc("ALTER QMGR DEADQ(' ')")
+
+    with pytest.raises(ConnectionSettingsError) as caught:
+        world.start("ACTION(RETRY)")
+
+    assert str(caught.value) == (
+        "queue manager QM1 has no dead-letter queue (DEADQ is blank) and the rules table names"
+        " none: define one with ALTER QMGR DEADQ(...), or give INPUTQ"
+    )
+
+
+def test_a_queue_that_is_not_there_is_told(world: World) -> None:
+    with pytest.raises(QueueManagerError) as caught:
+        world.start("INPUTQ(NOWHERE)\nACTION(RETRY)")
+
+    assert str(caught.value) == ("MQOPEN of queue NOWHERE failed: MQRC_UNKNOWN_OBJECT_NAME (2085)")
+
+
+def test_a_queue_manager_that_is_not_there_is_told(world: World) -> None:
+    with pytest.raises(QueueManagerError) as caught:
+        world.start("INPUTQM(QM9)\nACTION(RETRY)")
+
+    assert str(caught.value) == ("MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058)")
+
+
+def test_the_state_queue_is_never_handled(world: World) -> None:
+    with pytest.raises(HandlerError) as caught:
+        world.start("INPUTQ(MQDLQ.STATE)\nACTION(RETRY)")
+
+    assert str(caught.value) == (
+        "test: state_queue MQDLQ.STATE is the very queue to be handled; name another"
+    )
+
+
+def test_depth_is_inquired(world: World) -> None:
+    world.dead_letter()
+    run = world.start("ACTION(RETRY)")
+
+    assert sense.depth(run, world.settings) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "keys", "error"),
+    [
+        (
+            "ACTION(RETRY)",
+            (),
+            "action needs message_keys: it is done to the messages they name, not to a whole queue",
+        ),
+        (
+            "DESTQ(A) ACTION(RETRY)",
+            ("0" * 64,),
+            (
+                "action must be one rule without patterns and without control data, such as"
+                " ACTION(FWD) FWDQ(PARKED)"
+            ),
+        ),
+    ],
+)
+def test_an_action_is_for_messages_that_are_named(
+    world: World, action: str, keys: tuple[str, ...], error: str
+) -> None:
+    with pytest.raises(HandlerError) as caught:
+        begin(world, "ACTION(RETRY)", RunOptions(message_keys=keys, action=action))
+
+    assert str(caught.value) == error
+
+
+def test_an_action_with_a_fault_is_told_like_any_rule(world: World) -> None:
+    with pytest.raises(RulesError, match=r"^the parameter action:1:1: ACTION\(FWD\) needs FWDQ"):
+        begin(world, "ACTION(RETRY)", RunOptions(message_keys=("0" * 64,), action="ACTION(FWD)"))
+
+
+def begin(world: World, rules: str, options: RunOptions) -> sense.Run:
+    folder = world.directory / "rules"
+    folder.mkdir(exist_ok=True)
+    (folder / "test.rules").write_text(rules, encoding="utf-8")
+    handler = Handler(name="test", directory=folder, connection="mq", rules="test.rules")
+    return world.begin("r", handler, options)
+
+
+def test_an_alias_is_no_queue_to_handle(world: World) -> None:
+    world.mqsc("DEFINE QALIAS(DLQ.ALIAS) TARGET(DLQ)")
+
+    with pytest.raises(ConnectionSettingsError) as caught:
+        world.start("INPUTQ(DLQ.ALIAS)\nACTION(RETRY)")
+
+    assert str(caught.value) == (
+        "INPUTQ DLQ.ALIAS on queue manager QM1 is not a local queue: name the queue that holds the"
+        " messages"
+    )
+
+
+def test_an_interrupted_unit_is_work_on_an_empty_queue_too(world: World) -> None:
+    world.dead_letter()
+    execution = world.plan("ACTION(RETRY)")
+    world.interrupted_pass(execution, "MQCMIT:1:2009:after")
+    later = world.start("ACTION(RETRY)")
+
+    assert sense.depth(later, world.settings) == 0
+    assert sense.is_unfinished(later, world.ledger)
+    assert sense.has_open_units(later, world.ledger)
+
+
+def test_the_ledger_is_its_owners_alone(world: World) -> None:
+    assert (world.directory / "ledger.db").stat().st_mode & 0o077 == 0
