@@ -52,13 +52,13 @@ def main(directory: str, run_id: str, step: str) -> None:
         freeze_before(step, ledger)
         make_pass(
             Execution(
-                run,
-                ConnectionSettings("QM1", transport="embedded"),
-                ledger,
-                f"{directory}/lake",
-                lambda: datetime.now(UTC),  # noqa: TID251
-                lambda seconds: sleep(min(seconds, 0.02)),
-                logging.getLogger(),
+                run=run,
+                settings=ConnectionSettings("QM1", transport="embedded"),
+                ledger=ledger,
+                lake_root=f"{directory}/lake",
+                clock=lambda: datetime.now(UTC),  # noqa: TID251
+                sleep=lambda seconds: sleep(min(seconds, 0.02)),
+                log=logging.getLogger(),
             )
         )
 

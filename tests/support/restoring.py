@@ -35,13 +35,13 @@ def restoring(
         name="test", directory=world.directory / "rules", connection="mq", rules="test.rules"
     )
     return Restoring(
-        begin(name, handler, asked, ledger=world.ledger, clock=world.clock),
-        world.settings,
-        world.ledger,
-        messages_in_a_unit,
-        world.clock,
-        world.clock.sleep,
-        world.log,
+        restoration=begin(name, handler, asked, ledger=world.ledger, clock=world.clock),
+        settings=world.settings,
+        ledger=world.ledger,
+        messages_in_a_unit=messages_in_a_unit,
+        clock=world.clock,
+        sleep=world.clock.sleep,
+        log=world.log,
     )
 
 

@@ -191,13 +191,13 @@ class World:
 
     def execution(self, run: Run) -> Execution:
         return Execution(
-            run,
-            self.settings,
-            self.ledger,
-            self.lake_root,
-            self.clock,
-            self.clock.sleep,
-            self.log,
+            run=run,
+            settings=self.settings,
+            ledger=self.ledger,
+            lake_root=self.lake_root,
+            clock=self.clock,
+            sleep=self.clock.sleep,
+            log=self.log,
         )
 
     def evaluate(self, run: Run) -> str:

@@ -90,13 +90,13 @@ class Restore(Stage):
                 )
             result = restore(
                 Restoring(
-                    recorded,
-                    connection_for(self.settings(), recorded.queue_manager),
-                    ledger,
-                    load_handler(self.handler).messages_in_a_unit,
-                    utc_now,
-                    time.sleep,
-                    progress,
+                    restoration=recorded,
+                    settings=connection_for(self.settings(), recorded.queue_manager),
+                    ledger=ledger,
+                    messages_in_a_unit=load_handler(self.handler).messages_in_a_unit,
+                    clock=utc_now,
+                    sleep=time.sleep,
+                    log=progress,
                 )
             )
         text = told(recorded, result)

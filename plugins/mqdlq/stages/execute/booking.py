@@ -16,10 +16,10 @@ from mqdlq.model import Action, AttemptState, Step
 from mqdlq.mqi.browse import Browsed
 from mqdlq.mqi.hints import shown
 from mqdlq.stages.execute.actions import header_of, is_old_news
-from mqdlq.stages.execute.destinations import Destination
-from mqdlq.stages.execute.execution import Log
 from mqdlq.stages.execute.outcomes import outcome_of_success
 from mqdlq.stages.execute.work import WorkItem, step_to_try
+from mqdlq.stages.units.destinations import Destination
+from mqdlq.stages.units.resources import Log
 
 CHARGES_AT_ONCE = 500
 

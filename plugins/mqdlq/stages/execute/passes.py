@@ -13,15 +13,15 @@ from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import shown
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.stages.execute.booking import Booking
-from mqdlq.stages.execute.destinations import Destinations
 from mqdlq.stages.execute.discards import copy_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
 from mqdlq.stages.execute.ownership import own_until, pass_by_what_others_own
 from mqdlq.stages.execute.permission import why_not_to_act
 from mqdlq.stages.execute.recovery import recover
-from mqdlq.stages.execute.turn import take_turn
-from mqdlq.stages.execute.units import Executor
 from mqdlq.stages.execute.work import load_work
+from mqdlq.stages.units.destinations import Destinations
+from mqdlq.stages.units.engine import Executor
+from mqdlq.stages.units.turn import take_turn
 
 
 def make_pass(execution: Execution) -> PassResult:

@@ -32,12 +32,12 @@ from mqdlq.model import DEPARTED, Action, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
-from mqdlq.stages.execute.destinations import Destination, Destinations
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.ownership import give_up_all
 from mqdlq.stages.execute.parked import Bystanders, NotSelected, ParkedList, Vanished, to_be_parked
 from mqdlq.stages.execute.permission import why_not_to_act
 from mqdlq.stages.execute.work import WorkItem, WorkList, load_work
+from mqdlq.stages.units.destinations import Destination, Destinations
 
 Advice = Callable[[Attempt], str]
 """Returns what the reason of a failed attempt means, and where to look."""

@@ -19,16 +19,16 @@ from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
-from mqdlq.stages.execute.destinations import Destinations
-from mqdlq.stages.execute.execution import Log
-from mqdlq.stages.execute.units import (
+from mqdlq.stages.restore.letters import delivery_of
+from mqdlq.stages.units.destinations import Destinations
+from mqdlq.stages.units.engine import (
     BYTES_IN_A_UNIT,
     MQRO_COA_WITH_FULL_DATA,
     OF_THE_UNIT,
     REPORT_OF_MQMD,
     STOPPING,
 )
-from mqdlq.stages.restore.letters import delivery_of
+from mqdlq.stages.units.resources import Log
 
 NOT_WRITTEN_AT_ONCE = 500
 TOLD_EVERY = 1000

@@ -11,11 +11,11 @@ from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyState, Restoration
 from mqdlq.ledger.restoring import CopyId, add_states, archived, put_by_others, states_of
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
-from mqdlq.stages.execute.turn import take_turn
 from mqdlq.stages.restore.copies import already, read, refusals
 from mqdlq.stages.restore.putting import Putter
 from mqdlq.stages.restore.recovery import settle_open_units
 from mqdlq.stages.restore.work import Restoring
+from mqdlq.stages.units.turn import take_turn
 
 ENDS = frozenset(
     {

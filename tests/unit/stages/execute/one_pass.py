@@ -18,13 +18,13 @@ def main(directory: str, run_id: str, client: str) -> None:
         assert run is not None
         make_pass(
             Execution(
-                run,
-                ConnectionSettings("QM1", transport="embedded", client=client),
-                ledger,
-                f"{directory}/lake",
-                lambda: datetime.now(UTC),  # noqa: TID251
-                sleep,
-                logging.getLogger(),
+                run=run,
+                settings=ConnectionSettings("QM1", transport="embedded", client=client),
+                ledger=ledger,
+                lake_root=f"{directory}/lake",
+                clock=lambda: datetime.now(UTC),  # noqa: TID251
+                sleep=sleep,
+                log=logging.getLogger(),
             )
         )
 

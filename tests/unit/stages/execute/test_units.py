@@ -12,7 +12,7 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.booking import Try
-from mqdlq.stages.execute.units import Executor
+from mqdlq.stages.units.engine import Executor
 from tests.support.world import World
 
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"

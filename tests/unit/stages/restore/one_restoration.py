@@ -22,7 +22,17 @@ def main(directory: str, name: str, client: str) -> None:
         def clock() -> datetime:
             return datetime.now(UTC)  # noqa: TID251
 
-        restore(Restoring(recorded, settings, ledger, 128, clock, sleep, logging.getLogger()))
+        restore(
+            Restoring(
+                restoration=recorded,
+                settings=settings,
+                ledger=ledger,
+                messages_in_a_unit=128,
+                clock=clock,
+                sleep=sleep,
+                log=logging.getLogger(),
+            )
+        )
 
 
 if __name__ == "__main__":

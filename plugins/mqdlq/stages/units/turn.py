@@ -1,60 +1,41 @@
-"""One at a time: a state queue's name in, its markers out once nobody else holds it."""
+"""Take turns at a state queue: one executor or restoration at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 
 from mqdlq.errors import AnotherExecutorError
 from mqdlq.ledger import Ledger, newest_restoration
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Markers, hold
-from mqdlq.stages.execute.execution import Log
+from mqdlq.stages.units.resources import Resources
 
 PATIENCE = timedelta(minutes=5)
 """How long a pass waits for its turn: several handlers may share one queue."""
 
 
-class InTurn(Protocol):
-    """Whoever takes a turn, by what it waits and tells with."""
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger that may know who else holds the state queue."""
-
-    @property
-    def clock(self) -> Callable[[], datetime]:
-        """Aware UTC."""
-
-    @property
-    def sleep(self) -> Callable[[float], None]:
-        """Waits so many seconds."""
-
-    @property
-    def log(self) -> Log:
-        """Where the wait is told."""
-
-
 @contextmanager
-def take_turn(queue_manager: QueueManager, state_queue: str, who: InTurn) -> Iterator[Markers]:
-    """Hold the state queue, waiting a while for another executor to be done with it.
+def take_turn(
+    queue_manager: QueueManager, state_queue: str, resources: Resources
+) -> Iterator[Markers]:
+    """Hold the state queue; wait a while for another executor that holds it.
 
-    Raises AnotherExecutorError, which names whom the ledger knows, after PATIENCE.
+    Raises AnotherExecutorError after PATIENCE, with the holder that the ledger knows.
     """
-    deadline = who.clock() + PATIENCE
+    deadline = resources.clock() + PATIENCE
     state = None
     with ExitStack() as held:
         while state is None:
             try:
                 state = held.enter_context(hold(queue_manager, state_queue))
             except AnotherExecutorError as error:
-                holder = _who_holds_it(who.ledger, queue_manager.name, state_queue)
-                if who.clock() >= deadline:
+                holder = _who_holds_it(resources.ledger, queue_manager.name, state_queue)
+                if resources.clock() >= deadline:
                     raise AnotherExecutorError(f"{error}; {holder}") from error
-                who.log.info("waiting for another executor: %s; %s", error, holder)
-                who.sleep(10.0)
+                resources.log.info("waiting for another executor: %s; %s", error, holder)
+                resources.sleep(10.0)
         yield state
 
 

@@ -22,8 +22,8 @@ from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 from mqdlq.stages.execute.actions import delivery
 from mqdlq.stages.execute.booking import Booking, Try
-from mqdlq.stages.execute.destinations import Destination, Destinations
 from mqdlq.stages.execute.work import WorkItem
+from mqdlq.stages.units.destinations import Destination, Destinations
 
 OF_THE_UNIT = (MQRC["MQRC_BACKED_OUT"], MQRC["MQRC_SYNCPOINT_LIMIT_REACHED"])
 """Reasons for which a unit of work cannot go on, and no message in it is to blame."""

@@ -1,0 +1,1 @@
+"""The engine of units of work, which execution and restoring share."""
