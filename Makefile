@@ -134,7 +134,7 @@ $(UV): | java
 # wherever it may not, or is not to (PYTHONDONTWRITEBYTECODE), leave it behind.
 # pymqi stays in the complete lock, but uv must pass it by: it cannot be built without IBM's SDK,
 # and pymqi_layer brings it in one way or the other. Builds take their tools from the lock, too.
-$(READY): requirements-dev.lock pyproject.toml $(UV) | java
+$(READY): requirements-dev.lock pyproject.toml embedded_mq/pyproject.toml $(UV) | java
 	@echo pymqi > .venv/excluded.txt
 	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
 	  --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock

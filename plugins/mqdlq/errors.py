@@ -33,6 +33,10 @@ class ConnectionSettingsError(MqDlqError):
     """A connection's settings contradict each other or lack something."""
 
 
+class TransportError(ConnectionSettingsError):
+    """What provides a transport is not installed, or refuses; embedded queue managers are one."""
+
+
 class MalformedHeaderError(MqDlqError, ValueError):
     """The bytes are not the header they should be, or the values do not fit into one.
 
@@ -105,11 +109,3 @@ class UnfinishedRestorationError(RestoreError):
 
 class ConservationError(MqDlqError):
     """The account does not add up: the outcomes are not the messages of the snapshot."""
-
-
-class EmbeddedQueueManagerError(MqDlqError):
-    """An embedded queue manager cannot be created, found or put below a client library."""
-
-
-class MqscError(MqDlqError, ValueError):
-    """MQSC commands that cannot be carried out; nothing of their text has been."""

@@ -18,15 +18,17 @@ from pathlib import Path
 from types import ModuleType
 
 from embedded_mq.clients import ibmmqc, pymqe, routing
+from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc.administration import create_defined, depths, run_mqsc
 from embedded_mq.storage import places
 from embedded_mq.storage.dumping import dump, load
 from embedded_mq.storage.faults import faults
 from embedded_mq.storage.lifecycle import end, quiesce, start, status
 from embedded_mq.storage.places import create, exists, names
-from mqdlq.errors import EmbeddedQueueManagerError
 
 __all__ = [
+    "EmbeddedQueueManagerError",
+    "MqscError",
     "create",
     "create_defined",
     "depths",
@@ -35,11 +37,11 @@ __all__ = [
     "exists",
     "faults",
     "install",
-    "is_in_the_way_of",
     "load",
     "names",
     "quiesce",
     "run_mqsc",
+    "shadows",
     "start",
     "status",
 ]
@@ -52,9 +54,10 @@ def install(directory: Path | str | None = None) -> None:
     """Put the embedded queue manager below both clients; do it before the first import of either.
 
     Queue managers are looked for in `directory`, one subdirectory each; without one, where an
-    earlier call said, else in MQDLQ_HOME as it is at each connection. May be called again. Raises
-    EmbeddedQueueManagerError if a client is loaded already with its C extension, or `ibmmq` with
-    its OpenTelemetry propagation, which adds to the messages it moves.
+    earlier call said, else in EMBEDDED_MQ_HOME, as it is at each connection (see
+    `embedded_mq.storage.places`). May be called again. Raises EmbeddedQueueManagerError if a client
+    is loaded already with its C extension, or `ibmmq` with its OpenTelemetry propagation, which
+    adds to the messages it moves.
     """
     if directory is not None:
         places.choose(Path(directory))
@@ -62,8 +65,8 @@ def install(directory: Path | str | None = None) -> None:
     _install_below_pymqi()
 
 
-def is_in_the_way_of(name: str) -> bool:
-    """Whether a client asked for a queue manager by this name would reach an embedded one."""
+def shadows(name: str) -> bool:
+    """Whether the clients of this process reach an embedded queue manager by this name."""
     return bool(_installed) and exists(name)
 
 

@@ -48,7 +48,7 @@ def test_it_exports_every_call_the_extension_makes() -> None:
 def test_it_comes_before_the_client(tmp_path: Path) -> None:
     output = python(
         """
-from mqdlq.errors import EmbeddedQueueManagerError
+from embedded_mq.errors import EmbeddedQueueManagerError
 import embedded_mq
 from embedded_mq.clients import c_library
 embedded_mq.install()

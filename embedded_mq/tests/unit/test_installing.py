@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
+from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage.faults import Fault, Faults, parse
-from mqdlq.errors import EmbeddedQueueManagerError
 
 FILES = ("queue_manager.sqlite", "queue_manager.lock", "queue_manager.board")
 
@@ -76,7 +76,7 @@ def test_it_cannot_be_put_below_a_client_that_is_loaded() -> None:
     output = python("""
 import sys, types
 sys.modules["pymqi"] = types.ModuleType("pymqi")
-from mqdlq.errors import EmbeddedQueueManagerError
+from embedded_mq.errors import EmbeddedQueueManagerError
 import embedded_mq
 try:
     embedded_mq.install()

@@ -9,9 +9,9 @@ import pytest
 
 import embedded_mq
 from embedded_mq.engine.objects.attributes import SYSTEM_QUEUES
+from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc.syntax import Command, Parameter, commands
 from embedded_mq.storage.store import DATABASE
-from mqdlq.errors import EmbeddedQueueManagerError, MqscError
 
 
 @pytest.fixture(autouse=True)
@@ -259,7 +259,7 @@ def test_an_unknown_queue_manager_is_named(home: Path) -> None:
 
     assert str(caught.value) == (
         f"there is no queue manager QM2 in {home}/queue_managers (there: QM1);"
-        " `mqdlq qm create QM2` makes one"
+        " `embedded-mq create QM2` makes one"
     )
 
 

@@ -19,7 +19,8 @@ from rich.text import Text
 
 import embedded_mq
 from mqdlq.cli.console import console
-from mqdlq.errors import EmbeddedQueueManagerError, QueueManagerError
+from mqdlq.errors import QueueManagerError, TransportError
+from mqdlq.mqi import transports
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
 QueueManagerName = Annotated[str, typer.Argument(help="The queue manager.", metavar="NAME")]
@@ -41,7 +42,8 @@ class Format(StrEnum):
 def _explained() -> Iterator[None]:
     """Report a fault of a queue manager's database, with exit code 1."""
     try:
-        yield
+        with transports.embedded("mqdlq qm"):
+            yield
     except sqlite3.Error as error:
         typer.echo(f"mqdlq: the queue manager's database cannot be used: {error}", err=True)
         raise typer.Exit(1) from None
@@ -62,7 +64,7 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         source = "standard input" if str(path) == "-" else str(path)
         line = error.object[: error.start].count(b"\n") + 1
-        raise EmbeddedQueueManagerError(
+        raise TransportError(
             f"{source}, line {line}: byte {error.object[error.start]:#04x} is not UTF-8, in which"
             " MQSC commands are read"
         ) from None
@@ -338,7 +340,7 @@ def _write_new(path: Path, lines: Iterable[str]) -> int:
             os.link(file.name, path)
         except FileExistsError:
             complaint = f"{path} exists already; a dump is written to a new file"
-            raise EmbeddedQueueManagerError(complaint) from None
+            raise TransportError(complaint) from None
     return count
 
 

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 
 import typer
 
-import embedded_mq
 from mqdlq import home
 from mqdlq.constants import MQRC
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
+from mqdlq.mqi import transports
 from mqdlq.mqi.airflow_connections import AirflowConnection, environment_connections
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.settings import ConnectionSettings
@@ -86,16 +86,13 @@ def connect_to(name: str, address: Address) -> QueueManager:
 
 def is_known(name: str, address: Address) -> bool:
     """Whether options, an embedded queue manager or a connection say how to reach it."""
-    return address != Address() or embedded_mq.exists(name) or name in _connections()
+    return address != Address() or _is_embedded(name) or name in _connections()
 
 
 def known() -> str:
     """Name the queue managers that are known here, for an error."""
     connections = [f"{queue_manager} ({c.conn_id})" for queue_manager, c in _connections().items()]
-    return (
-        f"embedded: {', '.join(embedded_mq.names()) or 'none'};"
-        f" AIRFLOW_CONN_*: {', '.join(connections) or 'none'}"
-    )
+    return f"embedded: {_embedded_names()}; AIRFLOW_CONN_*: {', '.join(connections) or 'none'}"
 
 
 def settings_for(name: str, address: Address) -> ConnectionSettings:
@@ -104,7 +101,7 @@ def settings_for(name: str, address: Address) -> ConnectionSettings:
     transport = address.transport
     if transport is None and (address.host or address.ccdt_url):
         transport = Transport.CLIENT
-    if transport is None and embedded_mq.exists(name):
+    if transport is None and _is_embedded(name):
         transport = Transport.EMBEDDED
     if transport is None and (found := _connections().get(name)):
         settings = found.settings()
@@ -123,6 +120,16 @@ def settings_for(name: str, address: Address) -> ConnectionSettings:
     )
 
 
+def _is_embedded(name: str) -> bool:
+    embedded = transports.installed()
+    return embedded is not None and embedded.exists(name)
+
+
+def _embedded_names() -> str:
+    embedded = transports.installed()
+    return ", ".join(embedded.names() if embedded else ()) or "none"
+
+
 def _connections() -> dict[str, AirflowConnection]:
     """Return the Airflow connections in the environment, by the queue managers they name."""
     found = environment_connections(os.environ)
@@ -139,7 +146,7 @@ def _unknown(name: str, error: Exception) -> str:
     return (
         f"queue manager {name} is not known here\n"
         f"  embedded queue managers in {home.shown(home.queue_managers())}:"
-        f" {', '.join(embedded_mq.names()) or 'none'}\n"
+        f" {_embedded_names()}\n"
         "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*):"
         f" {', '.join(connections) or 'none'}\n"
         f"  without a connection it was looked for on this machine: {error}\n"

@@ -18,11 +18,11 @@ from typing import Any
 
 import typer
 
-import embedded_mq
 from mqdlq import home
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.mqi import transports
 from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, connect
 
 QUEUE_MANAGER = "QM1"
@@ -228,9 +228,10 @@ def main(
 
 def _own(client: str | None) -> ConnectionSettings:
     definitions = home.PROJECT / "include" / "mqsc" / f"{QUEUE_MANAGER}.mqsc"
-    if not embedded_mq.exists(QUEUE_MANAGER):
-        embedded_mq.create(QUEUE_MANAGER)
-    embedded_mq.run_mqsc(QUEUE_MANAGER, definitions.read_text(encoding="utf-8"))
+    with transports.embedded(f"queue manager {QUEUE_MANAGER} of the demo") as queue_managers:
+        if not queue_managers.exists(QUEUE_MANAGER):
+            queue_managers.create(QUEUE_MANAGER)
+        queue_managers.run_mqsc(QUEUE_MANAGER, definitions.read_text(encoding="utf-8"))
     return ConnectionSettings(QUEUE_MANAGER, transport="embedded", client=client)
 
 

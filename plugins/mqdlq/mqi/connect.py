@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-import embedded_mq
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi import client as clients
+from mqdlq.mqi import transports
 from mqdlq.mqi.connect_options import connect_arguments
 from mqdlq.mqi.settings import ConnectionSettings
 
@@ -158,12 +158,9 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
     other way round: ConnectionSettingsError where one name would stand for both in this process.
     """
     name, subject = settings.queue_manager, f"queue manager {settings.queue_manager}"
-    if settings.transport == "embedded":
-        embedded_mq.install()
-        if not embedded_mq.exists(name):
-            reason = MQRC["MQRC_Q_MGR_NAME_ERROR"]
-            raise QueueManagerError("MQCONN", subject, MQCC_FAILED, reason, reason_text(reason))
-    elif embedded_mq.is_in_the_way_of(name):
+    if settings.transport == transports.EMBEDDED:
+        _install_embedded(name, subject)
+    elif (embedded := transports.installed()) and embedded.shadows(name):
         raise ConnectionSettingsError(
             f"{subject} is embedded in this process and cannot be reached by transport"
             f" {settings.transport!r} as well; give the embedded one another name"
@@ -177,6 +174,14 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
     with client.calling("MQCONN", subject):
         handle.connect_with_options(name_bytes(name), **arguments)
     return QueueManager(client, handle, name)
+
+
+def _install_embedded(name: str, subject: str) -> None:
+    with transports.embedded("transport 'embedded'") as queue_managers:
+        queue_managers.install()
+        if not queue_managers.exists(name):
+            reason = MQRC["MQRC_Q_MGR_NAME_ERROR"]
+            raise QueueManagerError("MQCONN", subject, MQCC_FAILED, reason, reason_text(reason))
 
 
 def _leave_bodies_as_they_are() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi import transports
 
 TRANSPORTS = ("client", "bindings", "embedded")
 RECONNECT = ("no", "yes", "queue_manager")
@@ -94,6 +95,8 @@ def _faults(settings: ConnectionSettings) -> Iterator[str]:
 def _unknown_words(settings: ConnectionSettings) -> Iterator[str]:
     if settings.transport not in TRANSPORTS:
         yield f"unknown transport {settings.transport!r}; known are {', '.join(TRANSPORTS)}"
+    if settings.transport == transports.EMBEDDED and transports.installed() is None:
+        yield transports.missing("transport 'embedded'")
     if settings.reconnect not in RECONNECT:
         yield f"unknown reconnect {settings.reconnect!r}; known are {', '.join(RECONNECT)}"
 

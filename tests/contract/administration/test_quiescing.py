@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import embedded_mq
-from mqdlq.errors import EmbeddedQueueManagerError
+from embedded_mq.errors import EmbeddedQueueManagerError
 from tests.support.builders_mq import Application, World
 
 
@@ -154,7 +154,9 @@ def test_only_what_can_be_is_ended_and_started(mq: World) -> None:
     for call in (embedded_mq.end, embedded_mq.quiesce, embedded_mq.depths):
         with pytest.raises(EmbeddedQueueManagerError) as caught:
             call("QM1")
-        assert str(caught.value) == ("queue manager QM1 is ended; `mqdlq qm start QM1` starts it")
+        assert str(caught.value) == (
+            "queue manager QM1 is ended; `embedded-mq start QM1` starts it"
+        )
     with pytest.raises(EmbeddedQueueManagerError, match="there is no queue manager QM2"):
         embedded_mq.end("QM2")
     assert mq.applications == []

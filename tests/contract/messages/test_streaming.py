@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqdlq.errors import MqscError
+from embedded_mq.errors import MqscError
 from tests.support.builders_mq import Application, World
 
 MUSTDUP = "ALTER QLOCAL(A) STREAMQ(B) STRMQOS(MUSTDUP)"

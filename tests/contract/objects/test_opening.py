@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from mqdlq.errors import MqscError
+from embedded_mq.errors import MqscError
 from tests.support.builders_mq import Application, World
 
 ELSEWHERE = """

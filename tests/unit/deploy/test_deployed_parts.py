@@ -82,7 +82,7 @@ def test_the_demo_fills_the_queue_manager_it_is_told(
 def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> None:
     """Those that a real queue manager takes part in: `app` is missing no authority they need."""
     (tmp_path / "place.py").write_text(
-        f"from mqdlq.mqi import embedded\nembedded.install({str(tmp_path)!r})\n", encoding="utf-8"
+        f"import embedded_mq\nembedded_mq.install({str(tmp_path)!r})\n", encoding="utf-8"
     )
     embedded_mq.create("QM1", tmp_path)
     for commands in mounted_mqsc():

@@ -10,13 +10,13 @@ from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.objects.attributes import Value
 from embedded_mq.engine.objects.queue_objects import RefusedError
+from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc import authority as mqsc_authority
 from embedded_mq.mqsc import display as mqsc_display
 from embedded_mq.mqsc import faults as mqsc_faults
 from embedded_mq.mqsc import queues as mqsc_queues
 from embedded_mq.mqsc.syntax import Command, Problem, ProblemError, commands
 from embedded_mq.storage import places
-from mqdlq.errors import EmbeddedQueueManagerError, MqscError
 
 Work = Callable[[Connection, Command], list[str]]
 
@@ -102,7 +102,7 @@ def connect(name: str, directory: Path | None = None) -> Connection:
         return Connection(places.existing(name, directory), is_administrative=True)
     except CallFailedError:
         raise EmbeddedQueueManagerError(
-            f"queue manager {name} is ended; `mqdlq qm start {name}` starts it"
+            f"queue manager {name} is ended; `embedded-mq start {name}` starts it"
         ) from None
 
 

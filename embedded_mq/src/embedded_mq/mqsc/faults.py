@@ -6,9 +6,9 @@ Not IBM's: a command in the manner of MQSC, for tests. The form of a fault stand
 from __future__ import annotations
 
 from embedded_mq.engine.connection import Connection
+from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.mqsc.syntax import Command, ProblemError
 from embedded_mq.storage.faults import parse
-from mqdlq.errors import EmbeddedQueueManagerError
 
 
 def set_fault(connection: Connection, command: Command) -> list[str]:

@@ -23,9 +23,9 @@ from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.messages import putting
 from embedded_mq.engine.messages.property_values import Property, unpacked
 from embedded_mq.engine.objects import opening
+from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.mqsc.administration import connect
 from embedded_mq.structures import MQMD, MQOD, MQPMO, object_name
-from mqdlq.errors import EmbeddedQueueManagerError
 
 FORMAT, VERSION = "mqdlq queue dump", 1
 BINARY = frozenset({"MsgId", "CorrelId", "AccountingToken", "GroupId"})

@@ -11,8 +11,9 @@ A fault is written ``VERB:N:WHAT:WHEN`` or ``VERB[QUEUE]:N:WHAT:WHEN``:
   the unit of work out, MQRC_CONNECTION_BROKEN breaks the connection.
 
 Several are separated by commas. They can be set for this process, by `faults.set` or from its start
-by the environment variable MQDLQ_FAULTS: ``MQDLQ_FAULTS=MQCMIT:2:2009:after``. And they can be set
-for a queue manager, whoever makes the call, by the command ``SET FAULT('MQCMIT:2:2009:after')``.
+by the environment variable EMBEDDED_MQ_FAULTS (or MQDLQ_FAULTS): ``MQCMIT:2:2009:after``. And they
+can be set for a queue manager, whichever program makes the call, by the command
+``SET FAULT('MQCMIT:2:2009:after')``.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from dataclasses import dataclass
 
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.errors import EmbeddedQueueManagerError
 from mqdlq.constants import MQRC
-from mqdlq.errors import EmbeddedQueueManagerError
 
-ENVIRONMENT = "MQDLQ_FAULTS"
+ENVIRONMENT = ("EMBEDDED_MQ_FAULTS", "MQDLQ_FAULTS")
 KILL, DELAY, TRACE = "kill", "delay=", "trace"
 _FORM = re.compile(
     r"(?P<verb>MQ[A-Z0-9]+)(?:\[(?P<queue>[A-Za-z0-9._/%]{1,48})\])?:(?P<nth>[1-9]\d*)(?P<onwards>\+?)"
@@ -155,5 +156,5 @@ def parse(text: str) -> Fault:
     )
 
 
-faults = Faults(os.environ.get(ENVIRONMENT, ""))
+faults = Faults(next((os.environ[name] for name in ENVIRONMENT if name in os.environ), ""))
 """The faults of this process."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from embedded_mq.engine import unit_of_work
 from embedded_mq.engine.objects import definitions
+from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage import places
 from embedded_mq.storage.board import DISCONNECTED
 from embedded_mq.storage.catalogue import ENDED, QUIESCING, RUNNING
 from embedded_mq.storage.store import Store
-from mqdlq.errors import EmbeddedQueueManagerError
 
 
 def quiesce(name: str, directory: Path | None = None) -> None:
@@ -89,7 +89,7 @@ def _writing(name: str, directory: Path | None) -> Iterator[Store]:
 def _check(store: Store, name: str, *right: str) -> None:
     found = store.catalogue().status
     if found not in right:
-        advice = f"`mqdlq qm start {name}` starts it" if found == ENDED else "end it first"
+        advice = f"`embedded-mq start {name}` starts it" if found == ENDED else "end it first"
         raise EmbeddedQueueManagerError(f"queue manager {name} is {found.lower()}; {advice}")
 
 

@@ -1,4 +1,10 @@
-"""Where embedded queue managers live: a name in, its directory out; new ones are made here."""
+"""The directories of queue managers: found by name, and created.
+
+Each queue manager is a directory below a common one. That is, in this order, the one that the
+caller names, the one that `choose` was called with, EMBEDDED_MQ_HOME, the one that an installed
+distribution names by the entry point group `embedded_mq.home` (a function that returns a path), and
+`queue_managers` below the current directory.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,9 +26,8 @@ from embedded_mq.engine.objects.attributes import (
     Value,
     defaults,
 )
+from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage.store import DATABASE, Store
-from mqdlq import home
-from mqdlq.errors import EmbeddedQueueManagerError
 
 NAME = re.compile(r"[A-Za-z0-9._/%]{1,48}")
 # A name may hold what a file name may not; the same substitutes as IBM MQ's own data directories.
@@ -42,15 +48,23 @@ def process_user() -> str:
 
 
 def choose(directory: Path) -> None:
-    """Use this directory from now on, in place of MQDLQ_HOME's."""
+    """Look for queue managers in this directory from now on, where the caller names none."""
     global _chosen  # noqa: PLW0603 (one process, one place)
     _chosen = directory
 
 
 def directory_of(name: str, directory: Path | None = None) -> Path:
     """Return the directory of a queue manager, whether it exists or not."""
-    parent = directory or _chosen or home.queue_managers()
+    parent = directory or _chosen or os.environ.get("EMBEDDED_MQ_HOME") or _home()()
     return Path(parent) / name.translate(_IN_FILE_NAMES)
+
+
+@cache
+def _home() -> Callable[[], Path]:
+    for entry_point in entry_points(group="embedded_mq.home"):
+        named: Callable[[], Path] = entry_point.load()
+        return named
+    return lambda: Path("queue_managers").absolute()
 
 
 def exists(name: str, directory: Path | None = None) -> bool:
@@ -64,7 +78,7 @@ def existing(name: str, directory: Path | None = None) -> Path:
         known = ", ".join(names(directory)) or "none"
         raise EmbeddedQueueManagerError(
             f"there is no queue manager {name} in {directory_of(name, directory).parent}"
-            f" (there: {known}); `mqdlq qm create {name}` makes one"
+            f" (there: {known}); `embedded-mq create {name}` makes one"
         )
     return directory_of(name, directory)
 
@@ -99,7 +113,8 @@ def create(
     path = directory_of(name, directory)
     if path.exists():
         raise EmbeddedQueueManagerError(f"queue manager {name} exists already, in {path}")
-    home.make_private_directory(path.parent)
+    for missing in (*reversed(path.parent.parents), path.parent):
+        missing.mkdir(mode=0o700, exist_ok=True)
     # Made elsewhere and moved: nobody ever sees half a queue manager.
     with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as building:
         made = directory_of(name, Path(building))

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage.board import DEFINITIONS, DEPTH, Board
 from embedded_mq.storage.catalogue import Catalogue, load
 from embedded_mq.storage.locks import LockFile
-from mqdlq.errors import EmbeddedQueueManagerError
 
 DATABASE = "queue_manager.sqlite"
 LOCK_FILE = "queue_manager.lock"
@@ -112,8 +112,9 @@ class Store:
     def _check_layout(self, directory: Path) -> None:
         if self.one("PRAGMA application_id") != LAYOUT:
             raise EmbeddedQueueManagerError(
-                f"the queue manager in {directory} was made by another version of mqdlq and cannot"
-                " be used by this one; delete the directory and create the queue manager anew"
+                f"the queue manager in {directory} was made by another version of embedded-mq and"
+                " cannot be used by this one; delete the directory and create the queue manager"
+                " again"
             )
 
     @classmethod

@@ -1,6 +1,6 @@
 """IBM's client library as ibmmq's C extension expects it, over the embedded queue manager.
 
-`install()` loads a `libmqm_r.so` of this project's own making, so that the unmodified extension,
+`install()` loads a `libmqm_r.so` of its own, so that the unmodified extension,
 and all the C code in it, runs on top. For tests of the client on x86-64 Linux; IBM's own library
 cannot be loaded in the same process, and no real queue manager is reached from it.
 """
@@ -15,19 +15,19 @@ from pathlib import Path
 
 from embedded_mq.clients.c_library.elf import shared_object
 from embedded_mq.clients.c_library.exports import EXPORTS
+from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage import places
-from mqdlq.errors import EmbeddedQueueManagerError
 
 SONAME = "libmqm_r.so"
-TABLE = "mqdlq_table"
+TABLE = "embedded_mq_table"
 
 _loaded: list[ctypes.CDLL] = []
 
 
 def install(directory: Path | str | None = None) -> None:
-    """Load the library; do it before the first import of ibmmq, and instead of `embedded.install`.
+    """Load the library, before the first import of ibmmq and instead of `embedded_mq.install()`.
 
-    Queue managers are looked for in `directory`, else in MQDLQ_HOME. May be called again. Raises
+    Queue managers are looked for as with `embedded_mq.install`. May be called again. Raises
     EmbeddedQueueManagerError where it cannot work.
     """
     if directory is not None:
@@ -38,7 +38,7 @@ def install(directory: Path | str | None = None) -> None:
     if here != ("Linux", "x86_64"):
         raise EmbeddedQueueManagerError(
             f"the client library over an embedded queue manager is for x86-64 Linux, not {here};"
-            " embedded.install() works anywhere"
+            " embedded_mq.install() works anywhere"
         )
     if "ibmmq" in sys.modules or "ibmmq.ibmmqc" in sys.modules:
         raise EmbeddedQueueManagerError(
