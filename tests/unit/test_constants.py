@@ -9,12 +9,10 @@ from mqdlq.constants import (
     MQMT,
     MQPER,
     MQRC,
-    NAMES_FILE,
-    constants_of_the_clients,
     name_of,
-    names_text,
     reason_text,
 )
+from tests.support.constant_names import NAMES_FILE, constants_of_the_clients, names_text
 
 
 def test_the_names_are_those_of_the_client_libraries() -> None:

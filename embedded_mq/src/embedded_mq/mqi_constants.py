@@ -1,6 +1,6 @@
 """The numbers of the MQI, under IBM's names (IBM MQ docs, "Constants").
 
-Reason codes are not here: `mqdlq.constants.MQRC` has them.
+Reason codes are not here: `constants.MQRC` has them.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from queue_model import (
 )
 
 import embedded_mq
-from mqdlq.constants import reason_text
+from embedded_mq.constants import reason_text
 from tests.support.builders_mq import Application
 
 pytestmark = pytest.mark.slow

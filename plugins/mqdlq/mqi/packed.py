@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
-from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO, Structure
+from mqdlq.structures import MQGMO, MQMD, MQOD, MQPMO, Structure
 
 NEWEST = {"MD": 2, "GMO": 4, "PMO": 3}
 """The versions set at the start: a lesser one hides fields that are used here."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from embedded_mq import mqi_constants as mq
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
@@ -16,6 +15,7 @@ def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:
     queue manager older than streaming queues, an alias, or a queue that we may not inquire gives no
     advice.
     """
+    mq = queue_manager.client.CMQC
     try:
         stream, quality, inhibited, depth, deepest = queue_manager.inquire_attributes(
             queue,

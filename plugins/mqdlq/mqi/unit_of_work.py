@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from embedded_mq.structures import MQMD_LENGTH_1
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
 from mqdlq.mqi.connect import QueueManager, name_bytes
 from mqdlq.mqi.whole import read_whole
+from mqdlq.structures import MQMD_LENGTH_1
 
 OF_A_HEADER = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
 """Reasons for which a queue manager may refuse a message although it is only moved."""

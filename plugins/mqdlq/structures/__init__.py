@@ -2,6 +2,8 @@
 
 Layouts are those of a 64-bit platform with 4-byte MQLONG (IBM MQ docs, "Data types used in the
 MQI"). Both clients always pass the newest layout; the Version field says how much of it counts.
+
+`embedded_mq.structures` is a symbolic link to this package.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, ImpatientLock
 from embedded_mq.engine.failures import (
     MQCC_FAILED,
@@ -31,7 +32,6 @@ from embedded_mq.pcf import command_server
 from embedded_mq.storage import places
 from embedded_mq.storage.faults import due_for_all, faults, strike
 from embedded_mq.structures import MQCMHO, MQGMO, MQMD, MQOD, MQPMO
-from mqdlq.constants import MQRC
 
 FIRST_CONNECTION_HANDLE = 0x1000001  # far from those of a real queue manager
 UNUSABLE_HANDLE = -1

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.clients.calls import OK, Codes, check_length, run_simple
+from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_FAILED, CallFailedError
 from embedded_mq.engine.messages.property_values import Value
 from embedded_mq.structures import MQDMPO, MQPD, MQSMPO
-from mqdlq.constants import MQRC
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mqdlq.constants import MQRC, reason_text
+from embedded_mq.constants import MQRC, reason_text
 
 MQCC_OK, MQCC_WARNING, MQCC_FAILED = 0, 1, 2
 

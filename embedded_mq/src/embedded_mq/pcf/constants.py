@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqdlq.constants import MQRC
+from embedded_mq.constants import MQRC
 
 # Structures
 MQCFT_COMMAND = 1

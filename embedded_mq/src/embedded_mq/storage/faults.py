@@ -25,10 +25,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
+from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.errors import EmbeddedQueueManagerError
-from mqdlq.constants import MQRC
 
 ENVIRONMENT = ("EMBEDDED_MQ_FAULTS", "MQDLQ_FAULTS")
 KILL, DELAY, TRACE = "kill", "delay=", "trace"

@@ -29,10 +29,10 @@ from embedded_mq.clients.c_library.memory import (
 )
 from embedded_mq.clients.calls import Codes
 from embedded_mq.clients.property_calls import delete_property, inquire_property, set_property
+from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_FAILED, log
 from embedded_mq.structures import MQCMHO, MQDMPO, MQGMO, MQIMPO, MQMD, MQOD, MQPD, MQPMO, MQSMPO
-from mqdlq.constants import MQRC
 
 Hmsg = ctypes.c_int64
 _DMHO_LENGTH = 12

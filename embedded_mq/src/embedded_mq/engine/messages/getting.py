@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import inf
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, OpenObject, Way
 from embedded_mq.engine.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits, log
 from embedded_mq.engine.messages import groups, reports, selection, tracing
@@ -22,7 +23,6 @@ from embedded_mq.engine.messages.selection import Criteria
 from embedded_mq.engine.unit_of_work import Message
 from embedded_mq.headers import mqmde
 from embedded_mq.structures import MQGMO, MQMD, MQMD_LENGTH_1, text
-from mqdlq.constants import MQRC
 
 INPUT = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_INPUT_SHARED | mq.MQOO_INPUT_EXCLUSIVE
 BROWSE = mq.MQGMO_BROWSE_FIRST | mq.MQGMO_BROWSE_NEXT | mq.MQGMO_BROWSE_MSG_UNDER_CURSOR

@@ -10,6 +10,7 @@ import time
 from functools import lru_cache
 
 from embedded_mq import mqi_constants as mq
+from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, Way
 from embedded_mq.engine.failures import (
     MQCC_OK,
@@ -27,7 +28,6 @@ from embedded_mq.headers.rfh2 import MQFMT_RF_HEADER_2, Description
 from embedded_mq.headers.rfh2_folders import Room
 from embedded_mq.storage.catalogue import Catalogue
 from embedded_mq.structures import MQMD, MQPMO, normalised, object_name, text
-from mqdlq.constants import MQRC
 
 # What a server does anyway: it answers at once. Authority is checked when the queue is opened.
 HOLD_ANYWAY = (
