@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mqdlq.airflow import starter
-from mqdlq.airflow.starter import started_by
+from mqdlq.airflow.operators.options import started_by
 from mqdlq.home import account
 
 

@@ -16,9 +16,7 @@ from airflow.sdk.module_loading import import_string
 from airflow.triggers.base import BaseTrigger
 
 import embedded_mq
-from mqdlq.airflow import rules_watch
 from mqdlq.airflow.hooks.ibmmq import forget_settings
-from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.airflow.triggers import silence
 from mqdlq.airflow.triggers.answer import AnswerTrigger
 from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
@@ -28,6 +26,8 @@ from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.rules import parse
+from mqdlq.stages.sense import rules_watch
+from mqdlq.stages.sense.rules_watch import RulesWatch
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)

@@ -14,8 +14,8 @@ from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
 from mqdlq.ledger.tables import alerts
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, of_no_run, record, standing, told_before
+from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.guards import note_causes
 from mqdlq.stages.report.numbers import read_report
 from tests.support.world import World
 

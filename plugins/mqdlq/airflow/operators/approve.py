@@ -30,7 +30,7 @@ from mqdlq.model import Outcome
 
 if TYPE_CHECKING:
     from mqdlq.lake import PlanDescription
-    from mqdlq.stages.guards import Question
+    from mqdlq.stages.approve import Question
 
 APPROVE: Final = "Approve"
 REJECT: Final = "Reject"
@@ -55,7 +55,7 @@ class Approve(Stage):
 
     def execute(self, context: Context) -> str:
         """Accept the plan, or ask; returns the plan's id."""
-        from mqdlq.stages.guards import questions  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq.stages.approve import questions  # noqa: PLC0415 (Arrow: not at parse time)
 
         guards, window = load_handler(self.handler).approval, self.window(context)
         with self.work(context) as work:

@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.operators.base import Stage, progress, utc_now
+from mqdlq.airflow.operators.options import started_by
 from mqdlq.airflow.restore_params import request
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.airflow.starter import started_by
 from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
 from mqdlq.stages.sense import connection_for

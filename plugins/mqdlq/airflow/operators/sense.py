@@ -22,9 +22,9 @@ from mqdlq.airflow.operators.base import (
     progress,
     utc_now,
 )
+from mqdlq.airflow.operators.options import started_by
 from mqdlq.airflow.params import fault, named_messages, wait_seconds
 from mqdlq.airflow.pools import shared_without_a_pool
-from mqdlq.airflow.starter import started_by
 from mqdlq.airflow.triggers.answer import AnswerTrigger
 from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger

@@ -37,7 +37,7 @@ class Snapshot(Stage):
     def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # Arrow: not at parse time.
-        from mqdlq.stages import execute, guards, snapshot  # noqa: PLC0415
+        from mqdlq.stages import approve, execute, snapshot  # noqa: PLC0415
         from mqdlq.stages.snapshot.named import check_named  # noqa: PLC0415
 
         handler = load_handler(self.handler)
@@ -60,7 +60,7 @@ class Snapshot(Stage):
             with self._recording_refusals(work):
                 for warning in check_named(work.run, str(_places(manifest)["snapshot"])):
                     progress.warning("%s", warning)
-            guards.note_causes(work.run, ledger=work.ledger)
+            approve.note_causes(work.run, ledger=work.ledger)
             is_settled = (
                 manifest.counts.full == 0
                 and not work.run.dry_run
@@ -95,7 +95,7 @@ class Snapshot(Stage):
     def _of_a_window(self, work: Work, window: Window, *, apply: bool) -> dict[str, str | int]:
         """Put the snapshots of a backfill's interval together, of what is still on the queue."""
         # Arrow: not at parse time.
-        from mqdlq.stages import backfill, guards  # noqa: PLC0415
+        from mqdlq.stages import approve, backfill  # noqa: PLC0415
         from mqdlq.stages.snapshot.named import check_action  # noqa: PLC0415
 
         taken = snapshots_of(work.run, window, work.ledger)
@@ -118,7 +118,7 @@ class Snapshot(Stage):
         )
         with self._recording_refusals(work):
             check_action(work.run, str(_places(manifest)["snapshot"]))
-        guards.note_causes(work.run, ledger=work.ledger)
+        approve.note_causes(work.run, ledger=work.ledger)
         which = "are on the queue now" if apply else "to be evaluated"
         progress.info("%d messages from %s %s", manifest.messages, window, which)
         if apply and not manifest.messages:

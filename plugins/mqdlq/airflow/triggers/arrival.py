@@ -16,7 +16,6 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.hooks.ledger import shared_ledger
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.rules_watch import Stamp, files_of, stamp
 from mqdlq.airflow.triggers.answer import LONGEST_BACK_OFF_S
 from mqdlq.airflow.triggers.few_threads import shared_threads
 from mqdlq.airflow.triggers.silence import answer_of
@@ -25,6 +24,7 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.stages.sense import Seen, account_of, find_queue, look_for_the_next, next_run, place_of
+from mqdlq.stages.sense.rules_watch import Stamp, files_of, stamp
 
 TELL_AGAIN: Final = timedelta(minutes=10)
 """After how long an event is told again that no account has followed: its run may have failed."""

@@ -12,13 +12,13 @@ from typing import Any, Final
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.rules_watch import RulesWatch
 from mqdlq.airflow.triggers.answer import back_off, settings_for
 from mqdlq.airflow.triggers.silence import has_answered
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.stages.sense import Watch
+from mqdlq.stages.sense.rules_watch import RulesWatch
 
 RULES_CHANGED: Final = "the rules have changed"
 """Why a run is woken whose rules are no longer those it has read."""

@@ -12,8 +12,8 @@ from mqdlq import lake
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger import Approval, record_approval
+from mqdlq.stages.approve import note_causes, questions
 from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.guards import note_causes, questions
 from tests.support.world import World
 
 RULES = """
