@@ -103,7 +103,7 @@ def _wait(number: int) -> dict[str, Any]:
     nothing = {"rules": None, "due_at": None, "due_why": "", "until": None}
     place = {"conn_id": "mq_bench", "queue_manager": "QM1", "queue": f"DLQ.{number:04}"}
     rules = {"handler": _name(number), "rules_digest": parse(_rules(number)).digest}
-    return {**place, **rules, **nothing, "known": 0, "poll_s": POLL_S}
+    return {"wait": {**place, **rules, **nothing, "known": 0}, "poll_s": POLL_S}
 
 
 def _case(

@@ -10,13 +10,16 @@ snapshot has that holds most.
 
 from __future__ import annotations
 
+import json
+import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
+from mqdlq import home
 from mqdlq.headers import message_key
 from mqdlq.lake import (
     SnapshotManifest,
@@ -28,10 +31,12 @@ from mqdlq.lake import (
     snapshot_rows,
     snapshot_stands,
 )
-from mqdlq.ledger import Ledger, Run, TakenSnapshot
+from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot, record_look
 from mqdlq.model import Disposition, PlannedMessage
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.stages.report import report_directory
+from mqdlq.stages.sense import Window, snapshots_of
 
 NOT_EVALUATED: Final = "not evaluated"
 
@@ -163,6 +168,49 @@ def differences(
         if was != is_now
     ]
     return evaluated, changed
+
+
+def report_differences(
+    run: Run,
+    window: Window,
+    snapshot: str,
+    plan: str,
+    *,
+    ledger: Ledger,
+    clock: Callable[[], datetime],
+    log: logging.Logger,
+) -> None:
+    """Log what today's rules would treat differently, and write it beside the run's report.
+
+    `snapshot` and `plan` are directories: what was put together, and the plan made of it.
+    """
+    of_window = snapshots_of(run, window, ledger)
+    taken = still_kept(of_window)
+    evaluated, changed = differences(taken, snapshot, plan, ledger=ledger)
+    number = sum(difference.messages for difference in changed)
+    headline = (
+        f"Backfill of {window}: today's rules would treat {number} of {evaluated} messages"
+        " differently. Nothing was done; apply: true does it."
+    )
+    if pruned := len(of_window) - len(taken):
+        headline += f" {pruned} of {len(of_window)} snapshots are pruned, and not in this."
+    for difference in changed:
+        log.info(
+            "%d messages: then %s; now %s", difference.messages, difference.then, difference.now
+        )
+    log.info("%s", headline)
+    record_look(ledger, run.run_id, Look(evaluated, False, headline, clock()))
+    directory = report_directory(run.run_id)
+    home.make_private_directory(directory.absolute())
+    document = {
+        "window": [window.start.isoformat(), window.end.isoformat()],
+        "snapshots": [one.snapshot_id for one in taken],
+        "rules_digest": run.rules_digest,
+        "messages": evaluated,
+        "differences": [asdict(difference) for difference in changed],
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    (directory / "differences.json").write_text(text, encoding="utf-8")
 
 
 def _keys(location: str) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.airflow import starter
+from mqdlq.airflow.operators import options
 from mqdlq.airflow.operators.options import started_by
 from mqdlq.home import account
 
@@ -48,7 +48,7 @@ def test_a_run_says_who_or_what_has_started_it(context: Any, words: str) -> None
 def test_a_run_in_the_foreground_is_started_by_the_account_of_its_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(starter, "in_the_foreground", lambda: True)
+    monkeypatch.setattr(options, "in_the_foreground", lambda: True)
     monkeypatch.setenv("LOGNAME", "mallory")  # anybody may say so
 
     assert account() == pwd.getpwuid(os.getuid()).pw_name

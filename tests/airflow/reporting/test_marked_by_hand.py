@@ -12,13 +12,13 @@ from airflow.dag_processing.dagbag import DagBag
 
 from mqdlq import home
 from mqdlq.airflow.operators.approve import Approve
-from mqdlq.airflow.operators.base import Work
 from mqdlq.airflow.operators.retry import Retry
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import plan_directory
 from mqdlq.stages.execute import make_pass
 from tests.support.world import World
 
+CONNECTION = '{"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}}'
 MARKED: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None)}
 NO_RESULT = (
     "the task {0} has left no result: it was marked as done by hand, or its XCom is gone; clear"
@@ -61,27 +61,34 @@ def test_a_result_that_is_there_is_handed_to_spark() -> None:
     assert task.application_args[:4] == ["--snapshot", "lake/s", "--plan", "lake/p"]
 
 
+def approve(world: World, left: dict[str, str] | None) -> str:
+    """Run the task approve of DAG run `1`, after a snapshot with this result; return its error."""
+    files = world.directory / "rules"
+    (files / "test.yaml").write_text("connection: mq\nrules: test.rules\n")
+    dag_run = SimpleNamespace(run_id="1", run_type=SimpleNamespace(value="manual"))
+    ti, store = SimpleNamespace(xcom_pull=lambda **_: left), SimpleNamespace(get=lambda _: None)
+    context: Any = {"ti": ti, "dag_run": dag_run, "task_state_store": store, "params": {}}
+    task = Approve(task_id="approve", handler="test")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQDLQ_RULES_DIR", str(files))
+        patch.setenv("AIRFLOW_CONN_MQ", CONNECTION)
+        with pytest.raises(ExecutionError) as refused:
+            task.execute(context)
+    return str(refused.value)
+
+
 def test_no_plan_is_accepted_without_the_snapshot_s_result(world: World) -> None:
-    run = world.start("ACTION(RETRY)")
-    approve = Approve(task_id="approve", handler="test")
+    world.start("ACTION(RETRY)", run_id="test-1")
 
-    with pytest.raises(ExecutionError) as refused:
-        approve._accept(MARKED, Work(run, world.settings, world.ledger))
-
-    assert str(refused.value) == NO_RESULT.format("snapshot")
+    assert approve(world, None) == NO_RESULT.format("snapshot")
 
 
 def test_a_plan_that_nobody_evaluated_is_not_accepted(world: World) -> None:
     world.dead_letter()
-    run = world.start("ACTION(RETRY)")
+    run = world.start("ACTION(RETRY)", run_id="test-1")
     world.snapshot(run)
-    approve = Approve(task_id="approve", handler="test")
-    left: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: {"plan_id": "p-1"})}
 
-    with pytest.raises(ExecutionError) as refused:
-        approve._accept(left, Work(run, world.settings, world.ledger))
-
-    assert str(refused.value) == (
+    assert approve(world, {"plan_id": "p-1"}) == (
         f"the task evaluate has left no plan in {plan_directory(home.lake(), 'p-1')}: it was marked"
         " as done by hand, or the plan was removed; clear evaluate and what follows"
     )

@@ -22,14 +22,14 @@ from mqdlq.airflow.hooks.ibmmq import forget_settings
 from mqdlq.airflow.schedules import schedule_of
 from mqdlq.airflow.triggers import arrival as arrival_trigger
 from mqdlq.airflow.triggers import silence
-from mqdlq.airflow.triggers.arrival import TELL_AGAIN, ArrivalTrigger, Lookout, Told, is_news
+from mqdlq.airflow.triggers.arrival import ArrivalTrigger, Lookout
 from mqdlq.airflow.triggers.few_threads import MOST_THREADS
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import MOST_CONNECTIONS, shared_inquiries
-from mqdlq.stages.sense import Seen, next_run
+from mqdlq.stages.sense import TELL_AGAIN, Seen, Told, is_news, next_run
 from tests.airflow.triggers.test_triggers import put
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mqdlq.airflow.triggers.depth import DepthTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.stages.sense import WaitForMessages
 
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
 Change = Callable[[], None]
@@ -30,19 +32,8 @@ def answer_trigger() -> AnswerTrigger:
 
 
 def depth_trigger() -> DepthTrigger:
-    return DepthTrigger(
-        conn_id="mq",
-        queue_manager="",
-        queue="DLQ",
-        known=0,
-        handler="night",
-        rules=None,
-        rules_digest="",
-        due_at=None,
-        due_why="",
-        until=None,
-        poll_s=0.01,
-    )
+    wait = WaitForMessages("mq", "", "DLQ", 0, "night", None, "", None, "", None)
+    return DepthTrigger(wait=asdict(wait), poll_s=0.01)
 
 
 def connect_mq_to(monkeypatch: pytest.MonkeyPatch, queue_manager: str) -> None:

@@ -15,7 +15,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskDeferred
 
 import embedded_mq
-from mqdlq.airflow.operators import sense as airflow_sense
 from mqdlq.airflow.operators.sense import POLL_S, Sense
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.triggers.answer import AnswerTrigger
@@ -25,6 +24,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import last_look, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import RulesError
+from mqdlq.stages.sense import waiting
 
 GONE = "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059)"
 
@@ -150,7 +150,7 @@ def test_a_wait_for_messages_that_was_broken_off_ends_when_it_was_to_end(place: 
         task.look_again(run, {"until": kwargs["until"].isoformat(), "waited": kwargs["waited"]})
 
     assert isinstance(back.value.trigger, DepthTrigger)
-    assert back.value.trigger.until == datetime.fromisoformat(until)
+    assert back.value.trigger.wait.until == datetime.fromisoformat(until)
 
 
 def test_a_continuous_run_that_cannot_begin_does_not_fail_at_once(
@@ -197,7 +197,7 @@ def test_after_a_breath_a_continuous_run_goes_on(
     task = handler(place, "NO", keys="schedule: '@continuous'\n")
     put("DLQ")
     task.execute(context())
-    monkeypatch.setattr(airflow_sense, "BREATH", timedelta(0))
+    monkeypatch.setattr(waiting, "BREATH", timedelta(0))
 
     task.look_once_more(context("two"), {})
 
@@ -226,8 +226,8 @@ def wait_for_messages(task: Sense, run: Any) -> DepthTrigger:
 
 
 def event_of(trigger: DepthTrigger, why: str) -> dict[str, Any]:
-    assert trigger.until is not None
-    return {"depth": 1, "why": why, "until": trigger.until.isoformat()}
+    assert trigger.wait.until is not None
+    return {"depth": 1, "why": why, "until": trigger.wait.until.isoformat()}
 
 
 def test_rules_that_change_during_the_wait_are_those_of_the_run(place: Path) -> None:
@@ -257,8 +257,8 @@ def test_rules_that_change_while_the_queue_is_empty_are_waited_with(place: Path)
 
     second = deferred.value.trigger
     assert isinstance(second, DepthTrigger)
-    assert second.until == first.until
-    assert second.rules_digest != first.rules_digest
+    assert second.wait.until == first.wait.until
+    assert second.wait.rules_digest != first.wait.rules_digest
     with open_ledger() as ledger:
         assert ledger.run("night-one") is None
 
@@ -272,7 +272,7 @@ def test_messages_that_are_gone_again_are_waited_for(place: Path) -> None:
         task.resume(run, event_of(trigger, "1 messages"))
 
     assert isinstance(deferred.value.trigger, DepthTrigger)
-    assert deferred.value.trigger.until == trigger.until
+    assert deferred.value.trigger.wait.until == trigger.wait.until
 
 
 def test_a_wait_that_is_over_skips_the_rest_and_says_so(place: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_run_that_has_begun_and_is_cleared_waits_with_the_rules_it_had(place: 
     task.resume(run, event_of(trigger, "1 messages"))
     embedded_mq.run_mqsc("QMT", "CLEAR QLOCAL(DLQ)")
 
-    assert wait_for_messages(task, run).rules_digest == ""
+    assert wait_for_messages(task, run).wait.rules_digest == ""
 
 
 def put(queue: str) -> None:

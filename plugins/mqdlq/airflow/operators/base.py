@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.airflow.hooks.ledger import open_ledger
@@ -116,6 +117,11 @@ class Stage(BaseOperator):
     def settings(self) -> ConnectionSettings:
         """Return the settings of the handler's connection."""
         return MqHook(load_handler(self.handler).connection).settings()
+
+    def skip_what_follows(self) -> NoReturn:
+        """End this task as a success, and skip all tasks after it but the report."""
+        after = self.get_flat_relative_ids(upstream=False)
+        raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
 
     @contextmanager
     def work(self, context: Context) -> Iterator[Work]:

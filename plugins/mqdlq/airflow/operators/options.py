@@ -1,4 +1,4 @@
-"""Who or what has started a DAG run, in words that follow "started by"."""
+"""A DAG run's parameters, and who or what has started it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,37 @@ from airflow.sdk import Context
 
 from mqdlq import home
 from mqdlq.airflow.operators.base import BACKFILL, in_the_foreground
+from mqdlq.airflow.params import fault, named_messages, wait_seconds
+from mqdlq.errors import HandlerError
+from mqdlq.handlers import Handler
+from mqdlq.stages.run_options import RunOptions
 
 NOBODY = "somebody"
 """Airflow knows no user, as where it runs without an auth manager's login."""
+
+
+def options_of(context: Context, handler: Handler) -> RunOptions:
+    """Return what a DAG run is asked to do; raises HandlerError for parameters that cannot be."""
+    asked, dag_run = context["params"], context["dag_run"]
+    run_type = dag_run.run_type.value
+    if wrong := fault(dag_run.conf or {}):
+        raise HandlerError(wrong)
+    if asked["apply"] and run_type != BACKFILL:
+        raise HandlerError(f"apply is for backfills, and this is a {run_type} run: leave it out")
+    # A backfill that is not told to apply evaluates only.
+    only_evaluates = run_type == BACKFILL and not asked["apply"]
+    return RunOptions(
+        input_q=asked["input_q"],
+        input_q_mgr=asked["input_q_mgr"],
+        rules=asked["rules"],
+        dry_run=asked["dry_run"] or handler.dry_run or only_evaluates,
+        message_keys=named_messages(asked["message_keys"]),
+        action=asked["action"],
+        wait_s=wait_seconds(asked["wait"]),
+        dag_run_id=dag_run.run_id,
+        run_type=run_type,
+        started_by=started_by(context),
+    )
 
 
 def started_by(context: Context) -> str:

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook, Context
-from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq import home
 from mqdlq.airflow.assets import tell
-from mqdlq.airflow.operators.base import REPORT, Stage, Work, progress, utc_now
+from mqdlq.airflow.operators.base import Stage, Work, progress, utc_now
 from mqdlq.airflow.operators.execute import execution_of
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
@@ -72,8 +71,7 @@ class Snapshot(Stage):
             progress.info(
                 "nothing new: %d messages, all settled; the rest is skipped", manifest.messages
             )
-            after = self.get_flat_relative_ids(upstream=False)
-            raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
+            self.skip_what_follows()
         tell(
             context,
             self.handler,
@@ -106,8 +104,7 @@ class Snapshot(Stage):
             why = f"All {len(taken)} snapshots taken from {window} are pruned: nothing to evaluate."
             record_look(work.ledger, work.run.run_id, Look(0, False, why, utc_now()))
             progress.info("%s", why)
-            after = self.get_flat_relative_ids(upstream=False)
-            raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
+            self.skip_what_follows()
         manifest = backfill.put_together(
             work.run,
             kept,
@@ -122,8 +119,7 @@ class Snapshot(Stage):
         which = "are on the queue now" if apply else "to be evaluated"
         progress.info("%d messages from %s %s", manifest.messages, window, which)
         if apply and not manifest.messages:
-            after = self.get_flat_relative_ids(upstream=False)
-            raise DownstreamTasksSkipped(tasks=sorted(after - {REPORT}))
+            self.skip_what_follows()
         return _places(manifest)
 
 

@@ -7,9 +7,9 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -23,11 +23,17 @@ from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.stages.sense import Seen, account_of, find_queue, look_for_the_next, next_run, place_of
+from mqdlq.stages.sense import (
+    Seen,
+    Told,
+    account_of,
+    find_queue,
+    is_news,
+    look_for_the_next,
+    next_run,
+    place_of,
+)
 from mqdlq.stages.sense.rules_watch import Stamp, files_of, stamp
-
-TELL_AGAIN: Final = timedelta(minutes=10)
-"""After how long an event is told again that no account has followed: its run may have failed."""
 
 Answer = TypeVar("Answer")
 
@@ -84,23 +90,6 @@ class ArrivalTrigger(BaseEventTrigger):
                 elif told is not None and seen.depth < told.seen.depth:
                     told = replace(told, seen=replace(told.seen, depth=seen.depth))
             await asyncio.sleep(pause)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The last event: what was seen then, but for a depth that has sunk since, and when."""
-
-    seen: Seen
-    at: datetime
-
-
-def is_news(seen: Seen, told: Told | None, now: datetime) -> bool:
-    """Whether what is seen is to be told, after what was told last."""
-    if not seen.why:
-        return False
-    if told is None or seen.account_at != told.seen.account_at:
-        return True
-    return seen.depth > told.seen.depth or now - told.at >= TELL_AGAIN
 
 
 class Lookout:

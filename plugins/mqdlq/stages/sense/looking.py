@@ -1,0 +1,190 @@
+"""Look at a run's queue by MQINQ: a run's id and parameters in, the run's next step out."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import PurePath
+
+from mqdlq.errors import QueueManagerError
+from mqdlq.handlers import Handler
+from mqdlq.ledger import Ledger, Look, Run, broken_off, open_question, record_look
+from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.stages.run_options import RunOptions
+from mqdlq.stages.sense.beginning import begin_run, depth, patience, prepare_run
+from mqdlq.stages.sense.news import ASKED_FOR, Watch, is_unfinished, watch_for
+from mqdlq.stages.sense.waiting import (
+    Facts,
+    Fail,
+    Pause,
+    Proceed,
+    Skip,
+    Step,
+    Waited,
+    WaitForMessages,
+    WaitForQueueManager,
+    after_look,
+    after_no_answer,
+)
+from mqdlq.stages.sense.window import Window, snapshots_of
+
+
+@dataclass(frozen=True, slots=True)
+class Sensing:
+    """What a look works with.
+
+    Waits shorter than `defer_from_s` are slept here. `window` is a backfill's. With `is_watched` a
+    person waits for the run: nobody can be asked for an approval, and it begins at once.
+    `awaits_approval` takes a DAG run's id, and says whether it waits for a person's approval now;
+    `warnings` returns what is to be said of a run before its first look.
+    """
+
+    run_id: str
+    handler: Handler
+    options: RunOptions
+    settings: ConnectionSettings
+    ledger: Ledger
+    clock: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    log: logging.Logger
+    defer_from_s: float
+    awaits_approval: Callable[[str], bool]
+    warnings: Callable[[Run], Iterable[str]]
+    window: Window | None = None
+    full_snapshot: bool = False
+    is_watched: bool = False
+
+
+def look(sensing: Sensing, waited: Waited | None = None) -> Step:
+    """Look at the run's queue; record the run and what it saw when it waits no more.
+
+    A backfill looks for the snapshots of its window instead. Run twice, it finds the run as
+    recorded, with the rules read the first time. Raises what `prepare_run` raises.
+    """
+    waited = waited or Waited()
+    while True:
+        try:
+            step = _look(sensing, waited)
+        except QueueManagerError as error:
+            place = patience(sensing.handler, sensing.options)
+            step = after_no_answer(error, sensing.handler, place, waited, sensing.clock())
+            if isinstance(step, WaitForQueueManager):
+                sensing.log.warning(
+                    "%s; waiting for it until %s UTC", error, f"{step.until:%Y-%m-%d %H:%M:%S}"
+                )
+        if isinstance(step, Proceed | Skip | Fail):
+            return step
+        left = _seconds_left(step, sensing)
+        if left >= sensing.defer_from_s:
+            return step
+        sensing.sleep(max(0.0, left))
+        if isinstance(step, WaitForMessages) and step.until is not None:
+            waited = Waited(event={"until": step.until.isoformat()})
+        else:
+            waited = replace(waited, is_last=isinstance(step, WaitForQueueManager))
+
+
+def _look(sensing: Sensing, waited: Waited) -> Step:
+    ledger, handler, options = sensing.ledger, sensing.handler, sensing.options
+    run = prepare_run(
+        sensing.run_id,
+        handler,
+        sensing.settings,
+        ledger=ledger,
+        clock=sensing.clock,
+        options=options,
+    )
+    step: Step
+    if sensing.window is not None:
+        step = _look_for_snapshots(run, sensing.window, ledger)
+    else:
+        for warning in sensing.warnings(run) if waited.event is None else ():
+            sensing.log.warning("%s", warning)
+        facts = _facts(run, sensing)
+        step = after_look(facts, handler, options, waited, sensing.clock())
+        if isinstance(step, WaitForMessages):
+            wait = _wait_in_words(step, sensing)
+            sensing.log.info("%s; %s", _settled(run, facts.depth), wait)
+    if isinstance(step, Proceed | Skip):
+        begin_run(run, ledger)
+        is_work = isinstance(step, Proceed)
+        record_look(ledger, run.run_id, Look(step.depth, is_work, step.why, sensing.clock()))
+    _tell(step, run, sensing)
+    return step
+
+
+def _facts(run: Run, sensing: Sensing) -> Facts:
+    ledger, handler = sensing.ledger, sensing.handler
+    watch = _watch(run, sensing)
+    there = depth(run, sensing.settings)
+    why = watch.news(there, sensing.clock())
+    if not why and is_unfinished(run, ledger):
+        why = "an earlier execution was interrupted: its account is to be settled"
+    if not why and sensing.full_snapshot:
+        why = "a full snapshot is asked for"
+    failed = None
+    if handler.is_continuous and not sensing.is_watched:
+        failed = broken_off(ledger, handler.name, run.run_id)
+    return Facts(run, there, why, watch, ledger.run(run.run_id) is not None, failed)
+
+
+def _watch(run: Run, sensing: Sensing) -> Watch:
+    """Return what is news: nothing that a run before has asked a person about, who may answer.
+
+    Another run would ask the same again, and the next one, until no more may be under way.
+    """
+    is_asked_for = sensing.is_watched or run.run_type in ASKED_FOR
+    asked = None if is_asked_for else open_question(sensing.ledger, run)
+    if asked is None or not sensing.awaits_approval(asked.dag_run_id):
+        return watch_for(run, sensing.ledger, sensing.handler.rescan_interval)
+    sensing.log.info(
+        "%s waits for an approval of what it would do with %d messages",
+        asked.dag_run_id,
+        asked.messages,
+    )
+    return Watch(asked.messages)
+
+
+def _look_for_snapshots(run: Run, window: Window, ledger: Ledger) -> Proceed | Skip:
+    """Find the snapshots of a backfill's interval; the queue is not looked at."""
+    taken = snapshots_of(run, window, ledger)
+    if taken:
+        return Proceed(len(taken), "a backfill")
+    return Skip(0, f"No snapshot of {_place(run)} was taken from {window}: nothing to evaluate.")
+
+
+def _tell(step: Step, run: Run, sensing: Sensing) -> None:
+    log, place = sensing.log, _place(run)
+    if isinstance(step, Proceed) and sensing.window is not None:
+        log.info("%d snapshots of %s from %s", step.depth, place, sensing.window)
+    elif isinstance(step, Proceed):
+        log.info("%s on %s; rules: %s", step.why, place, PurePath(run.rules_source).name)
+    elif isinstance(step, Skip):
+        nothing = f"{_settled(run, step.depth)}: nothing to do, the rest is skipped"
+        log.info("%s", step.why or nothing)
+    elif isinstance(step, Pause):
+        left = _seconds_left(step, sensing)
+        log.warning("the run before has left no account of the queue; going on in %.0f s", left)
+
+
+def _wait_in_words(step: WaitForMessages, sensing: Sensing) -> str:
+    left = _seconds_left(step, sensing)
+    if left < sensing.defer_from_s:
+        return f"looking again in {left:.0f} s"
+    return f"waiting until {step.until:%Y-%m-%d %H:%M:%S} UTC" if step.until else "waiting on"
+
+
+def _settled(run: Run, depth: int) -> str:
+    number = f"{depth} settled messages" if depth else "no messages"
+    return f"{number} on {_place(run)}"
+
+
+def _place(run: Run) -> str:
+    return f"{run.queue} of {run.queue_manager}"
+
+
+def _seconds_left(step: Pause | WaitForMessages | WaitForQueueManager, sensing: Sensing) -> float:
+    return (step.until - sensing.clock()).total_seconds() if step.until else math.inf

@@ -1,0 +1,24 @@
+"""A backfill's interval, and the snapshots that runs took within it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from mqdlq.ledger import Ledger, Run, TakenSnapshot, snapshots_between
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The interval of a backfill's run: from `start` up to but not including `end`, aware."""
+
+    start: datetime
+    end: datetime
+
+    def __str__(self) -> str:
+        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def snapshots_of(run: Run, window: Window, ledger: Ledger) -> list[TakenSnapshot]:
+    """Return the snapshots that runs took of a run's queue within a window, oldest first."""
+    return snapshots_between(ledger, run.queue_manager, run.queue, window.start, window.end)

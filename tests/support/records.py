@@ -1,0 +1,32 @@
+"""Builders of records, for tests of functions that touch no ledger."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from mqdlq.ledger import Run
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def run_record(**changes: Any) -> Run:
+    values: dict[str, Any] = {
+        "run_id": "demo-1",
+        "handler": "demo",
+        "dag_run_id": "1",
+        "run_type": "manual",
+        "queue_manager": "QM1",
+        "queue": "DLQ",
+        "state_queue": "MQDLQ.STATE",
+        "rules_source": "demo.rules",
+        "rules_digest": "0" * 64,
+        "rules_text": "",
+        "retry_interval_s": 60,
+        "wait_s": 0,
+        "carry_attempts": False,
+        "dry_run": False,
+        "max_run_time_s": 3600,
+        "started_at": NOON,
+    }
+    return Run(**{**values, **changes})

@@ -1,0 +1,226 @@
+"""A look at a run's queue: what it records, what it says, and which waits it sleeps itself."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+import embedded_mq
+from mqdlq.errors import QueueManagerError
+from mqdlq.handlers import Handler
+from mqdlq.ledger import Approval, Look, last_look, record_approval
+from mqdlq.stages.run_options import RunOptions
+from mqdlq.stages.sense import (
+    Pause,
+    Proceed,
+    Sensing,
+    Skip,
+    Step,
+    Waited,
+    WaitForMessages,
+    WaitForQueueManager,
+    Window,
+    look,
+)
+from tests.support.world import World
+
+AWAY = "MQCONNX:1:2059:before"
+DEFER_FROM_S = 10
+
+
+@dataclass
+class Looker:
+    """Looks at the queue of a world, each time for another run unless it is named."""
+
+    world: World
+    awaiting: set[str] = field(default_factory=set)
+    warned: list[str] = field(default_factory=list)
+
+    def look(
+        self, rules: str, waited: Waited | None = None, run_id: str = "one", **changes: Any
+    ) -> Step:
+        folder = self.world.directory / "rules"
+        folder.mkdir(exist_ok=True)
+        (folder / "test.rules").write_text(rules, encoding="utf-8")
+        keys = changes.pop("keys", {})
+        options = changes.pop("options", {"run_type": "scheduled"})
+        handler = Handler(
+            name="test", directory=folder, connection="mq", rules="test.rules", **keys
+        )
+        sensing = Sensing(
+            run_id=run_id,
+            handler=handler,
+            options=RunOptions(dag_run_id=run_id, **options),
+            settings=self.world.settings,
+            ledger=self.world.ledger,
+            clock=self.world.clock,
+            sleep=self.world.clock.sleep,
+            log=self.world.log,
+            defer_from_s=DEFER_FROM_S,
+            awaits_approval=self.awaiting.__contains__,
+            warnings=lambda run: [self.warned.append(run.run_id) or f"careful, {run.run_id}"],
+            **changes,
+        )
+        return look(sensing, waited)
+
+    def recorded(self, run_id: str = "one") -> Look | None:
+        return last_look(self.world.ledger, run_id)
+
+
+@pytest.fixture(name="looker")
+def _looker(world: World, caplog: pytest.LogCaptureFixture) -> Looker:
+    caplog.set_level(logging.INFO)
+    return Looker(world)
+
+
+def rules(wait: str = "NO") -> str:
+    return f"INPUTQ(DLQ) WAIT({wait})\nACTION(IGNORE)\n"
+
+
+def test_a_run_with_work_is_recorded_with_what_it_saw(
+    looker: Looker, caplog: pytest.LogCaptureFixture
+) -> None:
+    looker.world.dead_letter()
+
+    assert looker.look(rules()) == Proceed(1, "1 messages")
+
+    assert looker.recorded() == Look(1, True, "1 messages", looker.world.clock())
+    assert caplog.messages == ["careful, one", "1 messages on DLQ of QM1; rules: test.rules"]
+
+
+def test_a_run_without_work_is_recorded_as_such(
+    looker: Looker, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert looker.look(rules()) == Skip(0)
+
+    assert looker.recorded() == Look(0, False, "", looker.world.clock())
+    assert caplog.messages[-1] == "no messages on DLQ of QM1: nothing to do, the rest is skipped"
+
+
+def test_a_run_that_waits_has_not_begun(looker: Looker, caplog: pytest.LogCaptureFixture) -> None:
+    assert isinstance(looker.look(rules("600")), WaitForMessages)
+
+    assert looker.world.ledger.run("one") is None
+    assert caplog.messages[-1] == "no messages on DLQ of QM1; waiting until 2026-11-21 12:10:00 UTC"
+
+
+def test_a_short_wait_for_messages_is_slept_and_ends_with_a_second_look(
+    looker: Looker, caplog: pytest.LogCaptureFixture
+) -> None:
+    began = looker.world.clock()
+
+    assert looker.look(rules("9")) == Skip(0)
+
+    assert looker.world.clock() == began + timedelta(seconds=9)
+    assert "no messages on DLQ of QM1; looking again in 9 s" in caplog.messages
+    assert looker.warned == ["one"]
+
+
+def test_a_short_wait_for_the_queue_manager_ends_with_a_second_look(looker: Looker) -> None:
+    looker.world.dead_letter()
+    embedded_mq.faults.set(AWAY)
+    wake = looker.world.clock.sleep
+
+    def come_back(seconds: float) -> None:
+        embedded_mq.faults.set("")
+        wake(seconds)
+
+    looker.world.clock.sleep = come_back  # type: ignore[method-assign]
+
+    assert looker.look(rules("9")) == Proceed(1, "1 messages")
+
+
+def test_a_queue_manager_that_stays_away_through_a_short_wait_is_an_error(looker: Looker) -> None:
+    """Airflow runs the task again, which a run with a long wait has no need of."""
+    embedded_mq.faults.set("MQCONNX:1+:2059:before")
+
+    with pytest.raises(QueueManagerError):
+        looker.look(rules("9"))
+
+    embedded_mq.faults.set("")
+
+
+def test_a_queue_manager_that_is_away_is_waited_for_by_its_name_in_the_rules(
+    looker: Looker, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedded_mq.faults.set(AWAY)
+
+    found = looker.look("INPUTQM(QM1) " + rules("600"))
+
+    embedded_mq.faults.set("")
+    until = looker.world.clock() + timedelta(seconds=600)
+    assert found == WaitForQueueManager("mq", "QM1", until, None)
+    assert caplog.messages[-1].endswith("; waiting for it until 2026-11-21 12:10:00 UTC")
+
+
+def test_what_a_person_is_asked_about_is_no_news_to_a_scheduled_run(
+    looker: Looker, caplog: pytest.LogCaptureFixture
+) -> None:
+    looker.world.dead_letter()
+    looker.look(rules())
+    at: datetime = looker.world.clock()
+    looker.world.ledger.record_snapshot("one", "a snapshot", "/nowhere", 1, at)
+    question = Approval("0" * 64, ("discard",), "asked", "", at)
+    record_approval(looker.world.ledger, "one", question)
+    looker.awaiting.add("one")
+
+    assert looker.look(rules(), run_id="two") == Skip(1)
+    said = "one waits for an approval of what it would do with 1 messages"
+    assert said in caplog.messages
+    by_hand = looker.look(rules(), run_id="three", options={"run_type": "manual"})
+    assert by_hand == Proceed(1, "1 messages")
+    looker.awaiting.clear()
+    assert looker.look(rules(), run_id="four") == Proceed(1, "1 messages")
+
+
+def test_a_continuous_run_pauses_after_one_that_left_no_account(
+    looker: Looker, caplog: pytest.LogCaptureFixture
+) -> None:
+    looker.world.dead_letter()
+    keys = {"schedule": "@continuous"}
+    began = looker.world.clock()
+    looker.look(rules(), keys=keys)
+
+    assert looker.look(rules(), run_id="two", keys=keys) == Pause(began + timedelta(minutes=1))
+
+    said = "the run before has left no account of the queue; going on in 60 s"
+    assert caplog.messages[-1] == said
+    watched = looker.look(rules(), run_id="three", keys=keys, is_watched=True)
+    assert watched == Proceed(1, "1 messages")
+
+
+def test_a_pause_of_seconds_is_slept(looker: Looker) -> None:
+    looker.world.dead_letter()
+    keys = {"schedule": "@continuous"}
+    looker.look(rules(), keys=keys)
+    looker.world.clock.sleep(55)
+
+    assert looker.look(rules(), run_id="two", keys=keys) == Proceed(1, "1 messages")
+
+
+def test_a_full_snapshot_of_an_empty_queue_is_work(looker: Looker) -> None:
+    assert looker.look(rules("600"), full_snapshot=True) == Proceed(
+        0, "a full snapshot is asked for"
+    )
+
+
+def test_a_backfill_looks_for_the_snapshots_of_its_window(
+    looker: Looker, caplog: pytest.LogCaptureFixture
+) -> None:
+    noon = looker.world.clock()
+    window = Window(noon, noon + timedelta(hours=1))
+
+    none = looker.look(rules(), run_id="first", window=window)
+    looker.world.snapshot(looker.world.start(rules()))
+    one = looker.look(rules(), run_id="second", window=window)
+
+    span = "2026-11-21 12:00:00 to 2026-11-21 13:00:00 UTC"
+    why = f"No snapshot of DLQ of QM1 was taken from {span}: nothing to evaluate."
+    assert none == Skip(0, why)
+    assert one == Proceed(1, "a backfill")
+    assert caplog.messages[-1] == f"1 snapshots of DLQ of QM1 from {span}"
+    assert looker.recorded("second") == Look(1, True, "a backfill", noon)

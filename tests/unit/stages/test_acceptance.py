@@ -1,0 +1,133 @@
+"""A plan is accepted, and a person is asked about it once."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mqdlq.handlers.operation import ApprovalGuards
+from mqdlq.lake.descriptions import StepCount
+from mqdlq.ledger import Run, last_approval
+from mqdlq.stages.approve import Accepted, Question, accept, alert_of, answer_of, page_of
+from tests.support.world import World
+
+RULES = "WAIT(NO)\nACTION(DISCARD)\n"
+QUESTION = Question("discard", "1 messages may be discarded")
+
+
+@pytest.fixture(name="run")
+def _run(world: World, caplog: pytest.LogCaptureFixture) -> Run:
+    """Take the snapshot of a run that is to discard the one message there is."""
+    caplog.set_level(logging.INFO, world.log.name)
+    return begin(world)
+
+
+def begin(world: World, **options: Any) -> Run:
+    world.dead_letter()
+    run = world.start(RULES, **options)
+    world.snapshot(run)
+    return run
+
+
+def accepted(world: World, run: Run, plan_id: str, **options: Any) -> Accepted:
+    return accept(
+        run,
+        plan_id,
+        ApprovalGuards(discard=True),
+        ledger=world.ledger,
+        lake_root=world.lake_root,
+        clock=world.clock,
+        log=world.log,
+        **options,
+    )
+
+
+def said(caplog: pytest.LogCaptureFixture, world: World) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.name == world.log.name]
+
+
+def test_a_question_is_recorded_once_however_often_it_is_asked(world: World, run: Run) -> None:
+    plan_id = world.evaluate(run)
+    asked_at = world.clock()
+
+    first = accepted(world, run, plan_id)
+    world.clock.sleep(60)
+    second = accepted(world, run, plan_id)
+
+    assert first == second
+    assert first.questions == (QUESTION,)
+    recorded = last_approval(world.ledger, run.run_id)
+    assert recorded is not None
+    assert (recorded.decision, recorded.guards, recorded.at) == ("asked", ("discard",), asked_at)
+
+
+@pytest.mark.parametrize(
+    ("who", "is_approved", "line"),
+    [("alice", True, "approved by alice"), ("", False, "rejected by nobody, in time")],
+)
+def test_an_answer_ends_the_question(
+    world: World,
+    run: Run,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    who: str,
+    is_approved: bool,
+    line: str,
+) -> None:
+    plan_id = world.evaluate(run)
+    accepted(world, run, plan_id)
+    caplog.clear()
+    given = answer_of(is_approved=is_approved, who=who, at=world.clock())
+
+    found = accepted(world, run, plan_id, answer=given)
+
+    assert found.questions == ()
+    assert said(caplog, world) == [line, f"plan {plan_id}: 1 planned"]
+    assert accepted(world, run, plan_id).questions == ()  # the ledger knows it now
+
+
+def test_a_run_that_a_person_watches_asks_nobody(
+    world: World, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan_id = world.evaluate(run)
+    caplog.clear()
+
+    assert accepted(world, run, plan_id, is_watched=True).questions == ()
+
+    assert said(caplog, world) == [
+        "to be approved: 1 messages may be discarded",
+        "a run in the foreground asks nobody",
+        f"plan {plan_id}: 1 planned",
+    ]
+    assert last_approval(world.ledger, run.run_id) is None
+
+
+def test_a_dry_run_asks_nobody(world: World) -> None:
+    run = begin(world, dry_run=True)
+
+    assert accepted(world, run, world.evaluate(run)).questions == ()
+
+
+def test_people_are_notified_of_a_question_by_its_words(world: World, run: Run) -> None:
+    assert world.ledger
+    alert = alert_of(run, [QUESTION])
+
+    assert alert.event == "approval"
+    assert alert.title == "test: a plan waits for approval (DLQ @ QM1)"
+    assert alert.text == "1 messages may be discarded"
+
+
+def test_a_page_says_which_plan_is_approved_and_until_when(world: World, run: Run) -> None:
+    found = accepted(world, run, world.evaluate(run))
+
+    counts = (StepCount(1, 2, "DISCARD", "", "", 1),)
+    page = page_of(replace(found, plan=replace(found.plan, counts=counts)), timedelta(hours=12))
+
+    assert page.startswith("- 1 messages may be discarded\n\n| line | first action |")
+    assert "| 2 | DISCARD | - | 1 |" in page
+    assert f"`{found.plan.plan_id}`, hash `{found.plan.plan_hash}`: exactly this plan" in page
+    assert page.endswith("No answer within 12:00:00 means reject.\n")
