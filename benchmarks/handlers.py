@@ -164,7 +164,7 @@ def _of_family(process: psutil.Process) -> float:
         except psutil.NoSuchProcess:
             continue
     # What has ended by now is in its parent's account.
-    return sum(t.user + t.system + t.children_user + t.children_system for t in times)
+    return float(sum(t.user + t.system + t.children_user + t.children_system for t in times))
 
 
 # Apart from the services

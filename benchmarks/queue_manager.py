@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
@@ -176,8 +177,7 @@ def prototype(directory: Path) -> Client:
     """Make a queue manager of the prototype's, and return its client."""
     sys.path.insert(0, str(PROTOTYPE))
     sys.modules["mqotel"] = None  # type: ignore[assignment]
-    import eqm  # noqa: PLC0415
-    import inject  # noqa: PLC0415
+    eqm, inject = import_module("eqm"), import_module("inject")
 
     path = str(directory / "prototype.sqlite")
     eqm.create(path, "QM1", {"A": {}, "B": {}})

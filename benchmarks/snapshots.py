@@ -124,7 +124,7 @@ def whole_run(made: World) -> None:
     started = process_time()
     run = take(made)
     parts["snapshot"], started = process_time() - started, process_time()
-    snapshot = made.ledger.snapshot(run.run_id)
+    snapshot = made.recorded_snapshot(run.run_id)
     rows = sum(1 for _ in lake.snapshot_rows(snapshot.location))
     parts["plan_input"], started = process_time() - started, process_time()
     plan = made.evaluate(run)

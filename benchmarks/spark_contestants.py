@@ -80,7 +80,7 @@ def duckdb(_: Any, directory: str, text: str, out: Path) -> None:
     with engine.connect() as database:
         database.execute(f"SET threads={THREADS}; SET preserve_insertion_order=false")
         files = f"read_parquet('{directory}/headers/*.parquet')"
-        seen = database.execute(f"SELECT DISTINCT {names} FROM {files}").to_arrow_table()  # noqa: S608
+        seen: Any = database.execute(f"SELECT DISTINCT {names} FROM {files}").to_arrow_table()  # noqa: S608
         decided = seen.append_column("chain", _decided(seen, text))
         database.register("decided", decided)
         same = " AND ".join(f's."{name}" IS NOT DISTINCT FROM d."{name}"' for name in columns)
@@ -99,7 +99,7 @@ def polars(_: Any, directory: str, text: str, out: Path) -> None:
     rows = pl.scan_parquet(f"{directory}/headers/*.parquet")
     seen = rows.select(columns).unique().collect(engine="streaming")
     decided = seen.with_columns(
-        pl.from_arrow(_decided(seen.to_arrow().cast(_plain(seen)), text)).alias("chain")
+        pl.Series("chain", _decided(seen.to_arrow().cast(_plain(seen)), text))
     )
     found = rows.select("browse_seq", "message_key", *columns).join(
         decided.lazy(), on=columns, nulls_equal=True

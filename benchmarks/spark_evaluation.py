@@ -18,7 +18,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def _cold_cell(name: str, rounds: int, data: str, out: Path) -> dict[str, Any]:
     shape, messages, rules = CELLS[name]
     directory, text = _snapshot(name, data)
     jobs = spark_cold.jobs(directory, columns_needed(parse(text)), out)
-    work = {one: (lambda job=job: spark_cold.run(job, out)) for one, job in jobs.items()}
+    work = {one: partial(spark_cold.run, job, out) for one, job in jobs.items()}
     _rounds(name, 1, work)
     cell = _measured(name, rounds, work)
     return {"messages": messages, "rules": rules, "shape": shape, **cell}
@@ -139,13 +140,13 @@ def _snapshot(name: str, data: str) -> tuple[str, str]:
     return directory, text
 
 
-def _measured(name: str, rounds: int, work: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+def _measured(name: str, rounds: int, work: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
     before = os.getloadavg()[0]
     times = _rounds(name, rounds, work)
     return {"rounds": rounds, "load": [before, os.getloadavg()[0]], **times}
 
 
-def _rounds(name: str, rounds: int, work: dict[str, Callable[[], Any]]) -> Measured:
+def _rounds(name: str, rounds: int, work: Mapping[str, Callable[[], Any]]) -> Measured:
     """Run all contestants so often; return their wall-clock and processor seconds."""
     times: Measured = {kind: {one: [] for one in work} for kind in ("wall_s", "processor_s")}
     for number in range(rounds):

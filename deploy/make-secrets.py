@@ -57,7 +57,10 @@ def _random() -> str:
     return secrets.token_urlsafe(24)
 
 
-_EMBEDDED = {"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}}
+_EMBEDDED: dict[str, object] = {
+    "conn_type": "ibmmq",
+    "extra": {"queue_manager": "QM1", "transport": "embedded"},
+}
 _SPARK = {
     "conn_type": "spark",
     "host": "spark://spark-master",

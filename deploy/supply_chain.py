@@ -94,13 +94,15 @@ def _licences() -> list[dict[str, str]]:
 
 
 def _audit() -> dict[str, Any] | str:
-    call = [TOOLS / "pip-audit", "--requirement", PROJECT / "requirements-dev.lock"]
+    lock = str(PROJECT / "requirements-dev.lock")
+    call = [str(TOOLS / "pip-audit"), "--requirement", lock]
     call += ["--no-deps", "--disable-pip", "--format=json", "--progress-spinner=off"]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     try:
         found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        return (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        said: list[str] = done.stderr.strip().splitlines()
+        return said[-1] if said else "it says nothing"
     return found
 
 

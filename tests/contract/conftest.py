@@ -45,8 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        is_ours = isinstance(item, pytest.Function) and QUEUES.parent in item.path.parents
-        if is_ours and EMBEDDED_ONLY & _names_used(item):
+        if not isinstance(item, pytest.Function) or QUEUES.parent not in item.path.parents:
+            continue
+        if EMBEDDED_ONLY & _names_used(item):
             item.add_marker(pytest.mark.embedded_only)
 
 
@@ -91,7 +92,7 @@ def mq(
 def _embedded(parameter: str) -> World:
     if parameter == C_LIBRARY:
         c_library.install()
-        boundary = "from embedded_mq.clients import c_library; c_library.install()"
+        boundary = "from embedded_mq import c_library; c_library.install()"
         return World("ibmmq", importlib.import_module("ibmmq"), boundary)
     embedded_mq.install()
     return World(parameter, importlib.import_module(parameter))

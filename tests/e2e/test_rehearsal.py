@@ -292,7 +292,8 @@ def check_the_account(airflow: Rehearsed, fills: int) -> None:
     """Each message is in one place, or was discarded once; no run booked more than it saw."""
     ids = places()
     with airflow.ledger() as ledger, ledger.engine.connect() as connection:
-        runs = dict(connection.exec_driver_sql("SELECT run_id, messages FROM snapshots").all())
+        counted = connection.exec_driver_sql("SELECT run_id, messages FROM snapshots")
+        runs = {str(run_id): int(messages) for run_id, messages in counted}
         booked = Counter(connection.exec_driver_sql("SELECT run_id FROM outcomes").scalars())
         for run_id in runs:
             booked[run_id] += sum(outcomes_of_parked(ledger, run_id).values())

@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.unit_of_work import UnitOfWork
+from mqdlq.mqi.unit_of_work import Syncpoint, UnitOfWork
 from mqdlq.stages.execute import Execution, make_pass
 
 
@@ -27,12 +27,12 @@ def freeze_before(step: str, ledger: Ledger) -> None:
     if step == "MQCMIT":
         commit = UnitOfWork.commit
 
-        def commit_late(unit: UnitOfWork) -> None:
+        def commit_late(unit: Syncpoint) -> None:
             UnitOfWork.commit = commit  # type: ignore[method-assign]
             freeze()
             commit(unit)
 
-        UnitOfWork.commit = commit_late  # type: ignore[method-assign]
+        UnitOfWork.commit = commit_late  # type: ignore[method-assign, assignment]
     elif step:
         seen: list[str] = []
 

@@ -140,7 +140,7 @@ def _header(name: str, following: str, *, encoding: int, ccsid: int) -> bytes:
         "MQCIH": (CicsHeader(format=following), CIH_CODEC.encode),
         "MQCIH_1": (CicsHeader1(format=following), CIH_CODEC.encode),
     }[name]
-    return cast("Any", encode)(record, encoding=encoding, ccsid=ccsid)
+    return bytes(cast("Any", encode)(record, encoding=encoding, ccsid=ccsid))
 
 
 def what_must_hold(data: bytes) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import local_cluster
 import pytest
-from ship import write_archive
 
 from mqdlq import lake
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
+from mqdlq.evaluation.workers import write_archive
 from mqdlq.home import PROJECT
 from mqdlq.plan import plan_hash
 from tests.spark.equality import expected, random_rows, random_table

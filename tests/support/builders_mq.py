@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,12 +88,13 @@ class Application:
         opened.close()
         return int(depth)
 
-    @contextmanager
-    def failing(self, reason: str) -> Iterator[Any]:
+    def failing(self, reason: str) -> pytest.RaisesExc[Any]:
         """Expect the block to end with this reason code."""
-        with pytest.raises(self.mqi.MQMIError) as caught:
-            yield caught
-        assert reason_text(caught.value.reason).split()[0] == reason
+
+        def has_reason(error: Any) -> bool:
+            return reason_text(error.reason).split()[0] == reason
+
+        return pytest.raises(self.mqi.MQMIError, check=has_reason)
 
     def disconnect(self) -> None:
         with suppress(self.mqi.MQMIError, self.mqi.PYIFError):

@@ -123,8 +123,7 @@ def _named(test: ast.FunctionDef, shared: Mapping[str, str]) -> set[str]:
 
 
 def _text(node: ast.AST) -> str:
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return str(node.value) if is_text else ""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def options_of(cmqc: ModuleType, prefix: str) -> dict[str, int]:

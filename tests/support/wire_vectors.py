@@ -217,12 +217,12 @@ def no_dead_letters() -> Iterator[dict[str, Any]]:
         "an MQDLH of version 2", "unsupported_dlh_version",
         f"MQDLH.Version is 2 in MQMD.Encoding 546{only}", b"DLH \2\0\0\0" + body.data[8:],
     )  # fmt: skip
-    for written, told in ((819, 500), (819, 1047), (500, 819), (37, 1208)):
-        family, other_family = ("ASCII", "EBCDIC") if written == 819 else ("EBCDIC", "ASCII")
-        body = letter((546, written))
+    for of_body, told in ((819, 500), (819, 1047), (500, 819), (37, 1208)):
+        family, other_family = ("ASCII", "EBCDIC") if of_body == 819 else ("EBCDIC", "ASCII")
+        body = letter((546, of_body))
         body.ccsid = told
         yield body.no_letter(
-            f"an MQDLH in {written} under {told}", "undecodable",
+            f"an MQDLH in {of_body} under {told}", "undecodable",
             f"StrucId is {family}, but MQMD.CodedCharSetId {told} is {other_family}", body.data,
         )  # fmt: skip
     for ccsid in (1200, 99999):

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import Row
 
 import embedded_mq
 from mqdlq import home, lake
@@ -178,6 +179,12 @@ class World:
             progress=self.log.info if told is None else told.append,
             options=SnapshotOptions(**options),
         )
+
+    def recorded_snapshot(self, run_id: str) -> Row[Any]:
+        """Return what the ledger has of a run's snapshot, which must be there."""
+        found = self.ledger.snapshot(run_id)
+        assert found is not None
+        return found
 
     def accept(self, run: Run, plan_id: str = "") -> None:
         """Accept a plan, by default that of the run's snapshot, evaluated now."""

@@ -164,7 +164,7 @@ class QueueManager(RuleBasedStateMachine):
         expected = self.model.put(connection, syncpoint, message)
 
         def call() -> tuple[bytes, int]:
-            fields = dict(zip(("MsgId", "CorrelId"), identifiers, strict=True))
+            fields: dict[str, Any] = dict(zip(("MsgId", "CorrelId"), identifiers, strict=True))
             fields |= {"Report": report, "ReplyToQ": b"REPORTS"}
             md = self.applications[connection].put(
                 target, body, syncpoint, Priority=priority, **fields

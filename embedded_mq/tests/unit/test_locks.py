@@ -32,7 +32,7 @@ def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
     del lost
 
     with connection_at(one.handle.get_handle()).store.writing():
-        garbage = [[] for _ in range(100_000)]
+        garbage: list[list[object]] = [[] for _ in range(100_000)]
 
     assert len(garbage) == 100_000
     assert gc.isenabled()

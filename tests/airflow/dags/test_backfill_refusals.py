@@ -40,7 +40,7 @@ def test_a_backfill_refuses_what_needs_an_mqdlh_for_a_named_message_without(
     world.put("DLQ", b"no dead letter")
     first = world.plan(RULES)
     settle(first)
-    (row,) = snapshot_rows(world.ledger.snapshot(first.run.run_id).location)
+    (row,) = snapshot_rows(world.recorded_snapshot(first.run.run_id).location)
     key = row["message_key"].hex()
     assert home.lake() == world.lake_root
     run = world.start(RULES, dry_run=not apply, message_keys=(key,), action=action)

@@ -39,7 +39,7 @@ def _rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-def watched(trigger: object) -> DAG:
+def watched(trigger: BaseEventTrigger) -> DAG:
     asset = Asset("arrivals", watchers=[AssetWatcher(name="watcher", trigger=trigger)])
     return DAG("others", schedule=[asset])
 

@@ -91,7 +91,10 @@ def test_each_handler_has_a_task_in_the_pool_of_its_passes(tmp_path: Path) -> No
         "restore_own": "mine",
     }
     assert {task.max_active_tis_per_dag for task in dag.tasks[1:]} == {1}
-    assert (dag.schedule, dag.tags) == (None, {"mq", "dead-letter-queue", "restore"})
+    assert {"schedule": dag.schedule, "tags": dag.tags} == {
+        "schedule": None,
+        "tags": {"mq", "dead-letter-queue", "restore"},
+    }
     assert "clear" in (dag.doc_md or "")
     params = {name: dag.params.get_param(name) for name in dag.params}
     assert all(p.description and p.schema["type"] and p.schema["title"] for p in params.values())
@@ -153,7 +156,12 @@ def test_a_put_that_fails_fails_the_task_which_goes_on_once_the_cause_is_gone(
 ) -> None:
     discarded(world, b"one", b"two")
     world.mqsc("ALTER QLOCAL(PARKED) MAXDEPTH(1)")
-    asked = {"run": "run-1", "handler": "test", "to_queue": "PARKED", "header": False}
+    asked: dict[str, Any] = {
+        "run": "run-1",
+        "handler": "test",
+        "to_queue": "PARKED",
+        "header": False,
+    }
 
     with pytest.raises(RestoreError) as failed:
         run_all(**asked)

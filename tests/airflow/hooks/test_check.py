@@ -48,7 +48,11 @@ def _granted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", DEFINITIONS)
     embedded_mq.run_mqsc("QM1", GRANTED)
-    return lambda commands: embedded_mq.run_mqsc("QM1", commands) and None
+
+    def run(commands: str) -> None:
+        embedded_mq.run_mqsc("QM1", commands)
+
+    return run
 
 
 def answered(captured: pytest.CaptureFixture[str]) -> str:

@@ -8,19 +8,20 @@ import secrets
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk import Connection
 
 import embedded_mq
-from mqdlq.airflow.hooks.ibmmq import CONNECTION_TYPE, MqHook, settings_of
+from mqdlq.airflow.hooks.ibmmq import MqHook, settings_of
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.airflow_connections import EXTRAS, environment_connections
+from mqdlq.mqi.airflow_connections import CONNECTION_TYPE, EXTRAS, environment_connections
 from mqdlq.mqi.connect import ConnectionSettings
 
 
-def connection(conn_type: str = "ibmmq", **keys: object) -> Connection:
+def connection(conn_type: str = "ibmmq", **keys: Any) -> Connection:
     extra = keys.pop("extra", {"queue_manager": "QM1", "channel": "DEV.APP.SVRCONN"})
     return Connection(conn_id="mq", conn_type=conn_type, extra=json.dumps(extra), **keys)
 

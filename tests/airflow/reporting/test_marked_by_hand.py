@@ -45,7 +45,7 @@ def test_spark_is_not_asked_to_evaluate_a_snapshot_that_never_was(
     task = dag.get_task(task_id)
 
     with pytest.raises(ExecutionError) as refused:
-        task.render_template_fields({**MARKED, **(dag.user_defined_macros or {})})
+        task.render_template_fields(MARKED | (dag.user_defined_macros or {}))
 
     assert str(refused.value) == NO_RESULT.format(before)
 

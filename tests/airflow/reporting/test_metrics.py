@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk._shared.observability.metrics import otel_logger
 from airflow.sdk._shared.observability.metrics.stats import _get_backend
+from airflow.sdk._shared.observability.metrics.statsd_logger import SafeStatsdLogger
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 from opentelemetry import metrics
@@ -46,7 +47,9 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
             monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
         stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
         yield server
-        _get_backend().statsd.close()
+        logger = _get_backend()
+        assert isinstance(logger, SafeStatsdLogger)
+        logger.statsd.close()
         monkeypatch.undo()
         stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
 

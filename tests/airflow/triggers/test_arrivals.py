@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.comms import ErrorResponse
-from airflow.sdk.module_loading import import_string
 
 import embedded_mq
 from mqdlq.airflow.hooks import ledger as ledger_connection
@@ -250,7 +250,7 @@ def test_the_schedule_is_an_asset_that_is_watched() -> None:
     path, kwargs = watcher.trigger.serialize()
 
     assert (asset.name, asset.uri) == ("mq_dlq_night.arrivals", "mqdlq://night/arrivals")
-    assert import_string(path)(**kwargs).serialize() == (path, kwargs)
+    assert resolve_name(path)(**kwargs).serialize() == (path, kwargs)
     assert set(kwargs) == set(inspect.signature(ArrivalTrigger).parameters)
 
 

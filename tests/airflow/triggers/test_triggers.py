@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
-from airflow.sdk.module_loading import import_string
 from airflow.sdk.serde import deserialize, serialize
 from airflow.triggers.base import BaseTrigger
 
@@ -91,8 +91,8 @@ def test_a_trigger_survives_serialize(trigger: BaseTrigger) -> None:
     """The triggerer rebuilds triggers from their import path and keyword arguments."""
     path, kwargs = trigger.serialize()
 
-    stored = deserialize(json.loads(json.dumps(serialize(kwargs))))
-    assert import_string(path)(**stored).serialize() == (path, kwargs)
+    stored: Any = deserialize(json.loads(json.dumps(serialize(kwargs))))
+    assert resolve_name(path)(**stored).serialize() == (path, kwargs)
     assert set(kwargs) == set(inspect.signature(type(trigger)).parameters)
 
 

@@ -56,7 +56,7 @@ def test_a_report_says_what_became_of_the_message(app: Application, kind: str) -
     (MQRO_NEW_MSG_ID, MQRO_COPY_MSG_ID_TO_CORREL_ID); priority and persistence are the message's.
     Feedback is MQFB_COA, MQFB_COD or MQFB_EXPIRATION.
     """
-    expiry = {"Expiry": 1} if kind == "EXPIRATION" else {}
+    expiry: dict[str, Any] = {"Expiry": 1} if kind == "EXPIRATION" else {}
     put(app, Report=option(app, kind), Priority=3, Persistence=1, **MINE, **expiry)
     bring_about(app, kind)
 
@@ -108,7 +108,7 @@ def test_a_report_holds_as_much_of_the_data_as_is_asked_for(
     MQRO_COA_WITH_DATA, MQRO_COD_WITH_DATA, MQRO_EXPIRATION_WITH_DATA; MQRO_COA_WITH_FULL_DATA,
     MQRO_COD_WITH_FULL_DATA, MQRO_EXPIRATION_WITH_FULL_DATA.
     """
-    expiry = {"Expiry": 1} if kind == "EXPIRATION" else {}
+    expiry: dict[str, Any] = {"Expiry": 1} if kind == "EXPIRATION" else {}
     put(app, Report=option(app, f"{kind}_{data}"), **expiry)
     bring_about(app, kind)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from embedded_mq.clients.c_library import exports
+from embedded_mq.clients.c_library.memory import read_connect_options
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.client import Client
 from mqdlq.mqi.connect_options import connect_arguments
@@ -64,7 +65,7 @@ class Listener:
         self.mq = mq
         self.received: Received | None = None
         if "c_library" in mq.boundary:
-            read = exports.read_connect_options
+            read = read_connect_options
 
             def listen_in_memory(cno: int) -> Any:
                 self.received = self._from_memory(cno)
@@ -141,8 +142,8 @@ class Listener:
 
     def _names(self, options: int) -> set[str]:
         constants = self.mq.mqi.CMQC
-        names = ("HANDLE_SHARE_BLOCK", "CLIENT_BINDING", "LOCAL_BINDING", "RECONNECT_DISABLED")
-        names += ("RECONNECT", "RECONNECT_Q_MGR")
+        names = ["HANDLE_SHARE_BLOCK", "CLIENT_BINDING", "LOCAL_BINDING", "RECONNECT_DISABLED"]
+        names += ["RECONNECT", "RECONNECT_Q_MGR"]
         found = {name for name in names if options & getattr(constants, f"MQCNO_{name}")}
         assert sum(getattr(constants, f"MQCNO_{name}") for name in found) == options
         return found
@@ -157,7 +158,7 @@ def listener(mq: World, monkeypatch: pytest.MonkeyPatch) -> Listener:
     return Listener(mq, monkeypatch)
 
 
-CLIENT = {"host": "mq.example.com", "channel": "DEV.APP.SVRCONN"}
+CLIENT: dict[str, Any] = {"host": "mq.example.com", "channel": "DEV.APP.SVRCONN"}
 FIRM = {"HANDLE_SHARE_BLOCK", "CLIENT_BINDING", "RECONNECT_DISABLED"}
 
 
@@ -225,7 +226,10 @@ def test_a_ccdt_stands_in_for_the_channel(mq: World, listener: Listener) -> None
 
     MQCNO_CLIENT_BINDING makes it be read.
     """
-    ccdt = {"ccdt_url": "file:///etc/mqdlq/ccdt.json", "key_repository": "/etc/mqdlq/keys.p12"}
+    ccdt: dict[str, Any] = {
+        "ccdt_url": "file:///etc/mqdlq/ccdt.json",
+        "key_repository": "/etc/mqdlq/keys.p12",
+    }
     if mq.client == "pymqi":
         with pytest.raises(ConnectionSettingsError) as refused:
             listener.connect(**ccdt)

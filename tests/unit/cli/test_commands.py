@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 
 import pytest
 from typer.testing import CliRunner
 
 from mqdlq.cli import COMMANDS, app
-from mqdlq.cli.on_demand import Group
+from mqdlq.cli.on_demand import Command, Group
 from tests.support.commands import declared, examples, loaded
 
 TABLE = "include/rules/demo.rules"
-GROUPS = {(): COMMANDS} | {
-    (name,): found.commands for name, found in COMMANDS.items() if isinstance(found, Group)
+GROUPS: dict[tuple[str, ...], Mapping[str, Command | Group]] = {
+    (): COMMANDS,
+    **{(name,): found.commands for name, found in COMMANDS.items() if isinstance(found, Group)},
 }
 HEAVY = {"airflow", "ibmmq", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "yaml"}
 

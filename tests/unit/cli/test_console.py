@@ -12,11 +12,12 @@ from mqdlq.cli.console import console
 
 def test_a_line_for_a_pipe_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", written)
 
     console().print("word " * 100)
 
-    assert str(sys.stdout.getvalue()) == "word " * 100 + "\n"
+    assert written.getvalue() == "word " * 100 + "\n"
 
 
 def test_columns_limits_the_width(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def imported(world: World) -> str:
     """Make a snapshot of the queue; return its id."""
     run_of_test = world.start(RULES)
     world.snapshot(run_of_test)
-    return str(world.ledger.snapshot(run_of_test.run_id).snapshot_id)
+    return str(world.recorded_snapshot(run_of_test.run_id).snapshot_id)
 
 
 def test_every_source_gives_the_same_answer(world: World) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     shutil.rmtree(directory)
 
 
-def dry_run(world: World, rules: str, **options: object) -> str:
+def dry_run(world: World, rules: str, **options: Any) -> str:
     """Take a snapshot a minute after the last step; return its id."""
     world.clock.sleep(60)
     run = world.start(rules, dry_run=True)

@@ -38,7 +38,7 @@ def snapshot(world: World, *, settled: bool = True, rescan: bool = False) -> str
     if settled:
         world.accept(run)
         settle(world.execution(run))
-    return str(world.ledger.snapshot(run.run_id).snapshot_id)
+    return str(world.recorded_snapshot(run.run_id).snapshot_id)
 
 
 def standing(world: World) -> list[str]:
@@ -216,7 +216,7 @@ def test_the_report_of_a_run_whose_snapshot_was_pruned_is_the_one_written_then(
         clock=world.clock,
     )
     snapshot(world, rescan=True)
-    assert prune(world, keep=1) == [world.ledger.snapshot(run_id).snapshot_id]
+    assert prune(world, keep=1) == [world.recorded_snapshot(run_id).snapshot_id]
 
     result = CliRunner().invoke(app, ["report", run_id])
     as_json = CliRunner().invoke(app, ["report", run_id, "--format", "json"])

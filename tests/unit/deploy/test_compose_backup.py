@@ -87,6 +87,7 @@ def test_what_the_containers_lost_is_brought_back(
             world.dead_letter(dest_q=dest_q)
         before = world.handle(RULES)
         first = world.ledger.run("run-1")
+        assert first is not None
     files = {
         path.relative_to(lake): path.read_bytes() for path in lake.rglob("*") if path.is_file()
     }

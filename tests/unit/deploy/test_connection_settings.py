@@ -11,7 +11,7 @@ from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.settings import ConnectionSettings
 
 PASSWORD = secrets.token_hex(8)
-CLIENT = {"host": "mq.example.com", "channel": "DEV.APP.SVRCONN"}
+CLIENT: dict[str, Any] = {"host": "mq.example.com", "channel": "DEV.APP.SVRCONN"}
 CCDT = {"ccdt_url": "file:///etc/mqdlq/ccdt.json"}
 TLS = {"tls_cipher_spec": "ANY_TLS12_OR_HIGHER", "key_repository": "/etc/mqdlq/keys.p12"}
 

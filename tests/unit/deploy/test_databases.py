@@ -114,6 +114,7 @@ def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
             world.dead_letter(dest_q=dest_q)
         before = world.handle(RULES)
         first = world.ledger.run("run-1")
+        assert first is not None
         copies = sorted(Path(world.lake_root).rglob("archive/**/*.parquet"))
         archived = [read_back(str(path)) for path in copies]
         assert (done := _backup("backup", copy, environment)).returncode == 0, done.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -56,7 +57,7 @@ def fill(world: World) -> None:
     for number, (dest_q, name) in enumerate(
         [("PAYMENTS", b"a")] * 3 + [("QUOTES", b"a"), ("PAYMENTS", b"hold-1"), ("ELSEWHERE", b"a")]
     ):
-        put_by = {"PutApplName": name, "MsgId": bytes([number + 1] * 24)}
+        put_by: dict[str, Any] = {"PutApplName": name, "MsgId": bytes([number + 1] * 24)}
         world.dead_letter(dest_q=dest_q, **put_by)
     world.put("DLQ", b"bare", MsgId=b"b" * 24)
 
@@ -221,7 +222,7 @@ def test_a_queue_of_that_name_on_another_queue_manager_is_another(world: World) 
 
 
 def test_of_messages_with_one_identity_each_is_looked_for_where_it_is_to_be(world: World) -> None:
-    twins = {
+    twins: dict[str, Any] = {
         "MsgId": b"t" * 24,
         "PutApplName": b"a",
         "PutDate": b"20261121",

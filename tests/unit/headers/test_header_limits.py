@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -112,7 +113,7 @@ def test_an_mqrfh2_beyond_a_limit_keeps_its_place_in_the_chain(
     assert hostile.behind(LETTER)[found.payload_offset :] == b"data of the application"
 
 
-def _data_follows() -> dict[str, object]:
+def _data_follows() -> dict[str, Any]:
     return {"encoding": 546, "coded_char_set_id": 1208, "format": "MQSTR"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
@@ -41,7 +42,7 @@ def test_several_may_open_a_new_ledger_at_once(ledger_url: str) -> None:
 
 
 def test_threads_that_connect_to_a_new_file_at_once_share_one_database(tmp_path: Path) -> None:
-    def journal_mode(url: str) -> str:
+    def journal_mode(url: str, _: int) -> str:
         engine = connect_to(url)
         with engine.connect() as connection:
             found = connection.scalar(text("PRAGMA journal_mode"))
@@ -50,7 +51,7 @@ def test_threads_that_connect_to_a_new_file_at_once_share_one_database(tmp_path:
 
     for number in range(50):
         file = tmp_path / f"{number}.db"
-        modes = at_once(lambda _, url=f"sqlite:///{file}": journal_mode(url))
+        modes = at_once(partial(journal_mode, f"sqlite:///{file}"))
 
         assert modes == ["wal"] * USERS
         assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -8,7 +8,10 @@ from tests.support.steps import steps
 
 def changes(old: str, new: str) -> list[tuple[str, int | None, int | None]]:
     found = compare(parse(old), parse(new)).rules
-    return [(c.change.value, c.old and c.old.line, c.new and c.new.line) for c in found]
+    return [
+        (c.change.value, c.old.line if c.old else None, c.new.line if c.new else None)
+        for c in found
+    ]
 
 
 def test_tables_that_mean_the_same_do_not_differ() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.rules import Rule, matches, matching_rules, parse, with_nuls_as_blanks
+from mqdlq.rules.matching import Values
 
 TABLE = """\
 REASON(MQRC_Q_FULL) DESTQ(PAY*) ACTION(RETRY)
@@ -19,7 +20,7 @@ def rule(patterns: str) -> Rule:
 
 
 def test_all_matching_rules_are_given_in_table_order() -> None:
-    values = {"dlh_reason": 2053, "dlh_dest_q_name": "PAYMENTS", "msg_type": 8}
+    values: Values = {"dlh_reason": 2053, "dlh_dest_q_name": "PAYMENTS", "msg_type": 8}
 
     assert [r.ordinal for r in matching_rules(parse(TABLE), values)] == [1, 2, 4]
 
@@ -65,7 +66,11 @@ def test_feedback_is_compared_whatever_the_message_type() -> None:
 
 
 def test_a_nul_is_a_blank_only_where_that_is_asked_for() -> None:
-    values = {"dlh_dest_q_name": "MY.QUEUE\0\0", "dlh_reason": 2053, "reply_to_q": None}
+    values: Values = {
+        "dlh_dest_q_name": "MY.QUEUE\0\0",
+        "dlh_reason": 2053,
+        "reply_to_q": None,
+    }
 
     assert not matches(rule("DESTQ(MY.QUEUE)"), values)
     assert matches(rule("DESTQ(MY.QUEUE) REASON(2053) REPLYQ(' ')"), with_nuls_as_blanks(values))

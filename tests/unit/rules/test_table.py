@@ -7,6 +7,7 @@ import pickle
 
 from mqdlq.model import Action, PutAuthority
 from mqdlq.rules import ControlData, Pattern, Rule, matching_rules, parse, print_table
+from mqdlq.rules.matching import Values
 
 ONE = "WAIT(0)\nREASON(MQRC_PAGESET_FULL) +\n  DESTQ('A** ') MSGTYPE(*) ACTION(RETRY) RETRY(1)\n"
 OTHER = "* the same\nwait(no)\naction(retry) destq(a*) reason(2192)\n"
@@ -87,7 +88,7 @@ def test_the_columns_are_those_of_the_patterns_sorted() -> None:
 
 def test_a_table_travels_to_other_processes() -> None:
     table = parse(ONE)
-    values = {"dlh_reason": 2192, "dlh_dest_q_name": "AB"}
+    values: Values = {"dlh_reason": 2192, "dlh_dest_q_name": "AB"}
     assert matching_rules(table, values)
 
     copy = pickle.loads(pickle.dumps(table))  # noqa: S301 - our own bytes

@@ -112,8 +112,7 @@ def test_a_dry_run_asks_nobody(world: World) -> None:
     assert accepted(world, run, world.evaluate(run)).questions == ()
 
 
-def test_people_are_notified_of_a_question_by_its_words(world: World, run: Run) -> None:
-    assert world.ledger
+def test_people_are_notified_of_a_question_by_its_words(run: Run) -> None:
     alert = alert_of(run, [QUESTION])
 
     assert alert.event == "approval"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def taken(world: World) -> str:
     execution = world.plan("WAIT(NO)\nDESTQ(NOWHERE) ACTION(RETRY)")
     make_pass(execution)
     settle(execution)
-    return str(world.ledger.snapshot(execution.run.run_id).snapshot_id)
+    return str(world.recorded_snapshot(execution.run.run_id).snapshot_id)
 
 
 def backfilled(
@@ -124,8 +124,8 @@ def test_rules_are_compared_over_what_was_taken(
 
 class _Now(datetime):
     @classmethod
-    def now(cls, tz: Any = None) -> datetime:
-        return NOON.astimezone(tz) + timedelta(hours=3)
+    def now(cls, tz: tzinfo | None = None) -> _Now:
+        return cls.fromtimestamp((NOON + timedelta(hours=3)).timestamp(), tz)
 
 
 def test_the_manifest_names_what_it_was_put_together_from(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ RFH2_TOO_LONG = struct.pack("<4siiii8sii", b"RFH ", 2, 99, 546, 819, b"MQSTR   "
 GROUP = {"GroupId": b"g" * 24, "MsgFlags": 8}
 
 
-def dead_letter_refused(world: World, body: bytes, **options: object) -> None:
+def dead_letter_refused(world: World, body: bytes, **options: Any) -> None:
     """Put a dead letter as a program may have done before the queue manager checked headers."""
     world.mqsc("ALTER QMGR HDRCHECK(NO)")
     world.dead_letter(body, **options)

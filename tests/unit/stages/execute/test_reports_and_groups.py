@@ -14,7 +14,7 @@ COA, COD = 0x100, 0x800
 GROUP = b"g" * 24
 SEGMENT = {"GroupId": GROUP, "MsgSeqNumber": 3, "Offset": 6, "MsgFlags": 8 | 4}
 IN_GROUP = {"GroupId": GROUP, "MsgSeqNumber": 3, "MsgFlags": 8}
-AS_KEPT = {
+AS_KEPT: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
     "segment": (SEGMENT, (GROUP, 3, 6, 8 | 4 | 2, 4)),
     "in a group": (IN_GROUP, (GROUP, 3, 0, 8, -1)),
 }

@@ -53,7 +53,7 @@ def put(world: World, cls: MessageClass) -> str:
     world.put("DLQ", body, MsgId=b"U" * 24, UserIdentifier=b"alice", **fields)
     run = world.start(RULES, dry_run=True)
     world.snapshot(run)
-    _, row = snapshot_rows(world.ledger.snapshot(run.run_id).location)
+    _, row = snapshot_rows(world.recorded_snapshot(run.run_id).location)
     assert row["class"] == cls
     return str(row["message_key"].hex())
 
@@ -81,7 +81,7 @@ def test_it_is_forwarded_with_its_properties(world: World) -> None:
     before = seen_by_an_application(world)
     run = world.start(RULES, dry_run=True)
     world.snapshot(run)
-    (row,) = snapshot_rows(world.ledger.snapshot(run.run_id).location)
+    (row,) = snapshot_rows(world.recorded_snapshot(run.run_id).location)
     key = row["message_key"].hex()
 
     execution = world.plan(RULES, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")

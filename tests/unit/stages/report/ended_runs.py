@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
 from mqdlq.lake import SnapshotWriter
@@ -71,11 +72,11 @@ class Letter:
     tries: Sequence[Try] = field(default_factory=tuple)
 
 
-def delivered(**changes: object) -> Letter:
+def delivered(**changes: Any) -> Letter:
     return replace(Letter(tries=(Try(20.0),)), **changes)
 
 
-def forwarded(**changes: object) -> Letter:
+def forwarded(**changes: Any) -> Letter:
     forward = Letter(
         reason=NO_QUEUE,
         dest_q_name="ORDERS.EU",
@@ -88,7 +89,7 @@ def forwarded(**changes: object) -> Letter:
     return replace(forward, **changes)
 
 
-def discarded(**changes: object) -> Letter:
+def discarded(**changes: Any) -> Letter:
     letter = Letter(
         reason=NO_QUEUE,
         dest_q_name="QUOTES.STALE",
@@ -101,7 +102,7 @@ def discarded(**changes: object) -> Letter:
     return replace(letter, **changes)
 
 
-def exhausted(**changes: object) -> Letter:
+def exhausted(**changes: Any) -> Letter:
     letter = Letter(
         reason=PUT_INHIBITED,
         dest_q_name="PAYMENTS.HELD",
@@ -114,7 +115,7 @@ def exhausted(**changes: object) -> Letter:
     return replace(letter, **changes)
 
 
-def left_by_rule(**changes: object) -> Letter:
+def left_by_rule(**changes: Any) -> Letter:
     letter = Letter(
         reason=NO_AUTHORITY,
         dest_q_name="LEDGER.POSTINGS",
@@ -127,7 +128,7 @@ def left_by_rule(**changes: object) -> Letter:
     return replace(letter, **changes)
 
 
-def unmatched(**changes: object) -> Letter:
+def unmatched(**changes: Any) -> Letter:
     letter = Letter(
         reason=2030,
         dest_q_name="INVOICES",
@@ -140,7 +141,7 @@ def unmatched(**changes: object) -> Letter:
     return replace(letter, **changes)
 
 
-def bare(**changes: object) -> Letter:
+def bare(**changes: Any) -> Letter:
     letter = Letter(
         body=CANARY.encode() * 12,
         outcome=Outcome.UNPROCESSABLE,
@@ -152,7 +153,7 @@ def bare(**changes: object) -> Letter:
     return replace(letter, **changes)
 
 
-def truncated(**changes: object) -> Letter:
+def truncated(**changes: Any) -> Letter:
     return bare(
         body=b"DLH \1\0\0\0" + bytes(92),
         why="MQDLH needs 172 bytes, the message has 100",
@@ -258,7 +259,7 @@ class EndedRun:
         return Sighting(depth, seen, self.returned, self.arrived, START + timedelta(seconds=41))
 
 
-def _row(browse_seq: int, letter: Letter) -> dict[str, object]:
+def _row(browse_seq: int, letter: Letter) -> dict[str, Any]:
     descriptor = encode_md(
         MessageDescriptor(
             format="MQDEAD",

@@ -147,7 +147,7 @@ def test_the_memory_of_a_report_does_not_grow_with_the_messages_beyond_their_num
     monkeypatch.setattr(streaming, "_AT_ONCE", 50)
     monkeypatch.setattr(snapshots._batches, "__defaults__", (50,))
     few, many = 400, 2_400
-    peaks = {}
+    peaks: dict[int, int] = {}
     for number in (few, few, many):  # once to warm up
         run = EndedRun([exhausted(), unmatched()] * (number // 2), run_id=f"r{len(peaks)}-{number}")
         run_id = run.record(ledger, lake_root) if ledger.run(run.run_id) is None else run.run_id

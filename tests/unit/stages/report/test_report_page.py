@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mqdlq.ledger import Ledger
-from mqdlq.model import Outcome
+from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.report import ReportFiles
 from tests.unit.stages.report.ended_runs import (
     STAGES,
@@ -213,7 +213,10 @@ def test_the_drawn_attempts_are_the_ledgers(files_of: FilesOf, ledger: Ledger) -
         drawn[found[2]] += int(found[1])
 
     states = Counter(attempt.state for attempt in ledger.attempts(run.run_id))
-    assert drawn == {"succeeded": states["confirmed"], "failed": states["failed"]}
+    assert drawn == {
+        "succeeded": states[AttemptState.CONFIRMED],
+        "failed": states[AttemptState.FAILED],
+    }
 
 
 def test_names_from_messages_cannot_become_markup(files_of: FilesOf) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from mqdlq.errors import ConnectionSettingsError, HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
+from mqdlq.ledger import Run
 from mqdlq.rules import RulesError
 from mqdlq.stages import sense
 from mqdlq.stages.run_options import RunOptions
@@ -152,7 +153,7 @@ def test_an_action_with_a_fault_is_told_like_any_rule(world: World) -> None:
         begin(world, "ACTION(RETRY)", RunOptions(message_keys=("0" * 64,), action="ACTION(FWD)"))
 
 
-def begin(world: World, rules: str, options: RunOptions) -> sense.Run:
+def begin(world: World, rules: str, options: RunOptions) -> Run:
     folder = world.directory / "rules"
     folder.mkdir(exist_ok=True)
     (folder / "test.rules").write_text(rules, encoding="utf-8")

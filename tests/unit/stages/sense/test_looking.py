@@ -12,7 +12,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Approval, Look, last_look, record_approval
+from mqdlq.ledger import Approval, Look, Run, last_look, record_approval
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense import (
     Pause,
@@ -62,10 +62,14 @@ class Looker:
             log=self.world.log,
             defer_from_s=DEFER_FROM_S,
             awaits_approval=self.awaiting.__contains__,
-            warnings=lambda run: [self.warned.append(run.run_id) or f"careful, {run.run_id}"],
+            warnings=self._warnings,
             **changes,
         )
         return look(sensing, waited)
+
+    def _warnings(self, run: Run) -> list[str]:
+        self.warned.append(run.run_id)
+        return [f"careful, {run.run_id}"]
 
     def recorded(self, run_id: str = "one") -> Look | None:
         return last_look(self.world.ledger, run_id)

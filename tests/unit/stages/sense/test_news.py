@@ -99,16 +99,17 @@ def test_a_retry_that_an_earlier_run_handed_on_is_due_a_retry_interval_later(wor
 def test_continuous_runs_carry_attempts_on_and_make_one_pass_each(world: World) -> None:
     """New messages do not wait for the retries of others, and counts go on from run to run."""
     world.dead_letter(dest_q="CLOSED")
-    pending = []
+    pending, runs = [], []
     for _ in range(3):
         execution = world.plan(RULES, schedule="@continuous")
         pending.append(make_pass(execution).pending)
         settle(execution)
+        runs.append(execution.run)
         world.clock.now += timedelta(seconds=61)
 
     assert pending == [1, 0, 0]
-    assert world.outcomes(execution.run)[4] == "exhausted"
-    assert execution.run.wait_s is None
+    assert world.outcomes(runs[-1])[4] == "exhausted"
+    assert runs[-1].wait_s is None
 
 
 def test_a_run_that_saw_work_has_broken_off_until_it_leaves_its_account(world: World) -> None:

@@ -18,7 +18,7 @@ NOBODY = "ab" * 32
 def warnings(world: World, *keys: str, action: str | None = None) -> list[str]:
     run = world.start(RULES, message_keys=keys, action=action)
     world.snapshot(run)
-    return list(check_named(run, world.ledger.snapshot(run.run_id).location))
+    return list(check_named(run, world.recorded_snapshot(run.run_id).location))
 
 
 def told(world: World, *keys: str, action: str | None = None) -> list[str]:
@@ -33,7 +33,7 @@ def key_of_one(world: World, bare: bytes = b"") -> str:
     world.put("DLQ", bare) if bare else world.dead_letter()
     run = world.start(RULES, dry_run=True)
     world.snapshot(run)
-    *_, row = snapshot_rows(world.ledger.snapshot(run.run_id).location, ["message_key"])
+    *_, row = snapshot_rows(world.recorded_snapshot(run.run_id).location, ["message_key"])
     return str(row["message_key"].hex())
 
 
@@ -72,7 +72,7 @@ def test_a_settled_message_that_is_named_is_read_in_full(world: World) -> None:
     world.clock.sleep(1)
 
     assert warnings(world, key) == []
-    location = world.ledger.snapshot("run-3").location
+    location = world.recorded_snapshot("run-3").location
     assert [row["message_key"].hex() for row in snapshot_rows(location)] == [key]
     assert lake.read_manifest(location).parked == 1
 

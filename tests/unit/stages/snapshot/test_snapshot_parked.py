@@ -41,8 +41,8 @@ def test_compact_rows_say_where_the_full_ones_are(world: World) -> None:
     second, _ = handle(world)
     third, _ = handle(world)
 
-    ids = [world.ledger.snapshot(run.run_id).snapshot_id for run in (first, second)]
-    location = world.ledger.snapshot(third.run_id).location
+    ids = [world.recorded_snapshot(run.run_id).snapshot_id for run in (first, second)]
+    location = world.recorded_snapshot(third.run_id).location
     (batch,) = lake.parked_rows(location)
     assert batch.column("snapshot_id").to_pylist() == [ids[0]] * 3 + [ids[1]]
     assert batch.column("browse_seq").to_pylist() == [1, 2, 3, 4]
@@ -200,7 +200,7 @@ def test_an_ignore_that_is_reached_by_attempts_is_reached_anew_by_a_run_from_zer
 
 
 def test_of_equal_messages_only_as_many_are_parked_as_were_seen(world: World) -> None:
-    same = {"MsgId": b"m" * 24, "dest_q": "ORDERS"}
+    same: dict[str, Any] = {"MsgId": b"m" * 24, "dest_q": "ORDERS"}
     world.dead_letter(b"same", **same)
     handle(world)
     world.dead_letter(b"same", **same)
@@ -298,7 +298,7 @@ def test_what_expires_while_it_is_parked_is_booked_as_expired(world: World) -> N
 def test_where_the_full_row_is_gone_there_is_a_new_one(world: World) -> None:
     backlog(world)
     first, _ = handle(world)
-    location = world.ledger.snapshot(first.run_id).location
+    location = world.recorded_snapshot(first.run_id).location
     (Path(location) / "_MANIFEST.json").unlink()
 
     run, _ = handle(world)

@@ -26,7 +26,7 @@ LONG = b"0123456789" * 20_000  # longer than what is browsed at first
 def take(world: World, payload: str, key: PayloadKey | None = None) -> tuple[str, SnapshotManifest]:
     run = world.start("ACTION(IGNORE)")
     manifest = world.snapshot(run, payload=payload, key=key, rescan=True)
-    return str(world.ledger.snapshot(run.run_id).location), manifest
+    return str(world.recorded_snapshot(run.run_id).location), manifest
 
 
 def bodies(directory: str, *keys: PayloadKey) -> list[bytes]:

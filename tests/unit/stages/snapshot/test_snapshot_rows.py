@@ -55,7 +55,8 @@ def one_by_one(messages: list[Sighted], ccsid: int = 1208) -> list[dict[str, Any
             ccsid=ccsid,
         )
         rows.append(row | marks.of_row(row))
-    return pa.RecordBatch.from_pylist(rows, schema=HEADERS).to_pylist()
+    read: list[dict[str, Any]] = pa.RecordBatch.from_pylist(rows, schema=HEADERS).to_pylist()
+    return read
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import duckdb
@@ -23,7 +24,7 @@ def taken(world: World) -> Path:
     world.put("DLQ", b"stray")
     run = world.start("ACTION(IGNORE)")
     world.snapshot(run, payload="full")
-    return Path(world.ledger.snapshot(run.run_id).location)
+    return Path(world.recorded_snapshot(run.run_id).location)
 
 
 def test_the_page_on_the_schema_is_that_of_the_code() -> None:
@@ -42,9 +43,7 @@ def test_the_files_have_the_documented_schema(world: World) -> None:
 
 
 def test_pandas_reads_a_snapshot(world: World) -> None:
-    import pandas as pd
-
-    found = pd.read_parquet(taken(world) / "headers")
+    found = import_module("pandas").read_parquet(taken(world) / "headers")
 
     assert list(found.columns) == HEADERS.names
     assert found["class"].value_counts().to_dict() == {"dead_letter": 3, "no_dlh": 1}
@@ -57,11 +56,11 @@ def test_duckdb_reads_a_snapshot(world: World) -> None:
 
     headers = duckdb.read_parquet(f"{directory}/headers/*.parquet")
     payload = duckdb.read_parquet(f"{directory}/payload/*.parquet")
-    counts = duckdb.sql(
+    counts = duckdb.execute(
         "SELECT dlh_dest_q_name, dlh_reason, count(*) FROM headers WHERE class = 'dead_letter'"
         " GROUP BY ALL ORDER BY ALL"
     ).fetchall()
-    joined = duckdb.sql(
+    joined = duckdb.execute(
         "SELECT p.payload FROM headers h JOIN payload p USING (message_key) ORDER BY h.browse_seq"
     ).fetchall()
     del headers, payload  # DuckDB finds them by their names
