@@ -18,13 +18,13 @@ PACKAGE = home.PROJECT / "plugins" / "mqdlq"
 PARTS = (
     "airflow",
     "local",
-    "handlers",
-    "mqi",
     "stages",
     "ledger",
-    "lake",
+    "lake/archive.py",
     "home.py",
 )
+# What these raise, commands report in a sentence of their own.
+OF_COMMANDS = ("stages/report/", "stages/snapshot/", "local/demo.py")
 
 
 def text_of(node: ast.expr) -> str:
@@ -41,7 +41,8 @@ def failures() -> Iterator[str]:
     for part in PARTS:
         place = PACKAGE / part
         for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            yield from _failures_in(file)
+            if not str(file.relative_to(PACKAGE)).startswith(OF_COMMANDS):
+                yield from _failures_in(file)
 
 
 def _failures_in(file: Path) -> Iterator[str]:
