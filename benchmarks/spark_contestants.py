@@ -32,7 +32,7 @@ PYTHON_S = 10
 
 def ours(_: Any, directory: str, __: str, out: Path) -> str:
     """Evaluate by the table that stands in the manifest; return which strategy was chosen."""
-    from evaluate_rules import evaluate  # noqa: PLC0415 (needs a session)
+    from mqdlq.evaluation.evaluate import evaluate  # noqa: PLC0415 (needs a session)
 
     shutil.rmtree(out, ignore_errors=True)
     said = StringIO()
@@ -45,7 +45,7 @@ def floor(spark: Any, directory: str, text: str, out: Path) -> None:
     """Scan the same columns and write as many rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from mqdlq.evaluation.decisions import columns_needed  # noqa: PLC0415
+    from mqdlq.evaluation.deciding.decisions import columns_needed  # noqa: PLC0415
 
     columns = columns_needed(parse(text))
     rows = spark.read.parquet(f"{directory}/headers")
@@ -136,7 +136,7 @@ def steps_a_message(plan: Path) -> float:
 
 def _decided(seen: pa.Table, text: str) -> pa.Array:
     """Return the ordinals of the rules each distinct combination meets."""
-    from mqdlq.evaluation.value_masks import ValueMasks, encoded  # noqa: PLC0415
+    from mqdlq.evaluation.deciding.value_masks import ValueMasks, encoded  # noqa: PLC0415
 
     masks = ValueMasks(parse(text))
     standing = []

@@ -1,220 +1,35 @@
-"""The evaluation as a Spark application: finished snapshots in, a finished plan out.
-
-    spark-submit evaluate_rules.py --snapshot DIRECTORY --plan DIRECTORY
-
-The rules are the ones frozen in the snapshot's manifest, or those of a file. What the one snapshot
-of a run has parked under its own rules is settled and gets no plan, and the plan of a run for named
-messages covers these only. Of several snapshots, and by the rules of a file, all messages are
-evaluated, the parked ones too. A plan that is finished and says the same is left as it is; one that
-says something else under this name is an error. What a broken evaluation left in the plan's
-directory is removed. MQ is not touched.
-"""
+"""`spark-submit evaluate_rules.py`: see `mqdlq.evaluation.evaluate`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from mqdlq.evaluation.application import exit_code
+from mqdlq.evaluation.evaluate import evaluate
 
-from mqdlq import lake
-from mqdlq.errors import LakeError, MqDlqError
-from mqdlq.evaluation.decisions import columns_needed
-from mqdlq.evaluation.messages import Messages
-from mqdlq.evaluation.plan_parts import SCHEMA as RECEIPT
-from mqdlq.evaluation.plan_parts import PlanPart, Receipt
-from mqdlq.evaluation.plan_receipts import are_whole, counts_of, dispositions_of, hash_of
-from mqdlq.evaluation.snapshot_rows import Snapshot, nul_as_blank
-from mqdlq.evaluation.strategies import Bounds, Choice, Strategy
-from mqdlq.lake import PlanDescription
-from mqdlq.rules import RulesError, RulesTable, parse
+SNAPSHOT = "the directory of a finished snapshot; of several, a message's newest row counts"
+PLAN = "the directory the plan is to stand in"
+RULES = "a file with the rules table, in place of the one frozen in the snapshot"
+EXPLAIN = "name for each message the rule that won, or the nearest one where none matches"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Evaluate snapshots; return the exit code, with one line on stderr where it is not 0.
-
-    2 is for bad input, which another attempt would refuse, too; 1 for an error of Spark's.
-    """
+    """Evaluate snapshots; return the exit code, 2 for bad input, 1 for an error of Spark's."""
     parser = argparse.ArgumentParser(
         prog="evaluate_rules.py",
         description="Evaluate rules over snapshots into a plan.",
         epilog="Example: spark-submit evaluate_rules.py --snapshot lake/snapshots/…/s1"
         " --plan lake/plans/s1-abc",
     )
-    parser.add_argument(
-        "--snapshot",
-        required=True,
-        action="append",
-        help="the directory of a finished snapshot; of several, a message's newest row counts",
-    )
-    parser.add_argument("--plan", required=True, help="the directory the plan is to stand in")
-    parser.add_argument(
-        "--rules", help="a file with the rules table, in place of the one frozen in the snapshot"
-    )
-    parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="name for each message the rule that won, or the nearest one where none matches",
-    )
-    options = parser.parse_args(arguments)
-    try:
-        evaluate(*options.snapshot, plan=options.plan, rules=options.rules, explain=options.explain)
-    except (MqDlqError, PySparkException) as error:
-        sys.stderr.write(f"evaluate_rules: {str(error).strip().splitlines()[0]}\n")
-        return 2 if isinstance(error, MqDlqError) else 1
-    return 0
-
-
-def evaluate(
-    *directories: str,
-    plan: str,
-    rules: str | None = None,
-    explain: bool = False,
-    bounds: Bounds | None = None,
-) -> PlanDescription:
-    """Evaluate the snapshots in these directories into a plan in another.
-
-    Raises `LakeError` for a snapshot that is not what its manifest says and for a finished plan
-    of other content.
-    """
-    started = time.monotonic()
-    place = plan.rstrip("/")
-    snapshots = [Snapshot.at(directory) for directory in directories]
-    table = rules_of_file(rules) if rules else _frozen_rules(snapshots)
-    finished = lake.find_plan(place)
-    spark = SparkSession.builder.appName(f"mqdlq {place.rsplit('/', 1)[-1]}").getOrCreate()
-    whole = len(snapshots) > 1 or rules is not None
-    manifest = snapshots[0].manifest
-    messages = Messages(spark, snapshots, columns_needed(table), bounds or Bounds(), whole)
-    _say(f"{_named(snapshots)}: {messages.number} messages, {len(table.rules)} rules")
-
-    part = PlanPart(
-        table,
-        plan=None if finished else place,
-        nul_as_blank=nul_as_blank(snapshots),
-        explain=explain,
-        # A selection is part of the rules that were frozen for the one run of the snapshot.
-        named=frozenset() if whole else frozenset(map(bytes.fromhex, manifest.message_keys)),
-        has_given_action=not whole and manifest.has_given_action,
-        remembered=messages.bounds.remembered,
-    )
-    if not finished:
-        lake.start_plan(place)
-    receipts = _receipts(messages, part)
-    if finished:
-        _must_agree(finished, hash_of(receipts), place)
-        _say(f"plan {finished.plan_id} stands already, hash {finished.plan_hash}")
-        return finished
-    description = PlanDescription(
-        plan_id=place.rsplit("/", 1)[-1],
-        plan_hash=hash_of(receipts),
-        snapshot_ids=tuple(snapshot.manifest.snapshot_id for snapshot in snapshots),
-        rules_digest=table.digest,
-        messages=sum(receipt.rows for receipt in receipts),
-        dispositions=dispositions_of(receipts),
-        counts=counts_of(receipts),
-    )
-    lake.keep_attempts(place, [receipt.file for receipt in receipts if receipt.file])
-    read = sum(receipt.read for receipt in receipts)
-    _must_add_up(messages, description, read, lake.count_planned(place))
-    lake.publish_plan(place, description)
-    _say(f"plan {description.plan_id}: {_totals(description)}, hash {description.plan_hash}")
-    _say(f"evaluated in {time.monotonic() - started:.1f} s")
-    return description
-
-
-def _receipts(messages: Messages, part: PlanPart) -> list[Receipt]:
-    """Evaluate all messages; return the receipts of the plan's parts in the order of browsing."""
-    choice = messages.strategy()
-    _say(f"strategy {choice.strategy}: {choice.why}")
-    receipts = _done(messages, part, choice)
-    if not are_whole(receipts):
-        choice = Choice(Strategy.ROWS, "the messages do not stand in the order of browsing")
-        _say(f"strategy {choice.strategy}: {choice.why}")
-        receipts = _done(messages, part, choice)
-    return sorted(receipts, key=lambda receipt: receipt.first)
-
-
-def _done(messages: Messages, part: PlanPart, choice: Choice) -> list[Receipt]:
-    is_sorted = choice.strategy is Strategy.ROWS or len(messages.snapshots) > 1
-    found = messages.through(replace(part, sorted=is_sorted), RECEIPT, choice)
-    return [Receipt.from_json(text) for text in found["receipt"].to_pylist()]
-
-
-def _must_add_up(messages: Messages, description: PlanDescription, read: int, written: int) -> None:
-    """Raise `LakeError` where a message was lost or doubled on its way."""
-    if len(messages.snapshots) == 1 and read != messages.number:
-        raise LakeError(
-            f"{_named(messages.snapshots)} holds {read} messages, its manifest says "
-            f"{messages.number}"
-        )
-    counted = sum(description.dispositions.values())
-    if not written == description.messages == counted:
-        raise LakeError(
-            f"{_named(messages.snapshots)}: {written} rows were written, {description.messages} "
-            f"hashed and {counted} counted"
-        )
-
-
-def _named(snapshots: Sequence[Snapshot]) -> str:
-    """Name the snapshots as a person does."""
-    if len(snapshots) == 1:
-        return f"snapshot {snapshots[0].manifest.snapshot_id}"
-    return f"{len(snapshots)} snapshots"
-
-
-def _frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
-    """Return the table all snapshots were taken with; raise `LakeError` where they differ."""
-    digests = {snapshot.manifest.rules_digest for snapshot in snapshots}
-    if len(digests) > 1:
-        raise LakeError(
-            f"the snapshots were taken with {len(digests)} different rules tables; name one with"
-            " --rules"
-        )
-    snapshot = snapshots[0]
-    table = _parsed(snapshot.manifest.rules_text, f"the rules of {snapshot.directory}")
-    if table.digest != snapshot.manifest.rules_digest:
-        raise LakeError(
-            f"{snapshot.directory}: its rules have the digest {table.digest}, its manifest says "
-            f"{snapshot.manifest.rules_digest}"
-        )
-    return table
-
-
-def rules_of_file(place: str) -> RulesTable:
-    """Return the table in a file; raise `LakeError` where there is none or it is invalid."""
-    text = lake.read_text(place)
-    if text is None:
-        raise LakeError(f"{place}: no such rules table")
-    return _parsed(text, place)
-
-
-def _parsed(text: str, name: str) -> RulesTable:
-    try:
-        return parse(text, name)
-    except RulesError as error:
-        raise LakeError(str(error)) from error
-
-
-def _must_agree(finished: PlanDescription, found: str, plan: str) -> None:
-    if finished.plan_hash != found:
-        raise LakeError(
-            f"{plan} is a finished plan with hash {finished.plan_hash}, this evaluation has "
-            f"{found}; give it another plan id"
-        )
-
-
-def _totals(description: PlanDescription) -> str:
-    return ", ".join(f"{count} {name}" for name, count in description.dispositions.items())
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"evaluate_rules: {line}\n")
-    sys.stdout.flush()
+    parser.add_argument("--snapshot", required=True, action="append", help=SNAPSHOT)
+    parser.add_argument("--plan", required=True, help=PLAN)
+    parser.add_argument("--rules", help=RULES)
+    parser.add_argument("--explain", action="store_true", help=EXPLAIN)
+    options = vars(parser.parse_args(arguments))
+    snapshots = options.pop("snapshot")
+    return exit_code("evaluate_rules", lambda: evaluate(*snapshots, **options), bad_input=2)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import local_cluster
 import pytest
 
 from mqdlq import lake
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.evaluation.workers import write_archive
 from mqdlq.home import PROJECT
+from mqdlq.local import spark_cluster
 from mqdlq.plan import plan_hash
 from tests.spark.equality import expected, random_rows, random_table
 from tests.spark.snapshot_builders import write_rows
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(name="cluster", scope="module")
-def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local_cluster.Cluster]:
+def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[spark_cluster.Cluster]:
     directory = tmp_path_factory.mktemp("cluster")
     try:
-        yield local_cluster.start(directory)
+        yield spark_cluster.start(directory)
     finally:
-        local_cluster.stop(directory)
+        spark_cluster.stop(directory)
 
 
 def bare_python(directory: Path) -> Path:
@@ -50,7 +50,7 @@ def bare_python(directory: Path) -> Path:
     return place
 
 
-def executors(cluster: local_cluster.Cluster) -> set[int]:
+def executors(cluster: spark_cluster.Cluster) -> set[int]:
     """Return the process ids of the executors that this cluster's workers have started."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
@@ -71,7 +71,7 @@ def at_work(executors_of_cluster: set[int]) -> set[int]:
     return found & executors_of_cluster
 
 
-def kill_an_executor(cluster: local_cluster.Cluster, killed: list[int]) -> None:
+def kill_an_executor(cluster: spark_cluster.Cluster, killed: list[int]) -> None:
     """Kill an executor that has begun with its part of the plan."""
     for _ in range(6000):
         if found := at_work(executors(cluster)):
@@ -85,7 +85,7 @@ def kill_an_executor(cluster: local_cluster.Cluster, killed: list[int]) -> None:
 
 @pytest.mark.long
 def test_it_runs_with_shipped_code_while_an_executor_is_killed(
-    cluster: local_cluster.Cluster, tmp_path: Path
+    cluster: spark_cluster.Cluster, tmp_path: Path
 ) -> None:
     table, rows = random_table(3, 7), random_rows(3, 24_000)
     snapshot = write_rows(str(tmp_path), rows, table, rows_to_a_group=100)

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dlq_history import main, write_history
-from evaluate_rules import evaluate
+from dlq_history import main
 
 from mqdlq import lake
+from mqdlq.evaluation.evaluate import evaluate
+from mqdlq.evaluation.history import write_history
 from mqdlq.rules import parse
 from mqdlq.stages.report.export import OUTCOMES
 from tests.spark.snapshot_builders import (

@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from evaluate_rules import evaluate, main
+from evaluate_rules import main
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.evaluate import evaluate
+from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
-from mqdlq.evaluation.strategies import Bounds, Strategy
 from mqdlq.home import PROJECT
 from mqdlq.lake import PlanDescription, StepCount
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step

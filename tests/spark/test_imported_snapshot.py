@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from evaluate_rules import evaluate
 from typer.testing import CliRunner
 
 from mqdlq import lake
 from mqdlq.cli import app
+from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh
 from mqdlq.lake import StepCount
 from tests.support.pastes import amqsbcg

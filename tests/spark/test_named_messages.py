@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluate_rules import evaluate
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.strategies import Bounds, Strategy
+from mqdlq.evaluation.evaluate import evaluate
+from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash
 from mqdlq.rules import parse

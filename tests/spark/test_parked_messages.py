@@ -7,13 +7,14 @@ from pathlib import Path
 
 import compare_rules
 import pytest
-from evaluate_rules import evaluate
 from pyspark.sql import SparkSession
 
 from mqdlq import lake
-from mqdlq.cli.treatments import Stored, Treatments, treatments_in
+from mqdlq.cli.treatments import Treatments, treatments_in
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.snapshot_rows import Snapshot
+from mqdlq.evaluation.compare import compare
+from mqdlq.evaluation.evaluate import evaluate
+from mqdlq.lake import Snapshot
 from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.lake.storage import remove_directory
 from mqdlq.rules import parse
@@ -50,7 +51,7 @@ def compact_lake(root: Path) -> tuple[str, str]:
 
 def compared(*directories: str) -> Treatments:
     """Compare in Python and in this test's Spark session, which must find the same."""
-    stored = [Stored(place, lake.read_manifest(place)) for place in directories]
+    stored = [Snapshot.at(place) for place in directories]
 
     def submit(_: Path, arguments: list[str], __: int) -> int:
         return compare_rules.main(arguments)
@@ -102,11 +103,11 @@ def test_a_full_row_that_is_nowhere_is_one_clear_error(spark: SparkSession, tmp_
     snapshot = Snapshot.at(write_compact(place, [], parked, OLD, snapshot_id="s2"))
 
     with pytest.raises(LakeError) as error:
-        compare_rules.compare(spark, [snapshot], OLD, NEW)
+        compare(spark, [snapshot], OLD, NEW)
     assert str(error.value) == (
         "snapshot s1 lacks 1 messages that snapshot s2 says it holds; take a full snapshot"
     )
 
     remove_directory(first, MANIFEST)
     with pytest.raises(LakeError, match=r"is no snapshot: it has no _MANIFEST\.json"):
-        compare_rules.compare(spark, [snapshot], OLD, NEW)
+        compare(spark, [snapshot], OLD, NEW)

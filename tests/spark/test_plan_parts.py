@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq import lake
-from mqdlq.evaluation.decisions import Decisions, columns_needed
-from mqdlq.evaluation.plan_parts import PlanPart, Receipt
-from mqdlq.evaluation.plan_receipts import are_whole, counts_of, dispositions_of, hash_of
-from mqdlq.evaluation.treatments import MANY, TARGETS_TO_A_RULE
+from mqdlq.evaluation.deciding.decisions import Decisions, columns_needed
+from mqdlq.evaluation.deciding.treatments import MANY, TARGETS_TO_A_RULE
+from mqdlq.evaluation.writing.plan_parts import PlanPart, Receipt
+from mqdlq.evaluation.writing.plan_receipts import are_whole, counts_of, dispositions_of, hash_of
 from mqdlq.lake.schema import HEADERS, PLAN
 from mqdlq.plan import plan_hash
 from mqdlq.rules import Pattern, parse

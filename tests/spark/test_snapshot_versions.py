@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluate_rules import evaluate
 
 from mqdlq import lake
+from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.home import PROJECT
 from mqdlq.lake.schema import HEADERS
 from tests.spark.snapshot_builders import dead_letter, take_snapshot

@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from evaluate_rules import evaluate
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.decisions import columns_needed
-from mqdlq.evaluation.messages import Messages, brought_together
-from mqdlq.evaluation.row_groups import groups_in_order, rows_of, stretches
-from mqdlq.evaluation.snapshot_rows import Snapshot
-from mqdlq.evaluation.strategies import Bounds, Strategy
+from mqdlq.evaluation.deciding.decisions import columns_needed
+from mqdlq.evaluation.evaluate import evaluate
+from mqdlq.evaluation.reading.messages import Messages, brought_together
+from mqdlq.evaluation.reading.row_groups import groups_in_order, rows_of, stretches
+from mqdlq.evaluation.reading.strategies import Bounds, Strategy
+from mqdlq.lake import Snapshot
 from mqdlq.model import PlannedMessage
 from mqdlq.plan import plan_hash
 from mqdlq.rules import RulesTable, parse, print_table

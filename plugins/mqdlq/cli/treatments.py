@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mqdlq import home, lake
 from mqdlq.errors import LakeError
-from mqdlq.lake import SnapshotManifest
+from mqdlq.lake import Snapshot, SnapshotManifest
 from mqdlq.model import MessageClass
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
 from mqdlq.rules import Rule, RulesTable, print_table, with_nuls_as_blanks
@@ -28,14 +28,6 @@ _LEFT: Final = "no rule"
 
 Templates = tuple[StepTemplate, ...]
 Submit = Callable[[Path, list[str], int], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A snapshot in the lake."""
-
-    directory: str
-    manifest: SnapshotManifest
 
 
 @dataclass(slots=True)
@@ -68,7 +60,7 @@ class Treatments:
 
 
 def treatments_in(
-    old: RulesTable, new: RulesTable, stored: Sequence[Stored], submit: Submit | None
+    old: RulesTable, new: RulesTable, stored: Sequence[Snapshot], submit: Submit | None
 ) -> Treatments:
     """Compare what the rules make of each message: actions, targets and tries, in their order.
 
@@ -112,7 +104,7 @@ def _columns_needed(old: RulesTable, new: RulesTable) -> list[str]:
 
 
 def _newest(
-    stored: Sequence[Stored], columns: Sequence[str]
+    stored: Sequence[Snapshot], columns: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of all snapshots with their ids; what a newer one has is passed over."""
     seen: set[tuple[str, str, bytes]] = set()
@@ -167,7 +159,7 @@ def _compare(
 
 
 def _by_spark(
-    old: RulesTable, new: RulesTable, stored: Sequence[Stored], submit: Submit
+    old: RulesTable, new: RulesTable, stored: Sequence[Snapshot], submit: Submit
 ) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="mqdlq-") as directory:
         output = Path(directory, "found.json")

@@ -15,8 +15,9 @@ from mqdlq.lake.plans import (
     start_plan,
     unfinished_messages,
 )
-from mqdlq.lake.retention import Found, finished_snapshots, remove_snapshot
+from mqdlq.lake.retention import finished_snapshots, remove_snapshot
 from mqdlq.lake.snapshots import (
+    Snapshot,
     SnapshotWriter,
     find_snapshot,
     parked_rows,
@@ -29,8 +30,8 @@ from mqdlq.lake.storage import read_text, uri, write_text
 from mqdlq.lake.whole import rows_of_parked, whole_rows
 
 __all__ = [
-    "Found",
     "PlanDescription",
+    "Snapshot",
     "SnapshotCounts",
     "SnapshotManifest",
     "SnapshotWriter",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from types import TracebackType
@@ -21,6 +22,30 @@ from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
 
 MANIFEST: Final = "_MANIFEST.json"
 _CONTENTS: Final = ("headers", "parked", "payload", "_", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A finished snapshot: its directory, and what its manifest says."""
+
+    directory: str
+    manifest: SnapshotManifest
+
+    @classmethod
+    def at(cls, directory: str) -> Snapshot:
+        """Read the manifest; raise `LakeError` where there is none."""
+        place = directory.rstrip("/")
+        return cls(place, read_manifest(place))
+
+    @property
+    def headers(self) -> str:
+        """The directory of its full rows."""
+        return f"{self.directory}/headers"
+
+    @property
+    def queue(self) -> tuple[str, str]:
+        """Its queue manager and its queue."""
+        return self.manifest.queue_manager, self.manifest.queue
 
 
 class SnapshotWriter:

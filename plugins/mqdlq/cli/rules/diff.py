@@ -14,8 +14,9 @@ import typer
 from mqdlq import home, lake
 from mqdlq.cli.files import name_of, parse_table
 from mqdlq.cli.rules.diff_page import diff_page
-from mqdlq.cli.treatments import HERE_UP_TO, Cell, Stored, Treatments, treatments_in
+from mqdlq.cli.treatments import HERE_UP_TO, Cell, Treatments, treatments_in
 from mqdlq.errors import LakeError
+from mqdlq.lake import Snapshot
 from mqdlq.rules import Comparison, Rule, RuleChange, RulesError, compare
 from mqdlq.rules.comparing import rule_text
 
@@ -111,7 +112,7 @@ def diff(
     raise typer.Exit(int(not found.is_same))
 
 
-def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> list[Stored]:
+def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> list[Snapshot]:
     """Return the snapshots named and those taken so far back; raise `LakeError` if none."""
     places = {_directory(snapshot) for snapshot in named}
     if back:
@@ -124,7 +125,7 @@ def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> li
         }
     if not places:
         raise LakeError(f"{home.lake()} holds no finished snapshot taken in the last {back}")
-    return [Stored(place, lake.read_manifest(place)) for place in sorted(places)]
+    return [Snapshot.at(place) for place in sorted(places)]
 
 
 def _directory(snapshot: str) -> str:

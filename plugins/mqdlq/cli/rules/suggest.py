@@ -11,9 +11,9 @@ import typer
 
 from mqdlq import lake
 from mqdlq.cli.rules.diff import USAGE, Since, Snapshots, stored_snapshots
-from mqdlq.cli.treatments import Stored
 from mqdlq.constants import MQRC, name_of
 from mqdlq.errors import LakeError
+from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import (
     ControlData,
@@ -96,7 +96,7 @@ def suggest(
     typer.echo(text, nl=False)
 
 
-def causes(stored: Iterable[Stored], at_most: int) -> tuple[list[Cause], int]:
+def causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
     """Return the causes, the most frequent first, and how many messages are no dead letters.
 
     Beyond `at_most` reasons and destinations, the rest is told by reason alone. A message that is

@@ -16,7 +16,7 @@ from mqdlq.cli.causes import causes_table
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.errors import MqDlqError
-from mqdlq.lake import Found, storage
+from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.stages.report.words import moment, place, visible
 from mqdlq.stages.snapshot import prune_snapshots, why_kept
@@ -68,7 +68,7 @@ def show(
         directory = snapshot.rstrip("/")
         if "/" not in directory:
             directory = lake.find_snapshot(home.lake(), directory)
-        found = Found(lake.read_manifest(directory), directory)
+        found = Snapshot.at(directory)
         causes = causes_of(lake.whole_rows(directory, Cause.COLUMNS))
         parked = _parked(directory)
     except MqDlqError as error:
@@ -149,7 +149,7 @@ def _parked(directory: str) -> Counter[str]:
     return counted
 
 
-def _as_json(found: Found, kept: Mapping[str, str]) -> dict[str, Any]:
+def _as_json(found: Snapshot, kept: Mapping[str, str]) -> dict[str, Any]:
     manifest = found.manifest
     return {
         "snapshot_id": manifest.snapshot_id,
@@ -174,7 +174,7 @@ def _as_json(found: Found, kept: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _listed(found: Sequence[Found], kept: Mapping[str, str]) -> Iterator[str]:
+def _listed(found: Sequence[Snapshot], kept: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of the list; each snapshot's id stands whole at the start of a line."""
     for (queue_manager, queue), snapshots in groupby(found, key=lambda one: one.queue):
         yield visible(f"{queue} @ {queue_manager}")
@@ -189,7 +189,7 @@ def _listed(found: Sequence[Found], kept: Mapping[str, str]) -> Iterator[str]:
                 yield f"  kept: {visible(why)}"
 
 
-def _facts(found: Found, parked: Mapping[str, int]) -> Iterator[str]:
+def _facts(found: Snapshot, parked: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each fact of the manifest; ids and paths stay whole."""
     manifest = found.manifest
     counts = f"{manifest.messages:,}, {manifest.bytes:,} bytes"
@@ -213,7 +213,7 @@ def _facts(found: Found, parked: Mapping[str, int]) -> Iterator[str]:
     yield from (f"{name:15}{value}" for name, value in rows.items() if value)
 
 
-def _payload(found: Found) -> str:
+def _payload(found: Snapshot) -> str:
     key = found.manifest.payload_key_id
     return f"{found.manifest.payload}, key {visible(key)}" if key else found.manifest.payload
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from mqdlq.lake import Found, finished_snapshots, remove_snapshot
+from mqdlq.lake import Snapshot, finished_snapshots, remove_snapshot
 from mqdlq.ledger import Ledger, record_pruned
 
 NEWEST: Final = "it is the newest of its queue"
@@ -21,8 +21,8 @@ USE: Final = timedelta(days=1)
 class Pruned:
     """What a pruning removed; and what it would have, but for the reason given."""
 
-    removed: tuple[Found, ...]
-    kept: tuple[tuple[Found, str], ...]
+    removed: tuple[Snapshot, ...]
+    kept: tuple[tuple[Snapshot, str], ...]
 
 
 def prune_snapshots(
@@ -58,7 +58,7 @@ def prune_snapshots(
 
 
 def why_kept(
-    found: Sequence[Found],
+    found: Sequence[Snapshot],
     ledger: Ledger,
     now: datetime,
     beyond: frozenset[str] | set[str] = frozenset(),
@@ -86,8 +86,8 @@ def why_kept(
 
 
 def _beyond(
-    found: Sequence[Found], now: datetime, keep: int | None, keep_for: timedelta | None
-) -> list[Found]:
+    found: Sequence[Snapshot], now: datetime, keep: int | None, keep_for: timedelta | None
+) -> list[Snapshot]:
     ranks: Counter[tuple[tuple[str, str], bool]] = Counter()
     beyond = []
     for one in found:

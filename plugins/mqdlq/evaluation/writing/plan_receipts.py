@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import sha256
 
-from mqdlq.evaluation.plan_parts import Receipt
-from mqdlq.evaluation.treatments import summed
+from mqdlq.evaluation.deciding.treatments import summed
+from mqdlq.evaluation.writing.plan_parts import Receipt
 from mqdlq.lake import StepCount
 from mqdlq.model import Disposition
 

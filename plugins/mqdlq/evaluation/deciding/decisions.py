@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.evaluation.treatments import UNPROCESSABLE, Chain, Treatments, targets_needed
-from mqdlq.evaluation.value_masks import ValueMasks, Words, encoded
+from mqdlq.evaluation.deciding.treatments import UNPROCESSABLE, Chain, Treatments, targets_needed
+from mqdlq.evaluation.deciding.value_masks import ValueMasks, Words, encoded
 from mqdlq.model import MessageClass
 from mqdlq.plan import steps_without_a_dlh
 from mqdlq.rules import RulesTable

@@ -15,10 +15,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
-from mqdlq.evaluation.row_groups import Stretch, rows_of, stretches
-from mqdlq.evaluation.snapshot_rows import Snapshot, must_have, read_headers
-from mqdlq.evaluation.strategies import Bounds, Choice, Strategy, choose, rows_to_a_task
+from mqdlq.evaluation.reading.row_groups import Stretch, rows_of, stretches
+from mqdlq.evaluation.reading.snapshot_rows import must_have, names_of, read_headers
+from mqdlq.evaluation.reading.strategies import Bounds, Choice, Strategy, choose, rows_to_a_task
 from mqdlq.evaluation.workers import asked_of_workers
+from mqdlq.lake import Snapshot
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 
 Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -73,7 +74,7 @@ class Messages:
         reading = _Reading(
             tuple(stretches(choice.groups, size)),
             tuple(self.columns),
-            self.snapshots[0].names,
+            names_of(self.snapshots[0]),
             work,
         )
         tasks = len(reading.stretches)

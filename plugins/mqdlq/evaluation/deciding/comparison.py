@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.decisions import Decisions
+from mqdlq.evaluation.deciding.decisions import Decisions
 from mqdlq.model import Step
 from mqdlq.plan import STEP_FIELDS
 from mqdlq.rules import RulesTable

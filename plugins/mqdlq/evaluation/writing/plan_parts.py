@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mqdlq.evaluation.bucket_digests import BucketDigest, Buckets, row_contents
-from mqdlq.evaluation.decisions import Decisions
+from mqdlq.evaluation.deciding.decisions import Decisions
+from mqdlq.evaluation.writing.bucket_digests import BucketDigest, Buckets, row_contents
 from mqdlq.lake import StepCount
 from mqdlq.lake.plans import attempt
 from mqdlq.lake.schema import PLAN

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from mqdlq.evaluation.row_groups import Group, groups_in_order
-from mqdlq.evaluation.snapshot_rows import Snapshot
+from mqdlq.evaluation.reading.row_groups import Group, groups_in_order
+from mqdlq.lake import Snapshot
 
 
 class Strategy(StrEnum):

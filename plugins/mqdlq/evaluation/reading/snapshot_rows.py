@@ -6,7 +6,6 @@ Only the columns asked for are read; what was captured of the messages' bodies n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.lake import SnapshotManifest
+from mqdlq.lake import Snapshot
 from mqdlq.lake.schema import HEADERS
 from mqdlq.lake.storage import file_names, filesystem
 
@@ -30,33 +29,14 @@ _SPARK_TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A finished snapshot: where it stands, and what it says of itself."""
-
-    directory: str
-    manifest: SnapshotManifest
-
-    @classmethod
-    def at(cls, directory: str) -> Snapshot:
-        """Read the manifest; raises `LakeError` where there is none."""
-        place = directory.rstrip("/")
-        return cls(place, lake.read_manifest(place))
-
-    @property
-    def headers(self) -> str:
-        """The directory of its rows."""
-        return f"{self.directory}/headers"
-
-    @property
-    def names(self) -> dict[str, str]:
-        """What is the same for all its messages: their queue, and which snapshot it is."""
-        manifest = self.manifest
-        return {
-            "queue_manager": manifest.queue_manager,
-            "queue": manifest.queue,
-            "snapshot_id": manifest.snapshot_id,
-        }
+def names_of(snapshot: Snapshot) -> dict[str, str]:
+    """Return what is the same for all its messages: their queue, and which snapshot it is."""
+    manifest = snapshot.manifest
+    return {
+        "queue_manager": manifest.queue_manager,
+        "queue": manifest.queue,
+        "snapshot_id": manifest.snapshot_id,
+    }
 
 
 def read_headers(
@@ -76,7 +56,7 @@ def read_headers(
         must_have(snapshot, columns)
     if len(snapshots) == 1 and not (whole and snapshots[0].manifest.parked):
         rows = _read(spark, snapshots, columns)
-        names = snapshots[0].names.items()
+        names = names_of(snapshots[0]).items()
         return rows.select(*columns, *(F.lit(value).alias(name) for name, value in names))
     rows = read_all_headers(spark, snapshots, columns, whole=whole)
     return _newest(rows, "message_key").select(*columns, "queue_manager", "queue", "snapshot_id")
@@ -181,14 +161,12 @@ def _with_their_snapshots(
 ) -> DataFrame:
     """Add `snapshot`, its number in the order of taking, and the names of its queue."""
     oldest_first = sorted(snapshots, key=lambda snapshot: snapshot.manifest.taken_at)
-    queues = [(each.manifest.queue_manager, each.manifest.queue) for each in oldest_first]
+    queues = [each.queue for each in oldest_first]
     taken = [
         {
             "place": _place(snapshot.directory),
             "snapshot": number,
-            "queue_manager": snapshot.manifest.queue_manager,
-            "queue": snapshot.manifest.queue,
-            "snapshot_id": snapshot.manifest.snapshot_id,
+            **names_of(snapshot),
             "taken_at": snapshot.manifest.taken_at,
             "place_in_queue": queues[: number + 1].count(queues[number]),
             "snapshots_of_queue": queues.count(queues[number]),

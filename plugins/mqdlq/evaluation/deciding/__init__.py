@@ -1,0 +1,1 @@
+"""Decide about batches of messages with NumPy and Arrow. No module here imports Spark."""

@@ -1,0 +1,242 @@
+"""Put together the history of all snapshots, plans and outcomes.
+
+Below the history's directory stand `causes`, `arrivals` and `rules` as Parquet, and `history.json`
+with the most frequent of each for a page. `outcomes.parquet` is looked for there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
+
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.evaluation.reading.snapshot_rows import read_all_headers
+from mqdlq.lake import Snapshot
+from mqdlq.lake.storage import exists, write_text
+from mqdlq.model import DEPARTED, MessageClass, Outcome, Trait
+from mqdlq.rules import parse
+from mqdlq.rules.comparing import rule_text
+
+SHOWN: Final = 1000
+"""How many rows of each kind the JSON holds at most; the Parquet files hold all."""
+
+CAUSE: Final = ("reason", "dest_q_name", "put_appl_name")
+_QUEUE: Final = ("queue_manager", "queue")
+_COLUMNS: Final = (
+    "browse_seq",
+    "message_key",
+    "class",
+    "dlh_reason",
+    "dlh_dest_q_name",
+    "put_appl_name",
+    "dead_lettered_at",
+)
+
+
+def write_history(root: str, history: str) -> dict[str, Any]:
+    """Write the history of a lake; return what its JSON says. Raises `LakeError`."""
+    # What backfills have put together was seen in the snapshots it is from.
+    stored = lake.finished_snapshots(root)
+    snapshots = [one for one in stored if not one.manifest.put_together_from]
+    if not snapshots:
+        raise LakeError(f"{root} holds no finished snapshot yet")
+    spark = SparkSession.builder.appName("mqdlq history").getOrCreate()
+    sightings = _sightings(read_all_headers(spark, snapshots, _COLUMNS, whole=True))
+    messages = sightings.groupBy(*_QUEUE, "message_key").agg(
+        *(F.max_by(name, "snapshot").alias(name) for name in CAUSE),
+        F.min("first_seen").alias("first_seen"),
+        F.max("last_seen").alias("last_seen"),
+    )
+    outcomes = _outcomes(spark, history)
+    tables = {
+        "causes": _causes(sightings, messages, outcomes),
+        "arrivals": _arrivals(messages),
+        "rules": _rules(spark, root, snapshots, outcomes),
+    }
+    found: dict[str, Any] = {
+        "schema_version": 1,
+        "snapshots": len(snapshots),
+        "first_taken_at": min(s.manifest.taken_at for s in snapshots).isoformat(),
+        "last_taken_at": max(s.manifest.taken_at for s in snapshots).isoformat(),
+        "messages": messages.count(),
+    }
+    for name, table in tables.items():
+        place = lake.uri(f"{history}/{name}")
+        # One file: Spark reads several in an order of its own, and the rows are sorted.
+        table.coalesce(1).write.mode("overwrite").parquet(place)
+        written = spark.read.parquet(place)
+        found[f"{name}_in_all"] = written.count()
+        found[name] = _shown(written)
+    write_text(f"{history}/history.json", json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(
+        f"dlq_history: {found['snapshots']} snapshots, {found['messages']} messages,"
+        f" {found['causes_in_all']} causes\n"
+    )
+    return found
+
+
+def _sightings(rows: DataFrame) -> DataFrame:
+    """Return a row for every dead letter in every snapshot, with what caused it."""
+    at = F.coalesce("dead_lettered_at", "taken_at")
+    return rows.where(F.col("class") == MessageClass.DEAD_LETTER.value).select(
+        *_QUEUE,
+        "message_key",
+        "snapshot",
+        F.coalesce("dlh_reason", F.lit(0)).alias("reason"),
+        F.rtrim(F.coalesce("dlh_dest_q_name", F.lit(""))).alias("dest_q_name"),
+        F.rtrim(F.coalesce("put_appl_name", F.lit(""))).alias("put_appl_name"),
+        F.least(at, "taken_at").alias("first_seen"),
+        F.col("taken_at").alias("last_seen"),
+        "place_in_queue",
+        "snapshots_of_queue",
+    )
+
+
+def _outcomes(spark: SparkSession, history: str) -> DataFrame:
+    """Return what became of messages, without dry runs; none where nothing was exported."""
+    place = f"{history}/outcomes.parquet"
+    schema = (
+        "run_id string, queue_manager string, queue string, message_key binary, residence int,"
+        " rules_digest string, dry_run boolean, rule int, action string, outcome string,"
+        " at timestamp"
+    )
+    if not exists(place):
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(lake.uri(place)).where("not dry_run")
+
+
+def _causes(sightings: DataFrame, messages: DataFrame, outcomes: DataFrame) -> DataFrame:
+    """Count messages by cause; say which are new or have returned, and how they were resolved.
+
+    New: in the latest snapshot of a queue and in none before. Returned: in the latest, not in the
+    one before it, yet in an earlier one. Ages and times are in seconds.
+    """
+    latest = F.col("place_in_queue") == F.col("snapshots_of_queue")
+    before = F.col("place_in_queue") == F.col("snapshots_of_queue") - 1
+    earlier = F.col("place_in_queue") < F.col("snapshots_of_queue") - 1
+    seen = sightings.groupBy(*_QUEUE, *CAUSE).agg(
+        F.max(latest).alias("is_there"),
+        F.max(before).alias("was_there"),
+        F.max(earlier).alias("was_earlier"),
+        F.sum(F.when(latest, 1).otherwise(0)).alias("messages_now"),
+        F.max(F.when(latest, _seconds("first_seen", "last_seen"))).alias("oldest_s"),
+    )
+    departed = outcomes.where(F.col("outcome").isin([outcome.value for outcome in DEPARTED]))
+    resolved = departed.groupBy(*_QUEUE, "message_key").agg(F.max("at").alias("resolved_at"))
+    counted = (
+        messages.join(resolved, [*_QUEUE, "message_key"], "left")
+        .withColumn("resolution_s", _seconds("first_seen", "resolved_at"))
+        .groupBy(*_QUEUE, *CAUSE)
+        .agg(
+            F.count(F.lit(1)).alias("messages"),
+            F.min("first_seen").alias("first_seen"),
+            F.max("last_seen").alias("last_seen"),
+            F.count("resolved_at").alias("resolved"),
+            F.expr("percentile_approx(resolution_s, 0.5)").alias("resolution_median_s"),
+            F.expr("percentile_approx(resolution_s, 0.9)").alias("resolution_p90_s"),
+        )
+    )
+    state = (
+        F.when(~F.col("is_there"), "gone")
+        .when(~F.col("was_there") & ~F.col("was_earlier"), "new")
+        .when(~F.col("was_there"), "returned")
+        .otherwise("known")
+    )
+    both = counted.join(seen, [*_QUEUE, *CAUSE]).withColumn("state", state)
+    return both.drop("is_there", "was_there", "was_earlier").orderBy(F.desc("messages"), *CAUSE)
+
+
+def _arrivals(messages: DataFrame) -> DataFrame:
+    """Count how many messages arrived in each hour, the latest first."""
+    hour = F.date_trunc("hour", "first_seen").alias("hour")
+    counted = messages.groupBy(*_QUEUE, hour).agg(F.count(F.lit(1)).alias("messages"))
+    return counted.orderBy(F.desc("hour"), *_QUEUE)
+
+
+def _rules(
+    spark: SparkSession, root: str, snapshots: Sequence[Snapshot], outcomes: DataFrame
+) -> DataFrame:
+    """Tell of every rule of every table how many messages met it and how many it settled."""
+    tables = {s.manifest.rules_digest: s.manifest.rules_text for s in snapshots}
+    rules = [
+        {"rules_digest": digest, "rule": rule.ordinal, "line": rule.line, "text": rule_text(rule)}
+        for digest, text in tables.items()
+        for rule in parse(text, "the rules of a snapshot").rules
+    ]
+    schema = pa.schema(
+        [
+            ("rules_digest", pa.string()),
+            ("rule", pa.int32()),
+            ("line", pa.int32()),
+            ("text", pa.string()),
+        ]
+    )
+    known = spark.createDataFrame(pa.Table.from_pylist(rules, schema=schema))
+    settled = outcomes.where("rule > 0").groupBy("rules_digest", "rule")
+    told = settled.agg(
+        _counted(Trait.SUCCEEDED).alias("succeeded"),
+        _counted(Trait.FAILED).alias("failed"),
+        F.countDistinct("message_key").alias("messages"),
+    )
+    key = ["rules_digest", "rule"]
+    met = _met(spark, root)
+    joined = known.join(met, key, "left").join(told, key, "left")
+    tried = F.col("succeeded") + F.col("failed")
+    return joined.select(
+        *key,
+        "line",
+        "text",
+        F.coalesce("met", F.lit(0)).alias("met"),
+        F.col("met").isNull().alias("never_matched"),
+        F.coalesce("succeeded", F.lit(0)).alias("succeeded"),
+        F.coalesce("failed", F.lit(0)).alias("failed"),
+        F.when(tried > 0, F.col("succeeded") / tried).alias("success_rate"),
+    ).orderBy(*key)
+
+
+def _met(spark: SparkSession, root: str) -> DataFrame:
+    """Count the messages whose steps, in any finished plan, have a rule among them."""
+    plans = [
+        {"plan": description.plan_id, "rules_digest": description.rules_digest}
+        for description in lake.finished_plans(root)
+    ]
+    if not plans:
+        return spark.createDataFrame([], "rules_digest string, rule int, met bigint")
+    known = spark.createDataFrame(pa.Table.from_pylist(plans))
+    places = [lake.uri(lake.plan_directory(root, plan["plan"])) for plan in plans]
+    steps = spark.read.schema("message_key binary, steps array<struct<rule int>>").parquet(*places)
+    plan = F.regexp_extract("_metadata.file_path", r"([^/]+)/[^/]+\z", 1)
+    rules = steps.select(plan.alias("plan"), "message_key", F.explode("steps.rule").alias("rule"))
+    return (
+        rules.join(F.broadcast(known), "plan")
+        .groupBy("rules_digest", "rule")
+        .agg(F.countDistinct("message_key").alias("met"))
+    )
+
+
+def _counted(trait: Trait) -> Column:
+    return F.count_if(F.col("outcome").isin([outcome.value for outcome in Outcome.having(trait)]))
+
+
+def _seconds(start: str, end: str) -> Column:
+    return F.col(end).cast("long") - F.col(start).cast("long")
+
+
+def _shown(table: DataFrame) -> list[dict[str, Any]]:
+    """Return the first rows as JSON has them."""
+    rows = table.limit(SHOWN).collect()
+    return [
+        {
+            name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
+            for name, value in row.asDict().items()
+        }
+        for row in rows
+    ]

@@ -1,0 +1,43 @@
+"""Read the rules table of an evaluation: frozen in the snapshots, or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.lake import Snapshot
+from mqdlq.rules import RulesError, RulesTable, parse
+
+
+def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
+    """Return the table all snapshots were taken with; raise `LakeError` where they differ."""
+    digests = {snapshot.manifest.rules_digest for snapshot in snapshots}
+    if len(digests) > 1:
+        raise LakeError(
+            f"the snapshots were taken with {len(digests)} different rules tables; name one with"
+            " --rules"
+        )
+    snapshot = snapshots[0]
+    table = _parsed(snapshot.manifest.rules_text, f"the rules of {snapshot.directory}")
+    if table.digest != snapshot.manifest.rules_digest:
+        raise LakeError(
+            f"{snapshot.directory}: its rules have the digest {table.digest}, its manifest says "
+            f"{snapshot.manifest.rules_digest}"
+        )
+    return table
+
+
+def rules_of_file(place: str) -> RulesTable:
+    """Return the table in a file; raise `LakeError` where there is none or it is invalid."""
+    text = lake.read_text(place)
+    if text is None:
+        raise LakeError(f"{place}: no such rules table")
+    return _parsed(text, place)
+
+
+def _parsed(text: str, name: str) -> RulesTable:
+    try:
+        return parse(text, name)
+    except RulesError as error:
+        raise LakeError(str(error)) from error
