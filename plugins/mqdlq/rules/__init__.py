@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mqdlq.rules.building import WrittenRule
 from mqdlq.rules.comparing import Change, Comparison, RuleChange, compare
 from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
 from mqdlq.rules.explaining import Explanation, Failure, Trace, explain
@@ -10,6 +9,7 @@ from mqdlq.rules.formatting import format_table
 from mqdlq.rules.matching import matches, matching_rules, with_nuls_as_blanks
 from mqdlq.rules.reading import CheckResult, check, parse
 from mqdlq.rules.records import ControlData, Pattern, Rule
+from mqdlq.rules.syntax.building import WrittenRule
 from mqdlq.rules.table import RulesTable, print_table
 
 __all__ = [

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mqdlq.rules.diagnostics import Report, RulesError
-from mqdlq.rules.lines import BLANKS, COLUMNS, Entry, entries
 from mqdlq.rules.printing import print_entries
 from mqdlq.rules.reading import CheckResult, check, decoded
 from mqdlq.rules.records import ControlData
+from mqdlq.rules.syntax.lines import BLANKS, COLUMNS, Entry, entries
 from mqdlq.rules.table import RulesTable
 
 _WORDS: Final = re.compile(r"[ \t]+")

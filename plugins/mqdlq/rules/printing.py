@@ -13,8 +13,8 @@ from typing import Final
 from mqdlq.constants import name_of
 from mqdlq.model import PutAuthority
 from mqdlq.rules.keywords import KEYWORDS
-from mqdlq.rules.lines import COLUMNS
 from mqdlq.rules.records import ControlData, Pattern, Rule
+from mqdlq.rules.syntax.lines import COLUMNS
 
 _INDENT: Final = "    "
 _UNQUOTED: Final = re.compile(r"&?[A-Z0-9./_%*?]+")

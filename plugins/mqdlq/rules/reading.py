@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mqdlq.rules.building import Builder, WrittenRule
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, RulesError
-from mqdlq.rules.grammar import read_statement
-from mqdlq.rules.lines import entries
+from mqdlq.rules.syntax.building import Builder, WrittenRule
+from mqdlq.rules.syntax.grammar import read_statement
+from mqdlq.rules.syntax.lines import entries
 from mqdlq.rules.table import RulesTable
 
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Final, Literal
 
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, Severity
-from mqdlq.rules.grammar import Statement, read_statement
-from mqdlq.rules.lines import entries
 from mqdlq.rules.lint import actions, circles, reach
 from mqdlq.rules.lint.findings import Code, Finding
 from mqdlq.rules.lint.inclusion import Effort
 from mqdlq.rules.reading import CheckResult, check
+from mqdlq.rules.syntax.grammar import Statement, read_statement
+from mqdlq.rules.syntax.lines import entries
 from mqdlq.rules.table import RulesTable
 
 _PARSER_WARNINGS: Final = (

@@ -9,9 +9,9 @@ from typing import Final
 
 from mqdlq.constants import ALL_NAMES, PLATFORM_DEPENDENT, family_of
 from mqdlq.rules.diagnostics import Report, listed, quoted, shortened
-from mqdlq.rules.grammar import Value
 from mqdlq.rules.keywords import MAX_NUMBER, Keyword, Kind
-from mqdlq.rules.lines import Entry
+from mqdlq.rules.syntax.grammar import Value
+from mqdlq.rules.syntax.lines import Entry
 
 _NEEDS_QUOTES: Final = re.compile(r"[^A-Za-z0-9./_%*?&]|(?<!^)&")
 _UNDECODED: Final = re.compile("[\ud800-\udfff]")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mqdlq.rules.lines import Entry
+from mqdlq.rules.syntax.lines import Entry
 
 TOKENS: Final = {
     "blanks": re.compile(r"[ \t]+"),

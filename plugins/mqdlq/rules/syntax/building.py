@@ -8,10 +8,10 @@ from typing import Final
 
 from mqdlq.model import Action, PutAuthority
 from mqdlq.rules.diagnostics import Place, Report, listed, shortened
-from mqdlq.rules.grammar import Parameter, Statement
 from mqdlq.rules.keywords import KEYWORDS, Part
 from mqdlq.rules.records import ControlData, Pattern, Rule
-from mqdlq.rules.values import closest, read_value
+from mqdlq.rules.syntax.grammar import Parameter, Statement
+from mqdlq.rules.syntax.values import closest, read_value
 from mqdlq.rules.wildcards import canonical
 
 _PLACES_IN_PRINT: Final = {name: at for at, name in enumerate(KEYWORDS)}
