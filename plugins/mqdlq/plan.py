@@ -15,18 +15,17 @@ from typing import Final
 from mqdlq.model import Action, PlannedMessage, PutAuthority, Step
 from mqdlq.rules import Rule, RulesTable, matching_rules
 
-TARGET_COLUMNS: Final = (
-    "reply_to_q",
-    "reply_to_q_mgr",
-    "dlh_dest_q_name",
-    "dlh_dest_q_mgr_name",
-)
+_COLUMNS: Final = {
+    "&REPLYQ": "reply_to_q",
+    "&REPLYQM": "reply_to_q_mgr",
+    "&DESTQ": "dlh_dest_q_name",
+    "&DESTQM": "dlh_dest_q_mgr_name",
+}
+TARGET_COLUMNS: Final = tuple(_COLUMNS.values())
 """The columns of a snapshot a target may be taken from."""
 
 MESSAGES_TO_A_BUCKET: Final = 4096
 STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
-
-_CANNOT_FAIL: Final = frozenset({Action.IGNORE, Action.DISCARD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +66,9 @@ def steps_of(matching: Iterable[Rule]) -> tuple[StepTemplate, ...]:
     steps = []
     for rule in matching:
         steps.append(_template(rule))
-        if cannot_fail(rule):
+        if rule.cannot_fail:
             break
     return tuple(steps)
-
-
-def cannot_fail(rule: Rule) -> bool:
-    """Say whether no rule after this one is ever tried."""
-    return rule.action in _CANNOT_FAIL
 
 
 def needs_a_dlh(rule: Rule) -> str:
@@ -171,25 +165,17 @@ def _template(rule: Rule) -> StepTemplate:
 def _targets(rule: Rule) -> tuple[Target, Target]:
     match rule.action:
         case Action.RETRY:
-            return Target(column="dlh_dest_q_name"), Target(column="dlh_dest_q_mgr_name")
+            return _target("&DESTQ"), _target("&DESTQM")
         case Action.FWD:
-            return (
-                _target(rule.fwd_q, reply="reply_to_q", destination="dlh_dest_q_name"),
-                _target(rule.fwd_q_mgr, reply="reply_to_q_mgr", destination="dlh_dest_q_mgr_name"),
-            )
+            return _target(rule.fwd_q), _target(rule.fwd_q_mgr)
         case _:
             return Target(), Target()
 
 
-def _target(written: str, *, reply: str, destination: str) -> Target:
-    """Read FWDQ or FWDQM: `&REPLYQ` and the like name a field of the message.
-
-    IBM's handler looks at the letter after `&` only: R is the reply-to field, any other the
-    MQDLH's destination.
-    """
-    if not written.startswith("&"):
-        return Target(literal=written)
-    return Target(column=reply if written[1:2].upper() == "R" else destination)
+def _target(name: str) -> Target:
+    """Return what a rule's FWDQ or FWDQM stands for: `&REPLYQ` and the like name a field."""
+    column = _COLUMNS.get(name, "")
+    return Target(column=column) if column else Target(literal=name)
 
 
 def _name(target: Target, row: Mapping[str, str | None]) -> str:

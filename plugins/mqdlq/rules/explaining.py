@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from mqdlq.model import Action
 from mqdlq.rules.keywords import KEYWORDS, Kind
 from mqdlq.rules.matching import Values, with_nuls_as_blanks
 from mqdlq.rules.records import Pattern, Rule
 from mqdlq.rules.table import RulesTable
-
-_CANNOT_FAIL: Final = (Action.IGNORE, Action.DISCARD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ def explain(table: RulesTable, values: Values) -> Explanation:
     for trace in traces:
         if trace.failed is None:
             chain.append(trace.rule)
-            if trace.rule.action in _CANNOT_FAIL:
+            if trace.rule.cannot_fail:
                 break
     return Explanation(tuple(chain), traces)
 

@@ -59,6 +59,11 @@ class Rule:
     put_authority: PutAuthority = PutAuthority.DEF
     retry: int = 1
 
+    @property
+    def cannot_fail(self) -> bool:
+        """Whether no rule after this one is tried on a message that matches it."""
+        return self.action in (Action.IGNORE, Action.DISCARD)
+
 
 @dataclass(frozen=True, slots=True)
 class ControlData:

@@ -8,6 +8,10 @@ that ends before the field leaves only blanks to match (IBM MQ docs, "Rules tabl
 from __future__ import annotations
 
 import re
+from typing import Final
+
+_ONE: Final = r"(?! *+\Z)."
+"""What ``?`` matches: it fails where nothing but blanks follows in the field."""
 
 
 def canonical(pattern: str) -> str:
@@ -21,7 +25,7 @@ def canonical(pattern: str) -> str:
     return re.sub(r"\*+", "*", pattern.rstrip(" "))
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str, one: str = _ONE) -> re.Pattern[str]:
     """Return what matches, with `match`, exactly the padded fields that the pattern matches.
 
     Taking each stretch between asterisks at its first place is enough, because what follows it
@@ -33,13 +37,12 @@ def compiled(pattern: str) -> re.Pattern[str]:
     """
     first, *stretches = canonical(pattern).split("*")
     if not stretches:
-        return re.compile(_stretch(first) + r" *+\Z", re.DOTALL)
+        return re.compile(_stretch(first, one) + r" *+\Z", re.DOTALL)
     *middle, last = stretches
-    found = "".join(f"(?>.*?{_stretch(stretch)})" for stretch in middle)
-    end = rf".*?{_stretch(last)} *+\Z" if last else ""
-    return re.compile(_stretch(first) + found + end, re.DOTALL)
+    found = "".join(f"(?>.*?{_stretch(stretch, one)})" for stretch in middle)
+    end = rf".*?{_stretch(last, one)} *+\Z" if last else ""
+    return re.compile(_stretch(first, one) + found + end, re.DOTALL)
 
 
-def _stretch(text: str) -> str:
-    # A question mark fails where nothing but blanks is left of the field.
-    return "".join(r"(?! *+\Z)." if char == "?" else re.escape(char) for char in text)
+def _stretch(text: str, one: str) -> str:
+    return "".join(one if char == "?" else re.escape(char) for char in text)

@@ -56,7 +56,7 @@ HEADINGS = re.findall(r"^### (.+)$", GUIDE, re.MULTILINE)
 def codes_reported_by(names: set[str]) -> set[str]:
     """Return the codes that the language's modules hand to functions of these names."""
     found = set()
-    for path in Path(str(mqdlq.rules.__file__)).parent.glob("*.py"):
+    for path in Path(str(mqdlq.rules.__file__)).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not node.args:
                 continue

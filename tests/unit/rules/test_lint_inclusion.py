@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqdlq.rules import Pattern, matches, parse
-from mqdlq.rules.lint.inclusion import Effort, covers, includes, rule_covers
+from mqdlq.rules.lint.inclusion import covers, includes, rule_covers
 from mqdlq.rules.wildcards import canonical, compiled
 
 CHARACTERS = "AB \0Z"
@@ -69,7 +69,7 @@ VECTORS = [
 def test_a_pattern_covers_another_as_the_vectors_say(
     wide: str, narrow: str, expected: bool
 ) -> None:
-    assert covers(format_pattern(wide), format_pattern(narrow), Effort()) is expected
+    assert covers(format_pattern(wide), format_pattern(narrow)) is expected
 
 
 def test_the_answer_is_exact_for_all_small_patterns() -> None:
@@ -80,18 +80,17 @@ def test_the_answer_is_exact_for_all_small_patterns() -> None:
     }
 
     for wide, narrow in product(matched, repeat=2):
-        assert includes(wide, narrow, 2, Effort()) == (matched[narrow] <= matched[wide])
+        assert includes(wide, narrow, 2) == (matched[narrow] <= matched[wide])
 
 
 TEXTS = st.text("AB *?", max_size=6).map(canonical).filter(lambda text: not is_too_long(text, 4))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=300)
 @given(TEXTS, TEXTS)
-def test_the_answer_is_exact_for_larger_patterns(wide: str, narrow: str) -> None:
-    is_covered = fields_matching(narrow, 4) <= fields_matching(wide, 4)
-
-    assert includes(wide, narrow, 4, Effort()) == is_covered
+def test_yes_is_never_wrong_for_larger_patterns(wide: str, narrow: str) -> None:
+    if includes(wide, narrow, 4):
+        assert fields_matching(narrow, 4) <= fields_matching(wide, 4)
 
 
 @st.composite
@@ -113,7 +112,7 @@ def test_what_a_covered_pattern_matches_the_covering_one_matches(data: st.DataOb
     wide = canonical("".join(loosened) + data.draw(st.sampled_from(["", "*"])))
     value = data.draw(fields_of(narrow))
 
-    if covers(format_pattern(wide), format_pattern(narrow), Effort()):
+    if covers(format_pattern(wide), format_pattern(narrow)):
         assert format_pattern(wide).matches(value) or not format_pattern(narrow).matches(value)
 
 
@@ -124,18 +123,20 @@ def test_a_rule_covers_another_if_each_of_its_patterns_does() -> None:
         "DESTQ(AB) USERID(JO) ACTION(RETRY)\n"
     ).rules
 
-    assert rule_covers(wide, narrow, Effort())
-    assert not rule_covers(narrow, wide, Effort())
-    assert not rule_covers(wide, other, Effort())
+    assert rule_covers(wide, narrow)
+    assert not rule_covers(narrow, wide)
+    assert not rule_covers(wide, other)
     assert not matches(wide, {"dlh_dest_q_name": "AB", "user_identifier": "JO"})
 
 
-def test_without_effort_nothing_is_claimed() -> None:
-    assert includes("A*", "AB*", 8, Effort())
-    assert not includes("A*", "AB*", 8, Effort(allowed=1))
+@pytest.mark.parametrize(("wide", "narrow"), [(" ?*", " *A*"), ("*A?", "AA*")])
+def test_no_may_be_wrong_where_an_asterisk_hides_what_is_sure(wide: str, narrow: str) -> None:
+    assert not includes(wide, narrow, 3)
+    assert fields_matching(narrow, 3) <= fields_matching(wide, 3)
 
 
-def test_a_pattern_made_to_be_hard_is_given_up_quickly() -> None:
-    hard = f"*A{'?' * 20}*B"
+def test_patterns_made_to_be_hard_are_compared_without_backtracking() -> None:
+    hard = f"{'*A' * 24}*B"
 
-    assert not includes(hard, f"*A{'?' * 21}B", 48, Effort())
+    assert not includes(hard, "A" * 48, 48)
+    assert includes(f"*A{'?' * 20}*", f"*A{'?' * 21}*B", 48)

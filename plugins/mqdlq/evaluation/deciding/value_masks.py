@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.plan import cannot_fail
 from mqdlq.rules import Pattern, Rule, RulesTable, with_nuls_as_blanks
 
 BITS: Final = 62
@@ -53,7 +52,7 @@ class ValueMasks:
         for rule in table.rules:
             for pattern in rule.patterns:
                 self._asking[pattern.column][pattern].append(rule)
-        self._last = self.bits([rule for rule in table.rules if cannot_fail(rule)])
+        self._last = self.bits([rule for rule in table.rules if rule.cannot_fail])
         self._remembered = remembered
         self._known: dict[str, tuple[pa.Array, Words]] = {}
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from mqdlq.model import Action
 from mqdlq.rules.diagnostics import shortened
-from mqdlq.rules.lint.findings import Code, Finding
-from mqdlq.rules.lint.inclusion import Effort
+from mqdlq.rules.lint.findings import Code, Effort, Finding
 from mqdlq.rules.records import Rule
 from mqdlq.rules.table import RulesTable
 

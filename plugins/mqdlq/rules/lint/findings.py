@@ -1,4 +1,4 @@
-"""What the linter can find: a code for each, with rule, keyword and message."""
+"""What the linter can find, and how long it may look for it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,16 @@ class Finding:
     rule: Rule
     keyword: str
     message: str
+
+
+class Effort:
+    """How much work is still allowed: hostile tables must not keep anybody waiting."""
+
+    def __init__(self, allowed: int = 400_000) -> None:
+        """Allow some work; a unit takes a few microseconds."""
+        self._left = allowed
+
+    def spend(self) -> bool:
+        """Say whether there was any left, and take a unit."""
+        self._left -= 1
+        return self._left >= 0

@@ -1,46 +1,32 @@
-"""Two patterns in, whether one matches all that the other matches out.
+"""Say whether one pattern matches all that another one matches.
 
-"Yes" is never wrong. Nor is "no", but for patterns made to be hard, on which the search gives up.
+"Yes" is never wrong. "No" may be: then a warning is missing.
 
-All fields of one length are walked at once. A field is text that ends in no blank, then padding;
-``?`` matches anything but padding, and a pattern that has ended matches padding only. After each
-character it is known how far either pattern can have come; a character that neither pattern
-mentions stands for all of its kind.
+The narrow pattern is matched like a field by the wide one. In it, one character that is in no
+pattern stands for what its ``?`` matches, and another one, which only an asterisk of the wide
+pattern matches, for what its ``*`` matches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import Enum, auto
+import re
 from functools import lru_cache
 from typing import Final
 
 from mqdlq.rules.keywords import KEYWORDS
 from mqdlq.rules.records import Pattern, Rule
+from mqdlq.rules.wildcards import compiled
 
-_UNMENTIONED: Final = "any other"
-"""Stands for every character of neither pattern; being longer than one, it equals none."""
+# No rules table holds lone surrogates.
+_ANY_CHARACTER: Final = "\ud800"
+_ANY_TEXT: Final = "\ud801"
+_ONE: Final = rf"(?![ {_ANY_TEXT}]*+\Z)[^{_ANY_TEXT}]"
+"""What ``?`` matches: no blank that may be padding, whatever the text around it is."""
 
-_MOST_STATES: Final = 500
-"""Patterns that people write stay far below; ``*A????????????????`` would not."""
-
-_ODD: Final = "\uffff"
-
-
-class Effort:
-    """How much work is still allowed: hostile tables must not keep anybody waiting."""
-
-    def __init__(self, allowed: int = 400_000) -> None:
-        """Allow some work; a unit takes a few microseconds."""
-        self._left = allowed
-
-    def spend(self, amount: int = 1) -> bool:
-        """Say whether there was that much left, and take it."""
-        self._left -= amount
-        return self._left >= 0
+_WILDCARDS: Final = re.compile(r"[*?]{2,}")
 
 
-def rule_covers(wide: Rule, narrow: Rule, effort: Effort) -> bool:
+def rule_covers(wide: Rule, narrow: Rule) -> bool:
     """Say whether every message that `narrow` matches, `wide` matches too.
 
     Columns are independent of each other and every pattern matches something, so it is enough and
@@ -48,119 +34,48 @@ def rule_covers(wide: Rule, narrow: Rule, effort: Effort) -> bool:
     """
     patterns = {pattern.column: pattern for pattern in narrow.patterns}
     return all(
-        pattern.column in patterns and covers(pattern, patterns[pattern.column], effort)
+        pattern.column in patterns and covers(pattern, patterns[pattern.column])
         for pattern in wide.patterns
     )
 
 
-def covers(wide: Pattern, narrow: Pattern, effort: Effort) -> bool:
+def covers(wide: Pattern, narrow: Pattern) -> bool:
     """Say whether every value that `narrow` matches, `wide` matches too; they share a column."""
     if wide.value == narrow.value:
         return True
     if isinstance(wide.value, int) or isinstance(narrow.value, int):
         return False
-    # One of the values that `narrow` matches decides nearly always.
-    if not wide.matches(_plainest_match(narrow.value)):
-        return False
-    return includes(wide.value, narrow.value, KEYWORDS[wide.keyword].length, effort)
+    return includes(wide.value, narrow.value, KEYWORDS[wide.keyword].length)
 
 
-def includes(wide: str, narrow: str, length: int, effort: Effort) -> bool:
+def includes(wide: str, narrow: str, length: int) -> bool:
     """Say whether `wide` matches every field of this length that `narrow` matches.
 
     Both are canonical, `narrow` with no more characters than the field, asterisks apart.
     """
-    search = _Search(_Automaton(wide), _Automaton(narrow), {*wide, *narrow} - {*" *?"})
-    reached = {search.start}
-    for _ in range(length):
-        if len(reached) > _MOST_STATES or not effort.spend(len(reached) * search.breadth):
-            return False
-        reached = {after for state in reached for after in search.steps(state)}
-    return not any(map(search.is_exception, reached))
+    if set(wide) == {"*", "?"}:  # so many characters of text, whichever
+        return len(narrow.replace("*", "").rstrip(" ")) >= wide.count("?")
+    field = _field(narrow, length)
+    return any(matcher.match(field) for matcher in _matchers(wide))
 
 
-@lru_cache(maxsize=1024)
-def _plainest_match(pattern: str) -> str:
-    return pattern.replace("*", "").replace("?", _ODD)
+@lru_cache(maxsize=8192)
+def _matchers(pattern: str) -> tuple[re.Pattern[str], ...]:
+    """Return matchers for the pattern with its ``?`` before and behind its ``*``."""
+    forms = {pattern, _WILDCARDS.sub(_questions_first, pattern)}
+    forms.add(_WILDCARDS.sub(lambda run: _questions_first(run)[::-1], pattern))
+    return tuple(compiled(form, _ONE) for form in forms)
 
 
-class _Automaton:
-    """A pattern read character by character; bit n of a state: its first n are matched."""
-
-    def __init__(self, pattern: str) -> None:
-        self._places: dict[str, int] = {}
-        for place, char in enumerate(pattern):
-            self._places[char] = self._places.get(char, 0) | 1 << place
-        self._stars = self._places.get("*", 0)
-        self._questions = self._places.get("?", 0)
-        self._end = 1 << len(pattern)
-        self._final_star = self._stars & self._end >> 1
-        self.start = self._past_stars(1)
-
-    def step(self, states: int, char: str, *, is_padding: bool) -> int:
-        """Return the states after one more character of the field."""
-        moved = states & self._places.get(char, 0)
-        kept = states & self._stars
-        if is_padding:
-            kept |= states & self._end
-        else:
-            moved |= states & self._questions
-        return self._past_stars(kept | moved << 1)
-
-    def accepts(self, states: int) -> bool:
-        """Say whether a field that ends here is matched."""
-        return bool(states & self._end)
-
-    def accepts_whatever_follows(self, states: int) -> bool:
-        """Say whether an asterisk at the end has been reached."""
-        return bool(states & self._final_star)
-
-    def _past_stars(self, states: int) -> int:
-        # A canonical pattern has no two asterisks side by side, so once is enough.
-        return states | (states & self._stars) << 1
+@lru_cache(maxsize=8192)
+def _field(pattern: str, length: int) -> str:
+    """Return a field that stands for all that a pattern matches."""
+    text = pattern.replace("*", "")
+    if "*" not in pattern or len(text) == length:  # asterisks have no room in a full field
+        return text.replace("?", _ANY_CHARACTER).ljust(length)
+    return pattern.replace("?", _ANY_CHARACTER).replace("*", _ANY_TEXT)
 
 
-class _Part(Enum):
-    """Which part of the field the last character belongs to."""
-
-    TEXT = auto()
-    GAP = auto()
-    """A blank with more text to come."""
-    PADDING = auto()
-
-
-_State = tuple[_Part, int, int]
-
-
-class _Search:
-    """Looks for a field that `narrow` matches and `wide` does not."""
-
-    def __init__(self, wide: _Automaton, narrow: _Automaton, chars: set[str]) -> None:
-        self._wide = wide
-        self._narrow = narrow
-        self._chars = (*chars, _UNMENTIONED)
-        self.start: _State = (_Part.TEXT, narrow.start, wide.start)
-        self.breadth = len(self._chars) + 2
-
-    def steps(self, state: _State) -> Iterator[_State]:
-        """Yield what one more character can lead to, as far as an exception is still possible."""
-        for part, char in self._next_chars(state[0]):
-            is_padding = part is _Part.PADDING
-            narrow = self._narrow.step(state[1], char, is_padding=is_padding)
-            wide = self._wide.step(state[2], char, is_padding=is_padding)
-            if narrow and not self._wide.accepts_whatever_follows(wide):
-                yield part, narrow, wide
-
-    def is_exception(self, state: _State) -> bool:
-        """Say whether a whole field that led here is one."""
-        part, narrow, wide = state
-        is_field = part is not _Part.GAP
-        return is_field and self._narrow.accepts(narrow) and not self._wide.accepts(wide)
-
-    def _next_chars(self, part: _Part) -> Iterator[tuple[_Part, str]]:
-        if part is not _Part.PADDING:
-            for char in self._chars:
-                yield _Part.TEXT, char
-            yield _Part.GAP, " "
-        if part is not _Part.GAP:
-            yield _Part.PADDING, " "
+def _questions_first(run: re.Match[str]) -> str:
+    """Return a run of wildcards that matches the same, in which no ``?`` follows a ``*``."""
+    return "?" * run[0].count("?") + "*" * ("*" in run[0])

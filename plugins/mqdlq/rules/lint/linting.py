@@ -9,9 +9,8 @@ from typing import Final, Literal
 
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, Severity
 from mqdlq.rules.lint import actions, circles, reach
-from mqdlq.rules.lint.findings import Code, Finding
-from mqdlq.rules.lint.inclusion import Effort
-from mqdlq.rules.reading import CheckResult, check
+from mqdlq.rules.lint.findings import Code, Effort, Finding
+from mqdlq.rules.reading import CheckResult, check, decoded
 from mqdlq.rules.syntax.grammar import Statement, read_statement
 from mqdlq.rules.syntax.lines import entries
 from mqdlq.rules.table import RulesTable
@@ -128,9 +127,7 @@ class _Places:
         return statement.entry.place(0, len(statement.entry.text))
 
     def _read(self) -> dict[int, Statement]:
-        text = self._text
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", "surrogateescape")
-        # What is to be said about the text itself has been said when it was checked.
+        # The faults of the text itself were reported when it was checked.
         unheard = Report("")
-        return {entry.line: read_statement(entry, unheard) for entry in entries(text, unheard)}
+        found = entries(decoded(self._text), unheard)
+        return {entry.line: read_statement(entry, unheard) for entry in found}

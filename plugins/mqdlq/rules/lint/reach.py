@@ -7,12 +7,11 @@ from typing import Final
 
 from mqdlq.model import Action
 from mqdlq.rules.diagnostics import listed
-from mqdlq.rules.lint.findings import Code, Finding
-from mqdlq.rules.lint.inclusion import Effort, rule_covers
+from mqdlq.rules.lint.findings import Code, Effort, Finding
+from mqdlq.rules.lint.inclusion import rule_covers
 from mqdlq.rules.records import Pattern, Rule
 from mqdlq.rules.table import RulesTable
 
-_CANNOT_FAIL: Final = (Action.IGNORE, Action.DISCARD)
 _MOST_LINES: Final = 5
 
 
@@ -26,7 +25,7 @@ def find_unreached(table: RulesTable, effort: Effort) -> Iterator[Finding]:
     for rule in table.rules:
         final = finals.first_covering(rule)
         if final is None:
-            if rule.action in _CANNOT_FAIL:
+            if rule.cannot_fail:
                 finals.add(rule)
         elif not final.patterns:
             yield _unreachable(rule, final)
@@ -126,7 +125,7 @@ class _Finals:
                 return
             asked = tuple(values[column] for column in columns if column in values)
             for final in rules.get(asked, ()):
-                if self._effort.spend() and rule_covers(final, rule, self._effort):
+                if self._effort.spend() and rule_covers(final, rule):
                     yield final
                     break
 

@@ -1,4 +1,4 @@
-"""Grammar of an entry: its text in, its keywords and their values out, faults reported.
+"""Read an entry into keywords and their values by the grammar, and report every fault.
 
     entry     = [ separator ] parameter { separator parameter } [ separator ] .
     parameter = keyword [ blanks ] "(" [ blanks ] value [ blanks ] ")" .
@@ -6,8 +6,10 @@
     quoted    = "'" { character | "''" } "'" .
     separator = { blank | "," } .
 
-What a keyword or a value means is not known here. A fault ends a parameter, not the entry: reading
-goes on where the next parameter seems to begin, so that all faults of a table come out at once.
+Keywords and values are not interpreted here. A fault ends a parameter, not the entry: reading
+resumes where the next parameter seems to begin, so that all faults of a table are reported at once.
+Only to find that place, and to guess what a stray word was meant to be, does it look at the names
+of the keywords.
 """
 
 from __future__ import annotations
@@ -135,7 +137,7 @@ class _Parser:
         if tokens.read("close"):
             text = token.text[1:-1].replace("''", "'")
             return Value(text, is_quoted=True, start=token.start, end=token.end)
-        if not self._is_unclosed(keyword) and (rest := self._rest_of_value(keyword, token.end)):
+        if rest := self._rest_of_value(keyword, token.end):
             self._error(
                 "unbalanced-quote",
                 rest.start,
@@ -156,20 +158,11 @@ class _Parser:
             tokens.read("blanks")
             if token and tokens.read("close"):
                 return Value(token.text, is_quoted=False, start=start, end=token.end)
-        if not self._is_unclosed(keyword) and (rest := self._rest_of_value(keyword, start)):
+        if rest := self._rest_of_value(keyword, start):
             return Value(rest.text, is_quoted=False, start=start, end=rest.end)
         return None
 
-    def _is_unclosed(self, keyword: Token) -> bool:
-        """Say whether the ``)`` is missing: the entry ends here, or the next parameter begins."""
-        tokens = self._tokens
-        ahead = tokens.check("parameter ahead")
-        if not tokens.is_at_end and (ahead is None or ahead.group(1).upper() not in KEYWORDS):
-            return False
-        self._unclosed(keyword)
-        return True
-
-    def _unclosed(self, keyword: Token) -> None:
+    def _report_unclosed(self, keyword: Token) -> None:
         self._error(
             "unbalanced-parenthesis",
             keyword.start,
@@ -178,8 +171,15 @@ class _Parser:
         )
 
     def _rest_of_value(self, keyword: Token, start: int) -> Token | None:
-        """Read up to the ``)`` that closes the value and return all of it from `start` on."""
+        """Read up to the ``)`` that closes the value and return all of it from `start` on.
+
+        Where the entry ends first, or the next parameter begins here, that is reported.
+        """
         tokens = self._tokens
+        ahead = tokens.check("parameter ahead")
+        if tokens.is_at_end or (ahead and ahead.group(1).upper() in KEYWORDS):
+            self._report_unclosed(keyword)
+            return None
         depth = 1
         while True:
             tokens.read("rest of value")
@@ -191,7 +191,7 @@ class _Parser:
                 if not depth:
                     return tokens.between(start, end)
             else:
-                self._unclosed(keyword)
+                self._report_unclosed(keyword)
                 self._is_whole = False
                 return None
 

@@ -72,8 +72,8 @@ def entries(text: str, report: Report) -> Iterator[Entry]:
         start = len(body) - len(body.lstrip(BLANKS))
         if start == len(body):
             continue
-        if body[start] == "*" and not _is_value(line, start, entry, report):
-            _check_comment(line, body, entry, report)
+        _check_asterisk(line, body, start, entry, report)
+        if _is_comment(body, start, entry):
             continue
         if "\t" in body:
             report.warning("tab", line.place(body.index("\t")), "a tab; only blanks are portable")
@@ -127,25 +127,28 @@ def _lines(text: str, report: Report) -> Iterator[Line]:
         )
 
 
-def _is_value(line: Line, start: int, entry: _Joiner, report: Report) -> bool:
-    """Say whether a line whose first non-blank is ``*`` goes on with a value.
+def _is_comment(body: str, start: int, entry: _Joiner) -> bool:
+    """Say whether a line is a comment.
 
     Within parentheses an indented ``*`` may be what a value goes on with; anywhere else it could
-    begin nothing, so it is a comment.
+    begin nothing.
     """
-    if start == 0:
-        return False
-    in_value = entry.is_in_value
-    taken = "part of the value begun above" if in_value else "a comment"
-    report.warning(
-        "indented-asterisk",
-        line.place(start),
-        f"this line is taken as {taken}; a comment begins with '*' in column 1",
-    )
-    return in_value
+    return body[start] == "*" and (start == 0 or not entry.is_in_value)
 
 
-def _check_comment(line: Line, body: str, entry: _Joiner, report: Report) -> None:
+def _check_asterisk(line: Line, body: str, start: int, entry: _Joiner, report: Report) -> None:
+    """Report what is doubtful about a line whose first non-blank is ``*``."""
+    if body[start] != "*":
+        return
+    if start > 0:
+        taken = "part of the value begun above" if entry.is_in_value else "a comment"
+        report.warning(
+            "indented-asterisk",
+            line.place(start),
+            f"this line is taken as {taken}; a comment begins with '*' in column 1",
+        )
+    if not _is_comment(body, start, entry):
+        return
     if entry.sign:
         report.warning(
             "comment-in-entry",
@@ -165,16 +168,11 @@ class _Joiner:
 
     def _clear(self) -> None:
         self.sign = ""
+        self.is_in_value = False  # whether the text so far ends within parentheses
         self._texts: list[str] = []
         self._pieces: list[Piece] = []
         self._length = 0
-        self._in_parentheses = False
         self._in_quotes = False
-
-    @property
-    def is_in_value(self) -> bool:
-        """Whether the text so far ends within parentheses."""
-        return self._in_parentheses
 
     def add(self, line: Line, body: str, start: int) -> None:
         """Add a line from its first non-blank on, or whole where a ``-`` came before it."""
@@ -202,7 +200,7 @@ class _Joiner:
     def _follow(self, text: str) -> None:
         """Keep track of parentheses; a doubled quotation mark closes and opens, as it should."""
         for char in text:
-            if char == "'" and self._in_parentheses:
+            if char == "'" and self.is_in_value:
                 self._in_quotes = not self._in_quotes
             elif not self._in_quotes and char in "()":
-                self._in_parentheses = char == "("
+                self.is_in_value = char == "("
