@@ -7,12 +7,10 @@ from datetime import datetime
 
 from mqdlq.ledger import Ledger, learned_counts
 from mqdlq.model import AttemptState
-from mqdlq.stages.report.account import account_of
-from mqdlq.stages.report.gathering import Gathered, gather
-from mqdlq.stages.report.groups import rule_rows
+from mqdlq.stages.report.gathering import Gathered, gather, rule_rows
 from mqdlq.stages.report.records import Report, RunFacts
 from mqdlq.stages.report.sources import Sources, read_sources
-from mqdlq.stages.report.verdict import judge
+from mqdlq.stages.report.verdict import account_of, judge
 from mqdlq.stages.report.words import count
 
 STAGES = ("sense", "snapshot", "evaluate", "approve", "execute", "retry")

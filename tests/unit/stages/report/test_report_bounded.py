@@ -15,7 +15,7 @@ from mqdlq.cli import app
 from mqdlq.lake import snapshots
 from mqdlq.ledger import Ledger, streaming
 from mqdlq.model import Outcome
-from mqdlq.stages.report import Report, ReportFiles, groups, people, read_report, render_text
+from mqdlq.stages.report import Report, ReportFiles, gathering, people, read_report, render_text
 from mqdlq.stages.report.json import render_json
 from tests.unit.stages.report.ended_runs import (
     ALL_WELL,
@@ -122,7 +122,7 @@ def test_more_troubles_than_are_told_apart_are_counted_by_outcome_and_reason(
 ) -> None:
     """As where each dead letter was for a temporary queue of its own."""
     monkeypatch.setattr(people, "MOST_TROUBLES", 2)
-    monkeypatch.setattr(groups, "MOST_DESTINATIONS", 2)
+    monkeypatch.setattr(gathering, "MOST_DESTINATIONS", 2)
 
     report = report_of(EndedRun([unmatched(dest_q_name=f"AMQ.{n}") for n in range(7)]))
 
