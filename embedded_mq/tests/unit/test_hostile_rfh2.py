@@ -16,7 +16,7 @@ from tests.support.hostile_messages import GROWING, NATIVE, Hostile, nested, nes
 from tests.support.steps import CountedBytes, steps
 
 SET_FIRST = 0  # MQSMPO_SET_FIRST
-DESCRIPTOR = MQPD(b"PD  ", 1, 0, mq.MQPD_SUPPORT_OPTIONAL, 0, mq.MQCOPY_DEFAULT)
+DESCRIPTOR = MQPD(0, mq.MQPD_SUPPORT_OPTIONAL, 0, mq.MQCOPY_DEFAULT)
 BEHIND = rfh2.Description(546, 1208, b"MQSTR   ")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
-from mqdlq.structures import MQGMO, MQMD, MQOD, MQPMO, Structure
+from mqdlq.structures import MQGMO, MQMD, MQOD, MQPMO, Packed
 
 NEWEST = {"MD": 2, "GMO": 4, "PMO": 3}
 """The versions set at the start: a lesser one hides fields that are used here."""
@@ -100,23 +100,18 @@ class _Packed:
     __str__ = __repr__
 
 
-def _packed(kind: type, structure: type[Structure]) -> type:
+def _packed(kind: type, structure: type[Packed]) -> type:
     """Make a subclass of one of the library's classes that keeps its fields packed."""
     template: Any = kind()
     if kind.__name__ in NEWEST:
         template.Version = NEWEST[kind.__name__]
     fields = {
-        _ibm_name(name): _Field(code, offset)
-        for name, (code, offset) in structure.layout.items()
-        if hasattr(template, _ibm_name(name))
+        field.ibm_name: _Field(field.code, field.offset)
+        for field in structure.layout.values()
+        if hasattr(template, field.ibm_name)
     }
     default = template.pack()
     if len(default) != structure.length:
         raise TypeError(f"{kind} has {len(default)} bytes, {structure.length} are known")
     body = {"default": default, "names": tuple(fields), **fields}
     return type(f"Packed{kind.__name__}", (_Packed, kind), body)
-
-
-def _ibm_name(name: str) -> str:
-    """Return IBM's name of a field: msg_id is MsgId."""
-    return "".join(word[0].upper() + word[1:] for word in name.split("_"))

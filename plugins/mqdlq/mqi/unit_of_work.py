@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -12,15 +11,12 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
 from mqdlq.mqi.connect import QueueManager, name_bytes
 from mqdlq.mqi.whole import read_whole
-from mqdlq.structures import MQMD_LENGTH_1
+from mqdlq.structures import DEFAULTS_OF_VERSION_2, MQMD_LENGTH_1
 
 OF_A_HEADER = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
 """Reasons for which a queue manager may refuse a message although it is only moved."""
 MQFMT_MD_EXTENSION = b"MQHMDE  "
 MQMD_VERSION_1 = 1
-ONLY_IN_VERSION_2 = slice(MQMD_LENGTH_1, None)
-DEFAULTS_OF_VERSION_2 = struct.pack("=24siiii", bytes(24), 1, 0, 0, -1)
-"""GroupId, MsgSeqNumber, Offset, MsgFlags and OriginalLength of a message in no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,4 +215,4 @@ def _fits_version_1(descriptor: Any) -> bool:
     """Whether a version 1 MQMD says all that this one says of the message."""
     packed = descriptor.pack()
     is_extended = descriptor.Format == MQFMT_MD_EXTENSION
-    return packed[ONLY_IN_VERSION_2] == DEFAULTS_OF_VERSION_2 and not is_extended
+    return packed[MQMD_LENGTH_1:] == DEFAULTS_OF_VERSION_2 and not is_extended

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.failures import CallFailedError
+from embedded_mq.headers.mq_headers import XQH_LENGTH
 from embedded_mq.headers.rfh2 import DESCRIPTION, Description
-from embedded_mq.structures import MQMD, MQMD_LENGTH_1, MQXQH
+from embedded_mq.structures import MQDLH, MQMD, MQMDE, MQRFH, MQRFH2, MQXQH
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +34,28 @@ class _Rule:
     has_ccsid: bool = True
 
 
-_OF_MQMD_WITHIN = MQXQH.length + MQMD.offset_of("encoding")
+_DESCRIBED_AT = MQMDE.offset_of("encoding")
 CHECKED = {
-    b"MQDEAD  ": _Rule("DLH ", 1, 172, 108, "MQRC_DLH_ERROR", has_struc_length=False),
+    b"MQDEAD  ": _Rule(
+        "DLH ",
+        1,
+        MQDLH.length,
+        MQDLH.offset_of("encoding"),
+        "MQRC_DLH_ERROR",
+        has_struc_length=False,
+    ),
     b"MQXMIT  ": _Rule(
         "XQH ",
         1,
-        MQXQH.length + MQMD_LENGTH_1,
-        _OF_MQMD_WITHIN,
+        XQH_LENGTH,
+        MQXQH.length + MQMD.offset_of("encoding"),
         "MQRC_XQH_ERROR",
         has_struc_length=False,
         has_ccsid=False,
     ),
-    b"MQHMDE  ": _Rule("MDE ", 2, 72, 12, "MQRC_MDE_ERROR"),
-    b"MQHRF   ": _Rule("RFH ", 1, 32, 12, "MQRC_RFH_ERROR"),
-    b"MQHRF2  ": _Rule("RFH ", 2, 36, 12, "MQRC_RFH_ERROR"),
+    b"MQHMDE  ": _Rule("MDE ", 2, MQMDE.length, _DESCRIBED_AT, "MQRC_MDE_ERROR"),
+    b"MQHRF   ": _Rule("RFH ", 1, MQRFH.length, _DESCRIBED_AT, "MQRC_RFH_ERROR"),
+    b"MQHRF2  ": _Rule("RFH ", 2, MQRFH2.length, _DESCRIBED_AT, "MQRC_RFH_ERROR"),
 }
 """The headers that are looked into, by the Format that announces them; all others end the walk."""
 

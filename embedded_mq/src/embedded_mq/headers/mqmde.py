@@ -6,18 +6,20 @@ IBM MQ docs, "MQMDE - Message descriptor extension": "MQMDE specified on MQPUT a
 
 from __future__ import annotations
 
-import struct
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.failures import CallFailedError
-from embedded_mq.headers.mq_headers import MQDLH, MQFMT_MD_EXTENSION, MQMDE
+from embedded_mq.headers.mq_headers import MQFMT_MD_EXTENSION
 from embedded_mq.headers.rfh2 import DESCRIPTION, Description
-from embedded_mq.structures import MQMD
+from embedded_mq.structures import MQDLH, MQMD, MQMDE
 
-DEFAULTS = (mq.MQGI_NONE, 1, 0, mq.MQMF_NONE, mq.MQOL_UNDEFINED)
-PACKED_DEFAULTS = struct.pack("24siiii", *DEFAULTS)
-_VERSION_2 = 2
-_DESCRIBED_AT = MQDLH.offset_of("encoding")
+_DESCRIBED = MQDLH.place_of("encoding", "format")
+
+
+def _fields(md: MQMD | MQMDE) -> tuple[bytes, int, int, int, int]:
+    return md.group_id, md.msg_seq_number, md.offset, md.msg_flags, md.original_length
+
+
+DEFAULTS = _fields(MQMDE())
 
 
 def has_defaults(md: MQMD | MQMDE) -> bool:
@@ -28,10 +30,6 @@ def has_defaults(md: MQMD | MQMDE) -> bool:
 def set_defaults(md: MQMD) -> None:
     """Let them say nothing."""
     _set(md, DEFAULTS)
-
-
-def _fields(md: MQMD | MQMDE) -> tuple[bytes, int, int, int, int]:
-    return md.group_id, md.msg_seq_number, md.offset, md.msg_flags, md.original_length
 
 
 def _set(md: MQMD, values: tuple[bytes, int, int, int, int]) -> None:
@@ -50,9 +48,13 @@ def in_front(md: MQMD, body: bytes, ccsid: int) -> MQMDE | None:
     if len(body) < MQMDE.length:
         raise CallFailedError("MQRC_MDE_ERROR")
     mde = MQMDE.unpack(body[: MQMDE.length])
-    if mde.struc_id == b"MDE " and mde.version > _VERSION_2:
+    if mde.struc_id == MQMDE.struc_id and mde.version > MQMDE.version:
         return None
-    if (mde.struc_id, mde.version, mde.struc_length) != (b"MDE ", _VERSION_2, MQMDE.length):
+    if (mde.struc_id, mde.version, mde.struc_length) != (
+        MQMDE.struc_id,
+        MQMDE.version,
+        MQMDE.length,
+    ):
         raise CallFailedError("MQRC_MDE_ERROR")
     if mde.coded_char_set_id < 1 and mde.coded_char_set_id != mq.MQCCSI_INHERIT:
         raise CallFailedError("MQRC_MDE_ERROR")
@@ -85,10 +87,10 @@ def made_behind_dead_letter_header(md: MQMD, body: bytes, ccsid: int) -> bytes:
     if not body.startswith(b"DLH ") or len(body) < MQDLH.length:
         return body
     order = Description(md.encoding, md.coded_char_set_id, md.format).order
-    described = Description(*DESCRIPTION[order].unpack_from(body, _DESCRIBED_AT))
+    described = Description(*DESCRIPTION[order].unpack(body[_DESCRIBED]))
     header = bytearray(body[: MQDLH.length])
     own = Description(mq.MQENC_NATIVE, ccsid, MQFMT_MD_EXTENSION)
-    header[_DESCRIBED_AT : _DESCRIBED_AT + 16] = own.packed(order)
+    header[_DESCRIBED] = own.packed(order)
     extension = _made(md, described)
     set_defaults(md)
     return bytes(header) + extension + body[MQDLH.length :]
@@ -96,9 +98,6 @@ def made_behind_dead_letter_header(md: MQMD, body: bytes, ccsid: int) -> bytes:
 
 def _made(md: MQMD, described: Description) -> bytes:
     return MQMDE(
-        b"MDE ",
-        _VERSION_2,
-        MQMDE.length,
         described.encoding,
         described.coded_char_set_id,
         described.format,

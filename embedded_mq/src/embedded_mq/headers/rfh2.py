@@ -21,8 +21,8 @@ from embedded_mq.headers.rfh2_folders import (
     Room,
     properties,
 )
+from embedded_mq.structures import MQRFH2
 
-STRUC_ID, VERSION_2 = b"RFH ", 2
 UTF_8 = 1208
 _CODECS = {UTF_8: "utf-8", 1200: "utf-16", 13488: "utf-16", 17584: "utf-16"}
 _TYPE_NAMES = {number: name for name, number in DATA_TYPES.items() if name != "int"}
@@ -93,7 +93,7 @@ def read(data: bytes, start: int, order: str, room: Room) -> Header | None:
         return None
     struc_id, version, length, *following, flags, ccsid = fixed.unpack_from(data, start)
     end = start + length
-    if (struc_id, version) != (STRUC_ID, VERSION_2) or ccsid not in _CODECS:
+    if (struc_id, version) != (MQRFH2.struc_id, MQRFH2.version) or ccsid not in _CODECS:
         return None
     if not fixed.size <= length <= len(data) - start:
         return None
@@ -108,7 +108,7 @@ def read(data: bytes, start: int, order: str, room: Room) -> Header | None:
     return Header(order, length, Description(*following), flags, ccsid, tuple(folders))
 
 
-FIXED = {order: struct.Struct(f"{order}4siiii8sii") for order in "<>"}
+FIXED = {order: struct.Struct(order + MQRFH2.codes) for order in "<>"}
 LONG = {order: struct.Struct(f"{order}i") for order in "<>"}
 
 
@@ -155,7 +155,7 @@ def _assembled(
     fixed = FIXED[order]
     length = fixed.size + len(values)
     behind = (following.encoding, following.coded_char_set_id, following.format)
-    return fixed.pack(STRUC_ID, VERSION_2, length, *behind, flags, ccsid) + values
+    return fixed.pack(MQRFH2.struc_id, MQRFH2.version, length, *behind, flags, ccsid) + values
 
 
 def _written(name: str, folder: _Group | Property) -> Iterator[str]:

@@ -39,10 +39,9 @@ from embedded_mq.pcf import messages as pcf
 from embedded_mq.pcf.commands import CHANGING, Command, Request
 from embedded_mq.pcf.inquiries import INQUIRING
 from embedded_mq.pcf.messages import Header, Parameter, PcfError
-from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO, object_name, text
+from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO, object_name, text
 
 MQFMT_ADMIN, MQFMT_DEAD_LETTER_HEADER = b"MQADMIN ", b"MQDEAD  "
-MQDLH = struct.Struct("<4sii48s48sii8si28s8s8s")
 COMMANDS: Mapping[int, Command] = {**CHANGING, **INQUIRING}
 
 
@@ -153,9 +152,7 @@ class _Answering:
             return
         origin = md.copy()
         put_by_queue_manager(origin, catalogue.name, time.time())
-        header = MQDLH.pack(
-            b"DLH ",
-            1,
+        header = MQDLH(
             reason,
             *target,
             md.encoding,
@@ -165,7 +162,7 @@ class _Answering:
             origin.put_appl_name,
             origin.put_date,
             origin.put_time,
-        )
+        ).pack()
         md.format, md.encoding = MQFMT_DEAD_LETTER_HEADER, mq.MQENC_NATIVE
         md.coded_char_set_id = mq.MQCCSI_Q_MGR
         try:

@@ -8,7 +8,6 @@ MQTYPE and MQPD fields; ``body`` in hexadecimal digits. Expiry is what was left 
 
 from __future__ import annotations
 
-import inspect
 import json
 import struct
 import time
@@ -29,9 +28,7 @@ from embedded_mq.structures import MQMD, MQOD, MQPMO, object_name
 
 FORMAT, VERSION = "mqdlq queue dump", 1
 BINARY = frozenset({"MsgId", "CorrelId", "AccountingToken", "GroupId"})
-_FIELDS = {
-    "".join(map(str.capitalize, name.split("_"))): name for name in inspect.get_annotations(MQMD)
-}
+_FIELDS = {field.ibm_name: name for name, field in MQMD.layout.items()}
 
 _MESSAGES = """
 SELECT place, backout_count, expires_at, descriptor, properties, body
@@ -171,7 +168,7 @@ def _parsed(row: dict[str, Any]) -> tuple[MQMD, list[Property], bytes]:
     values: dict[str, Any] = {
         name: _value(shown, row["MQMD"][shown]) for shown, name in _FIELDS.items()
     }
-    md = MQMD.unpack(MQMD(**values).pack())
+    md = MQMD.unpack(MQMD.made_of(values.values()).pack())
     if vars(md) != values:
         raise ValueError("a field is too long")
     properties = [_property(**each) for each in row.get("properties", ())]

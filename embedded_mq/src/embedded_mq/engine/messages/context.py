@@ -6,7 +6,6 @@ IBM MQ docs, "Message context".
 from __future__ import annotations
 
 import os
-import struct
 import sys
 import time
 from functools import cache, lru_cache
@@ -18,8 +17,7 @@ from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.structures import MQMD, blank_padded, normalised
 
-_CONTEXT = struct.Struct("12s32s32si28s8s8s4s")
-_OF_MQMD = MQMD.offset_of("user_identifier")
+_CONTEXT = MQMD.reader("user_identifier", "appl_origin_data")
 _TEXT_OF_IDENTITY = ("user_identifier", "appl_identity_data")
 _TEXT_OF_ORIGIN = ("put_appl_name", "put_date", "put_time", "appl_origin_data")
 _PASSING = frozenset({mq.MQPMO_PASS_IDENTITY_CONTEXT, mq.MQPMO_PASS_ALL_CONTEXT})
@@ -107,7 +105,7 @@ def _saved(connection: Connection, handle: int) -> tuple[Any, ...]:
         raise CallFailedError("MQRC_CONTEXT_HANDLE_ERROR")
     if source.saved_context is None:
         raise CallFailedError("MQRC_CONTEXT_NOT_AVAILABLE")
-    return _CONTEXT.unpack_from(source.saved_context, _OF_MQMD)
+    return _CONTEXT.unpack_from(source.saved_context)
 
 
 def _normalise(md: MQMD, fields: tuple[str, ...]) -> None:

@@ -15,10 +15,11 @@ from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property, unpacked
 from embedded_mq.engine.unit_of_work import Message
 from embedded_mq.headers import rfh2
+from embedded_mq.headers.mq_headers import XQH_LENGTH
 from embedded_mq.headers.rfh2 import DESCRIPTION, MQFMT_RF_HEADER_2, Description
 from embedded_mq.headers.rfh2_folders import Room
 from embedded_mq.storage.catalogue import Definition
-from embedded_mq.structures import MQGMO, MQMD
+from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQMDE, MQRFH, MQXQH
 
 
 class Form(Enum):
@@ -49,15 +50,15 @@ _COMPATIBLE_FOLDERS = frozenset({"mcd", "jms", "usr", "mqext"})
 # The headers behind which an MQRFH2 may stand: where each describes what follows it, its length.
 # Of the MQXQH it is the MQMD within that does; an MQRFH says its length itself.
 _HEADERS = {
-    b"MQDEAD  ": (b"DLH ", 108, 172),
-    b"MQXMIT  ": (b"XQH ", 104 + 24, 428),
-    b"MQHRF   ": (b"RFH ", 12, 0),
-    b"MQHMDE  ": (b"MDE ", 12, 72),
+    b"MQDEAD  ": (b"DLH ", MQDLH.offset_of("encoding"), MQDLH.length),
+    b"MQXMIT  ": (b"XQH ", MQXQH.length + MQMD.offset_of("encoding"), XQH_LENGTH),
+    b"MQHRF   ": (b"RFH ", MQRFH.offset_of("encoding"), 0),
+    b"MQHMDE  ": (b"MDE ", MQMDE.offset_of("encoding"), MQMDE.length),
 }
 WITH_HEADERS = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
 """Formats of what may have properties in it."""
 
-_LENGTH_OF_MQRFH = 8
+_LENGTH_OF_MQRFH = MQRFH.offset_of("struc_length")
 
 
 def deliver(

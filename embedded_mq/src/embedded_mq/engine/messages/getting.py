@@ -22,7 +22,7 @@ from embedded_mq.engine.messages.property_values import Property
 from embedded_mq.engine.messages.selection import Criteria
 from embedded_mq.engine.unit_of_work import Message
 from embedded_mq.headers import mqmde
-from embedded_mq.structures import MQGMO, MQMD, MQMD_LENGTH_1, text
+from embedded_mq.structures import DEFAULTS_OF_VERSION_2, MQGMO, MQMD, MQMD_LENGTH_1, text
 
 INPUT = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_INPUT_SHARED | mq.MQOO_INPUT_EXCLUSIVE
 BROWSE = mq.MQGMO_BROWSE_FIRST | mq.MQGMO_BROWSE_NEXT | mq.MQGMO_BROWSE_MSG_UNDER_CURSOR
@@ -54,13 +54,13 @@ FIRST_LOOKS_S, LATER_LOOKS_S, SOON_S = 0.002, 0.02, 0.2
 MQGMO_VERSION_2 = 2
 MQGMO_VERSION_3 = 3
 LONG = struct.Struct("i")
-BEGIN_OF_MQMD = slice(0, 8)
-BEGINNING_1 = b"MD  " + LONG.pack(mq.MQMD_VERSION_1)
-BEGINNING_2 = b"MD  " + LONG.pack(mq.MQMD_VERSION_2)
+BEGIN_OF_MQMD = MQMD.place_of("struc_id", "version")
+BEGINNING_1 = MQMD.struc_id + LONG.pack(mq.MQMD_VERSION_1)
+BEGINNING_2 = MQMD.struc_id + LONG.pack(mq.MQMD_VERSION_2)
 BEGINNINGS = frozenset({BEGINNING_1, BEGINNING_2})
 EXPIRY_OF_MQMD = MQMD.offset_of("expiry")
 BACKOUT_COUNT_OF_MQMD = MQMD.offset_of("backout_count")
-FORMAT_OF_MQMD = slice(MQMD.offset_of("format"), MQMD.offset_of("format") + 8)
+FORMAT_OF_MQMD = MQMD.place_of("format")
 MSG_FLAGS_OF_MQMD = MQMD.offset_of("msg_flags")
 RESOLVED_NAME_OF_MQGMO = MQGMO.offset_of("resolved_q_name")
 GROUP_STATUS_OF_MQGMO = MQGMO.offset_of("group_status")
@@ -283,7 +283,7 @@ def _answer(request: Request, way: Way, found: Message) -> Got:
         body, properties = deliver(found, md, gmo, request.message_handle, way.opened)
         descriptor = md.pack()
     is_version_1 = request.md[BEGIN_OF_MQMD] == BEGINNING_1
-    if is_version_1 and descriptor[MQMD_LENGTH_1:] != mqmde.PACKED_DEFAULTS:
+    if is_version_1 and descriptor[MQMD_LENGTH_1:] != DEFAULTS_OF_VERSION_2:
         md = MQMD.unpack(descriptor)
         body = mqmde.made_for(md, way.ccsid) + body
         descriptor = md.pack()

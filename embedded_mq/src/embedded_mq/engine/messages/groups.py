@@ -13,11 +13,10 @@ from embedded_mq.headers import mqmde
 from embedded_mq.headers.mq_headers import (
     MQFMT_DEAD_LETTER_HEADER,
     MQFMT_MD_EXTENSION,
-    MQMDE,
     length_in_front,
 )
 from embedded_mq.headers.rfh2 import Description
-from embedded_mq.structures import MQMD
+from embedded_mq.structures import MQMD, MQMDE
 
 SEGMENTS = mq.MQMF_SEGMENT | mq.MQMF_LAST_SEGMENT
 IN_GROUP = mq.MQMF_MSG_IN_GROUP | mq.MQMF_LAST_MSG_IN_GROUP

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, Way
 from embedded_mq.engine.failures import CallFailedError
@@ -13,8 +11,7 @@ from embedded_mq.storage.board import ADDED, PUT, UNITS
 from embedded_mq.structures import MQMD
 
 NULL_ID = bytes(24)
-IDENTIFIERS = struct.Struct("24s24s")
-MSG_ID_OF_MQMD = MQMD.offset_of("msg_id")
+IDENTIFIERS = MQMD.reader("msg_id", "correl_id")
 
 Content = tuple[bytes, bytes | None, bytes]
 """The packed MQMD, the properties and the body of a message, as they are kept."""
@@ -48,7 +45,7 @@ def place(
     # The lower the rank, the earlier it is got; MSGDLVSQ(FIFO) knows no priorities.
     rank = 0 if way.is_fifo else max(0, MAX_PRIORITY - md.priority)
     expires_at = None if md.expiry == mq.MQEI_UNLIMITED else now + md.expiry / 10
-    msg_id, correl_id = IDENTIFIERS.unpack_from(content[0], MSG_ID_OF_MQMD)
+    msg_id, correl_id = IDENTIFIERS.unpack_from(content[0])
     row = (rank, msg_id, None if correl_id == NULL_ID else correl_id, expires_at, 0, *content)
     place = store.board.next_place()
     if in_unit:

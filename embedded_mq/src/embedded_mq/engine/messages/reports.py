@@ -11,7 +11,6 @@ named in docs/mqi-coverage.md.
 
 from __future__ import annotations
 
-import struct
 import time
 from dataclasses import dataclass
 
@@ -26,7 +25,6 @@ from embedded_mq.engine.objects.resolution import resolve
 from embedded_mq.engine.unit_of_work import Message
 from embedded_mq.headers import mqmde
 from embedded_mq.headers.mq_headers import (
-    MQDLH,
     MQFMT_DEAD_LETTER_HEADER,
     MQFMT_XMIT_Q_HEADER,
     XQH_LENGTH,
@@ -34,7 +32,7 @@ from embedded_mq.headers.mq_headers import (
 )
 from embedded_mq.headers.rfh2 import Description
 from embedded_mq.storage.catalogue import Catalogue
-from embedded_mq.structures import MQMD, MQXQH, object_name, text
+from embedded_mq.structures import MQDLH, MQMD, MQXQH, object_name, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ DATA_LENGTH = 100
 EXPIRY_OF_A_REPORT_ON_EXPIRY = 600
 NOT_DELIVERED = frozenset({MQFMT_DEAD_LETTER_HEADER, MQFMT_XMIT_Q_HEADER})
 """Formats of messages that are not at their destination: these neither arrive nor are delivered."""
-REPORT_OF_MQMD = struct.Struct("=8xi")
+REPORT_OF_MQMD = MQMD.reader("report")
 
 
 def check(md: MQMD, *, is_remote: bool) -> str:
@@ -198,8 +196,6 @@ class _Sender:
             raise CallFailedError("MQRC_UNKNOWN_OBJECT_NAME")
         name, q_mgr_name = target
         header = MQDLH(
-            struc_id=b"DLH ",
-            version=1,
             reason=reason,
             dest_q_name=object_name(name),
             dest_q_mgr_name=object_name(q_mgr_name or self.catalogue.name),

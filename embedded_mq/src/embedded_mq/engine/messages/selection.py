@@ -29,7 +29,7 @@ NAMES = mq.names_of("MQMO")
 NULL_ID = bytes(24)
 TOKEN_LENGTH = 16
 IDENTIFIERS = struct.Struct("24s24s")
-IDENTIFIERS_OF_MQMD = slice(MQMD.offset_of("msg_id"), MQMD.offset_of("correl_id") + 24)
+IDENTIFIERS_OF_MQMD = MQMD.place_of("msg_id", "correl_id")
 NULL_IDENTIFIERS = bytes(48)
 LAST_PLACE = 2**63 - 1
 

@@ -27,8 +27,6 @@ def enveloped(
     embedded = md.copy()
     embedded.version = mq.MQMD_VERSION_1
     header = MQXQH(
-        struc_id=b"XQH ",
-        version=1,
         remote_q_name=object_name(remote[0]),
         remote_q_mgr_name=object_name(remote[1]),
     )

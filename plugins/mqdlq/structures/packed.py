@@ -1,0 +1,41 @@
+"""The message descriptor and headers as the MQI passes them: text as bytes of the field's length.
+
+What one process of MQ writes is in the machine's order; for others, `codes` gives the layout.
+"""
+
+from __future__ import annotations
+
+from . import headers
+from .structure import Packed
+
+
+class MQMD(Packed, headers.MQMD[bytes]):
+    """The message descriptor, version 2."""
+
+
+class MQXQH(Packed, headers.MQXQH[bytes]):
+    """The transmission-queue header without its MQMD."""
+
+
+class MQDLH(Packed, headers.MQDLH[bytes]):
+    """The dead-letter header."""
+
+
+class MQMDE(Packed, headers.MQMDE[bytes]):
+    """The message-descriptor extension."""
+
+
+class MQRFH(Packed, headers.MQRFH[bytes]):
+    """The fixed part of the rules and formatting header."""
+
+
+class MQRFH2(Packed, headers.MQRFH2[bytes]):
+    """The fixed part of the rules and formatting header 2."""
+
+
+MQMD_LENGTH_1 = headers.MQMD1.length
+"""The length of a version 1 message descriptor: what comes before GroupId."""
+
+
+DEFAULTS_OF_VERSION_2 = MQMDE(format=b"").pack()[MQMDE.offset_of("group_id") :]
+"""GroupId, MsgSeqNumber, Offset, MsgFlags and OriginalLength of a message in no group, packed."""
