@@ -8,7 +8,7 @@ has seen nothing of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -55,6 +55,46 @@ class Facts:
     failed: bool
     adds_up: bool
     oldest_left: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A run that could not begin: why, and the short text of its report."""
+
+    handler: str
+    run_id: str
+    why: str
+    short: str
+
+
+Notify = Callable[[Sequence[Alert]], Sequence[Event]]
+"""Tells people of alerts; returns the events that have reached all of them."""
+
+
+def send(
+    facts: Facts, thresholds: Alerts, notify: Notify, *, ledger: Ledger, now: datetime
+) -> None:
+    """Tell people of a run that has ended; of nothing twice, however often this is called."""
+    run_id = facts.run.run_id
+    before = told_before(run_id, ledger)
+    found = alerts_of(facts, thresholds, ledger=ledger, now=now)
+    news = [alert for alert in found if alert.event not in before]
+    told = notify(news)
+    # What did not reach everybody is news to the next run, too.
+    untold = {alert.event for alert in news} - set(told)
+    holds = standing(facts, thresholds, ledger=ledger, now=now)
+    record(run_id, told, [event for event in holds if event not in untold], ledger, now)
+
+
+def send_of_no_run(refusal: Refusal, notify: Notify, *, ledger: Ledger, now: datetime) -> None:
+    """Tell people of a run that could not begin; record why, where its wait has failed."""
+    handler, run_id = refusal.handler, refusal.run_id
+    if not ledger.refusal(run_id):
+        ledger.record_refusal(run_id, handler, refusal.why, now)
+    before = told_before(run_id, ledger)
+    found = of_no_run(handler, run_id, refusal.short, ledger)
+    told = notify([alert for alert in found if alert.event not in before])
+    record(run_id, told, [] if before else [Event.FAILED], ledger, now)
 
 
 def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[Alert]:

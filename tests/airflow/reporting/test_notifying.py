@@ -239,7 +239,7 @@ def tell(world: World, run: Run) -> None:
     files = write_report(
         run.run_id, ledger=world.ledger, lake_root=world.lake_root, stages={}, clock=world.clock
     )
-    report._tell_people(run, files, {}, world.ledger)
+    report._conclude(run, files, {}, world.ledger)
 
 
 @pytest.mark.parametrize(

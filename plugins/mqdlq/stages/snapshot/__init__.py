@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mqdlq.stages.snapshot.options import PayloadKey, SnapshotOptions
-from mqdlq.stages.snapshot.retention import Pruned, prune_snapshots, why_kept
+from mqdlq.stages.snapshot.retention import Pruned, prune_after, prune_snapshots, why_kept
 from mqdlq.stages.snapshot.taking import take_snapshot
 
 __all__ = [
     "PayloadKey",
     "Pruned",
     "SnapshotOptions",
+    "prune_after",
     "prune_snapshots",
     "take_snapshot",
     "why_kept",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from mqdlq.errors import MqDlqError
+from mqdlq.handlers import Handler
 from mqdlq.lake import Snapshot, finished_snapshots, remove_snapshot
-from mqdlq.ledger import Ledger, record_pruned
+from mqdlq.ledger import Ledger, Run, record_pruned
 
 NEWEST: Final = "it is the newest of its queue"
 IN_USE: Final = "a backfill may still evaluate it"
@@ -55,6 +58,34 @@ def prune_snapshots(
             remove_snapshot(lake_root, one)
     kept = [(one, reasons[one.manifest.snapshot_id]) for one in beyond if one not in removed]
     return Pruned(tuple(removed), tuple(kept))
+
+
+def prune_after(
+    run: Run,
+    handler: Handler,
+    lake_root: str,
+    *,
+    ledger: Ledger,
+    now: datetime,
+    log: logging.Logger,
+) -> None:
+    """Remove snapshots of a run's queue that its handler does not keep; never fails the run."""
+    if not (handler.keep_snapshots or handler.keep_snapshots_for):
+        return
+    try:
+        pruned = prune_snapshots(
+            lake_root,
+            ledger=ledger,
+            now=now,
+            keep=handler.keep_snapshots,
+            keep_for=handler.keep_snapshots_for,
+            queue=(run.queue_manager, run.queue),
+        )
+    except (MqDlqError, OSError) as error:
+        log.warning("snapshots could not be pruned: %s", error)
+        return
+    if pruned.removed:
+        log.info("%d snapshots pruned", len(pruned.removed))
 
 
 def why_kept(

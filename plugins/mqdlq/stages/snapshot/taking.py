@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -55,8 +56,7 @@ def take_snapshot(
     if recorded is not None:
         progress(f"this run's snapshot was taken before: {recorded.snapshot_id}")
         return read_manifest(recorded.location)
-    chosen = options or SnapshotOptions()
-    taken_at = clock()
+    chosen, taken_at = options or SnapshotOptions(), clock()
     snapshot_id = f"{taken_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
     known = Known(run, chosen, ledger, lake_root)
     because = known.begin(taken_at)
@@ -66,34 +66,10 @@ def take_snapshot(
         connect(settings) as queue_manager,
         SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
     ):
-        capture = Capture(chosen, writer, queue_manager, run.queue)
-        browse = _Browse(
-            run,
-            queue_manager,
-            writer,
-            known=known,
-            capture=capture,
-            clock=clock,
-            progress=progress,
-        )
-        with capture:
-            browse.write()
-        manifest = writer.publish(
-            taken_at=taken_at,
-            taken_by=run.started_by,
-            rules_digest=run.rules_digest,
-            rules_text=run.rules_text,
-            nul_as_blank=run.nul_as_blank,
-            payload=chosen.payload,
-            payload_key_id=chosen.key.key_id if chosen.key and chosen.captured != 0 else "",
-            message_keys=run.message_keys,
-            has_given_action=run.has_given_action,
-        )
-    if browse.strays and not run.has_given_action:
-        # IBM's handler reports each such message whenever it passes over it.
-        progress(
-            f"AMQ8721: {browse.strays} messages are not prefixed by a valid MQDLH; they are left"
-        )
+        with Capture(chosen, writer, queue_manager, run.queue) as capture:
+            browse = _Browse(run, queue_manager, writer, known, capture, clock, progress)
+            strays = browse.write()
+        manifest = _publish(writer, run, chosen, taken_at)
     ledger.record_snapshot(
         run.run_id,
         snapshot_id,
@@ -102,6 +78,9 @@ def take_snapshot(
         manifest.taken_at,
         parked=manifest.parked,
     )
+    if strays and not run.has_given_action:
+        # IBM's handler reports each such message whenever it passes over it.
+        progress(f"AMQ8721: {strays} messages are not prefixed by a valid MQDLH; they are left")
     known_of = f", {manifest.parked} of them parked" if manifest.parked else ""
     progress(
         f"snapshot {snapshot_id}: {manifest.messages} messages{known_of}, {manifest.bytes} bytes"
@@ -109,57 +88,71 @@ def take_snapshot(
     return manifest
 
 
+def _publish(
+    writer: SnapshotWriter, run: Run, options: SnapshotOptions, taken_at: datetime
+) -> SnapshotManifest:
+    """Publish a whole snapshot with the run's frozen rules, and what else describes it."""
+    return writer.publish(
+        taken_at=taken_at,
+        taken_by=run.started_by,
+        rules_digest=run.rules_digest,
+        rules_text=run.rules_text,
+        nul_as_blank=run.nul_as_blank,
+        payload=options.payload,
+        payload_key_id=options.key.key_id if options.key and options.captured != 0 else "",
+        message_keys=run.message_keys,
+        has_given_action=run.has_given_action,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class _Browse:
     """One browse of a queue into a snapshot."""
 
-    def __init__(
-        self,
-        run: Run,
-        queue_manager: QueueManager,
-        writer: SnapshotWriter,
-        *,
-        known: Known,
-        capture: Capture,
-        clock: Clock,
-        progress: Progress,
-    ) -> None:
-        self._run, self._queue_manager, self._writer = run, queue_manager, writer
-        self._known, self._capture, self._clock = known, capture, clock
-        self._progress = progress
-        self.strays = 0
+    run: Run
+    queue_manager: QueueManager
+    writer: SnapshotWriter
+    known: Known
+    capture: Capture
+    clock: Clock
+    progress: Progress
 
-    def write(self) -> None:
-        """Write a row per message; count the unprocessable ones among those the run is for."""
-        inquire, constants = self._queue_manager.inquire, self._queue_manager.client.CMQC
-        run = self._run
-        ask = asking(self._queue_manager)
+    def write(self) -> int:
+        """Write a row per message; return how many the run is for that have no valid MQDLH."""
+        run, constants = self.run, self.queue_manager.client.CMQC
+        ask = asking(self.queue_manager)
         named = pa.array(sorted(run.named), pa.binary()) if run.named else None
         builder = RowBuilder(
             Marks(run.queue_manager, run.queue, run.retry_interval_s, ask),
             longest=self._longest(),
-            ccsid=int(inquire(constants.MQIA_CODED_CHAR_SET_ID)),
+            ccsid=int(self.queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
         )
+        strays = 0
         for batch in self._batches():
             fresh = self._without_parked(batch)
             if fresh:
-                rows = builder.rows(fresh, self._clock())
-                self._writer.write_batch(rows)
-                offsets = rows.column("payload_offset").to_pylist()
-                for sighted, offset in zip(fresh, offsets, strict=True):
-                    self._capture.keep(sighted, offset)
+                rows = builder.rows(fresh, self.clock())
+                self._write(fresh, rows)
                 stray = pc.not_equal(rows.column("class"), MessageClass.DEAD_LETTER.value)
                 if named is not None:
                     stray = pc.and_(stray, pc.is_in(rows.column("message_key"), value_set=named))
-                self.strays += pc.sum(stray).as_py()
+                strays += pc.sum(stray).as_py()
+        return strays
+
+    def _write(self, sighted: Sequence[Sighted], rows: pa.RecordBatch) -> None:
+        self.writer.write_batch(rows)
+        offsets = rows.column("payload_offset").to_pylist()
+        for one, offset in zip(sighted, offsets, strict=True):
+            self.capture.keep(one, offset)
 
     def _batches(self) -> Iterator[list[Sighted]]:
         """Browse the queue, some thousand messages at a time, fewer where much is read of each."""
-        with self._queue_manager.browsing(self._run.queue) as queue:
+        with self.queue_manager.browsing(self.run.queue) as queue:
             cursor = BrowseCursor(
-                self._queue_manager, queue, self._run.queue, self._capture.browsed_length
+                self.queue_manager, queue, self.run.queue, self.capture.browsed_length
             )
             batch: list[Sighted] = []
-            held, count = 0, self._writer.count
+            held, count = 0, self.writer.count
             for browse_seq, browsed in enumerate(cursor.messages(), start=1):
                 key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
                 count(key, browsed.total_length)
@@ -169,23 +162,23 @@ class _Browse:
                     yield batch
                     batch, held = [], 0
                 if browse_seq % PROGRESS_EVERY == 0:
-                    self._progress(f"{browse_seq} messages browsed")
+                    self.progress(f"{browse_seq} messages browsed")
             yield batch
 
     def _without_parked(self, batch: Sequence[Sighted]) -> Sequence[Sighted]:
         """Write compact rows of what is parked, return the rest."""
-        entries = self._known.among([sighted.message_key for sighted in batch])
+        entries = self.known.among([sighted.message_key for sighted in batch])
         places = np.flatnonzero(entries >= 0)
         if not places.size:
             return batch
-        occurrences, lots = self._known.entries(entries[places])
+        occurrences, lots = self.known.entries(entries[places])
         parked = [batch[place] for place in places.tolist()]
-        self._writer.write_parked(self._compact(parked, occurrences, lots))
+        self.writer.write_parked(self._compact(parked, occurrences, lots))
         return [batch[place] for place in np.flatnonzero(entries < 0).tolist()]
 
     def _compact(self, parked: Sequence[Sighted], occurrences: Any, lots: Any) -> pa.RecordBatch:
         """Return compact rows; `lots` are places in what is known."""
-        known = self._known.lots
+        known = self.known.lots
         chosen = pa.array(lots)
         settled = [lot.settled for lot in known]
         names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
@@ -198,7 +191,7 @@ class _Browse:
             "browse_seq": [sighted.browse_seq for sighted in parked],
             "message_key": [sighted.message_key for sighted in parked],
             "occurrence": occurrences,
-            "expires_at": expiries(np.frombuffer(joined, np.int32), self._clock()),
+            "expires_at": expiries(np.frombuffer(joined, np.int32), self.clock()),
             **{name: pa.array(values).take(chosen) for name, values in of_lots.items()},
         }
         arrays = [as_array(columns[field.name], field.type) for field in PARKED]
@@ -206,15 +199,15 @@ class _Browse:
 
     def _longest(self) -> int:
         """Return the length of a message that may have been cut; warn where the queue cuts."""
-        constants = self._queue_manager.client.CMQC
+        constants = self.queue_manager.client.CMQC
         longest = int(
-            self._queue_manager.inquire_queue(self._run.queue, constants.MQIA_MAX_MSG_LENGTH)
+            self.queue_manager.inquire_queue(self.run.queue, constants.MQIA_MAX_MSG_LENGTH)
         )
-        of_all = int(self._queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH))
+        of_all = int(self.queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH))
         if longest < of_all:
-            self._progress(
-                f"warning: MAXMSGL of {self._run.queue} is {longest}, that of the queue manager"
+            self.progress(
+                f"warning: MAXMSGL of {self.run.queue} is {longest}, that of the queue manager"
                 f" {of_all}: longer messages are cut or refused when they are dead-lettered;"
-                f" ALTER QLOCAL({self._run.queue}) MAXMSGL({of_all}) keeps them whole"
+                f" ALTER QLOCAL({self.run.queue}) MAXMSGL({of_all}) keeps them whole"
             )
         return min(longest, of_all)

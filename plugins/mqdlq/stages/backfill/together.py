@@ -1,4 +1,4 @@
-"""A window of time in, what today's rules would do with the snapshots taken in it out.
+"""Put the snapshots of a backfill's window of time together into one.
 
 A backfill takes no snapshot of the queue. It puts the snapshots of its window together into one,
 in which the newest row of a message wins, frozen with today's rules; the evaluation then is the
@@ -10,44 +10,64 @@ snapshot has that holds most.
 
 from __future__ import annotations
 
-import json
-import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final
 
-from mqdlq import home
 from mqdlq.headers import message_key
 from mqdlq.lake import (
     SnapshotManifest,
     SnapshotWriter,
     find_snapshot,
     parked_rows,
-    planned_messages,
     read_manifest,
     snapshot_rows,
     snapshot_stands,
 )
 from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot, record_look
-from mqdlq.model import Disposition, PlannedMessage
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.stages.report import report_directory
+from mqdlq.stages.approve import note_causes
+from mqdlq.stages.execute import Execution
 from mqdlq.stages.sense import Window, snapshots_of
+from mqdlq.stages.snapshot.named import check_action
+from mqdlq.stages.snapshot.stage import places_of, recording_refusals
 
-NOT_EVALUATED: Final = "not evaluated"
 
+def snapshot_of_window(
+    execution: Execution, window: Window, *, apply: bool
+) -> SnapshotManifest | None:
+    """Put the snapshots of a window together; return None where there is nothing to evaluate.
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """So many messages that were treated one way then, and would be treated another way now."""
-
-    then: str
-    now: str
-    messages: int
+    With `apply` the run acts: it gets the messages that are still on its queue, and run twice, the
+    same snapshot. Raises HandlerError, recorded for the report, for an action that a named message
+    cannot have, and what `put_together` raises.
+    """
+    run, ledger, log = execution.run, execution.ledger, execution.log
+    taken = snapshots_of(run, window, ledger)
+    kept = still_kept(taken)
+    if len(kept) < len(taken):
+        log.warning("%d of %d snapshots are pruned", len(taken) - len(kept), len(taken))
+    if not kept:
+        why = f"All {len(taken)} snapshots taken from {window} are pruned: nothing to evaluate."
+        record_look(ledger, run.run_id, Look(0, False, why, execution.clock()))
+        log.info("%s", why)
+        return None
+    manifest = put_together(
+        run,
+        kept,
+        execution.settings if apply else None,
+        ledger=ledger,
+        lake_root=execution.lake_root,
+        clock=execution.clock,
+    )
+    with recording_refusals(execution):
+        check_action(run, str(places_of(manifest, execution.lake_root)["snapshot"]))
+    note_causes(run, ledger=ledger)
+    which = "are on the queue now" if apply else "to be evaluated"
+    log.info("%d messages from %s %s", manifest.messages, window, which)
+    return manifest if manifest.messages or not apply else None
 
 
 def put_together(
@@ -122,7 +142,7 @@ def _sources(taken: Sequence[TakenSnapshot], lake_root: str) -> tuple[list[str],
     for one in taken:
         for snapshot_id in read_manifest(one.location).refers_to:
             earlier.setdefault(snapshot_id, find_snapshot(lake_root, snapshot_id))
-        wanted |= Counter(_keys(one.location)) + Counter(_keys_of_parked(one.location))
+        wanted |= Counter(keys_of(one.location)) + Counter(_keys_of_parked(one.location))
     own = [one.location for one in taken]
     before = [place for _, place in sorted(earlier.items()) if place not in own]
     return [*before, *own], wanted
@@ -132,117 +152,20 @@ def _newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Counter[byte
     """Return by source how many rows of each message are to be taken from it, the newest ones."""
     missing, chosen = Counter(wanted), []
     for location in reversed(sources):
-        taken = Counter(_keys(location)) & missing
+        taken = Counter(keys_of(location)) & missing
         missing -= taken
         chosen.append(taken)
     return chosen[::-1]
 
 
-def differences(
-    taken: Sequence[TakenSnapshot], put_together_at: str, plan: str, *, ledger: Ledger
-) -> tuple[int, list[Difference]]:
-    """Return how many messages were evaluated, and how they would be treated differently now.
-
-    `put_together_at` is the directory of the snapshot that `plan`, another directory, was made
-    of. What was planned then is read from the plans of the runs that took the snapshots, the newest
-    that covers a message: that of a run for named messages covers these only.
-    """
-    then: dict[bytes, str] = {}
-    for one in taken:
-        plan_then = ledger.plan(one.run_id)
-        steps = _treatments(plan_then.location) if plan_then is not None else {}
-        for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
-            if row["browse_seq"] in steps:
-                then[row["message_key"]] = steps[row["browse_seq"]]
-    for key, treatment in _of_parked(taken):
-        then.setdefault(key, treatment)
-    now = _treatments(plan)
-    counted: Counter[tuple[str, str]] = Counter()
-    evaluated = 0
-    for browse_seq, key in enumerate(_keys(put_together_at), start=1):
-        evaluated += 1
-        counted[then.get(key, NOT_EVALUATED), now[browse_seq]] += 1
-    changed = [
-        Difference(was, is_now, number)
-        for (was, is_now), number in counted.most_common()
-        if was != is_now
-    ]
-    return evaluated, changed
-
-
-def report_differences(
-    run: Run,
-    window: Window,
-    snapshot: str,
-    plan: str,
-    *,
-    ledger: Ledger,
-    clock: Callable[[], datetime],
-    log: logging.Logger,
-) -> None:
-    """Log what today's rules would treat differently, and write it beside the run's report.
-
-    `snapshot` and `plan` are directories: what was put together, and the plan made of it.
-    """
-    of_window = snapshots_of(run, window, ledger)
-    taken = still_kept(of_window)
-    evaluated, changed = differences(taken, snapshot, plan, ledger=ledger)
-    number = sum(difference.messages for difference in changed)
-    headline = (
-        f"Backfill of {window}: today's rules would treat {number} of {evaluated} messages"
-        " differently. Nothing was done; apply: true does it."
-    )
-    if pruned := len(of_window) - len(taken):
-        headline += f" {pruned} of {len(of_window)} snapshots are pruned, and not in this."
-    for difference in changed:
-        log.info(
-            "%d messages: then %s; now %s", difference.messages, difference.then, difference.now
-        )
-    log.info("%s", headline)
-    record_look(ledger, run.run_id, Look(evaluated, False, headline, clock()))
-    directory = report_directory(run.run_id)
-    home.make_private_directory(directory.absolute())
-    document = {
-        "window": [window.start.isoformat(), window.end.isoformat()],
-        "snapshots": [one.snapshot_id for one in taken],
-        "rules_digest": run.rules_digest,
-        "messages": evaluated,
-        "differences": [asdict(difference) for difference in changed],
-    }
-    text = json.dumps(document, indent=2) + "\n"
-    (directory / "differences.json").write_text(text, encoding="utf-8")
-
-
-def _keys(location: str) -> Iterator[bytes]:
+def keys_of(location: str) -> Iterator[bytes]:
+    """Yield the message keys of a snapshot's full rows, in browse order."""
     return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
 
 
 def _keys_of_parked(location: str) -> Iterator[bytes]:
     for batch in parked_rows(location, ["message_key"]):
         yield from batch.column("message_key").to_pylist()
-
-
-def _of_parked(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
-    """Yield the keys of messages with compact rows, and how they had been left."""
-    columns = ["message_key", "outcome", "action"]
-    for one in taken:
-        for batch in parked_rows(one.location, columns):
-            for row in batch.to_pylist():
-                left = row["action"] or row["outcome"].removeprefix("left_").replace("_", " ")
-                yield row["message_key"], left
-
-
-def _treatments(plan: str) -> dict[int, str]:
-    return {message.browse_seq: _treatment(message) for message in planned_messages(plan)}
-
-
-def _treatment(message: PlannedMessage) -> str:
-    if message.disposition is not Disposition.PLANNED:
-        return message.disposition.value.replace("_", " ")
-    return ", then ".join(
-        f"{step.action} to {step.target_q}" if step.target_q else str(step.action)
-        for step in message.steps
-    )
 
 
 def _on_the_queue(run: Run, settings: ConnectionSettings) -> Counter[bytes]:

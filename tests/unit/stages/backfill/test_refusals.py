@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from mqdlq import home
-from mqdlq.airflow.operators.base import Work
-from mqdlq.airflow.operators.snapshot import Snapshot
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
+from mqdlq.stages.backfill import snapshot_of_window
 from mqdlq.stages.execute import settle
 from mqdlq.stages.sense import Window
 from tests.support.world import NOON, World
@@ -44,14 +43,13 @@ def test_a_backfill_refuses_what_needs_an_mqdlh_for_a_named_message_without(
     key = row["message_key"].hex()
     assert home.lake() == world.lake_root
     run = world.start(RULES, dry_run=not apply, message_keys=(key,), action=action)
-    stage = Snapshot(task_id="snapshot", handler="test")
     why = (
         f"{named} is refused for 1 of 1 named messages: without a valid MQDLH a message can only be"
         f" forwarded to a queue given by its name, discarded or ignored: {key[:12]}…"
     )
 
     with pytest.raises(HandlerError) as refused:
-        stage._of_a_window(Work(run, world.settings, world.ledger), DAY, apply=apply)
+        snapshot_of_window(world.execution(run), DAY, apply=apply)
 
     assert str(refused.value) == why
     assert world.ledger.refusal(run.run_id) == why
