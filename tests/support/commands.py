@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mqdlq.cli import COMMANDS
-from mqdlq.cli.on_demand import Command, Group, OnDemand
+from mqdlq.cli import COMMANDS, qm
+from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, OnDemand
 
 Path = tuple[str, ...]
 
 
 def declared(
-    commands: Mapping[str, Command | Group] = COMMANDS, above: Path = ()
+    commands: Mapping[str, Declared] = COMMANDS, above: Path = ()
 ) -> Iterator[tuple[Path, Command]]:
-    """Yield every command with its path, such as ("rules", "check")."""
+    """Yield every command of our own with its path, such as ("rules", "check")."""
     for name, found in commands.items():
         if isinstance(found, Group):
             yield from declared(found.commands, (*above, name))
-        else:
+        elif isinstance(found, Command):
             yield (*above, name), found
+
+
+def mounted() -> dict[Path, Any]:
+    """Return the commands of other distributions by their paths."""
+    assert [name for name, found in COMMANDS.items() if isinstance(found, Mounted)] == ["qm"]
+    return {("qm", name): command for name, command in qm.commands().items()}
 
 
 def loaded() -> dict[Path, Any]:
     """Import every command that has a help of its own; return them by their paths."""
-    return {
+    return mounted() | {
         path: OnDemand(path[-1], command).load()
         for path, command in declared()
         if not command.passes_on
@@ -43,5 +49,4 @@ THROUGH_AIRFLOW: set[Path] = {("airflow",), ("check",), ("restore", "run"), ("ru
 
 def script(path: Path) -> str:
     """Return the examples of a command, as its help shows them, as a program for a shell."""
-    command = OnDemand(path[-1], dict(declared())[path]).load()
-    return "\n".join(examples(command))
+    return "\n".join(examples(loaded()[path]))

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 import typer
 
-from mqdlq.cli.on_demand import Command, Group, on_demand
+from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, on_demand
 
-COMMANDS: Final[dict[str, Command | Group]] = {
+COMMANDS: Final[dict[str, Declared]] = {
     "run": Command("mqdlq.cli.run:run", "Run a handler once, in the foreground, through Airflow."),
     "check": Command(
         "mqdlq.cli.check:check", "Connect, and report what a handler's user may and may not do."
@@ -93,26 +93,7 @@ COMMANDS: Final[dict[str, Command | Group]] = {
             ),
         },
     ),
-    "qm": Group(
-        "Create, start, end and use embedded queue managers.",
-        {
-            "create": Command("mqdlq.cli.qm:create", "Create a queue manager."),
-            "mqsc": Command("mqdlq.cli.qm:mqsc", "Run MQSC commands."),
-            "start": Command("mqdlq.cli.qm:start", "Start a queue manager, as strmqm does."),
-            "end": Command("mqdlq.cli.qm:end", "End a queue manager at once, as endmqm -i does."),
-            "quiesce": Command(
-                "mqdlq.cli.qm:quiesce", "Quiesce a queue manager, as endmqm -c does."
-            ),
-            "status": Command(
-                "mqdlq.cli.qm:status", "Show a queue manager's state, as dspmq does."
-            ),
-            "put": Command("mqdlq.cli.qm:put", "Put one message on a queue."),
-            "browse": Command("mqdlq.cli.qm:browse", "Show the messages on a queue."),
-            "depth": Command("mqdlq.cli.qm:depth", "Show how many messages are on each queue."),
-            "dump": Command("mqdlq.cli.qm:dump", "Write the messages of a queue to a file."),
-            "load": Command("mqdlq.cli.qm:load", "Put the messages of a dump on a queue."),
-        },
-    ),
+    "qm": Mounted("mqdlq.cli.qm:commands", "Create, start, end and use embedded queue managers."),
     "airflow": Command(
         "mqdlq.cli.airflow:airflow",
         "Run Airflow's own command line over the Airflow of this project.",

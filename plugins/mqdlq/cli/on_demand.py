@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -38,10 +39,23 @@ class Group(NamedTuple):
     """A command that consists of further commands."""
 
     summary: str
-    commands: Mapping[str, Command | Group]
+    commands: Mapping[str, Declared]
 
 
-def on_demand(commands: Mapping[str, Command | Group]) -> type[TyperGroup]:
+class Mounted(NamedTuple):
+    """A group whose commands another distribution provides; `place` is a function that builds them.
+
+    It is called when one of the commands is called, or their help.
+    """
+
+    place: str
+    summary: str
+
+
+Declared = Command | Group | Mounted
+
+
+def on_demand(commands: Mapping[str, Declared]) -> type[TyperGroup]:
     """Return the class of a group with these commands, for `typer.Typer(cls=...)`."""
 
     class Root(_Group):
@@ -52,19 +66,28 @@ def on_demand(commands: Mapping[str, Command | Group]) -> type[TyperGroup]:
     return Root
 
 
-def _built(commands: Mapping[str, Command | Group]) -> dict[str, Any]:
-    return {
-        name: OnDemand(name, declared)
-        if isinstance(declared, Command)
-        else _Group(
-            name=name,
-            help=declared.summary,
-            commands=_built(declared.commands),
-            no_args_is_help=True,
-            rich_markup_mode=None,
-        )
-        for name, declared in commands.items()
-    }
+def _built(commands: Mapping[str, Declared]) -> dict[str, Any]:
+    return {name: _build(name, declared) for name, declared in commands.items()}
+
+
+def _build(name: str, declared: Declared) -> Any:
+    if isinstance(declared, Command):
+        return OnDemand(name, declared)
+    if isinstance(declared, Mounted):
+        return _MountedGroup(name, declared)
+    return _Group(
+        name=name,
+        help=declared.summary,
+        commands=_built(declared.commands),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+
+
+def _imported(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
 
 
 class OnDemand(TyperCommand):
@@ -81,19 +104,32 @@ class OnDemand(TyperCommand):
     def load(self) -> Any:
         """Import the command, and return it with its parameters and its whole help."""
         place, summary, needs_arguments, passes_on = self._declared
-        module, _, name = place.partition(":")
-        function: Callable[..., None] = getattr(import_module(module), name)
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        function = _imported(place)
         text = "\n\n".join([summary, *_paragraphs(function)])
-        alone.command(
-            self.name,
-            cls=_Command,
-            no_args_is_help=needs_arguments,
-            help=text,
-            add_help_option=not passes_on,
-            context_settings=_PASSED_ON if passes_on else None,
-        )(function)
-        return typer.main.get_command(alone)
+        return built_command(
+            str(self.name), function, text, needs_arguments=needs_arguments, passes_on=passes_on
+        )
+
+
+def built_command(
+    name: str,
+    function: Callable[..., None],
+    text: str,
+    *,
+    needs_arguments: bool = True,
+    passes_on: bool = False,
+) -> Any:
+    """Return the command that a function implements, with `text` for its help."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(
+        name,
+        cls=_Command,
+        no_args_is_help=needs_arguments,
+        help=text,
+        add_help_option=not passes_on,
+        context_settings=_PASSED_ON if passes_on else None,
+    )(function)
+    return typer.main.get_command(alone)
 
 
 def _paragraphs(function: Callable[..., None]) -> Iterator[str]:
@@ -106,24 +142,34 @@ def _paragraphs(function: Callable[..., None]) -> Iterator[str]:
         yield f"\b\n{paragraph}" if is_kept else paragraph
 
 
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Report an error in a sentence, with exit code 1.
+
+    An error without a file is a pipe that was closed, which typer handles.
+    """
+    try:
+        yield
+    except MqDlqError as error:
+        _fail(str(error))
+    except OSError as error:
+        if not error.filename:
+            raise
+        _fail(home.explain(error))
+
+
+def _fail(text: str) -> None:
+    typer.echo(f"mqdlq: {text}", err=True)
+    raise typer.Exit(1)
+
+
 class _Command(TyperCommand):
     """A command that parses its arguments without pydantic, and fails with a sentence."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error that it does not report itself is reported, with exit code 1.
-
-        An error without a file is a pipe that was closed, which typer handles.
-        """
-        try:
+        """Run the command, and report its error."""
+        with _reported():
             return super().invoke(ctx)
-        except MqDlqError as error:
-            text = str(error)
-        except OSError as error:
-            if not error.filename:
-                raise
-            text = home.explain(error)
-        typer.echo(f"mqdlq: {text}", err=True)
-        raise typer.Exit(1)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, --help among them."""
@@ -136,6 +182,31 @@ class _Group(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, --help among them."""
         return _quick(super().get_params(ctx))
+
+
+class _MountedGroup(_Group):
+    """A group that builds its commands when it is asked for one of them, or for their list."""
+
+    def __init__(self, name: str, declared: Mounted) -> None:
+        super().__init__(
+            name=name, help=declared.summary, no_args_is_help=True, rich_markup_mode=None
+        )
+        self._place = declared.place
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name."""
+        self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self) -> None:
+        if not self.commands:
+            with _reported():
+                self.commands.update(_imported(self._place)())
 
 
 class _Argument(TyperArgument):

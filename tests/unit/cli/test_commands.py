@@ -12,13 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from mqdlq.cli import COMMANDS, app
-from mqdlq.cli.on_demand import Command, Group
-from tests.support.commands import declared, examples, loaded
+from mqdlq.cli.on_demand import Group
+from tests.support.commands import declared, examples, loaded, mounted
 
 TABLE = "include/rules/demo.rules"
-GROUPS: dict[tuple[str, ...], Mapping[str, Command | Group]] = {
-    (): COMMANDS,
-    **{(name,): found.commands for name, found in COMMANDS.items() if isinstance(found, Group)},
+GROUPS: dict[tuple[str, ...], dict[str, str]] = {(): {name: found.summary for name, found in COMMANDS.items()}} | {
+    (name,): {inner: command.summary for inner, command in found.commands.items()}
+    for name, found in COMMANDS.items()
+    if isinstance(found, Group)
 }
 HEAVY = {"airflow", "ibmmq", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "yaml"}
 
@@ -60,12 +61,24 @@ def test_the_help_of_a_group_has_a_line_for_each_command(group: tuple[str, ...])
     listed = said(*group, "--help").partition("\nCommands:\n")[2].splitlines()
 
     width = max(map(len, GROUPS[group]))
-    assert listed == [f"  {name:{width}}  {c.summary}" for name, c in GROUPS[group].items()]
+    assert listed == [f"  {name:{width}}  {text}" for name, text in GROUPS[group].items()]
+
+
+def test_the_help_of_mounted_commands_names_them_as_ours() -> None:
+    assert {"create", "mqsc", "put", "browse", "depth", "faults"} <= {name for _, name in mounted()}
+    for (group, name), command in mounted().items():
+        shown = said(group, name, "--help")
+        assert f"mqdlq {group} {name}" in shown
+        assert "embedded-mq" not in shown
+        assert f"  {name} " in said(group, "--help")
+        assert command.help.partition("\n")[0] in said(group, "--help")
 
 
 def test_a_docstring_names_the_command_that_it_describes() -> None:
+    others = mounted()
     for path, command in loaded().items():
-        assert command.callback.__doc__.startswith(f"Implement `mqdlq {' '.join(path)}`.\n")
+        if path not in others:
+            assert command.callback.__doc__.startswith(f"Implement `mqdlq {' '.join(path)}`.\n")
 
 
 @pytest.mark.parametrize(("columns", "widest"), [(80, 78), (120, 98)])

@@ -18,7 +18,7 @@ from mqdlq import home
 from mqdlq.headers import decode_md
 from mqdlq.local import demo
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.commands import THROUGH_AIRFLOW, declared, script
+from tests.support.commands import THROUGH_AIRFLOW, loaded, script
 from tests.support.pastes import amqsbcg
 from tests.support.world import World
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 BEFORE, AFTER = "20261121T120000Z-1a2b3c4d", "20261121T130000Z-5e6f7a8b"
 BASH = shutil.which("bash") or "bash"
 DLQ = "SYSTEM.DEAD.LETTER.QUEUE"
-HERE = sorted(path for path, _ in declared() if path not in THROUGH_AIRFLOW)
+HERE = sorted(loaded().keys() - THROUGH_AIRFLOW)
 
 
 @dataclass(frozen=True)

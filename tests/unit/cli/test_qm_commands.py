@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+import embedded_mq
 from mqdlq.cli import app
 from tests.support.builders_mq import Application
 
@@ -175,6 +176,7 @@ def test_a_queue_manager_is_ended_and_started() -> None:
 
 @pytest.mark.usefixtures("qm1")
 def test_quiescing_lasts_until_the_last_application_is_gone() -> None:
+    embedded_mq.install()
     connected = Application(importlib.import_module("pymqi"), "QM1")
 
     assert qm("quiesce", "QM1").stdout == "queue manager QM1 is quiescing\n"
@@ -182,6 +184,21 @@ def test_quiescing_lasts_until_the_last_application_is_gone() -> None:
     connected.disconnect()
     assert qm("status", "QM1").stdout == "queue manager QM1 is ended\n"
     assert failure("quiesce", "QM1").startswith("queue manager QM1 is ended")
+
+
+@pytest.mark.usefixtures("qm1")
+def test_a_fault_makes_one_call_fail_and_is_removed() -> None:
+    qm("faults", "QM1", "MQPUT[A]:2:2053:before", "MQGET:9:2016:before")
+
+    assert qm("put", "QM1", "A", "1").exit_code == 0
+    assert qm("faults", "QM1").stdout == (
+        "FAULT(MQPUT[A]:2:2053:before) CALLS(1)\nFAULT(MQGET:9:2016:before) CALLS(0)\n"
+    )
+    assert failure("put", "QM1", "A", "2") == "MQPUT of queue A failed: MQRC_Q_FULL (2053)"
+    assert qm("faults", "QM1", "--clear", "MQPUT:1:2051:before").stdout == (
+        "FAULT(MQPUT:1:2051:before) CALLS(0)\n"
+    )
+    assert failure("faults", "QM1", "MQPUT:0:2051:before").startswith("line 1: ")
 
 
 @pytest.mark.usefixtures("qm1")

@@ -1,0 +1,30 @@
+"""The files that commands read; - is standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from embedded_mq.errors import EmbeddedQueueManagerError
+
+
+def read(path: Path) -> bytes:
+    """Return what a file holds."""
+    return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+
+
+def name_of(path: Path) -> str:
+    """Return a file's name for an error."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def read_text(path: Path) -> str:
+    """Return MQSC commands; bytes that are not UTF-8 are an error with their place."""
+    try:
+        return read(path).decode()
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise EmbeddedQueueManagerError(
+            f"{name_of(path)}, line {line}: byte {error.object[error.start]:#04x} is not UTF-8, in"
+            " which MQSC commands are read"
+        ) from None

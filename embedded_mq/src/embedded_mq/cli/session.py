@@ -1,0 +1,89 @@
+"""One connection of a command, which makes the calls of a program without a client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from embedded_mq import mqi_constants as mq
+from embedded_mq.clients import calls, ibmmqc
+from embedded_mq.engine.failures import MQCC_OK
+from embedded_mq.errors import EmbeddedQueueManagerError
+from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO, object_name
+from mqdlq.constants import MQRC, reason_text
+
+ANY_LENGTH = 2**31 - 1
+MQMT_DATAGRAM = 8
+
+
+class Session:
+    """A connection; a call that fails raises EmbeddedQueueManagerError with verb and reason."""
+
+    def __init__(self, hconn: int) -> None:
+        """Use a connection's handle."""
+        self._hconn = hconn
+
+    def put(self, queue: str, body: bytes, message_format: bytes, ccsid: int) -> bytes:
+        """Put one message, which is committed at once, and return its MsgId."""
+        md, pmo = MQMD.blank(), MQPMO.blank()
+        md.struc_id, md.version, md.msg_type = b"MD  ", mq.MQMD_VERSION_1, MQMT_DATAGRAM
+        md.expiry, md.encoding, md.coded_char_set_id = mq.MQEI_UNLIMITED, mq.MQENC_NATIVE, ccsid
+        md.format, md.priority = message_format, mq.MQPRI_PRIORITY_AS_Q_DEF
+        md.persistence = mq.MQPER_PERSISTENCE_AS_Q_DEF
+        pmo.struc_id, pmo.version, pmo.options = b"PMO ", 1, mq.MQPMO_NO_SYNCPOINT
+        with self._opened(queue, mq.MQOO_OUTPUT) as hobj:
+            put, _, *codes = calls.MQPUT(self._hconn, hobj, md.pack(), pmo.pack(), body)
+            check("MQPUT", f"queue {queue}", *codes)
+        return MQMD.unpack(put).msg_id
+
+    def browse(self, queue: str) -> Iterator[tuple[MQMD, bytes]]:
+        """Yield the descriptor and the body of each message."""
+        md, gmo = MQMD.blank(), MQGMO.blank()
+        md.struc_id, md.version = b"MD  ", mq.MQMD_VERSION_2
+        gmo.struc_id, gmo.version = b"GMO ", 2
+        gmo.options = mq.MQGMO_BROWSE_NEXT | mq.MQGMO_NO_PROPERTIES
+        with self._opened(queue, mq.MQOO_BROWSE) as hobj:
+            while True:
+                body, found, _, _, *codes = calls.MQGET(
+                    self._hconn, hobj, md.pack(), gmo.pack(), ANY_LENGTH
+                )
+                if codes[1] == MQRC["MQRC_NO_MSG_AVAILABLE"]:
+                    return
+                check("MQGET", f"queue {queue}", *codes)
+                yield MQMD.unpack(found), body
+
+    def depth(self, queue: str) -> int:
+        """Return a queue's CURDEPTH."""
+        with self._opened(queue, mq.MQOO_INQUIRE) as hobj:
+            numbers, _, *codes = ibmmqc.MQINQ(self._hconn, hobj, [mq.MQIA_CURRENT_Q_DEPTH], [])
+            check("MQINQ", f"queue {queue}", *codes)
+        return numbers[0]
+
+    @contextmanager
+    def _opened(self, queue: str, options: int) -> Iterator[int]:
+        od = MQOD.blank()
+        od.struc_id, od.version, od.object_type = b"OD  ", 1, mq.MQOT_Q
+        od.object_name = object_name(queue)
+        hobj, _, *codes = calls.MQOPEN(self._hconn, od.pack(), options)
+        check("MQOPEN", f"queue {queue}", *codes)
+        try:
+            yield hobj
+        finally:
+            calls.MQCLOSE(self._hconn, hobj, 0)
+
+
+@contextmanager
+def connected(name: str) -> Iterator[Session]:
+    """Connect as the user of this process, and disconnect when the block ends."""
+    hconn, *codes = calls.connect(name, "MQCONNX", options=mq.MQCNO_HANDLE_SHARE_BLOCK)
+    check("MQCONN", f"queue manager {name}", *codes)
+    try:
+        yield Session(hconn)
+    finally:
+        calls.MQDISC(hconn)
+
+
+def check(verb: str, subject: str, completion: int, reason: int) -> None:
+    """Raise EmbeddedQueueManagerError unless a call has completed with MQCC_OK."""
+    if completion != MQCC_OK:
+        raise EmbeddedQueueManagerError(f"{verb} of {subject} failed: {reason_text(reason)}")
