@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.clients import calls, ibmmqc
+from embedded_mq.constants import MQRC, reason_text
 from embedded_mq.engine.failures import MQCC_OK
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO, object_name
-from mqdlq.constants import MQRC, reason_text
 
 ANY_LENGTH = 2**31 - 1
 MQMT_DATAGRAM = 8
