@@ -22,9 +22,10 @@ import pytest
 
 import embedded_mq
 from embedded_mq.clients import c_library
+from embedded_mq_tests.builders import Application
 from mqdlq.mqi import client
 from mqdlq.mqi.connect import ConnectionSettings
-from tests.support.builders_mq import Application, RealWorld, World
+from tests.support.builders_mq import RealWorld, World
 
 REAL = "MQDLQ_TEST_QUEUE_MANAGER"
 C_LIBRARY = "c_library"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.builders_mq import Application
+from embedded_mq_tests.builders import Application
 
 COMMAND_QUEUE = "SYSTEM.ADMIN.COMMAND.QUEUE"
 HEADER_LENGTH = 36

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 CONNECT = "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT,INQ)"
 ME = pwd.getpwuid(os.geteuid()).pw_name

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from embedded_mq.pcf.constants import reason_code
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 from tests.support.pcf_messages import COMMAND_QUEUE, LOCAL, Commander, Given, typed
 
 DLH_LENGTH = 172

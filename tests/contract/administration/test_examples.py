@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 TOP = """
 import embedded_mq; {boundary}

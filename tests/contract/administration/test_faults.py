@@ -9,7 +9,8 @@ import time
 import pytest
 
 import embedded_mq
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 MQSC = "SET FAULT('{}')"
 

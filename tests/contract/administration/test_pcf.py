@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 from tests.support.pcf_messages import Commander
 
 NAME = "MQDLQ.PCF.TEST"

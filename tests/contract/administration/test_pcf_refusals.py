@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_mq.pcf.constants import reason_code
-from tests.support.builders_mq import Application
+from embedded_mq_tests.builders import Application
 from tests.support.pcf_messages import COMMAND_QUEUE, LOCAL, NAMED, Commander, Given, typed
 
 MODEL = "SYSTEM.DEFAULT.MODEL.QUEUE"

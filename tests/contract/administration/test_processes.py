@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 pytestmark = pytest.mark.slow
 KILLED = -signal.SIGKILL

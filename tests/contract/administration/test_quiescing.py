@@ -6,7 +6,8 @@ import pytest
 
 import embedded_mq
 from embedded_mq.errors import EmbeddedQueueManagerError
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 
 def test_calls_that_ask_for_it_fail_while_it_is_quiescing(app: Application) -> None:

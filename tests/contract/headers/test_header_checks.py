@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 NATIVE, LATIN_1, INHERIT = 546, 819, -2
 ANYTHING = (NATIVE, LATIN_1, b"MQSTR   ")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders_mq import Application
+from embedded_mq_tests.builders import Application
 
 IDENTITY = {
     "UserIdentifier": b"someone     ",

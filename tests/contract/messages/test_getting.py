@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 
 def test_a_message_comes_back_as_it_was_put(app: Application) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import embedded_mq
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 
 def test_the_queue_manager_completes_the_descriptor(mq: World, app: Application) -> None:

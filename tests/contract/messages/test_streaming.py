@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_mq.errors import MqscError
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 MUSTDUP = "ALTER QLOCAL(A) STREAMQ(B) STRMQOS(MUSTDUP)"
 BESTEF = "ALTER QLOCAL(A) STREAMQ(B)"

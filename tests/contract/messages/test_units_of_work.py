@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import embedded_mq
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 
 def test_a_put_is_seen_by_others_when_it_is_committed(mq: World, app: Application) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 MODELS = """
 DEFINE QMODEL(TEMPORARY) DEFTYPE(TEMPDYN) MAXDEPTH(3) DEFPRTY(4)

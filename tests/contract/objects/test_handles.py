@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import embedded_mq
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 
 def plain(mq: World) -> Application:

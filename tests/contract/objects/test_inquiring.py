@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 
 def inquire(app: Application, queue: Any, selector: str) -> Any:

@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from embedded_mq.errors import MqscError
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 ELSEWHERE = """
 DEFINE QLOCAL(TO.QM2) USAGE(XMITQ)

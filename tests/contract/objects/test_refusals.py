@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders_mq import Application, World
+from embedded_mq_tests.builders import Application
+from tests.support.builders_mq import World
 
 
 def extension(app: Application) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.metadata import version
 
 import pytest
@@ -16,11 +15,15 @@ from mqdlq.cli.on_demand import Group
 from tests.support.commands import declared, examples, loaded, mounted
 
 TABLE = "include/rules/demo.rules"
-GROUPS: dict[tuple[str, ...], dict[str, str]] = {(): {name: found.summary for name, found in COMMANDS.items()}} | {
-    (name,): {inner: command.summary for inner, command in found.commands.items()}
-    for name, found in COMMANDS.items()
-    if isinstance(found, Group)
-}
+GROUPS: dict[tuple[str, ...], dict[str, str]] = (
+    {(): {name: found.summary for name, found in COMMANDS.items()}}
+    | {(): {name: found.summary for name, found in COMMANDS.items()}}
+    | {
+        (name,): {inner: command.summary for inner, command in found.commands.items()}
+        for name, found in COMMANDS.items()
+        if isinstance(found, Group)
+    }
+)
 HEAVY = {"airflow", "ibmmq", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "yaml"}
 
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import embedded_mq
+from embedded_mq_tests.builders import Application
 from mqdlq.cli import app
-from tests.support.builders_mq import Application
 
 
 @pytest.fixture(autouse=True)

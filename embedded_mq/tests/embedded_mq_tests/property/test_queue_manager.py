@@ -22,7 +22,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from queue_model import (
+
+import embedded_mq
+from embedded_mq.constants import reason_text
+from embedded_mq_tests.builders import Application
+from embedded_mq_tests.property.queue_model import (
     COA,
     COD,
     MAXDEPTH,
@@ -33,10 +37,6 @@ from queue_model import (
     Model,
     Outcome,
 )
-
-import embedded_mq
-from embedded_mq.constants import reason_text
-from tests.support.builders_mq import Application
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ class QueueManager(RuleBasedStateMachine):
         super().__init__()
         self.model = Model()
         self.numbers = itertools.count()
-        target = self.directory / "queue_managers" / "QM1"
+        target = self.directory / "QM1"
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(self.template, target)
         self.observer = Application(self.mqi, "QM1")
@@ -299,7 +299,7 @@ def test_no_sequence_of_calls_tells_it_from_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """IBM MQ docs, "MQPUT", "MQGET", "MQCMIT", "MQBACK", "MQGMO options", "BackoutCount"."""
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     template = embedded_mq.create("QM1", tmp_path / "template")
     definitions = f"ALTER QMGR MAXUMSGS({MAXUMSGS})\nDEFINE QLOCAL(A) MAXDEPTH({MAXDEPTH})"

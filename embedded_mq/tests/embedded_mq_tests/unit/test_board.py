@@ -13,7 +13,7 @@ import embedded_mq
 from embedded_mq.clients.calls import connection_at
 from embedded_mq.storage import board as events
 from embedded_mq.storage.board import Board
-from tests.support.builders_mq import Application
+from embedded_mq_tests.builders import Application
 
 OWNERS, QUEUES = st.integers(1, 3), st.integers(1, 2)
 
@@ -81,7 +81,7 @@ def test_a_full_log_is_begun_again_with_what_is_held_alone(tmp_path: Path) -> No
 
 @pytest.fixture
 def mqi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)")

@@ -24,7 +24,7 @@ def python(script: str, home: Path) -> str:
     """Run a script in a process of its own and return what it prints."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
-        env={**os.environ, "MQDLQ_HOME": str(home)},
+        env={**os.environ, "EMBEDDED_MQ_HOME": str(home)},
         capture_output=True,
         text=True,
         check=True,

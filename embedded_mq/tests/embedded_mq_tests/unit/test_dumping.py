@@ -1,4 +1,4 @@
-"""`mqdlq qm dump` and `load`: a queue to a file and back, byte for byte."""
+"""`embedded-mq dump` and `load`: a queue to a file and back, byte for byte."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import embedded_mq
-from mqdlq.cli import app as mqdlq
-from tests.support.builders_mq import Application
+from embedded_mq.cli.app import app as program
+from embedded_mq_tests.builders import Application
 
 HEAD = {"format": "mqdlq queue dump", "version": 1}
 VOLATILE = ("Expiry",)
@@ -21,7 +21,7 @@ VOLATILE = ("Expiry",)
 @pytest.fixture(autouse=True)
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Application:
     """Connect an application to QM1, which has two local queues."""
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)")
@@ -30,8 +30,8 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Application:
     return Application(ibmmq, "QM1")
 
 
-def qm(*arguments: str | Path, given: str = "") -> Result:
-    return CliRunner().invoke(mqdlq, ["qm", *map(str, arguments)], input=given)
+def command(*arguments: str | Path, given: str = "") -> Result:
+    return CliRunner().invoke(program, [*map(str, arguments)], input=given)
 
 
 def put_all_sorts(app: Application) -> None:
@@ -74,10 +74,10 @@ def test_a_queue_comes_back_byte_for_byte(app: Application, tmp_path: Path) -> N
     put_all_sorts(app)
     file = tmp_path / "a.jsonl"
 
-    assert qm("dump", "QM1", "A", file).stdout == f"dumped 3 messages of A to {file}\n"
-    assert qm("load", "QM1", "B", file).stdout == "loaded 3 messages into B\n"
+    assert command("dump", "QM1", "A", file).stdout == f"dumped 3 messages of A to {file}\n"
+    assert command("load", "QM1", "B", file).stdout == "loaded 3 messages into B\n"
 
-    before, after = file.read_text(), qm("dump", "QM1", "B", "-").stdout
+    before, after = file.read_text(), command("dump", "QM1", "B", "-").stdout
     assert messages(before) == messages(after)
     first, _, third = messages(before)
     assert (first["MQMD"]["BackoutCount"], first["MQMD"]["Priority"]) == (1, 9)
@@ -90,7 +90,7 @@ def test_a_dump_says_what_it_is_and_only_its_owner_reads_it(
 ) -> None:
     app.put("A", b"\x01\x02", Format=b"MQSTR")
     file = tmp_path / "a.jsonl"
-    qm("dump", "QM1", "A", file)
+    command("dump", "QM1", "A", file)
 
     head, row, tail = map(json.loads, file.read_text().splitlines())
     assert head == {**HEAD, "queue_manager": "QM1", "queue": "A"}
@@ -102,7 +102,7 @@ def test_a_dump_says_what_it_is_and_only_its_owner_reads_it(
 def test_what_is_not_committed_is_not_dumped(app: Application) -> None:
     app.put("A", b"in doubt", "SYNCPOINT")
 
-    assert messages(qm("dump", "QM1", "A", "-").stdout) == []
+    assert messages(command("dump", "QM1", "A", "-").stdout) == []
 
 
 def test_a_file_that_is_there_is_left_alone(app: Application, tmp_path: Path) -> None:
@@ -110,10 +110,10 @@ def test_a_file_that_is_there_is_left_alone(app: Application, tmp_path: Path) ->
     file = tmp_path / "a.jsonl"
     file.write_text("mine")
 
-    result = qm("dump", "QM1", "A", file)
+    result = command("dump", "QM1", "A", file)
 
     assert (result.exit_code, file.read_text()) == (1, "mine")
-    assert result.stderr == f"mqdlq: {file} exists already; a dump is written to a new file\n"
+    assert result.stderr == f"embedded-mq: {file} exists already; a dump is written to a new file\n"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
 
 
@@ -138,21 +138,22 @@ NO_DUMP = (
     ],
 )
 def test_a_foreign_file_is_refused_in_one_line(lines: list[str], complaint: str) -> None:
-    result = qm("load", "QM1", "A", "-", given="\n".join(lines))
+    result = command("load", "QM1", "A", "-", given="\n".join(lines))
 
-    assert (result.exit_code, result.stderr) == (1, f"mqdlq: standard input, {complaint}\n")
+    assert (result.exit_code, result.stderr) == (1, f"embedded-mq: standard input, {complaint}\n")
 
 
 def test_a_dump_cut_off_is_not_loaded(app: Application, tmp_path: Path) -> None:
     app.put("A", b"secret")
-    lines = qm("dump", "QM1", "A", "-").stdout.splitlines()
+    lines = command("dump", "QM1", "A", "-").stdout.splitlines()
     file = tmp_path / "cut.jsonl"
     file.write_text("\n".join(lines[:2]))
 
-    result = qm("load", "QM1", "B", file)
+    result = command("load", "QM1", "B", file)
 
     assert result.stderr == (
-        f"mqdlq: {file}: the dump is cut off after 1 messages; its last line would count them\n"
+        f"embedded-mq: {file}: the dump is cut off after 1 messages;"
+        " its last line would count them\n"
     )
     assert app.depth("B") == 0
 
@@ -162,13 +163,16 @@ def test_a_load_that_fails_puts_nothing(app: Application) -> None:
     app.put("A", b"1")
     app.put("A", b"2")
 
-    result = qm("load", "QM1", "B", "-", given=qm("dump", "QM1", "A", "-").stdout)
+    result = command("load", "QM1", "B", "-", given=command("dump", "QM1", "A", "-").stdout)
 
     assert result.stderr == (
-        "mqdlq: standard input cannot be loaded into B: MQRC_Q_FULL (2053); nothing was put\n"
+        "embedded-mq: standard input cannot be loaded into B: MQRC_Q_FULL (2053); nothing was put\n"
     )
     assert (app.depth("B"), app.bodies("B")) == (0, [])
 
 
 def test_only_a_local_queue_is_dumped() -> None:
-    assert qm("dump", "QM1", "C", "-").stderr == "mqdlq: queue manager QM1 has no local queue C\n"
+    assert (
+        command("dump", "QM1", "C", "-").stderr
+        == "embedded-mq: queue manager QM1 has no local queue C\n"
+    )

@@ -13,14 +13,14 @@ import pytest
 import embedded_mq
 from embedded_mq.clients.calls import connection_at
 from embedded_mq.storage.locks import Collector, LockFile
-from tests.support.builders_mq import Application
+from embedded_mq_tests.builders import Application
 
 
 def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A queue of another connection closes itself when collected; it would wait for ever."""
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
@@ -77,7 +77,7 @@ def test_a_program_starts_whole_after_a_connection_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `preexec_fn`, as PySpark starts its JVM, the child first forgets its connections."""
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
     import ibmmq

@@ -16,7 +16,7 @@ from embedded_mq.storage.store import DATABASE
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.create("QM1")
     return tmp_path
 
@@ -258,14 +258,13 @@ def test_an_unknown_queue_manager_is_named(home: Path) -> None:
         embedded_mq.run_mqsc("QM2", "")
 
     assert str(caught.value) == (
-        f"there is no queue manager QM2 in {home}/queue_managers (there: QM1);"
-        " `embedded-mq create QM2` makes one"
+        f"there is no queue manager QM2 in {home} (there: QM1); `embedded-mq create QM2` makes one"
     )
 
 
 def test_a_queue_manager_that_is_older_than_an_attribute_has_its_default(home: Path) -> None:
     run("DEFINE QLOCAL(A)")
-    with sqlite3.connect(home / "queue_managers" / "QM1" / DATABASE) as database:
+    with sqlite3.connect(home / "QM1" / DATABASE) as database:
         database.execute("DELETE FROM queue_manager WHERE keyword = 'HDRCHECK'")
         database.execute("UPDATE queue SET attributes = json_remove(attributes, '$.NPMCLASS')")
     database.close()

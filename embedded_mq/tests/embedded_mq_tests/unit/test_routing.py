@@ -11,8 +11,6 @@ import pytest
 
 import embedded_mq
 from embedded_mq.clients import ibmmqc, pymqe, routing
-from mqdlq.errors import ConnectionSettingsError, QueueManagerError
-from mqdlq.mqi.connect import ConnectionSettings, connect
 
 REAL_HANDLE = 77
 
@@ -53,7 +51,7 @@ def library() -> Library:
 
 @pytest.fixture
 def extension(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.create("QM1")
     built = ibmmqc.module("2.1.2")
     routing.route(built, lambda: library.module)
@@ -81,7 +79,7 @@ def test_calls_go_where_their_handle_comes_from(extension: ModuleType, library: 
 def test_every_verb_reaches_the_library_under_its_own_name(
     stand_in: ModuleType, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     verbs = [name for name in vars(stand_in) if name[:2].lower() == "mq"]
     others = sorted({*verbs} - {*routing.CONNECT, *routing.SET_UP, "MQDISC"})
     vars(library.module).update({verb: library.noting(verb, verb) for verb in others})
@@ -136,7 +134,7 @@ def test_what_was_set_up_before_the_library_was_loaded_reaches_it(
 def test_a_missing_client_library_is_said_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.create("QM1")
     built = ibmmqc.module("2.1.2")
     routing.route(built, lambda: routing.load_extension("ibmmq.missing"))
@@ -147,30 +145,4 @@ def test_a_missing_client_library_is_said_in_a_sentence(
         "queue manager 'QM9' is not embedded (embedded: QM1), and IBM's MQ client library, which"
         " reaches all others, could not be loaded: ibmmq is installed without its C extension"
         " missing"
-    )
-
-
-def test_a_name_asked_for_embedded_is_not_looked_for_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-
-    with pytest.raises(QueueManagerError) as caught:
-        connect(ConnectionSettings("QM9", transport="embedded"))
-    assert str(caught.value) == ("MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058)")
-    assert caplog.messages == []
-
-
-def test_an_embedded_queue_manager_does_not_answer_for_a_real_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    embedded_mq.install()
-    embedded_mq.create("QM1")
-
-    with pytest.raises(ConnectionSettingsError) as caught:
-        connect(ConnectionSettings("QM1", transport="bindings"))
-    assert str(caught.value) == (
-        "queue manager QM1 is embedded in this process and cannot be reached by transport"
-        " 'bindings' as well; give the embedded one another name"
     )

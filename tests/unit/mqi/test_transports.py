@@ -1,0 +1,143 @@
+"""Transport `embedded`: found through an entry point, missing or there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from mqdlq.errors import ConnectionSettingsError, QueueManagerError, TransportError
+from mqdlq.mqi import transports
+from mqdlq.mqi.connect import ConnectionSettings, connect
+from tests.support.paths import ROOT
+
+INSTALL = "`pip install ./embedded_mq` in the project's directory installs it"
+
+
+def test_a_name_asked_for_embedded_is_not_looked_for_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
+
+    with pytest.raises(QueueManagerError) as caught:
+        connect(ConnectionSettings("QM9", transport="embedded"))
+    assert str(caught.value) == ("MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058)")
+    assert caplog.messages == []
+
+
+def test_an_embedded_queue_manager_does_not_answer_for_a_real_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
+    embedded_mq.install()
+    embedded_mq.create("QM1")
+
+    with pytest.raises(ConnectionSettingsError) as caught:
+        connect(ConnectionSettings("QM1", transport="bindings"))
+    assert str(caught.value) == (
+        "queue manager QM1 is embedded in this process and cannot be reached by transport"
+        " 'bindings' as well; give the embedded one another name"
+    )
+
+
+def test_a_refusal_of_the_embedded_queue_manager_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.create("QM1")
+    embedded_mq.end("QM1")
+
+    with (
+        pytest.raises(TransportError) as caught,
+        transports.embedded("a test") as queue_managers,
+    ):
+        queue_managers.run_mqsc("QM1", "DISPLAY QMGR")
+    assert str(caught.value) == "queue manager QM1 is ended; `mqdlq qm start QM1` starts it"
+
+
+@pytest.fixture(scope="session")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with what is installed here, all but the embedded queue manager."""
+    directory = tmp_path_factory.mktemp("site-packages")
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith(("embedded_mq", "_embedded_mq")):
+            (directory / path.name).symlink_to(path)
+    return directory
+
+
+def python(without: Path, home: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run code where the embedded queue manager is not installed."""
+    return subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(without)]),
+            "MQDLQ_HOME": str(home),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_connection_says_what_is_missing_and_how_to_install_it(
+    without: Path, tmp_path: Path
+) -> None:
+    done = python(
+        without,
+        tmp_path,
+        """
+from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi.airflow_connections import AirflowConnection
+extra = {"queue_manager": "QM1", "transport": "embedded"}
+try:
+    AirflowConnection("mq_payments", "ibmmq", extra).settings()
+except ConnectionSettingsError as error:
+    print(error)
+""",
+    )
+
+    assert done.stdout == (
+        "connection 'mq_payments': transport 'embedded' needs the distribution embedded-mq, which"
+        f" is not installed; {INSTALL}\n"
+    ), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "needs"),
+    [
+        ("from mqdlq.cli import app; app(['qm', 'depth', 'QM1'])", "mqdlq: `mqdlq qm`"),
+        ("from mqdlq.cli import app; app(['qm'])", "mqdlq: `mqdlq qm`"),
+        (
+            "import typer; from mqdlq.local.demo import main; typer.run(main)",
+            "mqdlq.local.demo: queue manager QM1 of the demo",
+        ),
+    ],
+)
+def test_a_command_says_what_is_missing_in_one_line(
+    call: str, needs: str, without: Path, tmp_path: Path
+) -> None:
+    done = python(without, tmp_path, call)
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"{needs} needs the distribution embedded-mq, which is not installed; {INSTALL}\n",
+    )
+
+
+def test_other_commands_do_without_the_embedded_queue_manager(
+    without: Path, tmp_path: Path
+) -> None:
+    code = "from mqdlq.cli import app; app(['preview', '--rules', 'no.rules', 'QM1', 'DLQ'])"
+    (tmp_path / "demo.rules").write_text("ACTION(RETRY)\n", encoding="utf-8")
+
+    done = python(without, tmp_path, code.replace("no.rules", str(tmp_path / "demo.rules")))
+
+    assert "queue manager QM1 is not known here" in done.stderr
+    assert "embedded queue managers in" in done.stderr
+    assert python(without, tmp_path, "import embedded_mq.clients").returncode == 1
