@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import tempfile
@@ -84,10 +83,7 @@ def browse(
 
 def _fields(md: MQMD) -> dict[str, str | int]:
     """Return a descriptor under IBM's names; binary fields are in hexadecimal digits."""
-    return {
-        "".join(map(str.capitalize, name.split("_"))): _shown(name, getattr(md, name))
-        for name in inspect.get_annotations(MQMD)
-    }
+    return {field.ibm_name: _shown(name, getattr(md, name)) for name, field in MQMD.layout.items()}
 
 
 def _shown(name: str, value: bytes | int) -> str | int:
