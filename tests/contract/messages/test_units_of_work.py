@@ -88,6 +88,39 @@ def test_what_a_unit_of_work_has_put_and_got_is_gone_either_way(
     assert (mq.connect().bodies("A"), app.depth("A")) == (left, len(left))
 
 
+@pytest.mark.parametrize(
+    "event", ["put by another", "put in the unit", "put outside it", "backed out", "unlocked"]
+)
+def test_a_unit_of_work_gets_what_appears_before_the_messages_it_has_got(
+    mq: World, app: Application, event: str
+) -> None:
+    """Each MQGET returns the first message of the highest priority (IBM MQ docs, "MQGET")."""
+    other, queue, locking = mq.connect(), app.open("A", "INPUT_SHARED"), app.open("A", "BROWSE")
+    if event == "backed out":
+        app.put("A", b"urgent", Priority=9)
+        other.get(other.open("A", "INPUT_SHARED"), "SYNCPOINT")
+    elif event == "unlocked":
+        app.put("A", b"urgent", Priority=9)
+        app.get(locking, "BROWSE_FIRST", "LOCK")
+    for _ in range(4):
+        app.put("A", b"usual", Priority=3)
+
+    before = [app.get(queue, "SYNCPOINT")[0] for _ in range(2)]
+    if event == "put by another":
+        other.put("A", b"urgent", Priority=9)
+    elif event == "put in the unit":
+        app.put("A", b"urgent", "SYNCPOINT", Priority=9)
+    elif event == "put outside it":
+        app.put("A", b"urgent", Priority=9)
+    elif event == "backed out":
+        other.handle.backout()
+    else:
+        app.get(locking, "UNLOCK")
+    after = [app.get(queue, "SYNCPOINT")[0] for _ in range(3)]
+
+    assert (before, after) == ([b"usual", b"usual"], [b"urgent", b"usual", b"usual"])
+
+
 def test_disconnecting_commits(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQDISC": an open unit of work is committed."""
     app.put("A", b"1")

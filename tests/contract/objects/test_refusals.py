@@ -171,7 +171,8 @@ def test_what_cannot_be_committed_is_backed_out(mq: World, app: Application) -> 
     app.put("B", b"lost", "SYNCPOINT")
     with closing(sqlite3.connect(database())) as saboteur:
         saboteur.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON message BEGIN SELECT raise(ABORT, 'full'); END"
+            "CREATE TRIGGER full BEFORE DELETE ON message WHEN OLD.body = CAST('kept' AS BLOB)"
+            " BEGIN SELECT raise(ABORT, 'full'); END"
         )
         with app.failing("MQRC_BACKED_OUT"):
             app.handle.commit()

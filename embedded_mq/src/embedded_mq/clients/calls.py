@@ -96,7 +96,7 @@ def run(
     try:
         connection = connection_at(hconn)
         with connection.lock:  # one call at a time, where threads share the handle
-            connection.store.turn.has_been_taken = False
+            connection.store.has_written = False
             catalogue = connection.check_running()
             if faults or catalogue.has_faults:
                 return _run_with_faults(verb, connection, work, subject, arguments)
@@ -110,7 +110,7 @@ def run(
         log.exception("%s could not use the queue manager's database", verb)
         return (*failed, MQCC_FAILED, MQRC["MQRC_UNEXPECTED_ERROR"])
     except BaseException:
-        if connection is not None and connection.store.turn.has_been_taken:
+        if connection is not None and connection.store.has_written:
             connection.abandon()
         raise
 

@@ -22,7 +22,6 @@ from embedded_mq.engine.objects import authority, definitions
 from embedded_mq.engine.objects.attributes import COMMAND_QUEUE
 from embedded_mq.engine.objects.resolution import Destination
 from embedded_mq.engine.unit_of_work import UnitOfWork
-from embedded_mq.storage.board import DISCONNECTED, Held
 from embedded_mq.storage.catalogue import CREATED_BY, ENDED, QUIESCING, Catalogue, Definition
 from embedded_mq.storage.places import process_user
 from embedded_mq.storage.store import Store
@@ -38,8 +37,8 @@ STOPPING = {"Q_MGR": "MQRC_Q_MGR_STOPPING", "CONNECTION": "MQRC_CONNECTION_STOPP
 class OpenObject:
     """What an MQHOBJ stands for; `queue_ids` are the definitions from the opened to the last one.
 
-    `cursor` is the browse cursor: rank and place of the message under it; `locked` is the message
-    locked by it. `saved_context` is the packed descriptor of the last message got with
+    `cursor` is the browse cursor: rank and place of the message under it; `locked` is the place of
+    the message locked by it. `saved_context` is the packed descriptor of the last message got with
     MQOO_SAVE_ALL_CONTEXT. `has_created` says that the open call made the (dynamic) queue.
     """
 
@@ -48,7 +47,7 @@ class OpenObject:
     queue_ids: tuple[int, ...] = ()
     remote: tuple[str, str] | None = None
     cursor: tuple[int, int] | None = None
-    locked: Held | None = None
+    locked: int | None = None
     saved_context: bytes | None = None
     has_created: bool = False
     _way: Way | None = None
@@ -179,7 +178,7 @@ class Connection:
         """Whether the message that is being got gets other trace properties (see `faults`)."""
         """Whether it has put to the command queue since the command server last looked."""
         self.user = (user or process_user())[:USER_LENGTH]
-        self.unit_of_work = UnitOfWork(1)
+        self.unit_of_work = UnitOfWork()
         self.message_handles = MessageHandles()
         self._objects: dict[int, OpenObject] = {}
         self._last_handle = FIRST_OBJECT_HANDLE - 1
@@ -205,11 +204,6 @@ class Connection:
         name = catalogue.name.encode().ljust(12)[:12]
         self._ids_begin = b"AMQ " + name + (self.connection_id % 2**24).to_bytes(3, "big")
         self.clear_the_dead()
-        if self.store.one("SELECT count(*) FROM connection") == 1:
-            # Alone: whatever has become of the board, it is right from here on.
-            last = self.store.one("SELECT max(place) FROM message")
-            self.store.board.places_begin_after(last or 0)
-            definitions.count_anew(self.store, self.store.board.owners())
 
     # What holds for every call
 
@@ -278,29 +272,24 @@ class Connection:
 
     def commit(self) -> None:
         """Make the unit of work final, on disk when this returns (IBM MQ docs, "MQCMIT")."""
-        if self.unit_of_work.is_empty():
+        if not self.unit_of_work.calls:
             return
         try:
             with self.store.writing(durable=True):
-                unit_of_work.make_final(self.store, self.connection_id, self.unit_of_work)
+                unit_of_work.make_final(self.store, self.connection_id)
         except sqlite3.Error as error:
             log.exception("the unit of work could not be written and is backed out")
             self.back_out()
             raise CallFailedError("MQRC_BACKED_OUT") from error
-        commands = self.store.known.by_name.get(COMMAND_QUEUE)
-        if commands is not None and commands.queue_id in self.unit_of_work.puts:
-            self.has_new_commands = True
-        self._begin()
+        self.has_new_commands |= self.unit_of_work.has_commands
+        self.unit_of_work = UnitOfWork()
 
     def back_out(self) -> None:
         """Undo the unit of work (IBM MQ docs, "MQBACK")."""
-        if not self.unit_of_work.is_empty():
+        if self.unit_of_work.calls:
             with self.store.writing():
                 unit_of_work.undo(self.store, self.connection_id)
-            self._begin()
-
-    def _begin(self) -> None:
-        self.unit_of_work = UnitOfWork(self.unit_of_work.number + 1)
+            self.unit_of_work = UnitOfWork()
 
     def depth(self, queue_id: int) -> int:
         """Return CURDEPTH: with what is put and not committed, without what is got and not.
@@ -308,8 +297,7 @@ class Connection:
         Expired messages count until someone would have got them (IBM MQ docs, "CurrentQDepth").
         """
         self.free_what_the_dead_hold()
-        with self.store.turn:
-            return self.store.depth(queue_id)
+        return self.store.depth(queue_id) or 0
 
     # Life and death
 
@@ -342,44 +330,35 @@ class Connection:
     def _close(self) -> None:
         self.is_broken = True
         self._objects.clear()
-        self._begin()
+        self.unit_of_work = UnitOfWork()
         self.store.close()
 
     def _forget(self, connection_id: int) -> None:
-        self.store.announce(DISCONNECTED, 0, 0, connection_id, 0, 0)
-        self.store.execute("DELETE FROM open_handle WHERE connection_id = ?", (connection_id,))
-        self.store.execute("DELETE FROM connection WHERE connection_id = ?", (connection_id,))
+        for table in ("held", "open_handle", "connection"):
+            delete = f"DELETE FROM {table} WHERE connection_id = ?"  # noqa: S608 (one of the three)
+            self.store.execute(delete, (connection_id,))
         for queue in self.store.catalogue().by_id.values():
             if queue.is_temporary and queue.number(CREATED_BY) == connection_id:
                 definitions.remove(self.store, queue.queue_id)
 
     def free_what_the_dead_hold(self) -> bool:
         """Back out what dead connections left; says whether there were any."""
-        if not any(self._gone()):
+        if not self._dead():
             return False
         with self.store.writing():
             return self.clear_the_dead()
 
     def clear_the_dead(self) -> bool:
         """Do the same while writing."""
-        dead, left = self._gone()
+        dead = self._dead()
         for connection_id in dead:
             unit_of_work.undo(self.store, connection_id)
             self._forget(connection_id)
-        for connection_id in left:
-            self.store.announce(DISCONNECTED, 0, 0, connection_id, 0, 0)
-        if dead or left:
-            definitions.count_anew(self.store, dead | left)
-        return bool(dead or left)
+            self.unit_of_work.fronts.clear()
+        return bool(dead)
 
-    def _gone(self) -> tuple[set[int], set[int]]:
-        """Return the connections that have died, and those that have ended but still hold messages.
-
-        Those died after they, or whoever ended them, had written so, before the board said it.
-        """
-        owners = self.store.board.owners()
-        rows = self.store.execute("SELECT connection_id FROM connection").fetchall()
-        known = {connection_id for (connection_id,) in rows}
-        others = known - {self.connection_id}
-        dead = {other for other in others if not self.store.locks.is_alive(other)}
-        return dead, owners - known
+    def _dead(self) -> list[int]:
+        rows = self.store.execute(
+            "SELECT connection_id FROM connection WHERE connection_id <> ?", (self.connection_id,)
+        ).fetchall()
+        return [other for (other,) in rows if not self.store.locks.is_alive(other)]

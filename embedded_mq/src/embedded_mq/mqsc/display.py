@@ -117,7 +117,7 @@ def _values(connection: Connection, queue: Definition) -> dict[str, Value]:
     values = {keyword: queue.attributes[keyword] for keyword in known}
     if queue.type == mq.MQQT_LOCAL:
         inputs, outputs = definitions.open_counts(connection.store, queue.queue_id)
-        depth = connection.store.depth(queue.queue_id)
+        depth = connection.store.depth(queue.queue_id) or 0
         kind = _DEFINITION_TYPES.get(queue.number(DEFINITION_TYPE), "PREDEFINED")
         values |= zip(_OF_LOCAL_QUEUES, (depth, inputs, outputs, kind), strict=True)
     return values

@@ -31,10 +31,16 @@ BINARY = frozenset({"MsgId", "CorrelId", "AccountingToken", "GroupId"})
 _FIELDS = {field.ibm_name: name for name, field in MQMD.layout.items()}
 
 _MESSAGES = """
-SELECT place, backout_count, expires_at, descriptor, properties, body
+SELECT backout_count, expires_at, descriptor, properties, body
     FROM message
     WHERE queue_id = ? AND (expires_at IS NULL OR expires_at > ?)
+        AND place NOT IN (SELECT place FROM held)
     ORDER BY rank, place
+"""
+
+_SET_BACKOUT_COUNT = """
+UPDATE message SET backout_count = ?
+    WHERE place = (SELECT max(place) FROM held WHERE connection_id = ?)
 """
 
 
@@ -51,13 +57,9 @@ def dump(name: str, queue: str, directory: Path | None = None) -> Iterator[str]:
         connection.free_what_the_dead_hold()
         yield _line(format=FORMAT, version=VERSION, queue_manager=name, queue=queue)
         now, count = time.time(), 0
-        with connection.store.turn:  # what is read later was there, and held or not, at this moment
-            rows = connection.store.execute(_MESSAGES, (definition.queue_id, now))
-            held = set(connection.store.board.held)
-        for place, *row in rows:
-            if place not in held:
-                yield _message(*row, now=now)
-                count += 1
+        for row in connection.store.execute(_MESSAGES, (definition.queue_id, now)):
+            yield _message(*row, now=now)
+            count += 1
         yield _line(messages=count)
     finally:
         connection.disconnect()
@@ -205,4 +207,6 @@ def _put(
         connection.message_handles.at(pmo.new_msg_handle).fill(properties)
     putting.put(connection, opened.handle, md.pack(), pmo.pack(), body)
     if md.backout_count:  # what no MQPUT can set
-        connection.unit_of_work.count_backouts(opened.queue_ids[-1], md.backout_count)
+        with connection.store.writing():
+            values = (md.backout_count, connection.connection_id)
+            connection.store.execute(_SET_BACKOUT_COUNT, values)

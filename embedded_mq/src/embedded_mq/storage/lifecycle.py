@@ -13,7 +13,6 @@ from embedded_mq.engine import unit_of_work
 from embedded_mq.engine.objects import definitions
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage import places
-from embedded_mq.storage.board import DISCONNECTED
 from embedded_mq.storage.catalogue import ENDED, QUIESCING, RUNNING
 from embedded_mq.storage.store import Store
 
@@ -41,15 +40,11 @@ def end(name: str, directory: Path | None = None) -> None:
         rows = store.execute("SELECT connection_id FROM connection").fetchall()
         for (connection_id,) in rows:
             unit_of_work.undo(store, connection_id)
-        gone = {*store.board.owners(), *(connection_id for (connection_id,) in rows)}
-        for owner in gone:
-            store.announce(DISCONNECTED, 0, 0, owner, 0, 0)
-        store.execute("DELETE FROM open_handle")
-        store.execute("DELETE FROM connection")
+        for table in ("held", "open_handle", "connection"):
+            store.execute(f"DELETE FROM {table}")  # noqa: S608 (one of the three)
         for queue in store.catalogue().by_id.values():
             if queue.is_temporary:
                 definitions.remove(store, queue.queue_id)
-        definitions.count_anew(store, gone)
         _become(store, ENDED)
 
 
@@ -60,7 +55,6 @@ def start(name: str, directory: Path | None = None) -> None:
         for queue in store.catalogue().by_id.values():
             if not queue.number("NPMCLASS"):
                 _drop_not_persistent(store, queue.queue_id)
-        definitions.count_anew(store)
         store.execute("UPDATE operation SET start = start + 1")
         _become(store, RUNNING)
 

@@ -11,6 +11,8 @@ import gc
 import os
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, length, pid
@@ -73,19 +75,19 @@ class LockFile:
         self._take = _flock(fcntl.F_WRLCK, WRITER)
         self._give = _flock(fcntl.F_UNLCK, WRITER)
 
-    def take_turn(self) -> None:
-        """Wait for the turn to write: waking at once, where SQLite's own wait sleeps in steps."""
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for the turn to write, and keep it for a block; it cannot be taken twice.
+
+        The next writer wakes at once, where SQLite's own wait sleeps in steps.
+        """
         _collector.pause()
         try:
             fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW, self._take)
-        except BaseException:
-            _collector.go_on()
-            raise
-
-    def give_turn(self) -> None:
-        """Let the next writer in."""
-        try:
-            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, self._give)
+            try:
+                yield
+            finally:
+                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, self._give)
         finally:
             _collector.go_on()
 

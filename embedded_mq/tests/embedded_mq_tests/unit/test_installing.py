@@ -14,7 +14,7 @@ import embedded_mq
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage.faults import Fault, Faults, parse
 
-FILES = ("queue_manager.sqlite", "queue_manager.lock", "queue_manager.board")
+FILES = ("queue_manager.sqlite", "queue_manager.lock")
 
 
 def python(code: str, **environment: str) -> str:

@@ -118,7 +118,7 @@ def _wait(connection: Connection, request: Request) -> Got:
     started = time.monotonic()
     deadline = inf if interval == mq.MQWI_UNLIMITED else started + interval / 1000
     while (now := time.monotonic()) < deadline:
-        connection.store.turn.has_been_taken = False  # whoever is interrupted asleep is unharmed
+        connection.store.has_written = False  # whoever is interrupted asleep is unharmed
         time.sleep(min(FIRST_LOOKS_S if now - started < SOON_S else LATER_LOOKS_S, deadline - now))
         connection.check_running()
         got = _get_now(connection, request)
@@ -188,7 +188,7 @@ def _unlock(connection: Connection, opened: OpenObject, md: bytes, gmo: MQGMO) -
     check_bits(gmo.options, mq.MQGMO_UNLOCK | mq.MQGMO_NO_SYNCPOINT, "MQGMO", NAMES)
     if opened.locked is None:
         return b"", md, gmo.pack(), 0, MQCC_WARNING, MQRC["MQRC_NO_MSG_LOCKED"]
-    with connection.store.turn:
+    with connection.store.writing():
         selection.unlock(connection, opened)
     return b"", md, gmo.pack(), 0, MQCC_OK, 0
 
@@ -209,7 +209,7 @@ def _browse(connection: Connection, way: Way, request: Request) -> Got | None:
     if opened.locked is None and not request.options & mq.MQGMO_LOCK:
         found = _find(connection, request, way)
         return None if found is None else _show(request, way, found)
-    with connection.store.turn:
+    with connection.store.writing():
         found = _find(connection, request, way)
         if found is None:
             return None
@@ -236,8 +236,7 @@ def _take(connection: Connection, way: Way, request: Request) -> Got | None:
     options = request.options
     if options & mq.MQGMO_WAIT and _find(connection, request, way) is None:
         return None  # whoever waits looks often, and need not take a writer's turn for it
-    store = connection.store
-    with store.turn if options & mq.MQGMO_SYNCPOINT else store.writing(durable=True):
+    with connection.store.writing(durable=not options & mq.MQGMO_SYNCPOINT):
         found = _find(connection, request, way)
         return None if found is None else _take_it(connection, way, request, found)
 
@@ -248,22 +247,20 @@ def _take_it(connection: Connection, way: Way, request: Request, found: Message)
     got = _answer(request, way, seen)
     if got[REASON] == TRUNCATED_MSG_FAILED:
         return got
+    if opened.locked == place:
+        selection.unlock(connection, opened)
     if request.options & mq.MQGMO_SYNCPOINT or (
         request.options & mq.MQGMO_SYNCPOINT_IF_PERSISTENT
         and MQMD.unpack(got[1]).persistence == mq.MQPER_PERSISTENT
     ):
         unit.check_room(way.max_uncommitted, 1 + reports.is_delivered(found.descriptor))
         selection.claim(connection, way.queue_id, found)
-        reports.delivered(connection, found, in_unit=True)
         if request.criteria is selection.ANY and not request.options & UNDER_CURSOR:
-            connection.store.board.fronts[way.queue_id] = found.rank, place
+            unit.fronts[way.queue_id] = connection.store.data_version(), (found.rank, place)
+        reports.delivered(connection, found, in_unit=True)
     else:
-        selection.remove(connection, way.queue_id, place)
+        selection.remove(connection, place)
         reports.delivered(connection, found, in_unit=False)
-        if opened.locked is not None and opened.locked.place == place:
-            connection.store.announce(*opened.locked.freed())
-    if opened.locked is not None and opened.locked.place == place:
-        opened.locked = None
     if opened.allows(mq.MQOO_SAVE_ALL_CONTEXT):
         opened.saved_context = got[1]
     return got

@@ -1,4 +1,4 @@
-"""A message given its place on a local queue: its MQMD and content in, a row and an event out."""
+"""Put a message on a local queue: its MQMD and content in, its row out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, Way
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.objects.attributes import MAX_PRIORITY
-from embedded_mq.engine.unit_of_work import INSERT
-from embedded_mq.storage.board import ADDED, PUT, UNITS
+from embedded_mq.storage.schema import PUT
 from embedded_mq.structures import MQMD
 
 NULL_ID = bytes(24)
@@ -28,17 +27,40 @@ def check_fits(way: Way, md: MQMD, body: bytes) -> None:
 
 
 def check_room(connection: Connection, way: Way) -> None:
-    """Refuse a message for which the queue has no room (MQRC_Q_FULL), with the turn."""
-    if connection.store.depth(way.queue_id) >= way.max_depth:
+    """Refuse a message for which the queue has no room (MQRC_Q_FULL), while writing."""
+    if not _has_room(connection, way) and not (
+        connection.clear_the_dead() and _has_room(connection, way)
+    ):
         raise CallFailedError("MQRC_Q_FULL")
 
 
-def place(
-    connection: Connection, way: Way, md: MQMD, content: Content, *, now: float, in_unit: bool
-) -> int:
-    """Put a message on its queue, unless that is full (MQRC_Q_FULL); returns its place.
+def _has_room(connection: Connection, way: Way) -> bool:
+    depth = connection.store.depth(way.queue_id)
+    if depth is None:
+        raise CallFailedError("MQRC_Q_DELETED")
+    return depth < way.max_depth
 
-    In the unit of work it needs the turn, and is put by MQCMIT; else it is put while writing.
+
+INSERT = """
+INSERT INTO message
+    VALUES((SELECT last_place + 1 FROM operation), ?, ?, ?, ?, ?, 0, ?, ?, ?)
+"""
+HOLD = "INSERT INTO held VALUES(?, ?, ?, ?)"
+
+
+def place(
+    connection: Connection,
+    way: Way,
+    md: MQMD,
+    content: Content,
+    *,
+    now: float,
+    in_unit: bool,
+    kind: int = PUT,
+) -> None:
+    """Put a message on its queue while writing, unless that is full (MQRC_Q_FULL).
+
+    In the unit of work it is held, as PUT or as a REPORT, until MQCMIT.
     """
     store, queue_id = connection.store, way.queue_id
     check_room(connection, way)
@@ -46,13 +68,9 @@ def place(
     rank = 0 if way.is_fifo else max(0, MAX_PRIORITY - md.priority)
     expires_at = None if md.expiry == mq.MQEI_UNLIMITED else now + md.expiry / 10
     msg_id, correl_id = IDENTIFIERS.unpack_from(content[0])
-    row = (rank, msg_id, None if correl_id == NULL_ID else correl_id, expires_at, 0, *content)
-    place = store.board.next_place()
+    correl_id = None if correl_id == NULL_ID else correl_id
+    row = store.execute(INSERT, (queue_id, rank, msg_id, correl_id, expires_at, *content))
     if in_unit:
-        unit, owner = connection.unit_of_work, connection.connection_id
-        store.board.append(PUT, rank, unit.number % UNITS, owner, queue_id, place)
-        unit.add(place, queue_id, *row)
-    else:
-        store.execute(INSERT, (place, queue_id, *row))
-        store.announce(ADDED, rank, 0, 0, queue_id, place)
-    return place
+        store.execute(HOLD, (row.lastrowid, queue_id, connection.connection_id, kind))
+        connection.unit_of_work.calls += 1
+    connection.unit_of_work.fronts.pop(queue_id, None)

@@ -198,23 +198,16 @@ def _check_fits(way: Way, md: MQMD, body: bytes) -> None:
 def _store(  # noqa: PLR0917
     connection: Connection, way: Way, md: MQMD, options: int, content: Content, now: float
 ) -> None:
-    """Give the message its place, and its content at once or, under syncpoint, at MQCMIT.
-
-    So with the report of its arrival, if one is asked for.
-    """
-    store, depths = connection.store, connection.store.board.depths
-    if options & mq.MQPMO_SYNCPOINT:
+    """Put the message, and the report of its arrival if one is asked for."""
+    in_unit = bool(options & mq.MQPMO_SYNCPOINT)
+    if in_unit:
         connection.unit_of_work.check_room(way.max_uncommitted, 1 + reports.arrives(way, md))
-        if depths[way.queue_id] >= way.max_depth:
-            connection.free_what_the_dead_hold()
-        with store.turn:
-            _place(connection, way, md, content, now=now, in_unit=True)
-        return
-    with store.writing(durable=md.persistence == mq.MQPER_PERSISTENT):
-        if depths[way.queue_id] >= way.max_depth:
-            connection.clear_the_dead()
-        _place(connection, way, md, content, now=now, in_unit=False)
-    if way.takes_commands:
+    is_durable = not in_unit and md.persistence == mq.MQPER_PERSISTENT
+    with connection.store.writing(durable=is_durable):
+        _place(connection, way, md, content, now=now, in_unit=in_unit)
+    if way.takes_commands and in_unit:
+        connection.unit_of_work.has_commands = True
+    elif way.takes_commands:
         connection.has_new_commands = True
 
 

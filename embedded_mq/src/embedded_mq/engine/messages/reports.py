@@ -32,6 +32,7 @@ from embedded_mq.headers.mq_headers import (
 )
 from embedded_mq.headers.rfh2 import Description
 from embedded_mq.storage.catalogue import Catalogue
+from embedded_mq.storage.schema import REPORT
 from embedded_mq.structures import MQDLH, MQMD, MQXQH, object_name, text
 
 
@@ -184,9 +185,7 @@ class _Sender:
             sent, body = transmission.enveloped(connection, way.remote, md, body, self.now)
         placing.check_fits(way, md, body)
         content = sent, properties, body
-        place = placing.place(connection, way, md, content, now=self.now, in_unit=self.in_unit)
-        if self.in_unit:
-            connection.unit_of_work.reports.add(place)
+        placing.place(connection, way, md, content, now=self.now, in_unit=self.in_unit, kind=REPORT)
 
     def _put_dead_letter(
         self, target: tuple[str, str], md: MQMD, content: Content, reason: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeGuard
 
@@ -16,9 +17,9 @@ from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError, not_emulated
 from embedded_mq.engine.messages import reports
-from embedded_mq.engine.unit_of_work import Message, Row
-from embedded_mq.storage.board import GOT, IS_ORDERED, LOCKED, REMOVED, TAKEN_BACK, UNITS, Held
-from embedded_mq.storage.store import Store
+from embedded_mq.engine.messages.placing import HOLD
+from embedded_mq.engine.unit_of_work import Message
+from embedded_mq.storage.schema import GOT, LOCKED, PUT
 from embedded_mq.structures import MQGMO, MQMD
 
 MATCH_BY_DEFAULT = mq.MQMO_MATCH_MSG_ID | mq.MQMO_MATCH_CORREL_ID
@@ -33,9 +34,6 @@ IDENTIFIERS_OF_MQMD = MQMD.place_of("msg_id", "correl_id")
 NULL_IDENTIFIERS = bytes(48)
 LAST_PLACE = 2**63 - 1
 
-LOOKS = 3 if IS_ORDERED else 0
-"""How often to look without the turn."""
-
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
@@ -43,22 +41,11 @@ class Criteria:
 
     index: str
     condition: str = ""
-    values: tuple[Any, ...] = ()
-    msg_id: bytes = NULL_ID
-    correl_id: bytes = NULL_ID
-
-    def fits(self, row: Row) -> bool:
-        """Whether a message that is not in the database yet matches."""
-        return (
-            (self.msg_id in {NULL_ID, row.msg_id})
-            and (self.correl_id in {NULL_ID, row.correl_id})
-            and (row.expires_at is None or row.expires_at > time.time())
-            and bool(self.index)
-        )
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 ANY = Criteria("in_order")
-AT_A_PLACE = Criteria("", "AND place = ?")
+AT_A_PLACE = Criteria("", "AND place = :at")
 
 
 def criteria(md: bytes, gmo: MQGMO) -> Criteria:
@@ -80,13 +67,13 @@ def criteria(md: bytes, gmo: MQGMO) -> Criteria:
 def _by_identifiers(matches: int, msg_id: bytes, correl_id: bytes) -> Criteria:
     is_msg_id = matches & mq.MQMO_MATCH_MSG_ID and msg_id != NULL_ID
     is_correl_id = matches & mq.MQMO_MATCH_CORREL_ID and correl_id != NULL_ID
+    values = {"msg_id": msg_id, "correl_id": correl_id}
     if is_msg_id and is_correl_id:
-        both = "AND msg_id = ? AND correl_id = ?"
-        return Criteria("by_msg_id", both, (msg_id, correl_id), msg_id, correl_id)
+        return Criteria("by_msg_id", "AND msg_id = :msg_id AND correl_id = :correl_id", values)
     if is_msg_id:
-        return Criteria("by_msg_id", "AND msg_id = ?", (msg_id,), msg_id)
+        return Criteria("by_msg_id", "AND msg_id = :msg_id", values)
     if is_correl_id:
-        return Criteria("by_correl_id", "AND correl_id = ?", (correl_id,), NULL_ID, correl_id)
+        return Criteria("by_correl_id", "AND correl_id = :correl_id", values)
     return ANY
 
 
@@ -103,7 +90,7 @@ def _by_token(gmo: MQGMO) -> Criteria:
     if gmo.options & mq.MQGMO_WAIT:
         raise CallFailedError("MQRC_MSG_TOKEN_ERROR")
     place = int.from_bytes(gmo.msg_token, "big")
-    return replace(AT_A_PLACE, values=(min(place, LAST_PLACE),))
+    return replace(AT_A_PLACE, values={"at": min(place, LAST_PLACE)})
 
 
 def token(place: int) -> bytes:
@@ -111,26 +98,32 @@ def token(place: int) -> bytes:
     return place.to_bytes(TOKEN_LENGTH, "big")
 
 
-WHOLE = "place, rank, backout_count, expires_at, descriptor, properties, body"
+@cache
+def _query(index: str, condition: str, position: str = "") -> str:
+    """Return the query for the first message that fits and is not held from the one who asks."""
+    return f"""
+        SELECT place, rank, backout_count, expires_at, descriptor, properties, body
+        FROM message {f"INDEXED BY {index}" if index else ""}
+        WHERE queue_id = :queue {condition} {position}
+        AND NOT EXISTS (
+            SELECT 1 FROM held WHERE held.place = message.place
+            AND held.place <> :locked
+            AND NOT (held.kind = {PUT} AND held.connection_id = :unit)
+        )
+        ORDER BY rank, place LIMIT 1
+    """  # noqa: S608 (the texts are this module's)
 
 
 @cache
-def _query(what: str, index: str, condition: str, position: str) -> str:
-    parts = (
-        f"SELECT {what} FROM message",  # noqa: S608 (the texts are this module's)
-        f"INDEXED BY {index}" if index else "",
-        "WHERE queue_id = ?",
-        condition,
-        position,
-        "ORDER BY rank, place",
-        "LIMIT 1" if what == WHOLE else "",
-    )
-    return " ".join(parts)
+def _query_behind(index: str, condition: str) -> str:
+    """Return the query for the first such message behind a rank and a place.
 
-
-AT_ONE = f"SELECT {WHOLE} FROM message WHERE place = ?"  # noqa: S608
-SAME_RANK_BEHIND = "AND rank = ? AND place > ?"
-LOWER_RANK = "AND rank > ?"
+    Two queries in one, each wholly on the index: for one comparison of (rank, place) SQLite would
+    use the index for the rank alone and walk the whole queue at every call.
+    """
+    same_rank = _query(index, condition, "AND rank = :rank AND place > :place")
+    lower_rank = _query(index, condition, "AND rank > :rank")
+    return f"SELECT * FROM ({same_rank}) UNION ALL SELECT * FROM ({lower_rank}) LIMIT 1"  # noqa: S608
 
 
 def find(
@@ -141,84 +134,23 @@ def find(
     What a unit of work has put is not visible outside it (IBM MQ docs, "MQPMO_SYNCPOINT"), but
     within: a get that is part of it, and no other and no browse, finds that too.
     """
-    cursor = opened.cursor
-    if cursor is not None:
-        if options & UNDER_CURSOR:
-            wanted, cursor = replace(AT_A_PLACE, values=(cursor[1],)), None
-        elif not options & mq.MQGMO_BROWSE_NEXT:
-            cursor = None
-    found = _committed(connection, opened, queue_id, wanted, cursor)
-    if not options & SYNCPOINT or queue_id not in connection.unit_of_work.puts:
-        return found
-    own = connection.unit_of_work.first(queue_id, wanted.fits)
-    if options & mq.MQGMO_MSG_UNDER_CURSOR or own is None:
-        return found
-    return own if found is None or (own.rank, own.place) < (found.rank, found.place) else found
-
-
-def _committed(
-    connection: Connection,
-    opened: OpenObject,
-    queue_id: int,
-    wanted: Criteria,
-    cursor: tuple[int, int] | None,
-) -> Message | None:
-    """Look at the board and into the database at one moment: while nothing happens in between.
-
-    Where too much happens, the turn brings it to a halt.
-    """
-    store, mine = connection.store, opened.locked and opened.locked.place
-    board = store.board
-    for _ in range(LOOKS):
-        board.catch_up()
-        begun = board.position
-        start = (
-            board.fronts.get(queue_id) if cursor is None and wanted is ANY and not mine else cursor
-        )
-        found = _first(store, queue_id, wanted, start, mine)
-        board.catch_up()
-        if board.position == begun:
-            return found
-    with store.turn:
-        return _first(store, queue_id, wanted, cursor, mine)
-
-
-def _first(
-    store: Store,
-    queue_id: int,
-    wanted: Criteria,
-    start: tuple[int, int] | None,
-    mine: int | None,
-) -> Message | None:
-    """Return the first message behind a rank and place that nobody holds, or that is `mine`.
-
-    Two queries, each wholly on the index: for one comparison of (rank, place) SQLite would use the
-    index for the rank alone and walk the whole queue at every call.
-    """
-    values = (queue_id, *wanted.values)
-    if start is None:
-        return _first_of(store, wanted, "", values, mine)
-    return _first_of(store, wanted, SAME_RANK_BEHIND, (*values, *start), mine) or _first_of(
-        store, wanted, LOWER_RANK, (*values, start[0]), mine
-    )
-
-
-def _first_of(
-    store: Store, wanted: Criteria, position: str, values: tuple[Any, ...], mine: int | None
-) -> Message | None:
-    query = _query(WHOLE, wanted.index, wanted.condition, position)
-    row = store.execute(query, values).fetchone()
-    if row is None:
-        return None
-    held = store.board.held
-    if row[0] not in held or row[0] == mine:
-        return Message(*row)
-    query = _query("place", wanted.index, wanted.condition, position)
-    for (place,) in store.execute(query, values):
-        if place not in held or place == mine:
-            row = store.execute(AT_ONE, (place,)).fetchone()
-            return Message(*row)
-    return None
+    values: dict[str, Any] = {
+        "queue": queue_id,
+        "locked": opened.locked or 0,
+        "unit": connection.connection_id if options & SYNCPOINT else 0,
+        **wanted.values,
+    }
+    start = opened.cursor if options & mq.MQGMO_BROWSE_NEXT else None
+    if options & UNDER_CURSOR and opened.cursor is not None:
+        wanted, values["at"] = AT_A_PLACE, opened.cursor[1]
+    elif options & SYNCPOINT and wanted is ANY and opened.locked is None:
+        start = connection.unit_of_work.front(queue_id, connection.store)
+    query = _query(wanted.index, wanted.condition)
+    if start is not None:
+        query = _query_behind(wanted.index, wanted.condition)
+        values["rank"], values["place"] = start
+    row = connection.store.execute(query, values).fetchone()
+    return row and Message(*row)
 
 
 EXPIRED = """SELECT 1 FROM message INDEXED BY expiring
@@ -239,8 +171,8 @@ def discard_expired(
         return
     with store.writing():
         while _has_expired(found := find(connection, opened, queue_id, wanted, options), now):
-            discard(connection, queue_id, found)
-            if opened.locked is not None and opened.locked.place == found.place:
+            discard(connection, found)
+            if opened.locked == found.place:
                 opened.locked = None
 
 
@@ -248,43 +180,40 @@ def _has_expired(message: Message | None, now: float) -> TypeGuard[Message]:
     return message is not None and message.expires_at is not None and message.expires_at <= now
 
 
-def discard(connection: Connection, queue_id: int, expired: Message) -> None:
+def discard(connection: Connection, expired: Message) -> None:
     """Remove a message whose Expiry has passed, and report it if asked to, while writing."""
     reports.expired(connection, expired)
-    remove(connection, queue_id, expired.place)
+    remove(connection, expired.place)
 
 
-def remove(connection: Connection, queue_id: int, place: int) -> None:
+def remove(connection: Connection, place: int) -> None:
     """Delete a message for good, while writing."""
     connection.store.execute("DELETE FROM message WHERE place = ?", (place,))
-    connection.store.announce(REMOVED, 0, 0, 0, queue_id, place)
+
+
+_DELETE_HELD = "DELETE FROM message WHERE place IN (SELECT place FROM held WHERE place = ?)"
 
 
 def claim(connection: Connection, queue_id: int, found: Message) -> None:
-    """Hold a message back from everyone until the unit of work ends, with the turn.
+    """Hold a message back from everyone until the unit of work ends, while writing.
 
     One that the unit of work itself has put is gone at once: whether committed or backed out.
     """
-    unit = connection.unit_of_work
-    unit.calls += 1
-    kind = GOT
-    if queue_id in unit.puts and unit.puts[queue_id].pop(found.place, None) is not None:
-        kind = TAKEN_BACK
-    else:
-        unit.gets.append(found.place)
-    connection.store.board.append(
-        kind, found.rank, unit.number % UNITS, connection.connection_id, queue_id, found.place
-    )
+    connection.unit_of_work.calls += 1
+    execute, place = connection.store.execute, found.place
+    if not execute(_DELETE_HELD, (place,)).rowcount:
+        execute(HOLD, (place, queue_id, connection.connection_id, GOT))
 
 
 def lock(connection: Connection, opened: OpenObject, queue_id: int, found: Message) -> None:
-    """Hide a message that is browsed from all other handles (MQGMO_LOCK), with the turn."""
-    opened.locked = Held(LOCKED, found.rank, 0, connection.connection_id, queue_id, found.place)
-    connection.store.board.append(*opened.locked)
+    """Hide a message that is browsed from all other handles (MQGMO_LOCK), while writing."""
+    opened.locked = found.place
+    connection.store.execute(HOLD, (found.place, queue_id, connection.connection_id, LOCKED))
 
 
 def unlock(connection: Connection, opened: OpenObject) -> None:
-    """Show the message again that a handle has locked, if there is one, with the turn."""
+    """Show the message again that a handle has locked, if there is one, while writing."""
     if opened.locked is not None:
-        connection.store.board.append(*opened.locked.freed())
+        connection.store.execute("DELETE FROM held WHERE place = ?", (opened.locked,))
+        connection.unit_of_work.fronts.clear()
         opened.locked = None

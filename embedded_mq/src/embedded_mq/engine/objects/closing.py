@@ -5,6 +5,7 @@ from __future__ import annotations
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError, check_bits
+from embedded_mq.engine.messages import selection
 from embedded_mq.engine.objects import definitions
 from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
 
@@ -49,9 +50,7 @@ def _may_delete(opened: OpenObject, queue: Definition | None) -> bool:
 
 
 def _let_go(connection: Connection, opened: OpenObject) -> None:
-    if opened.locked is not None:
-        connection.store.announce(*opened.locked.freed())
-        opened.locked = None
+    selection.unlock(connection, opened)
     connection.store.execute(
         "DELETE FROM open_handle WHERE connection_id = ? AND handle = ?",
         (connection.connection_id, opened.handle),
@@ -67,4 +66,3 @@ def _delete(connection: Connection, queue: Definition, options: int) -> None:
         if is_in_the_way:
             raise CallFailedError("MQRC_Q_NOT_EMPTY")
     definitions.remove(store, queue_id)
-    connection.unit_of_work.puts.pop(queue_id, None)

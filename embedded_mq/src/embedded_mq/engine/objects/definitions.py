@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from embedded_mq.engine.objects import authority
 from embedded_mq.engine.objects.attributes import Value
-from embedded_mq.storage.board import DEPTH, GOT, PUT
 from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
+from embedded_mq.storage.schema import LOCKED
 from embedded_mq.storage.store import Store
 
 
@@ -49,23 +49,11 @@ def remove(store: Store, queue_id: int) -> None:
 def remove_messages(store: Store, queue_id: int) -> None:
     """Empty a queue."""
     store.execute("DELETE FROM message WHERE queue_id = ?", (queue_id,))
-    store.announce(DEPTH, 0, 0, 0, queue_id, 0)
-
-
-def count_anew(store: Store, gone: Collection[int] = ()) -> None:
-    """Say how deep each queue is, from what is on it and what connections not gone hold."""
-    depths = dict(store.execute("SELECT queue_id, count(*) FROM message GROUP BY queue_id"))
-    for held in store.board.all_held():
-        if held.owner not in gone and held.kind in {PUT, GOT}:
-            change = 1 if held.kind == PUT else -1
-            depths[held.queue_id] = depths.get(held.queue_id, 0) + change
-    for queue_id in store.catalogue().by_id:
-        store.announce(DEPTH, 0, 0, 0, queue_id, depths.get(queue_id, 0))
 
 
 def has_uncommitted(store: Store, queue_id: int) -> bool:
     """Whether messages on the queue are part of a unit of work, or locked, while writing."""
-    return any(held.queue_id == queue_id for held in store.board.all_held())
+    return store.one("SELECT 1 FROM held WHERE queue_id = ?", (queue_id,)) is not None
 
 
 def handles(store: Store, queue_id: int) -> int:
@@ -75,10 +63,9 @@ def handles(store: Store, queue_id: int) -> int:
 
 def uncommitted(store: Store, queue_id: int) -> int:
     """Return how many messages units of work have put on the queue or got from it."""
-    with store.turn:
-        return sum(
-            held.queue_id == queue_id and held.kind in {PUT, GOT} for held in store.board.all_held()
-        )
+    return int(
+        store.one("SELECT count(*) FROM held WHERE queue_id = ? AND kind <> ?", (queue_id, LOCKED))
+    )
 
 
 def open_counts(store: Store, queue_id: int) -> tuple[int, int]:

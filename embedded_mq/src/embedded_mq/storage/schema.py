@@ -1,0 +1,105 @@
+"""The tables of a queue manager, and how an earlier layout becomes this one.
+
+A message has a row from the moment it is put. Its `place` is never used again, and orders messages
+of equal rank; rank is 9 less the priority, so that the least comes first.
+
+A message that is put or got and not committed, or locked by a browse, also has a row in `held`,
+which hides it from everyone but its owner. A unit of work ends by one transaction over these rows.
+If a process is killed, the next connection that looks for dead ones backs out their rows. Triggers
+keep each queue's depth: it includes uncommitted puts and excludes uncommitted gets.
+"""
+
+from __future__ import annotations
+
+PUT, REPORT, GOT, LOCKED = 1, 2, 3, 4
+"""Why a message is held. Its own unit of work can get a PUT message; it cannot get a REPORT, which
+the queue manager has put. A LOCKED message stays locked when a unit of work ends."""
+
+LAYOUT, LAYOUT_3 = 4, 3
+"""Kept with the database (PRAGMA application_id); raised whenever the schema changes."""
+
+HELD = f"""
+CREATE TABLE held(
+    place INTEGER PRIMARY KEY,
+    queue_id INTEGER NOT NULL,
+    connection_id INTEGER NOT NULL,
+    kind INTEGER NOT NULL);
+CREATE TRIGGER put AFTER INSERT ON message BEGIN
+    UPDATE operation SET last_place = NEW.place;
+    UPDATE queue SET depth = depth + 1 WHERE queue_id = NEW.queue_id;
+END;
+CREATE TRIGGER removed AFTER DELETE ON message BEGIN
+    UPDATE queue SET depth = depth - 1 WHERE queue_id = OLD.queue_id;
+    DELETE FROM held WHERE place = OLD.place;
+END;
+CREATE TRIGGER got AFTER INSERT ON held WHEN NEW.kind = {GOT} BEGIN
+    UPDATE queue SET depth = depth - 1 WHERE queue_id = NEW.queue_id;
+END;
+CREATE TRIGGER given_back AFTER DELETE ON held WHEN OLD.kind = {GOT} BEGIN
+    UPDATE queue SET depth = depth + 1 WHERE queue_id = OLD.queue_id;
+END;
+"""  # noqa: S608 (a number of this module)
+
+SCHEMA = f"""
+CREATE TABLE queue_manager(keyword TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+CREATE TABLE queue(
+    queue_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    type INTEGER NOT NULL,
+    attributes TEXT NOT NULL,
+    depth INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE message(
+    place INTEGER PRIMARY KEY,
+    queue_id INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    msg_id BLOB NOT NULL,
+    correl_id BLOB,
+    expires_at REAL,
+    backout_count INTEGER NOT NULL,
+    descriptor BLOB NOT NULL,
+    properties BLOB,
+    body BLOB NOT NULL);
+CREATE INDEX in_order ON message(queue_id, rank);
+CREATE INDEX by_msg_id ON message(queue_id, msg_id, rank);
+CREATE INDEX by_correl_id ON message(queue_id, correl_id, rank) WHERE correl_id IS NOT NULL;
+CREATE INDEX expiring ON message(queue_id, expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE connection(
+    connection_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    pid INTEGER NOT NULL);
+CREATE TABLE open_handle(
+    connection_id INTEGER NOT NULL,
+    handle INTEGER NOT NULL,
+    queue_id INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    exclusive INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    PRIMARY KEY(connection_id, handle)) WITHOUT ROWID;
+CREATE TABLE operation(
+    status TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    last_place INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE authority(
+    object_type TEXT NOT NULL,
+    profile TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    granted TEXT NOT NULL,
+    PRIMARY KEY(object_type, profile, principal)) WITHOUT ROWID;
+CREATE TABLE fault(
+    fault_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    text TEXT NOT NULL,
+    calls INTEGER NOT NULL DEFAULT 0);
+{HELD}"""
+
+BOARD_OF_LAYOUT_3 = "queue_manager.board"
+"""In layout 3 this mapped file said who holds which message. None of that was committed."""
+
+FROM_LAYOUT_3 = f"""
+ALTER TABLE queue ADD COLUMN depth INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE connection DROP COLUMN units_ended;
+ALTER TABLE operation ADD COLUMN last_place INTEGER NOT NULL DEFAULT 0;
+{HELD}
+UPDATE operation SET last_place = (SELECT coalesce(max(place), 0) FROM message);
+UPDATE queue SET depth = (SELECT count(*) FROM message WHERE queue_id = queue.queue_id);
+PRAGMA application_id = {LAYOUT};
+"""  # noqa: S608 (a number and a text of this module)
