@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 UV_VERSION := 0.13.8
+TEST_PROCESSES ?= 2
 
 BIN := .venv/bin
 UV := $(BIN)/uv
@@ -30,8 +31,11 @@ up: $(READY)  ## a local Airflow with its UI and the demo, fed until `make down`
 down: $(READY)  ## stop what `make up` started
 	@$(BIN)/python -m mqdlq.local.up --down
 
+# Tests compile once, and not in each process: where the environment forbids bytecode, this allows it.
+test test-fast: export PYTHONDONTWRITEBYTECODE =
+
 test: $(READY)  ## every test that needs neither Docker nor IBM MQ
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -m "not long" -n $(TEST_PROCESSES) --dist loadfile
 
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
 	$(BIN)/pytest --quiet tests --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \

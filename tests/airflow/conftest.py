@@ -1,9 +1,12 @@
-"""Airflow reads its settings when it is imported: they are made here, before that."""
+"""An Airflow of its own for the tests of this directory.
+
+Airflow reads its settings when it is imported, so it is imported here; the variables are set again
+for each test, since the processes that a test starts read them, too.
+"""
 
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import tempfile
 
@@ -11,9 +14,26 @@ import pytest
 
 _STATE = tempfile.mkdtemp(prefix="mqdlq-tests-")
 atexit.register(shutil.rmtree, _STATE, ignore_errors=True)
-os.environ["AIRFLOW_HOME"] = _STATE
-os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
-os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
+_SETTINGS = {
+    "AIRFLOW_HOME": _STATE,
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+}
+
+
+def _set(patch: pytest.MonkeyPatch) -> None:
+    for name, value in _SETTINGS.items():
+        patch.setenv(name, value)
+
+
+with pytest.MonkeyPatch.context() as _patch:
+    _set(_patch)
+    import airflow  # noqa: F401 (it reads them now)
+
+
+@pytest.fixture(autouse=True)
+def _airflow_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    _set(monkeypatch)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

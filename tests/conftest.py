@@ -1,0 +1,35 @@
+"""What holds for every test: where it writes, and that the environment stays as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MEMORY = Path("/dev/shm")  # noqa: S108 (Linux keeps it in memory)
+ENOUGH = 2 * 1024**3
+
+
+def pytest_configure() -> None:
+    """Keep temporary files in memory where there is room: tests wait for no disk.
+
+    Queue managers and ledgers sync after each commit. Processes die in these tests, machines do
+    not, so that nothing is lost by it. TMPDIR goes before.
+    """
+    has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
+    if has_room and "TMPDIR" not in os.environ:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+@pytest.fixture(autouse=True)
+def _restored_environment() -> Iterator[None]:
+    """Undo what a test, or a World that it makes, has changed in the environment."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
