@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def test_a_queue_manager_is_created_once(tmp_path: Path) -> None:
         embedded_mq.create("Q M", tmp_path)
 
 
+@pytest.mark.skipif(find_spec("pymqi") is None, reason="pymqi is not on every machine")
 def test_a_program_reaches_a_queue_manager_in_a_directory_of_its_own(tmp_path: Path) -> None:
     output = python(f"""
 import embedded_mq
@@ -70,6 +72,32 @@ print(ibmmq.otel_enabled, hex(qm.get_handle()))
     words = output.split()
     assert (words[0], words[2], words[3]) == ("hello", "False", "0x1000001")
     assert embedded_mq.exists("QM1", tmp_path)
+
+
+def test_the_nearest_setting_says_where_queue_managers_are(tmp_path: Path) -> None:
+    """Started without site-packages: no other distribution names a place."""
+    code = f"""
+import os
+from pathlib import Path
+import embedded_mq
+from embedded_mq.storage.places import directory_of
+os.chdir({str(tmp_path)!r})
+print(directory_of("QM1"))
+os.environ["EMBEDDED_MQ_HOME"] = "/environment"
+print(directory_of("QM1"))
+embedded_mq.install("/chosen")
+print(directory_of("QM1"), directory_of("QM1", Path("/argument")))
+"""
+    said = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": str(Path(embedded_mq.__file__).parents[1])},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+
+    found = ("/environment/QM1", "/chosen/QM1", "/argument/QM1")
+    assert said == [f"{tmp_path}/queue_managers/QM1", *found]
 
 
 def test_it_cannot_be_put_below_a_client_that_is_loaded() -> None:

@@ -1,0 +1,63 @@
+"""The pytest plugin of embedded-mq: a new queue manager for each test that asks for one.
+
+It is a module outside the package, because pytest imports it at each start: what it needs is
+imported when a test uses the fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class EmbeddedQueueManager:
+    """A running queue manager of a test, and the directory that holds it."""
+
+    name: str
+    directory: Path
+
+    def run_mqsc(self, text: str) -> list[str]:
+        """Run MQSC commands, all or none; return a line for each (MqscError)."""
+        import embedded_mq  # noqa: PLC0415
+
+        return embedded_mq.run_mqsc(self.name, text, self.directory)
+
+    def depths(self) -> dict[str, int]:
+        """Return CURDEPTH of every local queue, by name."""
+        import embedded_mq  # noqa: PLC0415
+
+        return embedded_mq.depths(self.name, self.directory)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark."""
+    config.addinivalue_line(
+        "markers", "mqsc(text): MQSC commands to run on the embedded_queue_manager of the test"
+    )
+
+
+@pytest.fixture
+def embedded_queue_manager(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[EmbeddedQueueManager]:
+    """Yield a new queue manager QM1 below ibmmq and pymqi, in tmp_path, and end it after the test.
+
+    The MQSC of the marks `mqsc` has been run on it, that of the module before that of the test. It
+    is found by programs that the test starts, too, by EMBEDDED_MQ_HOME.
+    """
+    import embedded_mq  # noqa: PLC0415
+    from embedded_mq.storage import places  # noqa: PLC0415
+
+    directory = tmp_path / "queue_managers"
+    monkeypatch.setattr(places, "_chosen", None)
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(directory))
+    embedded_mq.install()
+    texts = [str(text) for mark in request.node.iter_markers("mqsc") for text in mark.args]
+    embedded_mq.create_defined("QM1", "\n".join(reversed(texts)))
+    yield EmbeddedQueueManager("QM1", directory)
+    if embedded_mq.status("QM1", directory) != "ENDED":
+        embedded_mq.end("QM1", directory)
