@@ -36,7 +36,7 @@ from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense import begin_run, prepare_run
+from mqdlq.stages.sense.beginning import begin_run, prepare_run
 from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
 from tests.support.turns import insist_on_turns
 

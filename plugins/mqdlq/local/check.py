@@ -18,7 +18,7 @@ from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import Rule, parse
-from mqdlq.stages.sense import connection_for
+from mqdlq.stages.sense.beginning import connection_for
 
 USAGE = 2
 OF_AN_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")

@@ -13,13 +13,13 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import psutil
 
 from mqdlq import home
@@ -54,35 +54,29 @@ class Process:
     pid: int
     began: float
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether this very process still runs."""
+    def find(self) -> psutil.Process | None:
+        """Return this very process if it still runs."""
         try:
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.began) < 1.0
-            return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+            found = psutil.Process(self.pid)
+            is_this = abs(found.create_time() - self.began) < 1.0
+            return found if is_this and found.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
-            return False
+            return None
 
 
 def end(processes: list[Process], grace_s: float = GRACE_S) -> None:
     """End processes with all they started: by SIGTERM, after the grace by SIGKILL."""
-    leaders = [psutil.Process(process.pid) for process in processes if process.is_alive]
+    leaders = [found for process in processes if (found := process.find())]
     # Who belongs to whom is known only while the leaders live.
     families = [*leaders, *(child for one in leaders for child in one.children(recursive=True))]
-    if grace_s:
-        _signal(leaders, signal.SIGTERM)
-        psutil.wait_procs(families, timeout=grace_s)
-    _signal(families, signal.SIGKILL)
-    psutil.wait_procs(families, timeout=GRACE_S)
-
-
-def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
-    for process in processes:
-        try:
-            process.send_signal(number)
-        except psutil.NoSuchProcess:
-            continue
+    for group, number, seconds in (
+        (leaders, signal.SIGTERM, grace_s),
+        (families, signal.SIGKILL, GRACE_S),
+    ):
+        for process in group if seconds else ():
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        psutil.wait_procs(families, timeout=seconds)
 
 
 class Services:
@@ -167,11 +161,9 @@ class Services:
 
     def _get(self, path: str) -> Any:
         try:
-            with urllib.request.urlopen(  # noqa: S310 (http on the loopback)
-                f"{self.address}{path}", timeout=30
-            ) as answer:
-                return json.load(answer)
-        except (urllib.error.URLError, OSError):
+            answer = httpx.get(f"{self.address}{path}", timeout=30)
+            return answer.raise_for_status().json()
+        except (httpx.HTTPError, ValueError):
             return None
 
     def _healthy(self) -> bool:
@@ -189,7 +181,7 @@ def running() -> list[Process]:
         listed = json.loads(_file().read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    return [process for process in (Process(**entry) for entry in listed) if process.is_alive]
+    return [process for process in (Process(**entry) for entry in listed) if process.find()]
 
 
 def stop_all(grace_s: float = GRACE_S) -> list[str]:
@@ -240,9 +232,8 @@ def _file() -> Path:
 
 
 def _write(processes: list[Process]) -> None:
-    entries = [{"name": p.name, "pid": p.pid, "began": p.began} for p in processes]
     file = _file()
     home.make_private_directory(file.parent)
     new = file.with_suffix(f".{os.getpid()}")
-    new.write_text(json.dumps(entries), encoding="utf-8")
+    new.write_text(json.dumps([asdict(one) for one in processes]), encoding="utf-8")
     new.replace(file)

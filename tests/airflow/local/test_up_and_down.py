@@ -27,7 +27,7 @@ def test_what_was_started_is_stopped_with_all_it_started() -> None:
     process = services.start("a sleeper", SLEEP)
     leader = psutil.Process(process.pid)
     while not leader.children():
-        assert process.is_alive
+        assert process.find()
     child = leader.children()[0]
 
     assert running() == [process]
@@ -48,14 +48,14 @@ def test_what_was_started_is_stopped_from_whatever_place(
 
     services.stop_all()
 
-    assert not process.is_alive
+    assert not process.find()
 
 
 def test_a_later_process_with_the_same_number_is_not_ours() -> None:
     here = psutil.Process()
 
-    assert Process("this", here.pid, here.create_time()).is_alive
-    assert not Process("earlier", here.pid, here.create_time() - 60).is_alive
+    assert Process("this", here.pid, here.create_time()).find()
+    assert not Process("earlier", here.pid, here.create_time() - 60).find()
 
 
 def test_a_port_that_is_taken_is_named() -> None:

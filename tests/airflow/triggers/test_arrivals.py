@@ -29,7 +29,8 @@ from mqdlq.handlers import load_handler
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import MOST_CONNECTIONS, shared_inquiries
-from mqdlq.stages.sense import TELL_AGAIN, Seen, Told, is_news, next_run
+from mqdlq.stages.sense.beginning import next_run
+from mqdlq.stages.sense.news import TELL_AGAIN, Seen, Told, is_news
 from tests.airflow.triggers.test_triggers import put
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

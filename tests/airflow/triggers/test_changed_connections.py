@@ -21,7 +21,7 @@ from mqdlq.airflow.triggers.depth import DepthTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.stages.sense import WaitForMessages
+from mqdlq.stages.sense.waiting import WaitForMessages
 
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
 Change = Callable[[], None]

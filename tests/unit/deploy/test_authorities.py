@@ -14,8 +14,8 @@ from mqdlq import home
 from mqdlq.errors import QueueManagerError
 from mqdlq.local import demo
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.stages import sense
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.sense import beginning
 from tests.support.world import World
 
 AUTHORITIES = (home.PROJECT / "deploy" / "mq" / "authorities.mqsc").read_text(encoding="utf-8")
@@ -75,7 +75,7 @@ def become(world: World, user: str) -> None:
 
 
 def sensed(world: World) -> int:
-    return sense.depth(world.start(RULES), world.settings)
+    return beginning.depth(world.start(RULES), world.settings)
 
 
 def outcomes(world: World, *, dry_run: bool) -> dict[str, int]:
@@ -97,7 +97,7 @@ def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> N
     become(world, SENSE)
     run = world.start(RULES)
 
-    assert sense.depth(run, world.settings) == 71
+    assert beginning.depth(run, world.settings) == 71
     with pytest.raises(QueueManagerError) as refused:
         world.snapshot(run)
     assert str(refused.value) == (f"MQOPEN of queue {DLQ} failed: MQRC_NOT_AUTHORIZED (2035)")

@@ -40,14 +40,16 @@ class Approve(Stage):
 
     def execute(self, context: Context) -> str:
         """Accept the plan, or ask; returns the plan's id."""
-        from mqdlq.stages import approve, backfill  # noqa: PLC0415 (Arrow: not at parse time)
+        # Arrow: not at parse time.
+        from mqdlq.stages import approve  # noqa: PLC0415
+        from mqdlq.stages.backfill.differences import report_differences  # noqa: PLC0415
 
         window = self.window(context)
         with self.work(context) as work:
             made = result_of(context["ti"], "snapshot")
             if window is not None and not context["params"]["apply"]:
                 approve.check_plan(made["plan"])
-                backfill.report_differences(
+                report_differences(
                     work.run,
                     window,
                     made["snapshot"],

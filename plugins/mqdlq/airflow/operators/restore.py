@@ -17,7 +17,7 @@ from mqdlq.airflow.restore_params import request
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
-from mqdlq.stages.sense import connection_for
+from mqdlq.stages.sense.beginning import connection_for
 
 report_text = logging.getLogger("mqdlq.stages.report")
 """How the restoration went, as text; `mqdlq restore run` ends with it."""

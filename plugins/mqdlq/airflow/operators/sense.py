@@ -27,8 +27,8 @@ from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.stages import sense
-from mqdlq.stages.sense import (
+from mqdlq.stages.sense.looking import Sensing, look
+from mqdlq.stages.sense.waiting import (
     BREATH,
     Fail,
     Pause,
@@ -37,6 +37,7 @@ from mqdlq.stages.sense import (
     Waited,
     WaitForMessages,
     WaitForQueueManager,
+    before_failing,
 )
 
 POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task too soon
@@ -73,7 +74,7 @@ class Sense(Stage):
         except MqDlqError as error:
             if in_the_foreground():
                 raise
-            pause = sense.before_failing(error, load_handler(self.handler), utc_now())
+            pause = before_failing(error, load_handler(self.handler), utc_now())
             progress.warning("%s; looking once more in %s, then the run fails", error, BREATH)
             self._take(pause)
 
@@ -108,8 +109,8 @@ class Sense(Stage):
 
         with open_ledger() as ledger:
             self._take(
-                sense.look(
-                    sense.Sensing(
+                look(
+                    Sensing(
                         handler=handler,
                         options=options_of(context, handler),
                         window=self.window(context),

@@ -29,7 +29,7 @@ class Snapshot(Stage):
     def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # Arrow: not at parse time.
-        from mqdlq.stages.backfill import snapshot_of_window  # noqa: PLC0415
+        from mqdlq.stages.backfill.together import snapshot_of_window  # noqa: PLC0415
         from mqdlq.stages.snapshot import SnapshotOptions  # noqa: PLC0415
         from mqdlq.stages.snapshot.stage import places_of, snapshot_queue  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.stages.sense import connection_for
+from mqdlq.stages.sense.beginning import connection_for
 
 LONGEST_BACK_OFF_S: Final = 300.0
 

@@ -23,16 +23,8 @@ from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.stages.sense import (
-    Seen,
-    Told,
-    account_of,
-    find_queue,
-    is_news,
-    look_for_the_next,
-    next_run,
-    place_of,
-)
+from mqdlq.stages.sense.beginning import find_queue, next_run, place_of
+from mqdlq.stages.sense.news import Seen, Told, account_of, is_news, look_for_the_next
 from mqdlq.stages.sense.rules_watch import Stamp, files_of, stamp
 
 Answer = TypeVar("Answer")

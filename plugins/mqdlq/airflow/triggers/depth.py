@@ -17,8 +17,9 @@ from mqdlq.airflow.triggers.silence import has_answered
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.stages.sense import WaitForMessages, Watch
+from mqdlq.stages.sense.news import Watch
 from mqdlq.stages.sense.rules_watch import RulesWatch
+from mqdlq.stages.sense.waiting import WaitForMessages
 
 RULES_CHANGED: Final = "the rules have changed"
 """Why a run is woken whose rules are no longer those it has read."""

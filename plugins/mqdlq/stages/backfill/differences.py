@@ -16,7 +16,7 @@ from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot, record_look
 from mqdlq.model import Disposition, PlannedMessage
 from mqdlq.stages.backfill.together import keys_of, still_kept
 from mqdlq.stages.report import report_directory
-from mqdlq.stages.sense import Window, snapshots_of
+from mqdlq.stages.sense.window import Window, snapshots_of
 
 NOT_EVALUATED: Final = "not evaluated"
 

@@ -30,7 +30,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import Execution
-from mqdlq.stages.sense import Window, snapshots_of
+from mqdlq.stages.sense.window import Window, snapshots_of
 from mqdlq.stages.snapshot.named import check_action
 from mqdlq.stages.snapshot.stage import places_of, recording_refusals
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -11,8 +10,7 @@ from pathlib import PurePath
 
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Ledger, Look, Run, broken_off, open_question, record_look
-from mqdlq.mqi.connect import ConnectionSettings
+from mqdlq.ledger import Look, Run, broken_off, open_question, record_look
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.beginning import begin_run, depth, patience, prepare_run
 from mqdlq.stages.sense.news import ASKED_FOR, Watch, is_unfinished, watch_for
@@ -30,10 +28,11 @@ from mqdlq.stages.sense.waiting import (
     after_no_answer,
 )
 from mqdlq.stages.sense.window import Window, snapshots_of
+from mqdlq.stages.units.resources import Resources
 
 
-@dataclass(frozen=True, slots=True)
-class Sensing:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensing(Resources):
     """What a look works with.
 
     Waits shorter than `defer_from_s` are slept here. `window` is a backfill's. With `is_watched` a
@@ -45,17 +44,16 @@ class Sensing:
     run_id: str
     handler: Handler
     options: RunOptions
-    settings: ConnectionSettings
-    ledger: Ledger
-    clock: Callable[[], datetime]
-    sleep: Callable[[float], None]
-    log: logging.Logger
     defer_from_s: float
     awaits_approval: Callable[[str], bool]
     warnings: Callable[[Run], Iterable[str]]
     window: Window | None = None
     full_snapshot: bool = False
     is_watched: bool = False
+
+    def seconds_to(self, moment: datetime | None) -> float:
+        """Return the time to a moment; None is never."""
+        return (moment - self.clock()).total_seconds() if moment else math.inf
 
 
 def look(sensing: Sensing, waited: Waited | None = None) -> Step:
@@ -77,7 +75,7 @@ def look(sensing: Sensing, waited: Waited | None = None) -> Step:
                 )
         if isinstance(step, Proceed | Skip | Fail):
             return step
-        left = _seconds_left(step, sensing)
+        left = sensing.seconds_to(step.until)
         if left >= sensing.defer_from_s:
             return step
         sensing.sleep(max(0.0, left))
@@ -88,31 +86,40 @@ def look(sensing: Sensing, waited: Waited | None = None) -> Step:
 
 
 def _look(sensing: Sensing, waited: Waited) -> Step:
-    ledger, handler, options = sensing.ledger, sensing.handler, sensing.options
+    ledger, log, options = sensing.ledger, sensing.log, sensing.options
     run = prepare_run(
         sensing.run_id,
-        handler,
+        sensing.handler,
         sensing.settings,
         ledger=ledger,
         clock=sensing.clock,
         options=options,
     )
+    place = f"{run.queue} of {run.queue_manager}"
     step: Step
     if sensing.window is not None:
-        step = _look_for_snapshots(run, sensing.window, ledger)
+        taken = len(snapshots_of(run, sensing.window, ledger))
+        why = f"No snapshot of {place} was taken from {sensing.window}: nothing to evaluate."
+        step = Proceed(taken, "a backfill") if taken else Skip(0, why)
+        says = f"{taken} snapshots of {place} from {sensing.window}"
     else:
         for warning in sensing.warnings(run) if waited.event is None else ():
-            sensing.log.warning("%s", warning)
+            log.warning("%s", warning)
         facts = _facts(run, sensing)
-        step = after_look(facts, handler, options, waited, sensing.clock())
+        step = after_look(facts, sensing.handler, options, waited, sensing.clock())
+        says = f"{facts.why} on {place}; rules: {PurePath(run.rules_source).name}"
+        number = f"{facts.depth} settled messages" if facts.depth else "no messages"
+        why = f"{number} on {place}: nothing to do, the rest is skipped"
         if isinstance(step, WaitForMessages):
-            wait = _wait_in_words(step, sensing)
-            sensing.log.info("%s; %s", _settled(run, facts.depth), wait)
+            log.info("%s on %s; %s", number, place, _wait_in_words(step, sensing))
     if isinstance(step, Proceed | Skip):
-        begin_run(run, ledger)
         is_work = isinstance(step, Proceed)
+        begin_run(run, ledger)
         record_look(ledger, run.run_id, Look(step.depth, is_work, step.why, sensing.clock()))
-    _tell(step, run, sensing)
+        log.info("%s", says if is_work else why)
+    elif isinstance(step, Pause):
+        left = sensing.seconds_to(step.until)
+        log.warning("the run before has left no account of the queue; going on in %.0f s", left)
     return step
 
 
@@ -148,43 +155,8 @@ def _watch(run: Run, sensing: Sensing) -> Watch:
     return Watch(asked.messages)
 
 
-def _look_for_snapshots(run: Run, window: Window, ledger: Ledger) -> Proceed | Skip:
-    """Find the snapshots of a backfill's interval; the queue is not looked at."""
-    taken = snapshots_of(run, window, ledger)
-    if taken:
-        return Proceed(len(taken), "a backfill")
-    return Skip(0, f"No snapshot of {_place(run)} was taken from {window}: nothing to evaluate.")
-
-
-def _tell(step: Step, run: Run, sensing: Sensing) -> None:
-    log, place = sensing.log, _place(run)
-    if isinstance(step, Proceed) and sensing.window is not None:
-        log.info("%d snapshots of %s from %s", step.depth, place, sensing.window)
-    elif isinstance(step, Proceed):
-        log.info("%s on %s; rules: %s", step.why, place, PurePath(run.rules_source).name)
-    elif isinstance(step, Skip):
-        nothing = f"{_settled(run, step.depth)}: nothing to do, the rest is skipped"
-        log.info("%s", step.why or nothing)
-    elif isinstance(step, Pause):
-        left = _seconds_left(step, sensing)
-        log.warning("the run before has left no account of the queue; going on in %.0f s", left)
-
-
 def _wait_in_words(step: WaitForMessages, sensing: Sensing) -> str:
-    left = _seconds_left(step, sensing)
+    left = sensing.seconds_to(step.until)
     if left < sensing.defer_from_s:
         return f"looking again in {left:.0f} s"
     return f"waiting until {step.until:%Y-%m-%d %H:%M:%S} UTC" if step.until else "waiting on"
-
-
-def _settled(run: Run, depth: int) -> str:
-    number = f"{depth} settled messages" if depth else "no messages"
-    return f"{number} on {_place(run)}"
-
-
-def _place(run: Run) -> str:
-    return f"{run.queue} of {run.queue_manager}"
-
-
-def _seconds_left(step: Pause | WaitForMessages | WaitForQueueManager, sensing: Sensing) -> float:
-    return (step.until - sensing.clock()).total_seconds() if step.until else math.inf

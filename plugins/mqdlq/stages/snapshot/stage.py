@@ -10,7 +10,7 @@ from mqdlq.errors import HandlerError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import Execution, settle
-from mqdlq.stages.sense import has_open_units
+from mqdlq.stages.sense.news import has_open_units
 from mqdlq.stages.snapshot.named import check_named
 from mqdlq.stages.snapshot.options import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot

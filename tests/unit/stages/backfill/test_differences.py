@@ -11,9 +11,10 @@ import pytest
 from mqdlq import lake
 from mqdlq.lake import SnapshotManifest, snapshot_rows
 from mqdlq.ledger import Run
-from mqdlq.stages.backfill import Difference, differences, put_together, still_kept
+from mqdlq.stages.backfill.differences import Difference, differences
+from mqdlq.stages.backfill.together import put_together, still_kept
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense import Window, snapshots_of
+from mqdlq.stages.sense.window import Window, snapshots_of
 from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.world import NOON, World
 

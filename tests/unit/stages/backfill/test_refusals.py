@@ -11,9 +11,9 @@ import pytest
 from mqdlq import home
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
-from mqdlq.stages.backfill import snapshot_of_window
+from mqdlq.stages.backfill.together import snapshot_of_window
 from mqdlq.stages.execute import settle
-from mqdlq.stages.sense import Window
+from mqdlq.stages.sense.window import Window
 from tests.support.world import NOON, World
 
 DAY = Window(NOON, NOON + timedelta(days=1))

@@ -14,18 +14,17 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Approval, Look, Run, last_look, record_approval
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense import (
+from mqdlq.stages.sense.looking import Sensing, look
+from mqdlq.stages.sense.waiting import (
     Pause,
     Proceed,
-    Sensing,
     Skip,
     Step,
     Waited,
     WaitForMessages,
     WaitForQueueManager,
-    Window,
-    look,
 )
+from mqdlq.stages.sense.window import Window
 from tests.support.world import World
 
 AWAY = "MQCONNX:1:2059:before"

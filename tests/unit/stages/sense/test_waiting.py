@@ -12,8 +12,10 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense import (
+from mqdlq.stages.sense.news import Watch
+from mqdlq.stages.sense.waiting import (
     BREATH,
+    Facts,
     Fail,
     Pause,
     Proceed,
@@ -22,10 +24,11 @@ from mqdlq.stages.sense import (
     Waited,
     WaitForMessages,
     WaitForQueueManager,
-    Watch,
+    after_look,
+    after_no_answer,
     before_failing,
+    end_of_wait,
 )
-from mqdlq.stages.sense.waiting import Facts, after_look, after_no_answer, end_of_wait
 from tests.support.records import NOON, run_record
 
 LATER = NOON + timedelta(seconds=60)
