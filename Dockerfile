@@ -1,4 +1,5 @@
-# The one image of the compose file: Airflow, Spark, this project and both MQ clients. Its build
+# The one image of the compose file: Airflow, Spark, this project and both MQ clients. The target
+# `trial` adds the embedded queue manager, the tests and their tools. The build
 # downloads two images, IBM's redistributable MQ client, Debian's Java, uv, and what
 # requirements.lock pins: the images by version, the client and Python's packages by checksum.
 #     docker compose build
@@ -58,7 +59,7 @@ RUN .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-bu
     LD_LIBRARY_PATH=/opt/mqm/lib64 .venv/bin/python -c "import pymqi.pymqe, ibmmq.ibmmqc"
 USER 50000
 
-FROM ${AIRFLOW_IMAGE}
+FROM ${AIRFLOW_IMAGE} AS production
 USER 0
 # hadolint ignore=DL3008
 RUN apt-get update && \
@@ -91,3 +92,17 @@ RUN .venv/bin/python -m mqdlq.local.class_archive && test -s .venv/spark-classes
 USER 50000
 # Fails the build where one of the clients cannot be loaded by the user it will run as.
 RUN python -c "import pymqi.pymqe, ibmmq.ibmmqc, mqdlq"
+
+FROM production AS trial
+USER 0
+ENV UV_NO_CACHE=1
+COPY requirements-dev.lock ./
+COPY embedded_mq embedded_mq
+RUN .venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes --no-deps \
+      --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock && \
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable ./embedded_mq && \
+    .venv/bin/embedded-mq --help
+USER 50000
+
+# What a build makes without a target.
+FROM production

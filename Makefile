@@ -142,7 +142,8 @@ $(READY): requirements-dev.lock pyproject.toml embedded_mq/pyproject.toml $(UV) 
 	@echo pymqi > .venv/excluded.txt
 	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps \
 	  --build-constraints requirements-dev.lock --excludes .venv/excluded.txt -r requirements-dev.lock
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable ./embedded_mq
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./embedded_mq
 	@$(BIN)/python -m mqdlq.mqi.pymqi_layer requirements-dev.lock
 # Where both are, Airflow takes its own provider's hook for connections of type ibmmq, not ours.
 	@$(UV) pip uninstall --quiet --python $(BIN)/python apache-airflow-providers-ibm-mq 2>/dev/null

@@ -15,6 +15,9 @@ prepare() {
   [ -f .env ] || cp .env.example .env
   compare_with_the_example
   python3 deploy/make-secrets.py "$(setting MQDLQ_SECRETS)"
+  if has_profile embedded; then
+    export MQDLQ_TARGET=trial
+  fi
   if has_profile mq && [ "$(setting MQ_LICENSE)" != accept ]; then
     refuse "IBM MQ's developer image starts only where its licence is accepted: read it with" \
       "\`docker run --rm -e LICENSE=view $(setting MQ_IMAGE)\`, then set MQ_LICENSE=accept in" \
@@ -55,6 +58,7 @@ case "${1:-}" in
     prepare
     has_profile mq || refuse "compose-test is about IBM MQ, and the profile mq is not among" \
       "COMPOSE_PROFILES ($(setting COMPOSE_PROFILES)); \`make test\` has the other tests"
+    export MQDLQ_TARGET=trial
     docker compose up --build --detach --wait
     docker compose run --rm tests
     ;;

@@ -315,9 +315,10 @@ def test_the_dockerfile_pins_what_the_project_pins() -> None:
         assert re.fullmatch(r"[0-9a-f]{64}", arguments[name])
     # Nothing is installed by pip or uv but what a hash names, and this project itself.
     installs = re.findall(r"pip install ([^&\n]*)", re.sub(r"\\\n", " ", dockerfile()))
-    assert len(installs) == 3
+    assert len(installs) == 5
     assert [options for options in installs if "--require-hashes" not in options] == [
-        "--quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . "
+        f"--quiet --python .venv/bin/python --no-deps --no-build-isolation --editable {ours} "
+        for ours in (".", "./embedded_mq")
     ]
     project = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
     version = variables()["MQDLQ_IMAGE"].partition(":")[2]
@@ -331,14 +332,14 @@ def test_the_image_is_set_up_by_the_commands_that_make_runs() -> None:
     for name, place in {"UV": ".venv/bin/uv", "BIN": ".venv/bin"}.items():
         makefile = makefile.replace(f"$({name})", place)
     commands = re.findall(
-        r"(?m)^\t@(\.venv/bin/(?:uv pip install|python -m mqdlq\.(?:mqi|airflow\.class)).*)$",
+        r"(?m)^\t@(\.venv/bin/(?:uv pip install|python -m mqdlq\.(?:mqi|local\.class)).*)$",
         re.sub(r"\s*\\\n\s*", " ", makefile),
     )
     image = re.sub(r"\s*\\\n\s*", " ", dockerfile())
 
     of_the_tools = [command for command in commands if ".tools" in command]
     needed = [command for command in commands if command not in of_the_tools]
-    assert len(needed) == 4
+    assert len(needed) == 5
     assert [command for command in needed if command not in image] == []
 
 
@@ -359,6 +360,22 @@ def test_the_image_has_what_the_services_use() -> None:
     assert (Path(importlib.util.find_spec("pyspark").origin).parents[1] / site).exists()  # type: ignore[union-attr,arg-type]
     assert "MQDLQ_HOME=/var/lib/mqdlq" in text
     assert variables()["MQDLQ_LAKE"].startswith("/var/lib/mqdlq/")
+
+
+def test_the_image_of_production_has_neither_the_embedded_queue_manager_nor_tools() -> None:
+    stages = re.split(r"(?m)^FROM (\S+(?: AS \S+)?)$", dockerfile())
+    production, trial, default = (
+        stages[stages.index(name) + 1]
+        for name in ("${AIRFLOW_IMAGE} AS production", "production AS trial", "production")
+    )
+    environment = stages[stages.index("${AIRFLOW_IMAGE} AS environment") + 1]
+
+    assert default.strip() == ""
+    for needed in ("embedded_mq", "requirements-dev.lock"):
+        assert needed in trial
+        assert needed not in production + environment
+    assert services()["airflow-init"]["build"]["target"] == "${MQDLQ_TARGET}"
+    assert variables()["MQDLQ_TARGET"] == "production"
 
 
 def test_the_image_ends_with_a_user_who_is_not_root() -> None:

@@ -27,7 +27,7 @@ def _place(tmp_path: Path) -> Path:
     shutil.copy(PROJECT / ".env.example", place)
     docker = tmp_path / "bin" / "docker"
     docker.parent.mkdir()
-    docker.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n', encoding="utf-8")
+    docker.write_text(f'#!/bin/sh\necho "$@" $MQDLQ_TARGET >>{tmp_path}/asked\n', encoding="utf-8")
     docker.chmod(0o755)
     return place
 
@@ -76,11 +76,18 @@ def test_a_variable_of_the_environment_counts_more_than_the_files(place: Path) -
 
     assert compose(place, "up", **EMBEDDED, MQDLQ_SECRETS=str(secrets)) == (
         0,
-        "info\ncompose up --build --detach --wait\n",
+        "info\ncompose up --build --detach --wait trial\n",
         "",
     )
     assert (secrets / "connections-embedded.json").exists()
     assert not (place / "deploy" / "secrets").exists()
+
+
+def test_the_image_of_production_is_built_where_the_profile_needs_nothing_else(place: Path) -> None:
+    assert compose(place, "up", **ACCEPTED)[:2] == (
+        0,
+        "info\ncompose up --build --detach --wait\n",
+    )
 
 
 def test_the_tests_run_beside_ibm_mq_alone(place: Path) -> None:
@@ -93,7 +100,9 @@ def test_the_tests_run_beside_ibm_mq_alone(place: Path) -> None:
     )
     _, asked, _ = compose(place, "test", **ACCEPTED)
     # Without --profile, which would take the place of COMPOSE_PROFILES, and mq out of the model.
-    assert asked.endswith("info\ncompose up --build --detach --wait\ncompose run --rm tests\n")
+    assert asked.endswith(
+        "info\ncompose up --build --detach --wait trial\ncompose run --rm tests trial\n"
+    )
 
 
 def test_settings_older_than_the_project_are_noticed(place: Path) -> None:
