@@ -60,7 +60,7 @@ def timed(way: Callable[[World], Callable[[], int]]) -> tuple[float, float]:
         wall, cpu = perf_counter(), process_time()
         moved = work()
         taken = perf_counter() - wall, process_time() - cpu
-        world.ledger.engine.dispose()
+        world.ledger.close()
     if moved != MESSAGES:
         raise SystemExit(f"{moved} of {MESSAGES} messages were moved")
     if home:

@@ -60,7 +60,7 @@ def world() -> Iterator[World]:
     with tempfile.TemporaryDirectory() as directory:
         made = World(Path(directory), client="ibmmq", definitions=DEFINITIONS + DEEP)
         yield made
-        made.ledger.engine.dispose()
+        made.ledger.close()
     if home:
         os.environ["MQDLQ_HOME"] = home
 

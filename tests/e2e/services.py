@@ -119,7 +119,7 @@ class Airflow:
 
     def outcomes(self, handler: str, run_id: str) -> dict[str, int]:
         with self.ledger() as ledger:
-            found = ledger.outcomes(ledger_run_id(handler, run_id)).values()
+            found = ledger.outcomes.of_run(ledger_run_id(handler, run_id)).values()
         return dict(Counter(str(fact.outcome) for fact in found))
 
     def outcomes_of_backfill(self, handler: str, run_id: str) -> dict[str, int]:
@@ -127,9 +127,9 @@ class Airflow:
         cleared = 0
         with self.ledger() as ledger:
             base = f"{ledger_run_id(handler, run_id)}-backfill"
-            while ledger.run(f"{base}-{cleared + 1}") is not None:
+            while ledger.runs.get(f"{base}-{cleared + 1}") is not None:
                 cleared += 1
-            found = ledger.outcomes(f"{base}-{cleared}").values()
+            found = ledger.outcomes.of_run(f"{base}-{cleared}").values()
         return dict(Counter(str(fact.outcome) for fact in found))
 
     @contextmanager

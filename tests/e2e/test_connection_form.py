@@ -31,7 +31,7 @@ def _server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow
     """Start the api-server alone, with a queue manager to connect to."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))  # before the world does, so that it is undone
     world = World(tmp_path)
-    world.ledger.engine.dispose()
+    world.ledger.close()
     for name in [name for name in os.environ if name.startswith("AIRFLOW__")]:
         monkeypatch.delenv(name)
     settings = {"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}

@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.ledger import Approval, last_approval
+from mqdlq.ledger import Approval
 from tests.e2e.browser import browser
 from tests.e2e.place import Place
 from tests.e2e.services import Airflow
@@ -31,8 +31,8 @@ def _silent_run(running: Airflow, place: Place) -> str:
 def approval_of(running: Airflow, handler: str, run: str) -> Approval:
     """Return a person's decision, which is about the run's very plan."""
     with running.ledger() as ledger:
-        approval = last_approval(ledger, ledger_run_id(handler, run))
-        plan = ledger.plan(ledger_run_id(handler, run))
+        approval = ledger.plans.last_approval(ledger_run_id(handler, run))
+        plan = ledger.plans.of_run(ledger_run_id(handler, run))
     assert approval is not None
     assert plan is not None
     assert approval.plan_hash == plan.plan_hash

@@ -28,7 +28,10 @@ def test_a_run_that_waits_for_its_retries_keeps_no_new_message_waiting(
     assert place.depths("DLQ.OVERLAP") == (1,)
     with running.ledger() as ledger:
         tried = {
-            run: {attempt.target_q for attempt in ledger.attempts(ledger_run_id("overlap", run))}
+            run: {
+                attempt.target_q
+                for attempt in ledger.attempts.of_run(ledger_run_id("overlap", run))
+            }
             for run in (first, second)
         }
     assert tried == {first: {"CLOSED"}, second: {"PAYMENTS"}}

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.ledger import last_approval, open_ledger
-from mqdlq.stages.alerts import told_before
+from mqdlq.ledger import open_ledger
 from tests.e2e.services import airflow
 from tests.support import postgresql
 from tests.support.world import World
@@ -41,8 +40,8 @@ def test_a_lost_connection_is_tried_again_and_missing_authority_is_not(tmp_path:
         path = f"/dags/mq_dlq_shaky/dagRuns/{run}/taskInstances/execute"
         assert running.get(path)["try_number"] == 2
         with running.ledger() as ledger:
-            assert "failed" not in told_before(ledger_run_id("shaky", run), ledger)
-            recorded = ledger.run(ledger_run_id("shaky", run))
+            assert "failed" not in ledger.alerts.told(ledger_run_id("shaky", run))
+            recorded = ledger.runs.get(ledger_run_id("shaky", run))
             assert recorded is not None
             assert recorded.started_by == "admin in Airflow"
 
@@ -59,7 +58,7 @@ def test_a_lost_connection_is_tried_again_and_missing_authority_is_not(tmp_path:
         }
         assert (states["snapshot"]["state"], states["snapshot"]["try_number"]) == ("failed", 1)
         with running.ledger() as ledger:
-            assert "failed" in told_before(ledger_run_id("shaky", run), ledger)
+            assert "failed" in ledger.alerts.told(ledger_run_id("shaky", run))
 
 
 def test_an_answer_given_while_the_ledger_is_away_is_kept_and_nobody_is_asked_again(
@@ -82,7 +81,7 @@ def test_an_answer_given_while_the_ledger_is_away_is_kept_and_nobody_is_asked_ag
         run = running.trigger("ask")
         running.wait_for_task("ask", run, "approve", "awaiting_input")
         time.sleep(10)  # Airflow takes a task that is answered at once for failed
-        world.ledger.engine.dispose()
+        world.ledger.close()
         server.kill()
         task = f"/dags/mq_dlq_ask/dagRuns/{run}/taskInstances/approve"
         answer = {"chosen_options": ["Approve"], "params_input": {}}
@@ -94,7 +93,7 @@ def test_an_answer_given_while_the_ledger_is_away_is_kept_and_nobody_is_asked_ag
         assert running.wait_for_run("ask", run) == "success", running.tasks("ask", run)
         assert world.depths("DLQ") == (0,)
         with open_ledger(ledger_url) as ledger:
-            approval = last_approval(ledger, ledger_run_id("ask", run))
+            approval = ledger.plans.last_approval(ledger_run_id("ask", run))
         assert approval is not None
         assert (approval.decision, approval.who) == ("approved", "admin")
         assert "approved by admin" in running.log("ask", run, "approve", attempt=2)

@@ -49,7 +49,7 @@ def test_rules_that_change_during_the_wait_are_those_of_the_run(
     assert running.wait_for_run("change", run) == "success", running.tasks("change", run)
     assert running.outcomes("change", run) == {"forwarded": 1}
     with running.ledger() as ledger:
-        begun = ledger.run(ledger_run_id("change", run))
+        begun = ledger.runs.get(ledger_run_id("change", run))
     assert begun is not None
     assert begun.rules_text == table.read_text()
 
@@ -102,7 +102,7 @@ def test_messages_start_a_run_where_the_schedule_is_an_event(
     assert running.wait_for_run("event", run) == "success", running.tasks("event", run)
     assert running.outcomes("event", run) == {"delivered": 1, "left_no_rule": 1}
     with running.ledger() as ledger:
-        recorded = ledger.run(ledger_run_id("event", run))
+        recorded = ledger.runs.get(ledger_run_id("event", run))
     assert recorded is not None
     assert recorded.started_by == "the asset mq_dlq_event.arrivals"
 

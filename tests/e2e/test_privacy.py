@@ -100,7 +100,7 @@ def test_the_canary_sings_only_where_bodies_belong(
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "canary.rules").write_text(RULES)
     world = World(tmp_path)
-    world.ledger.engine.dispose()
+    world.ledger.close()
     fill(world)
 
     broken = run(tmp_path, "full", faults="MQCMIT:2:2009:before")

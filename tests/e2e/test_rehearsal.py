@@ -28,7 +28,6 @@ import embedded_mq
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.ledger import Ledger, open_ledger
-from mqdlq.ledger.parking import outcomes_of_parked
 from mqdlq.model import Outcome
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from tests.e2e.containers import LOOPBACK, SERVICES, Containers
@@ -296,7 +295,7 @@ def check_the_account(airflow: Rehearsed, fills: int) -> None:
         runs = {str(run_id): int(messages) for run_id, messages in counted}
         booked = Counter(connection.exec_driver_sql("SELECT run_id FROM outcomes").scalars())
         for run_id in runs:
-            booked[run_id] += sum(outcomes_of_parked(ledger, run_id).values())
+            booked[run_id] += sum(ledger.parked.outcomes(run_id).values())
         (discarded,) = connection.exec_driver_sql(
             "SELECT count(DISTINCT message_id) FROM outcomes WHERE outcome = %s",
             (str(Outcome.DISCARDED),),

@@ -48,7 +48,7 @@ def test_a_scheduled_run_goes_from_its_start_to_its_report(tmp_path: Path) -> No
             "left_no_rule": 1,
         }
         with running.ledger() as ledger:
-            recorded = ledger.run(ledger_run_id("night", run["dag_run_id"]))
+            recorded = ledger.runs.get(ledger_run_id("night", run["dag_run_id"]))
             assert recorded is not None
             assert recorded.started_by == "the schedule"
         assert running.get("/pools/nightly")["slots"] == 1  # nobody but the run has made it

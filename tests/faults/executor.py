@@ -47,7 +47,7 @@ def freeze_before(step: str, ledger: Ledger) -> None:
 
 def main(directory: str, run_id: str, step: str) -> None:
     with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
-        run = ledger.run(run_id)
+        run = ledger.runs.get(run_id)
         assert run is not None
         freeze_before(step, ledger)
         make_pass(

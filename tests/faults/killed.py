@@ -119,7 +119,7 @@ def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dic
     for _ in rounds(audit, kills):
         if audit.figures["rounds"] % TELL_EVERY == 0:
             sys.stderr.write(f"{audit.figures['kills']} of {kills} executions killed\n")
-    audit.world.ledger.engine.dispose()
+    audit.world.ledger.close()
     return {
         "seed": seed,
         "ledger": database,

@@ -100,11 +100,11 @@ class Round:
         if not scenario.action:
             return world.plan(scenario.rules)
         whole = world.plan(scenario.rules, dry_run=True).run.run_id
-        keys = tuple(m.message_key.hex() for m in world.ledger.run_messages(whole))
+        keys = tuple(m.message_key.hex() for m in world.ledger.messages.of_run(whole))
         return world.plan(scenario.rules, message_keys=keys or ("0" * 64,), action=scenario.action)
 
     def _fork(self, work: Callable[[Execution], None]) -> int:
-        self.world.ledger.engine.dispose()  # connections are not to be inherited
+        self.world.ledger.close()  # connections are not to be inherited
         pid = os.fork()
         if pid == 0:
             try:
@@ -130,7 +130,7 @@ class Round:
             os.kill(pid, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         assert status in {0, -signal.SIGKILL}, f"the execution failed by itself: {status}"
-        self.left_open = bool(self.world.ledger.intended("QM1", "DLQ"))
+        self.left_open = bool(self.world.ledger.attempts.intended("QM1", "DLQ"))
         return status != 0
 
     def count_steps(self) -> Counter[str]:
@@ -175,14 +175,16 @@ class Round:
         idle = world.plan("ACTION(IGNORE)")
         make_pass(idle)
         settle(idle)
-        assert world.ledger.intended("QM1", "DLQ") == [], "a unit of work is still unsettled"
+        assert world.ledger.attempts.intended("QM1", "DLQ") == [], (
+            "a unit of work is still unsettled"
+        )
         places = self.places()
-        confirmed, listed = set(), world.ledger.run_messages(self.run_id)
-        for attempt in world.ledger.attempts(self.run_id):
+        confirmed, listed = set(), world.ledger.messages.of_run(self.run_id)
+        for attempt in world.ledger.attempts.of_run(self.run_id):
             assert attempt.state is not AttemptState.UNKNOWN, "an attempt is unknown"
             if attempt.state is AttemptState.CONFIRMED:
                 confirmed.add(attempt.message_id)
-        outcomes = world.ledger.outcomes(self.run_id)
+        outcomes = world.ledger.outcomes.of_run(self.run_id)
         acts = self.scenario.action or self.scenario.rules
         archived = self.archived() if "DISCARD" in acts else set()
         for body, message in zip(self.bodies, listed, strict=True):
@@ -221,7 +223,7 @@ class Round:
             assert bodies == sorted(bodies), f"{queue} is out of order"
         ended: dict[int, list[str]] = {n: [] for n in range(len(self.bodies))}
         for run_id in self.runs:
-            run = self.world.ledger.run(run_id)
+            run = self.world.ledger.runs.get(run_id)
             assert run is not None
             for seq, outcome in self.world.outcomes(run).items():
                 ended[self._number_of(run_id, seq)].append(outcome)
@@ -234,8 +236,8 @@ class Round:
 
     def _number_of(self, run_id: str, seq: int) -> int:
         """Tell which message a run's browse met at that place; it may have parked it."""
-        keys = [m.message_key for m in self.world.ledger.run_messages(self.run_id)]
-        snapshot = self.world.ledger.snapshot(run_id)
+        keys = [m.message_key for m in self.world.ledger.messages.of_run(self.run_id)]
+        snapshot = self.world.ledger.snapshots.of_run(run_id)
         assert snapshot is not None
         columns = ["browse_seq", "message_key"]
         listed = snapshot_rows(snapshot.location, columns)

@@ -52,7 +52,7 @@ def test_every_outcome_is_booked(world: World) -> None:
         "left_no_rule",
         "unprocessable",
     ]
-    assert [a.attempt_no for a in world.ledger.attempts("run-1")] == [1, 1, 1, 2, 3]
+    assert [a.attempt_no for a in world.ledger.attempts.of_run("run-1")] == [1, 1, 1, 2, 3]
 
 
 def test_a_lost_answer_is_settled_by_the_next_execution(world: World) -> None:
@@ -90,7 +90,7 @@ def test_a_database_that_dies_in_a_pass_loses_and_doubles_nothing(world: World, 
     event.remove(world.ledger.engine, "before_cursor_execute", die)
     moved = len(world.bodies("PAYMENTS"))
     server.start()
-    world.ledger.engine.dispose()
+    world.ledger.close()
 
     assert moved == (3 if state == "intended" else 7)
     make_pass(execution)

@@ -107,7 +107,7 @@ def restart_if_needed(call: Call) -> None:
 
 
 def charged(world: World, execution: Execution) -> int:
-    attempts = world.ledger.attempts(execution.run.run_id)
+    attempts = world.ledger.attempts.of_run(execution.run.run_id)
     return sum(attempt.state is AttemptState.FAILED for attempt in attempts)
 
 

@@ -94,7 +94,7 @@ def test_while_a_frozen_executor_holds_the_queue_nobody_else_acts(world: World) 
 
     with pytest.raises(AnotherExecutorError) as refused:
         make_pass(second)
-    (began,) = [world.ledger.newest_pass("QM1", "MQDLQ.STATE")]
+    (began,) = [world.ledger.runs.newest_pass("QM1", "MQDLQ.STATE")]
     assert began is not None
     assert str(refused.value) == (
         "another executor holds the state queue MQDLQ.STATE of queue manager QM1"
@@ -143,7 +143,7 @@ def test_an_executor_that_wakes_after_its_connection_was_cut_does_no_harm(
     assert world.bodies("PAYMENTS") == BODIES
     assert world.bodies("DLQ") == []
     make_pass(first)
-    assert world.ledger.unsettled("QM1", AttemptState.INTENDED, AttemptState.UNKNOWN) == []
+    assert world.ledger.attempts.in_states("QM1", AttemptState.INTENDED, AttemptState.UNKNOWN) == []
     counted = settle(first) + settle(second)
     assert counted == {Outcome.DELIVERED: len(BODIES), Outcome.OWNED_BY_RUN: len(BODIES)}
 
@@ -226,7 +226,9 @@ def test_a_message_in_somebody_elses_long_unit_of_work_is_unknown(world: World) 
 
     assert outcomes == {Outcome.UNKNOWN: 1, Outcome.DELIVERED: len(BODIES) - 1}
     fact = next(
-        fact for fact in world.ledger.outcomes("run-1").values() if fact.outcome is Outcome.UNKNOWN
+        fact
+        for fact in world.ledger.outcomes.of_run("run-1").values()
+        if fact.outcome is Outcome.UNKNOWN
     )
     assert fact.why == (
         "it is not to be seen on the queue, and one handle has that open for input: whoever that is"
@@ -249,7 +251,7 @@ def test_a_message_in_another_runs_open_unit_of_work_is_that_runs(world: World) 
     assert outcomes[Outcome.LEFT_BY_RULE] == len(BODIES) - 1
     (owned,) = [
         fact
-        for fact in world.ledger.outcomes("run-2").values()
+        for fact in world.ledger.outcomes.of_run("run-2").values()
         if fact.outcome is Outcome.OWNED_BY_RUN
     ]
     assert owned.why == "run run-1 is about to move it"

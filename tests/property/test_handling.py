@@ -185,7 +185,7 @@ class Both:
 
     def act_on(self, numbers: set[int], action: Rule) -> Counter[str]:
         """Do an action to messages by name; return the outcomes of that run."""
-        listed = self.world.ledger.run_messages(self.execution.run.run_id)
+        listed = self.world.ledger.messages.of_run(self.execution.run.run_id)
         named = tuple(listed[number].message_key.hex() for number in sorted(numbers))
         table = f"RETRYINT({RETRYINT}) WAIT(NO)\nACTION(IGNORE)"
         execution = self.world.plan(table, message_keys=named, action=action.text())
@@ -205,9 +205,9 @@ class Both:
     def handler_attempts(self) -> list[list[tuple[int, int, bool]]]:
         run_id, ledger = self.execution.run.run_id, self.world.ledger
         found: dict[int, list[tuple[int, int, bool]]] = {
-            message.message_id: [] for message in ledger.run_messages(run_id)
+            message.message_id: [] for message in ledger.messages.of_run(run_id)
         }
-        for attempt in ledger.attempts(run_id):
+        for attempt in ledger.attempts.of_run(run_id):
             assert attempt.state not in {AttemptState.INTENDED, AttemptState.UNKNOWN}
             if attempt.state is not AttemptState.BACKED_OUT_WITH_BATCH:
                 at = int((attempt.at - self.started).total_seconds())

@@ -34,7 +34,7 @@ def handle(world: World, rules: str = RULES, **keys: Any) -> tuple[Run, Counter[
 
 
 def place(world: World, run: Run) -> str:
-    snapshot = world.ledger.snapshot(run.run_id)
+    snapshot = world.ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
     return str(snapshot.location)
 

@@ -9,7 +9,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger.restoring import CopyState, states_of
+from mqdlq.ledger import CopyState
 from mqdlq.stages.restore import Request, Restoring, begin, restore
 from tests.support.world import World
 
@@ -64,7 +64,7 @@ def interrupted(work: Restoring, fault: str) -> None:
 
 
 def states(world: World, name: str = "restoration-1") -> list[CopyState]:
-    return list(states_of(world.ledger, name).values())
+    return list(world.ledger.restorations.states(name).values())
 
 
 def whys(world: World, name: str = "restoration-1") -> list[str]:

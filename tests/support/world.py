@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import Row
 
 import embedded_mq
 from mqdlq import home, lake
@@ -29,7 +28,7 @@ from mqdlq.handlers import Handler
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.lake import PlanDescription, SnapshotManifest
 from mqdlq.lake.schema import PLAN
-from mqdlq.ledger import Ledger, Run, open_ledger, parking
+from mqdlq.ledger import Ledger, Run, TakenSnapshot, open_ledger
 from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
@@ -180,9 +179,9 @@ class World:
             options=SnapshotOptions(**options),
         )
 
-    def recorded_snapshot(self, run_id: str) -> Row[Any]:
+    def recorded_snapshot(self, run_id: str) -> TakenSnapshot:
         """Return what the ledger has of a run's snapshot, which must be there."""
-        found = self.ledger.snapshot(run_id)
+        found = self.ledger.snapshots.of_run(run_id)
         assert found is not None
         return found
 
@@ -209,7 +208,7 @@ class World:
 
     def evaluate(self, run: Run) -> str:
         """Evaluate the run's snapshot in this process; return the plan's id."""
-        snapshot = self.ledger.snapshot(run.run_id)
+        snapshot = self.ledger.snapshots.of_run(run.run_id)
         assert snapshot is not None
         table = parse(run.rules_text)
         rows = []
@@ -262,14 +261,14 @@ class World:
         return self.outcomes(execution.run)
 
     def outcomes(self, run: Run) -> dict[int, str]:
-        booked = self.ledger.outcomes(run.run_id)
+        booked = self.ledger.outcomes.of_run(run.run_id)
         found = {
             message.browse_seq: str(booked[message.message_id].outcome)
-            for message in self.ledger.run_messages(run.run_id)
+            for message in self.ledger.messages.of_run(run.run_id)
             if message.message_id in booked
         }
-        snapshot = self.ledger.snapshot(run.run_id)
-        if snapshot is not None and parking.outcomes_of_parked(self.ledger, run.run_id):
+        snapshot = self.ledger.snapshots.of_run(run.run_id)
+        if snapshot is not None and self.ledger.parked.outcomes(run.run_id):
             for batch in lake.parked_rows(snapshot.location, ["browse_seq", "outcome"]):
                 found = {row["browse_seq"]: row["outcome"] for row in batch.to_pylist()} | found
         return found

@@ -12,9 +12,8 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
 from mqdlq.constants import reason_text
-from mqdlq.ledger import Ledger, Run, last_look
+from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Outcome
-from mqdlq.stages.alerts import outcomes_of
 
 REASONS: Final = 20
 """How many reasons of a queue have a label of their own; the rarer ones are `other` together."""
@@ -39,12 +38,12 @@ def emit(
     messages it was not started for.
     """
     tags = {"handler": run.handler, "queue_manager": run.queue_manager, "queue": run.queue}
-    seen, look = ledger.sighting(run.run_id), last_look(ledger, run.run_id)
+    seen, look = ledger.accounts.of_run(run.run_id), ledger.runs.last_look(run.run_id)
     if seen is not None:
         stats.gauge("mqdlq.depth", seen.depth, tags=tags)
     elif look is not None and run.run_type != "backfill":  # which looks at no queue
         stats.gauge("mqdlq.depth", look.depth, tags=tags)
-    outcomes = outcomes_of(run, ledger)
+    outcomes = ledger.outcomes.counts(run.run_id)
     del outcomes[Outcome.NOT_SELECTED]
     for outcome, number in outcomes.items():
         stats.incr("mqdlq.outcomes", number, tags={**tags, "outcome": str(outcome)})

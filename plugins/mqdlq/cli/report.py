@@ -12,8 +12,7 @@ from rich.console import Console
 
 from mqdlq import home
 from mqdlq.errors import LedgerError, MqDlqError
-from mqdlq.ledger import Ledger, open_ledger, pruned_at
-from mqdlq.ledger.access import shown
+from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.stages.report import (
     Report,
     latest_run_id,
@@ -80,12 +79,12 @@ def _wanted(run_id: str | None, ledger: Ledger) -> str:
     latest = latest_run_id(ledger)
     if latest is None:
         raise LedgerError(
-            f"the ledger {shown(ledger.engine.url)} has no run yet: `mqdlq run HANDLER`"
+            f"the ledger {ledger} has no run yet: `mqdlq run HANDLER`"
             " makes one; where Airflow's connection mqdlq_ledger names another ledger,"
             " MQDLQ_LEDGER_URL has to name it here"
         )
     wanted = run_id or latest
-    if ledger.run(wanted) is None and not written_stages(wanted)[0]:
+    if ledger.runs.get(wanted) is None and not written_stages(wanted)[0]:
         raise LedgerError(f"no run {wanted!r} is recorded; the latest is {latest!r}")
     return wanted
 
@@ -95,8 +94,8 @@ def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
 
     Read anew, it would not know the messages any more.
     """
-    snapshot = ledger.snapshot(run_id)
-    at = pruned_at(ledger, snapshot.snapshot_id) if snapshot is not None else None
+    snapshot = ledger.snapshots.of_run(run_id)
+    at = ledger.snapshots.pruned_at(snapshot.snapshot_id) if snapshot is not None else None
     file = report_directory(run_id) / ("report.json" if output is Format.JSON else "report.txt")
     if at is None or not file.is_file():
         return ""

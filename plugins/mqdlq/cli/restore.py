@@ -18,7 +18,6 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
-from mqdlq.ledger.restoring import archived
 from mqdlq.stages.report.words import count, moment, place, span, visible
 from mqdlq.stages.restore.listing import CanBe, Listed, listed
 
@@ -61,7 +60,7 @@ def list_archive(
         raise typer.Exit(USAGE) from None
     try:
         with open_ledger() as ledger:
-            found = archived(ledger, handler=handler, run_id=run, message_keys=keys)
+            found = ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)
             found = [copy for copy in found if _is_of(copy, queue_manager, queue)]
             limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
             newest = _newest_first(found)[:limit]

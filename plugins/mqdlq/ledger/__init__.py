@@ -1,51 +1,42 @@
-"""The ledger: what runs intended, did and found, as facts that are only ever added."""
+"""The ledger: what runs intended, did and found, as facts that are only ever added.
+
+`open_ledger` opens it; a `Ledger` has one repository for each aggregate. SQL is written in this
+package only.
+"""
 
 from __future__ import annotations
 
-from mqdlq.ledger.ages import oldest_that_stays
-from mqdlq.ledger.facts import DRY_RUN, Attempt, Learned, OutcomeFact, Run, RunMessage, Sighting
-from mqdlq.ledger.learning import LearnedCount, known_since, learned_counts, outcomes_by_run
-from mqdlq.ledger.parking import Parking, Settled
-from mqdlq.ledger.precedents import earlier_targets, other_rules_before, reasons_acted_on
-from mqdlq.ledger.restoring import ArchivedCopy, CopyState, Restoration, newest_restoration
-from mqdlq.ledger.retention import pruned_at, record_pruned
-from mqdlq.ledger.store import Ledger, open_ledger
-from mqdlq.ledger.streaming import (
-    InStep,
-    Listed,
-    attempts_between,
-    attempts_in_browse_order,
-    has_open_units,
-    listed_messages,
-    outcome_counts,
-)
-from mqdlq.ledger.workflow import (
-    Approval,
-    Cause,
-    LastAccount,
-    Look,
-    OpenQuestion,
-    TakenSnapshot,
-    broken_off,
-    causes_of,
-    earlier_reasons,
-    last_account,
-    last_approval,
-    last_look,
-    open_question,
-    record_approval,
-    record_causes,
-    record_look,
-    snapshots_between,
-)
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Engine
+
+from mqdlq import home
+from mqdlq.ledger.access import shown
+from mqdlq.ledger.accounts import Accounts, LastAccount, Sighting
+from mqdlq.ledger.alerts import Alerts
+from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
+from mqdlq.ledger.attempts import Attempt, Attempts
+from mqdlq.ledger.database import connect_to
+from mqdlq.ledger.messages import InStep, Listed, Messages, RunMessage
+from mqdlq.ledger.migrations import migrate
+from mqdlq.ledger.outcomes import HistoryRow, Learned, LearnedCount, OutcomeFact, Outcomes
+from mqdlq.ledger.parked import Lot, Parked, ParkedMessages, Parking, Settled
+from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
+from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
+from mqdlq.ledger.runs import DRY_RUN, Look, Run, Runs
+from mqdlq.ledger.snapshots import Cause, Snapshots, TakenSnapshot
 
 __all__ = [
     "DRY_RUN",
+    "AcceptedPlan",
     "Approval",
     "ArchivedCopy",
     "Attempt",
     "Cause",
+    "CopyId",
     "CopyState",
+    "HistoryRow",
     "InStep",
     "LastAccount",
     "Learned",
@@ -53,8 +44,10 @@ __all__ = [
     "Ledger",
     "Listed",
     "Look",
+    "Lot",
     "OpenQuestion",
     "OutcomeFact",
+    "Parked",
     "Parking",
     "Restoration",
     "Run",
@@ -62,31 +55,60 @@ __all__ = [
     "Settled",
     "Sighting",
     "TakenSnapshot",
-    "attempts_between",
-    "attempts_in_browse_order",
-    "broken_off",
-    "causes_of",
-    "earlier_reasons",
-    "earlier_targets",
-    "has_open_units",
-    "known_since",
-    "last_account",
-    "last_approval",
-    "last_look",
-    "learned_counts",
-    "listed_messages",
-    "newest_restoration",
-    "oldest_that_stays",
     "open_ledger",
-    "open_question",
-    "other_rules_before",
-    "outcome_counts",
-    "outcomes_by_run",
-    "pruned_at",
-    "reasons_acted_on",
-    "record_approval",
-    "record_causes",
-    "record_look",
-    "record_pruned",
-    "snapshots_between",
 ]
+
+
+class Ledger:
+    """An open ledger: its repositories, over one engine.
+
+    Nothing is updated or deleted; a fact that is already there is refused.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Read and write a migrated database."""
+        self.engine = engine
+        self.runs = Runs(engine)
+        self.snapshots = Snapshots(engine)
+        self.plans = Plans(engine)
+        self.messages = Messages(engine)
+        self.attempts = Attempts(engine)
+        self.outcomes = Outcomes(engine)
+        self.parked = ParkedMessages(engine)
+        self.accounts = Accounts(engine)
+        self.alerts = Alerts(engine)
+        self.archive = Archive(engine)
+        self.restorations = Restorations(engine)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return shown(self.engine.url)
+
+    def close(self) -> None:
+        """Close the connections; the next use makes new ones."""
+        self.engine.dispose()
+
+
+def open_ledger(url: str | None = None) -> Ledger:
+    """Open the ledger at a database URL, bringing its schema up to date.
+
+    The default is the URL of `home.ledger_url`. Raises LedgerUnavailableError if the database
+    cannot be reached, opened or used.
+    """
+    engine = connect_to(url or home.ledger_url())
+    try:
+        migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Ledger(engine)

@@ -6,7 +6,6 @@ import typer
 
 from mqdlq.errors import MqDlqError
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.access import shown
 from mqdlq.ledger.migrations import revision_of
 
 
@@ -20,7 +19,7 @@ def main() -> None:
     """
     try:
         with open_ledger() as ledger:
-            typer.echo(f"ledger {shown(ledger.engine.url)}: revision {revision_of(ledger.engine)}")
+            typer.echo(f"ledger {ledger}: revision {revision_of(ledger.engine)}")
     except MqDlqError as error:
         typer.echo(f"mqdlq: {error}", err=True)
         raise typer.Exit(1) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import URL, ExceptionContext, make_url
@@ -90,6 +90,31 @@ def url_of(text: str) -> URL:
     if "@" in (url.host or "") or (driver == "sqlite" and url.host):
         raise _unreadable()
     return url.set(drivername=driver)
+
+
+def postgresql_url(
+    *,
+    username: str | None,
+    password: str | None,
+    host: str | None,
+    port: int | None,
+    database: str | None,
+    query: Mapping[str, object],
+) -> str:
+    """Return the URL of a PostgreSQL database, with the password in it.
+
+    `query` holds parameters of libpq, such as `sslmode`. An empty value is one that is not given.
+    """
+    url = URL.create(
+        DRIVERS["postgresql"],
+        username=username or None,
+        password=password or None,
+        host=host or None,
+        port=port,
+        database=database or None,
+        query={name: str(value) for name, value in query.items()},
+    )
+    return url.render_as_string(hide_password=False)
 
 
 def shown(url: URL) -> str:

@@ -1,16 +1,32 @@
-"""Engines for a ledger's database: transactions that are all or nothing, one after another."""
+"""Engines for a ledger's database, its transactions, and the base of its repositories."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import fields
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    CursorResult,
+    Engine,
+    RowMapping,
+    Select,
+    Table,
+    create_engine,
+    event,
+    func,
+    insert,
+    select,
+)
 
 from mqdlq import home
 from mqdlq.ledger.access import explain, not_writable, unusable, url_of
@@ -18,6 +34,67 @@ from mqdlq.ledger.access import explain, not_writable, unusable, url_of
 TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
 CONNECT_S = 15  # libpq would wait for minutes for a host that does not answer
 OPEN_WITHIN_S = 30  # only another program keeps a whole ledger locked: our writers let others read
+KEYS_AT_ONCE = 500  # below every database's limit of bound parameters
+ROWS_AT_ONCE = 5_000  # how many rows of a long result are in memory at a time
+
+T = TypeVar("T")
+
+
+class Repository:
+    """Base of the repositories: each question is answered in a transaction of its own.
+
+    Every method of a repository raises LedgerUnavailableError if the database cannot be used.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def _all(self, query: Select[Any]) -> Sequence[RowMapping]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).mappings().all()
+
+    def _first(self, query: Select[Any]) -> RowMapping | None:
+        with self._engine.connect() as connection:
+            return connection.execute(query.limit(1)).mappings().first()
+
+    def _values(self, query: Select[Any]) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.scalars(query).all()
+
+    def _value(self, query: Select[Any]) -> Any:
+        with self._engine.connect() as connection:
+            return connection.scalar(query)
+
+    @contextmanager
+    def _stream(self, query: Select[Any]) -> Iterator[CursorResult[*tuple[Any, ...]]]:
+        """Open a cursor that reads some rows at a time; close it even if rows remain."""
+        with (
+            self._engine.connect() as connection,
+            connection.execution_options(yield_per=ROWS_AT_ONCE).execute(query) as rows,
+        ):
+            yield rows
+
+    def _add(self, table: Table, *rows: Mapping[str, Any]) -> None:
+        with self._engine.begin() as connection:
+            add(connection, table, rows)
+
+
+def add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, if there are any."""
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def columns_of(table: Table, kind: type) -> list[Column[Any]]:
+    """Return the columns that hold the fields of a dataclass, in their order."""
+    return [table.c[field.name] for field in fields(kind)]
+
+
+def in_parts(items: Iterable[T], size: int = KEYS_AT_ONCE) -> Iterator[list[T]]:
+    """Yield items in lists of a size, the last one shorter; none if there are none."""
+    rest = iter(items)
+    while part := list(islice(rest, size)):
+        yield part
 
 
 def connect_to(text: str) -> Engine:

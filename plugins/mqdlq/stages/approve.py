@@ -23,19 +23,7 @@ from mqdlq.lake import (
     planned_messages,
     snapshot_rows,
 )
-from mqdlq.ledger import (
-    Approval,
-    Cause,
-    Ledger,
-    Run,
-    causes_of,
-    earlier_targets,
-    last_approval,
-    other_rules_before,
-    reasons_acted_on,
-    record_approval,
-    record_causes,
-)
+from mqdlq.ledger import Approval, Cause, Ledger, Run
 from mqdlq.model import Action, Outcome
 from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
@@ -98,7 +86,7 @@ def accept(
             if approval is None:
                 names = tuple(dict.fromkeys(question.guard for question in asked))
                 first = Approval(plan.plan_hash, names, "asked", "", clock())
-                record_approval(ledger, run.run_id, first)
+                ledger.plans.record_approval(run.run_id, first)
             return replace(accepted, questions=tuple(asked))
     for line in _in_words(run, accepted):
         log.info("%s", line)
@@ -147,18 +135,18 @@ def page_of(accepted: Accepted, within: timedelta) -> str:
 
 def _approval(run: Run, answer: Mapping[str, str] | None, ledger: Ledger) -> Approval | None:
     """Return the run's question or answer; an answer that is not recorded yet is recorded."""
-    earlier = last_approval(ledger, run.run_id)
+    earlier = ledger.plans.last_approval(run.run_id)
     if earlier is None or earlier.decision != "asked" or not answer:
         return earlier
     at = datetime.fromisoformat(answer["at"])
     given = replace(earlier, decision=answer["decision"], who=answer["who"], at=at)
-    record_approval(ledger, run.run_id, given)
+    ledger.plans.record_approval(run.run_id, given)
     return given
 
 
 def _covered(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     """Say what the plan covers, and why it does not cover the other messages of the snapshot."""
-    snapshot = ledger.snapshot(run.run_id)
+    snapshot = ledger.snapshots.of_run(run.run_id)
     settled: Counter[Outcome] = Counter()
     others = 0
     if run.named and snapshot is not None:
@@ -179,10 +167,10 @@ def _in_words(run: Run, accepted: Accepted) -> Iterator[str]:
 
 def note_causes(run: Run, *, ledger: Ledger) -> list[Cause]:
     """Record why the messages of the run are dead letters, once; return it."""
-    snapshot = ledger.snapshot(run.run_id)
+    snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is not None:
-        record_causes(ledger, run.run_id, _causes(snapshot.location, run.named))
-    return causes_of(ledger, run.run_id)
+        ledger.snapshots.record_causes(run.run_id, _causes(snapshot.location, run.named))
+    return ledger.snapshots.causes(run.run_id)
 
 
 def questions(run: Run, guards: ApprovalGuards, *, ledger: Ledger, plan: str) -> list[Question]:
@@ -204,18 +192,18 @@ def _about_the_plan(
     if guards.messages is not None and acted_on > guards.messages:
         yield Question("messages", f"{acted_on} messages are acted on, more than {guards.messages}")
     if guards.new_target:
-        for queue, queue_manager in sorted(targets - earlier_targets(ledger, run)):
+        for queue, queue_manager in sorted(targets - ledger.attempts.earlier_targets(run)):
             at = f" @ {queue_manager}" if queue_manager else ""
             yield Question("new_target", f"nothing was ever moved from here to {queue}{at}")
 
 
 def _about_the_past(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterator[Question]:
     if guards.new_cause:
-        met = {cause.reason for cause in causes_of(ledger, run.run_id)} - {0}
-        for reason in sorted(met - reasons_acted_on(ledger, run)):
+        met = {cause.reason for cause in ledger.snapshots.causes(run.run_id)} - {0}
+        for reason in sorted(met - ledger.snapshots.reasons_acted_on(run)):
             says = f"{reason_text(reason)} is new: no run that acted on this queue has met it"
             yield Question("new_cause", says)
-    if guards.changed_rules and (before := other_rules_before(ledger, run)):
+    if guards.changed_rules and (before := ledger.runs.other_rules_before(run)):
         yield Question("changed_rules", f"the rules are not those of the last run, {before}")
 
 

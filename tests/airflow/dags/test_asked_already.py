@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from mqdlq.airflow.operators.sense import Sense
-from mqdlq.ledger import Approval, open_ledger, record_approval
+from mqdlq.ledger import Approval, TakenSnapshot, open_ledger
 from tests.airflow.triggers.test_first_look import _place, context, handler, now, put  # noqa: F401 (_place: a fixture)
 
 
@@ -21,8 +21,10 @@ def _asked(place: Path) -> Sense:
     put("DLQ")
     task.execute(context())
     with open_ledger() as ledger:
-        ledger.record_snapshot("night-one", "a snapshot", "/nowhere", 1, now())
-        record_approval(ledger, "night-one", Approval("0" * 64, ("discard",), "asked", "", now()))
+        ledger.snapshots.record(TakenSnapshot("night-one", "a snapshot", "/nowhere", 1, now()))
+        ledger.plans.record_approval(
+            "night-one", Approval("0" * 64, ("discard",), "asked", "", now())
+        )
     return task
 
 
@@ -56,6 +58,6 @@ def test_another_message_and_a_run_by_hand_are_work_while_a_person_is_asked(aske
 def test_an_answer_ends_the_question(asked: Sense) -> None:
     with open_ledger() as ledger:
         answer = Approval("0" * 64, ("discard",), "rejected", "alice", now())
-        record_approval(ledger, "night-one", answer)
+        ledger.plans.record_approval("night-one", answer)
 
     asked.execute(beside("awaiting_input"))

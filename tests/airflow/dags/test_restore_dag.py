@@ -20,7 +20,6 @@ from mqdlq.airflow.params import fault
 from mqdlq.airflow.restore_params import reason_number, schemas
 from mqdlq.errors import HandlerError, LedgerError, RestoreError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger.restoring import restoration
 from tests.support.restoring import discarded
 from tests.support.world import World
 
@@ -130,7 +129,7 @@ def test_a_dag_run_restores_says_so_and_cleared_puts_nothing_twice(
     assert MIND in caplog.messages
     assert run_all(run=run_id, handler="test", again=True) == done
     assert world.depths("DLQ") == (2,)
-    recorded = restoration(world.ledger, ID)
+    recorded = world.ledger.restorations.get(ID)
     assert recorded is not None
     assert recorded.who == "alex in Airflow"
 

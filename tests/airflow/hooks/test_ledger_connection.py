@@ -42,7 +42,7 @@ def test_the_connection_names_a_postgresql_database(monkeypatch: pytest.MonkeyPa
     with open_ledger() as ledger:
         assert ledger.engine.dialect.name == "postgresql"
         assert ledger.engine.url.database == url.database
-        assert ledger.latest_run() is None
+        assert ledger.runs.latest() is None
 
 
 def test_the_environment_comes_before_the_connection(

@@ -92,7 +92,7 @@ def test_a_plan_that_nobody_evaluated_is_not_accepted(world: World) -> None:
         f"the task evaluate has left no plan in {plan_directory(home.lake(), 'p-1')}: it was marked"
         " as done by hand, or the plan was removed; clear evaluate and what follows"
     )
-    assert world.ledger.plan(run.run_id) is None
+    assert world.ledger.plans.of_run(run.run_id) is None
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -111,7 +111,7 @@ def test_nothing_is_executed_or_recorded_without_an_accepted_plan(
         "run run-1 has no accepted plan to execute: the task approve was marked as done by hand, or"
         " has failed; clear approve and what follows"
     )
-    assert world.ledger.last_pass(run) is None
+    assert world.ledger.runs.last_pass(run) is None
     assert world.depths("DLQ", "PAYMENTS", "MQDLQ.STATE") == (1, 0, 0)
 
 

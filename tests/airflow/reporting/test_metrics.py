@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from mqdlq.airflow.metrics import REASONS, emit
-from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
+from mqdlq.ledger import Look, Run
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.report import write_report
 from tests.support.world import World
@@ -119,7 +119,7 @@ def tell(world: World | Execution, run: Run) -> None:
     files = write_report(
         run.run_id, ledger=ledger, lake_root=world.lake_root, stages={}, clock=world.clock
     )
-    emit(run, ledger, now, files.reasons, oldest_that_stays(run, files.oldest_left, ledger))
+    emit(run, ledger, now, files.reasons, ledger.accounts.oldest_that_stays(run, files.oldest_left))
 
 
 def handled(tmp_path: Path, *reasons: int) -> Execution:
@@ -213,7 +213,7 @@ def test_what_was_settled_before_has_an_age_where_nothing_is_new(
     world = World(tmp_path)
     world.clock.now += timedelta(minutes=10)
     run = world.start("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n", run_id="later")
-    record_look(world.ledger, run.run_id, Look(1, False, "", world.clock()))
+    world.ledger.runs.record_look(run.run_id, Look(1, False, "", world.clock()))
 
     tell(world, run)
 
@@ -233,7 +233,7 @@ def test_a_queue_on_which_nothing_stays_has_no_age(tmp_path: Path, server: socke
 def test_a_backfill_says_nothing_of_the_depth(tmp_path: Path, server: socket.socket) -> None:
     world = World(tmp_path)
     run = replace(world.start("WAIT(NO)\nACTION(IGNORE)\n"), run_type="backfill")
-    record_look(world.ledger, run.run_id, Look(3, True, "a backfill", world.clock()))
+    world.ledger.runs.record_look(run.run_id, Look(3, True, "a backfill", world.clock()))
 
     tell(world, run)
 
@@ -247,7 +247,7 @@ def test_a_run_for_named_messages_sends_nothing_about_the_others(
     for number in range(3):
         world.dead_letter(dest_q="ELSEWHERE", body=b"%d" % number)
     run = world.plan("WAIT(NO)\nACTION(RETRY)\n", dry_run=True).run
-    key = world.ledger.run_messages(run.run_id)[0].message_key.hex()
+    key = world.ledger.messages.of_run(run.run_id)[0].message_key.hex()
     execution = world.plan(
         "WAIT(NO)\nACTION(RETRY)\n", message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)"
     )

@@ -21,7 +21,7 @@ from mqdlq.airflow.triggers.answer import AnswerTrigger
 from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import QueueManagerError
-from mqdlq.ledger import last_look, open_ledger
+from mqdlq.ledger import open_ledger
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import RulesError
 from mqdlq.stages.sense import waiting
@@ -202,7 +202,7 @@ def test_after_a_breath_a_continuous_run_goes_on(
     task.look_once_more(context("two"), {})
 
     with open_ledger() as ledger:
-        look = last_look(ledger, "night-two")
+        look = ledger.runs.last_look("night-two")
     assert look is not None
     assert look.is_work
 
@@ -240,7 +240,7 @@ def test_rules_that_change_during_the_wait_are_those_of_the_run(place: Path) -> 
     task.resume(run, event_of(trigger, RULES_CHANGED))
 
     with open_ledger() as ledger:
-        begun, look = ledger.run("night-one"), last_look(ledger, "night-one")
+        begun, look = ledger.runs.get("night-one"), ledger.runs.last_look("night-one")
     assert begun is not None
     assert "ACTION(DISCARD)" in begun.rules_text
     assert look is not None
@@ -260,7 +260,7 @@ def test_rules_that_change_while_the_queue_is_empty_are_waited_with(place: Path)
     assert second.wait.until == first.wait.until
     assert second.wait.rules_digest != first.wait.rules_digest
     with open_ledger() as ledger:
-        assert ledger.run("night-one") is None
+        assert ledger.runs.get("night-one") is None
 
 
 def test_messages_that_are_gone_again_are_waited_for(place: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_wait_that_is_over_skips_the_rest_and_says_so(place: Path) -> None:
         task.resume(run, {"depth": 0, "why": "", "until": over})
 
     with open_ledger() as ledger:
-        look = last_look(ledger, "night-one")
+        look = ledger.runs.last_look("night-one")
     assert look is not None
     assert (look.depth, look.is_work) == (0, False)
 
@@ -295,7 +295,7 @@ def test_an_empty_queue_is_snapshot_where_that_is_asked_for(place: Path, wait: s
     handler(place, wait).execute(context(full_snapshot=True))
 
     with open_ledger() as ledger:
-        look = last_look(ledger, "night-one")
+        look = ledger.runs.last_look("night-one")
     assert look is not None
     assert (look.depth, look.is_work, look.why) == (0, True, "a full snapshot is asked for")
 
@@ -308,7 +308,7 @@ def test_a_handler_that_is_dry_is_so_in_every_run(place: Path, keys: str, *, is_
     handler(place, "NO", keys=keys).execute(context(dry_run=False))
 
     with open_ledger() as ledger:
-        run = ledger.run("night-one")
+        run = ledger.runs.get("night-one")
     assert run is not None
     assert run.dry_run is is_dry
 

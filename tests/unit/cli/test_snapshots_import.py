@@ -28,6 +28,7 @@ from mqdlq.headers import (
 )
 from mqdlq.home import account
 from mqdlq.lake.schema import HEADERS
+from mqdlq.ledger import TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.plan import steps_for
 from mqdlq.rules import explain, parse
@@ -245,8 +246,10 @@ def bound_to_a_run(world: World, text: str) -> tuple[Any, str]:
     (world.directory / "rules.txt").write_text(run.rules_text)
     manifest = lake.read_manifest(imported("--rules", "rules.txt", "-", text=text))
     directory = lake.snapshot_directory(world.lake_root, "QM1", "DLQ", manifest.snapshot_id)
-    world.ledger.record_snapshot(
-        run.run_id, manifest.snapshot_id, directory, manifest.messages, manifest.taken_at
+    world.ledger.snapshots.record(
+        TakenSnapshot(
+            run.run_id, manifest.snapshot_id, directory, manifest.messages, manifest.taken_at
+        )
     )
     return run, world.evaluate(run)
 

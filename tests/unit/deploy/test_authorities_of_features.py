@@ -80,7 +80,7 @@ def test_settled_messages_are_parked_and_seen_again(world: World) -> None:
     settle(world.execution(run))
 
     assert (manifest.counts.full, manifest.counts.parked) == (0, 10)
-    assert world.ledger.run(run.run_id) == run
+    assert world.ledger.runs.get(run.run_id) == run
 
 
 def put(world: World, dest_q: str, body: bytes = b"body", **fields: Any) -> None:

@@ -113,7 +113,7 @@ def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
         for dest_q in ("PAYMENTS", "ORDERS", "ELSEWHERE"):
             world.dead_letter(dest_q=dest_q)
         before = world.handle(RULES)
-        first = world.ledger.run("run-1")
+        first = world.ledger.runs.get("run-1")
         assert first is not None
         copies = sorted(Path(world.lake_root).rglob("archive/**/*.parquet"))
         archived = [read_back(str(path)) for path in copies]
@@ -134,10 +134,10 @@ def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
     assert (done := _backup("restore", copy, environment)).returncode == 0, done.stderr
 
     with open_ledger(own_url) as world.ledger:
-        assert world.ledger.run("run-1") == first
+        assert world.ledger.runs.get("run-1") == first
         assert world.outcomes(first) == before
         assert set(before.values()) == {"delivered", "discarded", "left_no_rule"}
-        assert world.ledger.run("run-2") is None
+        assert world.ledger.runs.get("run-2") is None
         world.dead_letter(dest_q="PAYMENTS")
         assert set(world.handle(RULES).values()) == {"delivered", "left_no_rule"}
     assert [read_back(str(path)) for path in copies] == archived

@@ -137,7 +137,7 @@ def test_each_database_is_its_roles_alone() -> None:
         place = {"host": url.query["host"]}
         ledger_url = url.set(username="mqdlq", database="mqdlq", query=place)
         with open_ledger(ledger_url.render_as_string(hide_password=False)) as ledger:
-            assert ledger.run("r1") is None
+            assert ledger.runs.get("r1") is None
         for role, database in (("airflow", "mqdlq"), ("mqdlq", "airflow")):
             other = create_engine(url.set(username=role, database=database, query=place))
             with pytest.raises(OperationalError, match="permission denied for database"):

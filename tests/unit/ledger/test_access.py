@@ -31,10 +31,10 @@ def test_a_server_that_stops_while_it_is_used_is_reported_and_found_again() -> N
         server.kill()
 
         with pytest.raises(LedgerUnavailableError, match="No such file or directory") as error:
-            ledger.latest_run()
+            ledger.runs.latest()
 
         server.start()
-        assert ledger.latest_run() is None
+        assert ledger.runs.latest() is None
     assert error.value.is_transient
     assert str(error.value).endswith("; start the database server, or correct the ledger's URL")
 
@@ -129,12 +129,12 @@ def test_a_damaged_file_is_reported_with_what_to_do(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/ledger.db"
     with open_ledger(url) as ledger:
         for number in range(200):
-            ledger.record_run(run(f"r{number}"))
+            ledger.runs.record(run(f"r{number}"))
     whole = (tmp_path / "ledger.db").read_bytes()
     (tmp_path / "ledger.db").write_bytes(whole[: len(whole) // 8])
 
     with pytest.raises(LedgerUnavailableError) as error, open_ledger(url) as ledger:
-        ledger.run("r150")
+        ledger.runs.get("r150")
 
     assert str(error.value) == (
         f"the ledger {url} cannot be used: the file is damaged; restore a backup"
@@ -147,9 +147,9 @@ def test_a_full_disk_is_reported_and_nothing_is_half_written(tmp_path: Path) -> 
         with ledger.engine.connect() as connection:
             connection.execute(text("PRAGMA max_page_count = 1"))  # the least it can become
         with pytest.raises(LedgerUnavailableError) as error:
-            ledger.record_run(run(rules_text="ACTION(IGNORE)\n" * 50_000))
+            ledger.runs.record(run(rules_text="ACTION(IGNORE)\n" * 50_000))
 
-        assert ledger.latest_run() is None
+        assert ledger.runs.latest() is None
     assert str(error.value) == (
         f"the ledger {url} cannot be used: the disk is full; make room, and try again"
     )

@@ -11,7 +11,16 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
-from mqdlq.ledger import Attempt, Ledger, OutcomeFact, Run, Sighting, open_ledger
+from mqdlq.ledger import (
+    AcceptedPlan,
+    Attempt,
+    Ledger,
+    OutcomeFact,
+    Run,
+    Sighting,
+    TakenSnapshot,
+    open_ledger,
+)
 from mqdlq.ledger.migrations import revisions
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 
@@ -49,11 +58,11 @@ def run(run_id: str = "r1", *, carry_attempts: bool = False, **fields: object) -
 
 def accept(ledger: Ledger, of: Run, *keys: bytes) -> list[int]:
     """Record `of` with a plan of these messages; return their ids."""
-    ledger.record_run(of)
+    ledger.runs.record(of)
     rows = [(place, key, Disposition.PLANNED) for place, key in enumerate(keys, start=1)]
-    values = {"plan_id": f"p-{of.run_id}", "plan_hash": "h" * 64, "location": "lake/p"}
-    ledger.record_plan(of, {**values, "accepted_at": NOON}, rows)
-    return [message.message_id for message in ledger.run_messages(of.run_id)]
+    plan = AcceptedPlan(of.run_id, f"p-{of.run_id}", "h" * 64, "lake/p", NOON)
+    ledger.plans.record(of, plan, rows)
+    return [message.message_id for message in ledger.messages.of_run(of.run_id)]
 
 
 def attempt(message_id: int, *, unit: str = "u1", run_id: str = "r1") -> Attempt:
@@ -79,70 +88,70 @@ def outcome(message_id: int, kind: Outcome = Outcome.DELIVERED) -> OutcomeFact:
 
 
 def test_a_run_is_read_back_as_it_was_recorded(ledger: Ledger) -> None:
-    ledger.record_run(run())
+    ledger.runs.record(run())
 
-    assert ledger.run("r1") == run()
-    assert ledger.run("r2") is None
+    assert ledger.runs.get("r1") == run()
+    assert ledger.runs.get("r2") is None
 
 
 def test_the_latest_run_is_the_one_that_started_last(ledger: Ledger) -> None:
-    ledger.record_run(run("late", started_at=NOON + timedelta(hours=1)))
-    ledger.record_run(run("early"))
+    ledger.runs.record(run("late", started_at=NOON + timedelta(hours=1)))
+    ledger.runs.record(run("early"))
 
-    latest = ledger.latest_run()
+    latest = ledger.runs.latest()
 
     assert latest is not None
     assert latest.run_id == "late"
 
 
 def test_a_run_is_recorded_once(ledger: Ledger) -> None:
-    ledger.record_run(run())
+    ledger.runs.record(run())
 
     with pytest.raises(IntegrityError):
-        ledger.record_run(run())
+        ledger.runs.record(run())
 
 
 def test_equal_keys_are_told_apart_by_their_occurrence(ledger: Ledger) -> None:
     accept(ledger, run(), KEY, OTHER_KEY, KEY)
 
-    places = [(m.message_key, m.occurrence) for m in ledger.run_messages("r1")]
+    places = [(m.message_key, m.occurrence) for m in ledger.messages.of_run("r1")]
 
     assert places == [(KEY, 0), (OTHER_KEY, 0), (KEY, 1)]
 
 
 def test_a_message_still_on_the_queue_keeps_its_identity_in_the_next_run(ledger: Ledger) -> None:
     first = accept(ledger, run("r1"), KEY)
-    ledger.add_outcomes("r1", [outcome(first[0], Outcome.LEFT_NO_RULE)])
+    ledger.outcomes.add("r1", [outcome(first[0], Outcome.LEFT_NO_RULE)])
 
     assert accept(ledger, run("r2"), KEY) == first
 
 
 def test_a_message_that_had_departed_is_back_in_a_new_residence(ledger: Ledger) -> None:
     first = accept(ledger, run("r1"), KEY)
-    ledger.add_outcomes("r1", [outcome(first[0])])
+    ledger.outcomes.add("r1", [outcome(first[0])])
 
     second = accept(ledger, run("r2"), KEY)
 
     assert second != first
-    assert [m.residence for m in ledger.run_messages("r2")] == [1]
+    assert [m.residence for m in ledger.messages.of_run("r2")] == [1]
 
 
 def test_the_twin_that_stayed_is_not_taken_for_the_one_that_departed(ledger: Ledger) -> None:
     first, second = accept(ledger, run("r1"), KEY, KEY)
-    ledger.add_outcomes("r1", [outcome(first)])
+    ledger.outcomes.add("r1", [outcome(first)])
 
     assert accept(ledger, run("r2"), KEY) == [second]
     (again, back) = accept(ledger, run("r3"), KEY, KEY)
     assert again == second
-    assert [(m.occurrence, m.residence) for m in ledger.run_messages("r3")] == [(1, 0), (0, 1)]
+    assert [(m.occurrence, m.residence) for m in ledger.messages.of_run("r3")] == [(1, 0), (0, 1)]
     assert back not in {first, second}
     accept(ledger, run("r4"), *[KEY] * 4)
-    assert [m.occurrence for m in ledger.run_messages("r4")] == [0, 1, 2, 3]
+    assert [m.occurrence for m in ledger.messages.of_run("r4")] == [0, 1, 2, 3]
 
 
 def test_of_twins_the_one_in_doubt_is_the_last_to_be_recognised(ledger: Ledger) -> None:
     first, second = accept(ledger, run("r1"), KEY, KEY)
-    ledger.add_attempts([replace(attempt(first), state=AttemptState.UNKNOWN)])
+    ledger.attempts.add([replace(attempt(first), state=AttemptState.UNKNOWN)])
 
     assert accept(ledger, run("r2"), KEY) == [second]
 
@@ -152,7 +161,7 @@ def test_more_messages_than_a_database_takes_keys_at_once(ledger: Ledger) -> Non
 
     accept(ledger, run(), *keys, keys[0])
 
-    messages = ledger.run_messages("r1")
+    messages = ledger.messages.of_run("r1")
     assert [m.message_key for m in messages] == [*keys, keys[0]]
     assert len({m.message_id for m in messages}) == 1204
     assert messages[-1].occurrence == 1
@@ -163,64 +172,65 @@ def test_an_attempt_is_in_the_state_added_last(ledger: Ledger) -> None:
     intended = attempt(message_id)
     failed = replace(intended, state=AttemptState.FAILED, mqrc=2053, at=NOON + timedelta(seconds=1))
 
-    ledger.add_attempts([intended])
-    assert ledger.intended("QM1", "DLQ") == [intended]
-    ledger.add_attempts([failed])
+    ledger.attempts.add([intended])
+    assert ledger.attempts.intended("QM1", "DLQ") == [intended]
+    ledger.attempts.add([failed])
 
-    assert ledger.intended("QM1", "DLQ") == []
-    assert ledger.attempts("r1") == [failed]
+    assert ledger.attempts.intended("QM1", "DLQ") == []
+    assert ledger.attempts.of_run("r1") == [failed]
 
 
 def test_only_failed_and_confirmed_attempts_count_against_a_budget(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
     for number, state in enumerate(AttemptState):
-        ledger.add_attempts([replace(attempt(message_id, unit=f"u{number}"), state=state)])
+        ledger.attempts.add([replace(attempt(message_id, unit=f"u{number}"), state=state)])
 
-    assert ledger.attempts_made(run()) == {message_id: (2, NOON)}
+    assert ledger.attempts.made(run()) == {message_id: (2, NOON)}
 
 
 def test_a_new_run_counts_from_zero_unless_attempts_carry_on(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run("r1"), KEY)
-    ledger.add_attempts([replace(attempt(message_id), state=AttemptState.FAILED, mqrc=2053)])
-    ledger.add_outcomes("r1", [outcome(message_id, Outcome.RETRY_PENDING)])
+    ledger.attempts.add([replace(attempt(message_id), state=AttemptState.FAILED, mqrc=2053)])
+    ledger.outcomes.add("r1", [outcome(message_id, Outcome.RETRY_PENDING)])
     accept(ledger, run("r2"), KEY)
     accept(ledger, run("r3", carry_attempts=True), KEY)
 
-    assert ledger.attempts_made(run("r2")) == {}
-    assert ledger.attempts_made(run("r3", carry_attempts=True)) == {message_id: (1, NOON)}
+    assert ledger.attempts.made(run("r2")) == {}
+    assert ledger.attempts.made(run("r3", carry_attempts=True)) == {message_id: (1, NOON)}
 
 
 def test_a_message_has_one_outcome_in_a_run(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
-    ledger.add_outcomes("r1", [outcome(message_id)])
+    ledger.outcomes.add("r1", [outcome(message_id)])
 
     with pytest.raises(LedgerError, match=r"^another executor has settled .* of run r1 in the"):
-        ledger.add_outcomes("r1", [outcome(message_id, Outcome.TAKEN)])
+        ledger.outcomes.add("r1", [outcome(message_id, Outcome.TAKEN)])
 
-    assert ledger.outcomes("r1") == {message_id: outcome(message_id)}
+    assert ledger.outcomes.of_run("r1") == {message_id: outcome(message_id)}
 
 
 def test_an_attempt_and_its_outcome_are_added_together_or_not_at_all(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
-    ledger.add_outcomes("r1", [outcome(message_id)])
+    ledger.outcomes.add("r1", [outcome(message_id)])
 
     with pytest.raises(LedgerError, match="nothing was done twice"):
-        ledger.add_attempts([attempt(message_id)], [("r1", outcome(message_id))])
+        ledger.attempts.add([attempt(message_id)], [("r1", outcome(message_id))])
 
-    assert ledger.attempts("r1") == []
+    assert ledger.attempts.of_run("r1") == []
 
 
 def test_snapshot_plan_copies_and_the_last_browse_are_read_back(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
-    ledger.record_snapshot("r1", "s1", "lake/s1", 1, NOON)
-    ledger.record_copies("r1", "lake/archive", {message_id: "c" * 64}, NOON)
+    snapshot = TakenSnapshot("r1", "s1", "lake/s1", 1, NOON)
+    ledger.snapshots.record(snapshot)
+    ledger.archive.record("r1", "lake/archive", {message_id: "c" * 64}, NOON)
     sighting = Sighting(depth=3, seen=1, returned=0, arrived=2, at=NOON)
-    ledger.record_sighting("r1", sighting)
+    ledger.accounts.record("r1", sighting)
 
-    assert ledger.snapshot("r1") == ("r1", "s1", "lake/s1", 1, NOON)
-    assert ledger.plan("r1") == ("r1", "p-r1", "h" * 64, "lake/p", NOON)
-    assert ledger.copies("r1") == {message_id: "c" * 64}
-    assert ledger.sighting("r1") == sighting
+    assert ledger.snapshots.of_run("r1") == snapshot
+    assert ledger.plans.of_run("r1") == AcceptedPlan("r1", "p-r1", "h" * 64, "lake/p", NOON)
+    assert ledger.archive.digests("r1") == {message_id: "c" * 64}
+    assert ledger.accounts.of_run("r1") == sighting
 
 
 def test_opening_a_ledger_again_migrates_nothing_twice(ledger_url: str) -> None:

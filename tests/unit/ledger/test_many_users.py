@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import event, text
 
-from mqdlq.ledger import Parking, Settled, open_ledger, parking
+from mqdlq.ledger import Parking, Settled, open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
 from mqdlq.model import Outcome
@@ -69,7 +69,7 @@ def test_several_runs_may_accept_plans_of_the_same_messages_at_once(ledger_url: 
     at_once(accept_all)
 
     with open_ledger(ledger_url) as ledger:
-        ids = [[m.message_id for m in ledger.run_messages(f"r{n}")] for n in range(USERS)]
+        ids = [[m.message_id for m in ledger.messages.of_run(f"r{n}")] for n in range(USERS)]
     assert all(listed == ids[0] for listed in ids)
     assert len(set(ids[0])) == len(keys)
 
@@ -78,7 +78,7 @@ def test_messages_are_parked_while_others_write(ledger_url: str) -> None:
     settled = Settled(Outcome.LEFT_NO_RULE, 0, "", "", "")
     with open_ledger(ledger_url) as ledger, open_ledger(ledger_url) as other:
         (message_id,) = accept(ledger, run(), KEY)
-        writing = Thread(target=other.record_refusal, args=("r2", "demo", "no reason", NOON))
+        writing = Thread(target=other.runs.record_refusal, args=("r2", "demo", "no reason", NOON))
 
         def meanwhile(*values: Any) -> None:
             if values[2].startswith("INSERT INTO parkings"):
@@ -86,10 +86,10 @@ def test_messages_are_parked_while_others_write(ledger_url: str) -> None:
                 writing.join(0.2)
 
         event.listen(ledger.engine, "before_cursor_execute", meanwhile)
-        parking.park(ledger, "r1", "s1", [Parking(message_id, needs_carry=False, settled=settled)])
+        ledger.parked.park("r1", "s1", [Parking(message_id, needs_carry=False, settled=settled)])
         writing.join()
 
-        assert other.refusal("r2") == "no reason"
+        assert other.runs.refusal("r2") == "no reason"
         with ledger.engine.connect() as connection:
             assert connection.scalars(text("SELECT message_id FROM parked")).all() == [message_id]
 
@@ -98,10 +98,10 @@ def test_what_was_booked_is_there_after_postgresql_was_killed() -> None:
     server = running()
     with open_ledger(server.new_ledger_url()) as ledger:
         (message_id,) = accept(ledger, run(), KEY)
-        ledger.add_attempts([attempt(message_id)], [("r1", outcome(message_id))])
+        ledger.attempts.add([attempt(message_id)], [("r1", outcome(message_id))])
         server.kill()
         server.start()
 
-        assert ledger.attempts("r1") == [attempt(message_id)]
-        assert ledger.outcomes("r1") == {message_id: outcome(message_id)}
-        assert ledger.run("r1") == run(started_at=NOON)
+        assert ledger.attempts.of_run("r1") == [attempt(message_id)]
+        assert ledger.outcomes.of_run("r1") == {message_id: outcome(message_id)}
+        assert ledger.runs.get("r1") == run(started_at=NOON)

@@ -65,14 +65,16 @@ def test_the_facts_of_an_older_ledger_are_read_and_added_to(ledger_url: str, ver
     engine.dispose()
 
     with open_ledger(ledger_url) as ledger:
-        run = ledger.run("2-run_id")
+        run = ledger.runs.get("2-run_id")
         assert run is not None
         assert (run.wait_s, run.message_keys) == (2, ("2-message_keys",))
-        assert [a.state for a in ledger.attempts("2-run_id")] == [AttemptState.CONFIRMED]
-        assert {f.outcome for f in ledger.outcomes("2-run_id").values()} == {Outcome.DELIVERED}
-        assert [m.message_key for m in ledger.run_messages("2-run_id")] == [bytes([2]) * 32]
-        ledger.record_pass("2-run_id", NOON + timedelta(days=1))
-        assert ledger.last_pass(run) == NOON + timedelta(days=1)
+        assert [a.state for a in ledger.attempts.of_run("2-run_id")] == [AttemptState.CONFIRMED]
+        assert {f.outcome for f in ledger.outcomes.of_run("2-run_id").values()} == {
+            Outcome.DELIVERED
+        }
+        assert [m.message_key for m in ledger.messages.of_run("2-run_id")] == [bytes([2]) * 32]
+        ledger.runs.record_pass("2-run_id", NOON + timedelta(days=1))
+        assert ledger.runs.last_pass(run) == NOON + timedelta(days=1)
 
 
 def test_a_step_that_was_skipped_before_there_were_revisions_is_applied(ledger_url: str) -> None:

@@ -11,18 +11,6 @@ import pytest
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import CopyState, Ledger, Restoration, open_ledger
-from mqdlq.ledger.restoring import (
-    add_states,
-    archived,
-    intend,
-    newest_restoration,
-    open_units,
-    put_back,
-    put_by_others,
-    record_restoration,
-    restoration,
-    states_of,
-)
 from mqdlq.model import Action, AttemptState, RestorationState
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, run
 
@@ -50,17 +38,17 @@ def _ledger(ledger_url: str) -> Iterator[Ledger]:
     """Yield a ledger in which run r1 has copied two messages and discarded the first."""
     with open_ledger(ledger_url) as ledger:
         first, second = accept(ledger, run(), KEY, OTHER_KEY)
-        ledger.record_copies("r1", "lake/one", {first: "d1", second: "d2"}, NOON)
+        ledger.archive.record("r1", "lake/one", {first: "d1", second: "d2"}, NOON)
         tried = replace(attempt(first), action=Action.DISCARD, rule=7)
         confirmed = replace(tried, state=AttemptState.CONFIRMED)
         # Whoever was frozen may write down late what another one has settled.
         late = replace(tried, state=AttemptState.UNKNOWN)
-        ledger.add_attempts([tried, confirmed, late])
+        ledger.attempts.add([tried, confirmed, late])
         yield ledger
 
 
 def test_a_copy_is_provisional_until_its_unit_is_confirmed(ledger: Ledger) -> None:
-    first, second = archived(ledger, handler="demo", place=("QM1", "DLQ"))
+    first, second = ledger.archive.copies(handler="demo", place=("QM1", "DLQ"))
 
     assert (first.is_provisional, first.rule, first.message_key) == (False, 7, KEY)
     assert (second.is_provisional, second.discard, second.digest) == (True, None, "d2")
@@ -78,40 +66,43 @@ NARROWED: list[tuple[dict[str, Any], int]] = [
 
 def test_copies_are_narrowed_by_what_is_said(ledger: Ledger) -> None:
     for narrowing, number in NARROWED:
-        assert len(archived(ledger, **narrowing)) == number, narrowing
+        assert len(ledger.archive.copies(**narrowing)) == number, narrowing
 
 
 def test_a_restoration_and_what_became_of_its_copies_are_read_back(ledger: Ledger) -> None:
-    copies = archived(ledger)
-    record_restoration(ledger, RESTORATION, copies)
+    copies = ledger.archive.copies()
+    ledger.restorations.record(RESTORATION, copies)
     newer = replace(RESTORATION, restoration_id="x2", started_at=NOON + timedelta(hours=1))
-    record_restoration(ledger, newer, copies)
+    ledger.restorations.record(newer, copies)
     dry = replace(newer, restoration_id="x3", started_at=NOON + timedelta(hours=2), dry_run=True)
-    record_restoration(ledger, dry, copies)
+    ledger.restorations.record(dry, copies)
 
-    assert restoration(ledger, "x1") == RESTORATION
-    assert newest_restoration(ledger, "QM1", "MQDLQ.STATE") == newer
-    assert [state.state for state in states_of(ledger, "x1").values()] == ["selected", "selected"]
+    assert ledger.restorations.get("x1") == RESTORATION
+    assert ledger.restorations.newest("QM1", "MQDLQ.STATE") == newer
+    assert [state.state for state in ledger.restorations.states("x1").values()] == [
+        "selected",
+        "selected",
+    ]
 
 
 def test_only_what_markers_can_settle_is_open(ledger: Ledger) -> None:
-    first, second = archived(ledger)
-    record_restoration(ledger, RESTORATION, [first, second])
+    first, second = ledger.archive.copies()
+    ledger.restorations.record(RESTORATION, [first, second])
     intended = CopyState(*first.key, RestorationState.INTENDED, NOON, unit="u1")
-    intend(ledger, RESTORATION, [intended])
-    assert open_units(ledger, "QM1", "MQDLQ.STATE") == [(RESTORATION, [intended])]
-    assert open_units(ledger, "QM1", "ELSEWHERE") == []
+    ledger.restorations.intend(RESTORATION, [intended])
+    assert ledger.restorations.open_units("QM1", "MQDLQ.STATE") == [(RESTORATION, [intended])]
+    assert ledger.restorations.open_units("QM1", "ELSEWHERE") == []
     other = replace(RESTORATION, restoration_id="x2")
-    record_restoration(ledger, other, [first])
-    assert put_by_others(ledger, "x2", [first.key, second.key]) == {
+    ledger.restorations.record(other, [first])
+    assert ledger.restorations.put_by_others("x2", [first.key, second.key]) == {
         first.key: (RESTORATION, intended)
     }
     with pytest.raises(LedgerError, match="restoration x2: restoration x1 puts the same messages"):
-        intend(ledger, other, [intended])
-    assert put_back(ledger, "r1") == {first.message_id}
+        ledger.restorations.intend(other, [intended])
+    assert ledger.restorations.put_back("r1") == {first.message_id}
 
-    add_states(ledger, "x1", [replace(intended, state=RestorationState.BACKED_OUT)])
+    ledger.restorations.add_states("x1", [replace(intended, state=RestorationState.BACKED_OUT)])
 
-    assert open_units(ledger, "QM1", "MQDLQ.STATE") == []
-    assert put_back(ledger, "r1") == set()
-    intend(ledger, other, [intended])
+    assert ledger.restorations.open_units("QM1", "MQDLQ.STATE") == []
+    assert ledger.restorations.put_back("r1") == set()
+    ledger.restorations.intend(other, [intended])

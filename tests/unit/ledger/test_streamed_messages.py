@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mqdlq.ledger import (
-    InStep,
-    Listed,
-    attempts_in_browse_order,
-    has_open_units,
-    listed_messages,
-    open_ledger,
-    outcome_counts,
-)
+from mqdlq.ledger import InStep, Listed, open_ledger
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, OTHER_KEY, accept, attempt, outcome, run
 
@@ -21,33 +13,33 @@ def test_messages_and_attempts_come_in_browse_order(ledger_url: str) -> None:
     with open_ledger(ledger_url) as ledger:
         first, second = accept(ledger, run(), KEY, OTHER_KEY)
         later, failed = attempt(second), replace(attempt(first, unit="u2"), attempt_no=2)
-        ledger.add_attempts([later, attempt(first, unit="u0"), failed])
-        ledger.add_attempts([replace(later, state=AttemptState.CONFIRMED)])
-        ledger.add_outcomes("r1", [outcome(second)])
+        ledger.attempts.add([later, attempt(first, unit="u0"), failed])
+        ledger.attempts.add([replace(later, state=AttemptState.CONFIRMED)])
+        ledger.outcomes.add("r1", [outcome(second)])
 
-        assert list(listed_messages(ledger, "r1")) == [
+        assert list(ledger.messages.listed("r1")) == [
             Listed(1, first, None),
             Listed(2, second, outcome(second)),
         ]
-        made = [(at, a.unit, a.state) for at, a in attempts_in_browse_order(ledger, "r1")]
+        made = [(at, a.unit, a.state) for at, a in ledger.attempts.in_browse_order("r1")]
         assert made == [
             (1, "u0", AttemptState.INTENDED),
             (1, "u2", AttemptState.INTENDED),
             (2, "u1", AttemptState.CONFIRMED),
         ]
-        assert outcome_counts(ledger, "r1") == {Outcome.DELIVERED: 1}
-        assert has_open_units(ledger, "r1")
-        assert not has_open_units(ledger, "r2")
+        assert ledger.outcomes.counts("r1") == {Outcome.DELIVERED: 1}
+        assert ledger.attempts.has_open_units("r1")
+        assert not ledger.attempts.has_open_units("r2")
 
 
 def test_a_reading_that_is_broken_off_leaves_nothing_open(ledger_url: str) -> None:
     """What is left open on PostgreSQL is a warning, and warnings fail a test."""
     with open_ledger(ledger_url) as ledger:
         (message_id, _) = accept(ledger, run(), KEY, OTHER_KEY)
-        ledger.add_attempts([attempt(message_id), attempt(message_id, unit="u2")])
+        ledger.attempts.add([attempt(message_id), attempt(message_id, unit="u2")])
 
-        assert next(listed_messages(ledger, "r1")).browse_seq == 1
-        assert next(attempts_in_browse_order(ledger, "r1"))[0] == 1
+        assert next(ledger.messages.listed("r1")).browse_seq == 1
+        assert next(ledger.attempts.in_browse_order("r1"))[0] == 1
 
 
 def test_what_is_passed_by_is_not_handed_out() -> None:

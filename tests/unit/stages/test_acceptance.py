@@ -11,7 +11,7 @@ import pytest
 
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.lake.descriptions import StepCount
-from mqdlq.ledger import Run, last_approval
+from mqdlq.ledger import Run
 from mqdlq.stages.approve import Accepted, Question, accept, alert_of, answer_of, page_of
 from tests.support.world import World
 
@@ -60,7 +60,7 @@ def test_a_question_is_recorded_once_however_often_it_is_asked(world: World, run
 
     assert first == second
     assert first.questions == (QUESTION,)
-    recorded = last_approval(world.ledger, run.run_id)
+    recorded = world.ledger.plans.last_approval(run.run_id)
     assert recorded is not None
     assert (recorded.decision, recorded.guards, recorded.at) == ("asked", ("discard",), asked_at)
 
@@ -103,7 +103,7 @@ def test_a_run_that_a_person_watches_asks_nobody(
         "a run in the foreground asks nobody",
         f"plan {plan_id}: 1 planned",
     ]
-    assert last_approval(world.ledger, run.run_id) is None
+    assert world.ledger.plans.last_approval(run.run_id) is None
 
 
 def test_a_dry_run_asks_nobody(world: World) -> None:

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import select
 
 from mqdlq.handlers.operation import Alerts
-from mqdlq.ledger import Look, Run, oldest_that_stays, record_look
+from mqdlq.ledger import Look, Run
 from mqdlq.ledger.tables import alerts
-from mqdlq.stages.alerts import Alert, Facts, alerts_of, of_no_run, record, standing, told_before
+from mqdlq.stages.alerts import Alert, Facts, alerts_of, of_no_run, standing
 from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.numbers import read_report
@@ -48,14 +48,14 @@ def events(
         stages={},
         now=world.clock(),
     )
-    oldest = oldest_that_stays(run, report.oldest_left, world.ledger)
+    oldest = world.ledger.accounts.oldest_that_stays(run, report.oldest_left)
     facts = Facts(run, "a short text", failed, adds_up, oldest)
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
     found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
     lasting = standing(facts, thresholds, ledger=world.ledger, now=world.clock())
     names = [alert.event for alert in found]
-    record(run.run_id, names, lasting, world.ledger, world.clock())
-    assert told_before(run.run_id, world.ledger) == set(names)
+    world.ledger.alerts.record(run.run_id, names, lasting, world.clock())
+    assert world.ledger.alerts.told(run.run_id) == set(names)
     return found
 
 
@@ -177,7 +177,7 @@ def test_an_old_message_that_was_settled_before_is_still_there(world: World) -> 
 def nothing_new(world: World, depth: int) -> Run:
     """Make a run that looked at its queue, and saw no work."""
     run = world.start(RULES)
-    record_look(world.ledger, run.run_id, Look(depth, False, "", world.clock()))
+    world.ledger.runs.record_look(run.run_id, Look(depth, False, "", world.clock()))
     return run
 
 
@@ -198,13 +198,13 @@ def test_a_parked_message_becomes_old_while_runs_find_nothing_new(world: World) 
 def test_a_run_that_begins_to_wait_does_not_know_the_age(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
     first = ended(world)
-    oldest = oldest_that_stays(first, world.clock(), world.ledger)
+    oldest = world.ledger.accounts.oldest_that_stays(first, world.clock())
     waits = world.start(RULES)
 
-    assert oldest_that_stays(waits, None, world.ledger) is None
-    assert oldest_that_stays(nothing_new(world, 1), None, world.ledger) == oldest
+    assert world.ledger.accounts.oldest_that_stays(waits, None) is None
+    assert world.ledger.accounts.oldest_that_stays(nothing_new(world, 1), None) == oldest
     backfill = replace(nothing_new(world, 1), run_type="backfill")
-    assert oldest_that_stays(backfill, None, world.ledger) is None
+    assert world.ledger.accounts.oldest_that_stays(backfill, None) is None
 
 
 def test_an_old_message_that_was_delivered_is_none_that_stays(world: World) -> None:
@@ -233,7 +233,7 @@ def test_runs_that_overlap_tell_of_what_lasts_once(world: World) -> None:
 def test_what_is_recorded_again_is_recorded_once(world: World) -> None:
     run = world.start(RULES)
     for _ in range(2):
-        record(run.run_id, ["failed"], ["failed"], world.ledger, world.clock())
+        world.ledger.alerts.record(run.run_id, ["failed"], ["failed"], world.clock())
 
     with world.ledger.engine.connect() as connection:
         assert len(connection.execute(select(alerts)).all()) == 2
@@ -242,10 +242,10 @@ def test_what_is_recorded_again_is_recorded_once(world: World) -> None:
 def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
     """Have a run fail before it has begun, tell of it, and return the titles."""
     world.clock.now += timedelta(hours=1)
-    world.ledger.record_refusal(run_id, "test", "MQCONN failed", world.clock())
+    world.ledger.runs.record_refusal(run_id, "test", "MQCONN failed", world.clock())
     found = of_no_run("test", run_id, "a short text", world.ledger)
     events = [alert.event for alert in found] if is_heard else []
-    record(run_id, events, ["failed"], world.ledger, world.clock())
+    world.ledger.alerts.record(run_id, events, ["failed"], world.clock())
     return [alert.title for alert in found]
 
 
@@ -279,7 +279,9 @@ def named(world: World, body: bytes, **fields: Any) -> str:
     """Put a message for ELSEWHERE, or a bare one, and return its key."""
     world.put("DLQ", body, **fields) if fields else world.dead_letter(body, dest_q="ELSEWHERE")
     run = world.plan(RULES, dry_run=True).run
-    return max(world.ledger.run_messages(run.run_id), key=lambda m: m.browse_seq).message_key.hex()
+    return max(
+        world.ledger.messages.of_run(run.run_id), key=lambda m: m.browse_seq
+    ).message_key.hex()
 
 
 def test_a_run_for_named_messages_is_no_news_of_the_queue(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
-from mqdlq.ledger import Approval, record_approval
+from mqdlq.ledger import Approval
 from mqdlq.stages.approve import note_causes, questions
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
@@ -36,7 +36,7 @@ def _world(tmp_path: Path) -> World:
 
 
 def asked(world: World, execution: Execution, **guards: Any) -> list[tuple[str, str]]:
-    plan = world.ledger.plan(execution.run.run_id)
+    plan = world.ledger.plans.of_run(execution.run.run_id)
     assert plan is not None
     note_causes(execution.run, ledger=world.ledger)
     directory = lake.plan_directory(world.lake_root, plan.plan_id)
@@ -89,7 +89,7 @@ def test_a_cause_asks_the_first_time_it_is_met(world: World) -> None:
 
 @pytest.mark.parametrize("first_is", ["asked", "rejected", "a dry run", "for a named message"])
 def test_a_cause_that_nobody_approved_asks_again(world: World, first_is: str) -> None:
-    one = world.ledger.run_messages(world.plan(RULES, dry_run=True).run.run_id)[0]
+    one = world.ledger.messages.of_run(world.plan(RULES, dry_run=True).run.run_id)[0]
     first = world.plan(
         RULES,
         dry_run=first_is == "a dry run",
@@ -176,7 +176,7 @@ def test_changed_rules_ask_though_no_rules_were_ever_approved(world: World) -> N
 
 def test_a_cause_of_a_message_that_is_not_selected_is_not_asked_about(world: World) -> None:
     world.dead_letter(reason=2085)
-    whole = world.ledger.run_messages(world.plan(RULES, dry_run=True).run.run_id)
+    whole = world.ledger.messages.of_run(world.plan(RULES, dry_run=True).run.run_id)
 
     named = world.plan(RULES, message_keys=(whole[-1].message_key.hex(),))
 
@@ -186,7 +186,7 @@ def test_a_cause_of_a_message_that_is_not_selected_is_not_asked_about(world: Wor
 
 def test_what_is_not_selected_for_the_run_is_not_asked_about(world: World) -> None:
     whole = world.plan(RULES)
-    (forward,) = (m for m in world.ledger.run_messages(whole.run.run_id) if m.browse_seq == 2)
+    (forward,) = (m for m in world.ledger.messages.of_run(whole.run.run_id) if m.browse_seq == 2)
 
     named = world.plan(RULES, message_keys=(forward.message_key.hex(),))
 
@@ -196,11 +196,11 @@ def test_what_is_not_selected_for_the_run_is_not_asked_about(world: World) -> No
 
 
 def decide(world: World, execution: Execution, decision: str, plan_hash: str = "") -> None:
-    plan = world.ledger.plan(execution.run.run_id)
+    plan = world.ledger.plans.of_run(execution.run.run_id)
     assert plan is not None
     who = "" if decision == "asked" else "ann"
     approval = Approval(plan_hash or plan.plan_hash, ("discard",), decision, who, world.clock())
-    record_approval(world.ledger, execution.run.run_id, approval)
+    world.ledger.plans.record_approval(execution.run.run_id, approval)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_plan_that_is_not_approved_touches_nothing(world: World, decision: str
     settle(execution)
 
     assert world.depths("DLQ", "PAYMENTS", "PARKED") == (4, 0, 0)
-    booked = world.ledger.outcomes(execution.run.run_id).values()
+    booked = world.ledger.outcomes.of_run(execution.run.run_id).values()
     assert {(str(fact.outcome), fact.why) for fact in booked if fact.rule} == {
         ("not_attempted", why)
     }

@@ -7,10 +7,10 @@ from functools import cache
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
-from sqlalchemy import URL
 
 from mqdlq import ledger
 from mqdlq.errors import ConnectionSettingsError
+from mqdlq.ledger.access import postgresql_url
 
 CONNECTION = "mqdlq_ledger"
 _TYPES = ("postgres", "postgresql")
@@ -56,13 +56,11 @@ def url_of(connection: Connection) -> str:
             f"connection {connection.conn_id!r} has type {connection.conn_type!r}, expected"
             " 'postgres': the ledger is kept in PostgreSQL, or without this connection in SQLite"
         )
-    url = URL.create(
-        "postgresql+psycopg",
-        username=connection.login or None,
-        password=connection.password or None,
-        host=connection.host or None,
+    return postgresql_url(
+        username=connection.login,
+        password=connection.password,
+        host=connection.host,
         port=connection.port,
-        database=connection.schema or None,
-        query={name: str(value) for name, value in connection.extra_dejson.items()},
+        database=connection.schema,
+        query=connection.extra_dejson,
     )
-    return url.render_as_string(hide_password=False)

@@ -129,7 +129,7 @@ class Stage(BaseOperator):
         """Open the ledger and find this DAG run in it; raises LedgerError if it is not there."""
         run_id = self.run_id(context)
         with open_ledger() as ledger:
-            run = ledger.run(run_id)
+            run = ledger.runs.get(run_id)
             if run is None:
                 raise LedgerError(
                     f"run {run_id} is not in the ledger; the task sense records a run at its start"

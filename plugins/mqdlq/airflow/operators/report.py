@@ -15,7 +15,7 @@ from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.metrics import emit
 from mqdlq.airflow.operators.base import Stage, progress, utc_now
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Ledger, Run, oldest_that_stays
+from mqdlq.ledger import Ledger, Run
 
 if TYPE_CHECKING:
     from mqdlq.stages.report import ReportFiles
@@ -50,7 +50,7 @@ class Report(Stage):
         )[dag_run_id]
         run_id = self.run_id(context)
         with open_ledger() as ledger:
-            run = ledger.run(run_id)
+            run = ledger.runs.get(run_id)
             is_refused = run is None or states.get("snapshot") == "failed"
             since = run.started_at if run is not None else None
             files = write_report(
@@ -59,7 +59,7 @@ class Report(Stage):
                 lake_root=home.lake(),
                 stages=states,
                 clock=utc_now,
-                error=ledger.refusal(run_id, since) if is_refused else "",
+                error=ledger.runs.refusal(run_id, since) if is_refused else "",
             )
             if run is not None:
                 self._conclude(run, files, context, ledger)
@@ -84,7 +84,7 @@ class Report(Stage):
 
         handler, now = load_handler(self.handler), utc_now()
         tell_people = partial(notify, handler, context=context, run_id=run.run_id)
-        oldest = oldest_that_stays(run, files.oldest_left, ledger)
+        oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)
         facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest)
         alerts.send(facts, handler.alerts, tell_people, ledger=ledger, now=now)
         emit(run, ledger, now, files.reasons, oldest)

@@ -44,7 +44,6 @@ class Select(BaseBranchOperator):
 
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; returns the task that goes on."""
-        from mqdlq.ledger.restoring import states_of  # noqa: PLC0415 (SQL: not at parse time)
         from mqdlq.stages.restore import begin  # noqa: PLC0415 (Arrow: not at parse time)
         from mqdlq.stages.restore.words import announced  # noqa: PLC0415 (the same)
 
@@ -58,7 +57,7 @@ class Select(BaseBranchOperator):
                 ledger=ledger,
                 clock=utc_now,
             )
-            for line in announced(new, len(states_of(ledger, new.restoration_id))):
+            for line in announced(new, len(ledger.restorations.states(new.restoration_id))):
                 progress.info("%s", line)
         return task_id_of(handler.name)
 
@@ -77,13 +76,12 @@ class Restore(Stage):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore; returns counts and a short text. Fails where not all of it could be done."""
-        from mqdlq.ledger.restoring import restoration  # noqa: PLC0415 (SQL: not at parse time)
         from mqdlq.stages.restore import Restoring, restore  # noqa: PLC0415 (Arrow: the same)
         from mqdlq.stages.restore.words import told  # noqa: PLC0415 (the same)
 
         name = restoration_id(context)
         with open_ledger() as ledger:
-            recorded = restoration(ledger, name)
+            recorded = ledger.restorations.get(name)
             if recorded is None:
                 raise LedgerError(
                     f"restoration {name} is not in the ledger; the task select records it"

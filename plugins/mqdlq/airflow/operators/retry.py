@@ -53,7 +53,7 @@ class Retry(Stage):
         if load_handler(self.handler).is_continuous:
             progress.info("%d messages are left to the pass of the next run", left["pending"])
             return False
-        snapshot = work.ledger.snapshot(work.run.run_id)
+        snapshot = work.ledger.snapshots.of_run(work.run.run_id)
         # Not from the run's start: a run may have waited long for its first message.
         began = snapshot.taken_at if snapshot else work.run.started_at
         if moment > began + timedelta(seconds=work.run.max_run_time_s):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
@@ -57,6 +58,23 @@ class Words(TypeDecorator[tuple[str, ...]]):
         """Split the text into words."""
         del dialect
         return tuple((value or "").split())
+
+
+class Kind(TypeDecorator[StrEnum]):
+    """A member of an enumeration, stored as its value; a value that has no member is an error."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, members: type[StrEnum], length: int) -> None:
+        """Store values of an enumeration in a text of this length."""
+        super().__init__(length)
+        self.members = members
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+        """Return the member; null where the column of an outer join has no row."""
+        del dialect
+        return None if value is None else self.members(value)
 
 
 def seq() -> Column[int]:

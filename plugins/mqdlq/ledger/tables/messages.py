@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from mqdlq.ledger.tables.columns import (
+    Kind,
     Words,
     at,
     decision,
@@ -27,6 +28,7 @@ from mqdlq.ledger.tables.columns import (
     seq,
     target,
 )
+from mqdlq.model import Action, AttemptState, Disposition, Outcome, RestorationState
 
 messages = Table(
     "messages",
@@ -46,7 +48,7 @@ run_messages = Table(
     of_run(primary_key=True),
     of_message(primary_key=True),
     Column("browse_seq", Integer, nullable=False),
-    Column("disposition", String(20), nullable=False),
+    Column("disposition", Kind(Disposition, 20), nullable=False),
 )
 
 leases = Table(
@@ -68,9 +70,9 @@ attempts = Table(
     of_message(nullable=False, index=True),
     Column("rule", Integer, nullable=False),
     Column("attempt_no", Integer, nullable=False),
-    Column("action", String(10), nullable=False),
+    Column("action", Kind(Action, 10), nullable=False),
     *target(),
-    Column("state", String(25), nullable=False),
+    Column("state", Kind(AttemptState, 25), nullable=False),
     Column("mqrc", Integer, nullable=False),
     at(),
 )
@@ -106,7 +108,7 @@ outcomes = Table(
     metadata,
     of_run(primary_key=True),
     of_message(primary_key=True, index=True),
-    Column("outcome", String(20), nullable=False),
+    Column("outcome", Kind(Outcome, 20), nullable=False),
     Column("why", Text, nullable=False),
     *decision(),
     at(),
@@ -118,7 +120,7 @@ learned = Table(
     of_run("of_run", primary_key=True),
     of_message(primary_key=True),
     of_run(nullable=False, index=True),
-    Column("outcome", String(20), nullable=False),
+    Column("outcome", Kind(Outcome, 20), nullable=False),
     *target(),
     at(),
 )
@@ -134,7 +136,7 @@ parkings = Table(
     of_run(nullable=False, index=True),
     Column("snapshot_id", String(100), nullable=False),
     Column("needs_carry", Boolean, nullable=False),
-    Column("outcome", String(20), nullable=False),
+    Column("outcome", Kind(Outcome, 20), nullable=False),
     *decision(),
 )
 """Messages that a run settled in the same way; `needs_carry`: only where attempts carry on."""
@@ -151,7 +153,7 @@ parked_outcomes = Table(
     "parked_outcomes",
     metadata,
     of_run(primary_key=True),
-    Column("outcome", String(20), primary_key=True),
+    Column("outcome", Kind(Outcome, 20), primary_key=True),
     Column("rule", Integer, primary_key=True),
     Column("action", String(10), primary_key=True),
     Column("target_q", String(48), primary_key=True),
@@ -198,7 +200,7 @@ restoration_states = Table(
     Column("run_id", String(250), nullable=False),
     Column("message_id", Integer, nullable=False),
     Column("unit", String(48), nullable=False),
-    Column("state", String(20), nullable=False),
+    Column("state", Kind(RestorationState, 20), nullable=False),
     Column("mqrc", Integer, nullable=False),
     Column("why", Text, nullable=False),
     at(),

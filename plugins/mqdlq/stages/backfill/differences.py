@@ -12,7 +12,7 @@ from typing import Final
 
 from mqdlq import home
 from mqdlq.lake import parked_rows, planned_messages, snapshot_rows
-from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot, record_look
+from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, PlannedMessage
 from mqdlq.stages.backfill.together import keys_of, still_kept
 from mqdlq.stages.report import report_directory
@@ -41,7 +41,7 @@ def differences(
     """
     then: dict[bytes, str] = {}
     for one in taken:
-        plan_then = ledger.plan(one.run_id)
+        plan_then = ledger.plans.of_run(one.run_id)
         steps = _treatments(plan_then.location) if plan_then is not None else {}
         for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
             if row["browse_seq"] in steps:
@@ -91,7 +91,7 @@ def report_differences(
             "%d messages: then %s; now %s", difference.messages, difference.then, difference.now
         )
     log.info("%s", headline)
-    record_look(ledger, run.run_id, Look(evaluated, False, headline, clock()))
+    ledger.runs.record_look(run.run_id, Look(evaluated, False, headline, clock()))
     directory = report_directory(run.run_id)
     home.make_private_directory(directory.absolute())
     document = {

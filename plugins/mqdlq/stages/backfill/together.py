@@ -25,7 +25,7 @@ from mqdlq.lake import (
     snapshot_rows,
     snapshot_stands,
 )
-from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot, record_look
+from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.stages.approve import note_causes
@@ -51,7 +51,7 @@ def snapshot_of_window(
         log.warning("%d of %d snapshots are pruned", len(taken) - len(kept), len(taken))
     if not kept:
         why = f"All {len(taken)} snapshots taken from {window} are pruned: nothing to evaluate."
-        record_look(ledger, run.run_id, Look(0, False, why, execution.clock()))
+        ledger.runs.record_look(run.run_id, Look(0, False, why, execution.clock()))
         log.info("%s", why)
         return None
     manifest = put_together(
@@ -88,7 +88,7 @@ def put_together(
     only, and the ledger does not know it. Called again for a run that acts, it returns the one
     already made. Raises LakeError and QueueManagerError.
     """
-    recorded = ledger.snapshot(run.run_id)
+    recorded = ledger.snapshots.of_run(run.run_id)
     if recorded is not None:
         return read_manifest(recorded.location)
     taken = list(taken)
@@ -120,8 +120,10 @@ def put_together(
             has_given_action=run.has_given_action,
         )
     if settings is not None:
-        ledger.record_snapshot(
-            run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
+        ledger.snapshots.record(
+            TakenSnapshot(
+                run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
+            )
         )
     return manifest
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from mqdlq.errors import ExecutionError
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import AcceptedPlan, Ledger, Run
 from mqdlq.plan import plan_hash
 from mqdlq.stages.execute.parked import parked_places
 
@@ -28,7 +28,7 @@ def accept_plan(
     """
     directory = plan_directory(lake_root, plan_id)
     description = read_plan(directory)
-    snapshot = ledger.snapshot(run.run_id)
+    snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):
         raise ExecutionError(f"plan {plan_id} was not made from this run's snapshot")
     if description.rules_digest != run.rules_digest:
@@ -47,20 +47,20 @@ def accept_plan(
             f"plan {plan_id} was altered: its rows hash to {found}, its description says"
             f" {description.plan_hash}"
         )
-    if others := ledger.other_runs_with_plan(plan_id, run.run_id):
+    if others := ledger.plans.other_runs_with(plan_id, run.run_id):
         raise ExecutionError(
             f"plan {plan_id} has been begun by run {others[0]}; what that left is for a new run"
         )
-    recorded = ledger.plan(run.run_id)
+    recorded = ledger.plans.of_run(run.run_id)
     if recorded is None:
-        values = {"plan_id": plan_id, "plan_hash": found, "location": directory}
         rows = (
             (row.browse_seq, row.message_key, row.disposition)
             for row in planned_messages(directory)
         )
         keys = {row.message_key for row in planned_messages(directory)}
         parked = parked_places(snapshot.location, keys)
-        ledger.record_plan(run, {**values, "accepted_at": clock()}, rows, parked)
+        accepted = AcceptedPlan(run.run_id, plan_id, found, directory, clock())
+        ledger.plans.record(run, accepted, rows, parked)
     elif recorded.plan_hash != found:
         raise ExecutionError(
             f"run {run.run_id} has already accepted another plan, {recorded.plan_id}"

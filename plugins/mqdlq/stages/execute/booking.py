@@ -80,13 +80,13 @@ class Booking:
 
     def intend(self, unit: str, tries: Sequence[Try]) -> None:
         """Write what the unit is about to commit; durable when this returns."""
-        self._ledger.add_attempts([self._attempt(unit, t, AttemptState.INTENDED) for t in tries])
+        self._ledger.attempts.add([self._attempt(unit, t, AttemptState.INTENDED) for t in tries])
 
     def confirm(self, unit: str, tries: Sequence[Try]) -> None:
         """Write that the unit committed, with the outcomes of its messages."""
         attempts = [self._attempt(unit, t, AttemptState.CONFIRMED) for t in tries]
         facts = [outcome_of_success(attempt) for attempt in attempts]
-        self._ledger.add_attempts(attempts, [(self.run.run_id, fact) for fact in facts])
+        self._ledger.attempts.add(attempts, [(self.run.run_id, fact) for fact in facts])
         for tried, fact in zip(tries, facts, strict=True):
             tried.item.attempts_made += 1
             tried.item.outcome = fact.outcome
@@ -95,7 +95,7 @@ class Booking:
     def back_out(self, unit: str, tries: Sequence[Try], reason: int = 0) -> None:
         """Write that nothing of the unit took effect; no attempt counts."""
         state = AttemptState.BACKED_OUT_WITH_BATCH
-        self._ledger.add_attempts([self._attempt(unit, t, state, reason) for t in tries])
+        self._ledger.attempts.add([self._attempt(unit, t, state, reason) for t in tries])
 
     def charge(self, tried: Try, reason: int, *, advice: str = "", at_once: bool = True) -> None:
         """Write that a put failed: the attempt counts. `advice` is logged with the reason.
@@ -116,7 +116,7 @@ class Booking:
         """Write the charges that have waited."""
         charges, self._charges = self._charges, []
         if charges:
-            self._ledger.add_attempts(charges)
+            self._ledger.attempts.add(charges)
 
     def _attempt(self, unit: str, tried: Try, state: AttemptState, reason: int = 0) -> Attempt:
         step, message = tried.step, tried.item.message

@@ -27,7 +27,7 @@ def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) ->
     }
     if not due:
         return {}
-    recorded = ledger.copies(run.run_id)
+    recorded = ledger.archive.digests(run.run_id)
     copied = _standing(execution, recorded) if due & set(recorded) else {}
     wanted = due - set(recorded)
     if not wanted:
@@ -37,7 +37,7 @@ def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) ->
     steady: dict[int, str] = {}
     copies = _noted(_copies(work, cursor, wanted), steady)
     location, digests = write_copies(execution.lake_root, run.run_id, name, copies)
-    ledger.record_copies(run.run_id, location, digests, at)
+    ledger.archive.record(run.run_id, location, digests, at)
     execution.log.info("%d messages to be discarded are archived and read back", len(digests))
     return copied | steady
 
@@ -52,7 +52,7 @@ def _noted(copies: Iterator[Copy], steady: dict[int, str]) -> Iterator[Copy]:
 def _standing(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
     """Return which of the run's recorded copies are still in the archive as they were written."""
     steady: dict[int, str] = {}
-    for location in execution.ledger.archives(execution.run.run_id):
+    for location in execution.ledger.archive.locations(execution.run.run_id):
         try:
             steady |= {
                 copy.message_id: copy.steady_digest

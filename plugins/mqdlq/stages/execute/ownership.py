@@ -22,14 +22,14 @@ GRACE = timedelta(minutes=5)
 def pass_by_what_others_own(work: WorkList, execution: Execution) -> None:
     """Book `owned_by_run` for the messages that another run waits to try again."""
     run, ledger, now = execution.run, execution.ledger, execution.clock()
-    owners = ledger.leases(run.run_id, now)
+    owners = ledger.messages.owners(run.run_id, now)
     facts = []
     for item in work.items:
         owner = owners.get(item.message.message_id, run.run_id)
         if owner != run.run_id and item.outcome is None:
             item.outcome = Outcome.OWNED_BY_RUN
             facts.append(_owned(item, owner, now))
-    ledger.add_outcomes(run.run_id, facts)
+    ledger.outcomes.add(run.run_id, facts)
     if facts:
         execution.log.info("%d messages are passed by: another run has them", len(facts))
 
@@ -41,10 +41,10 @@ def own_until(moment: datetime | None, items: Sequence[WorkItem], execution: Exe
     """
     run_id, ledger, now = execution.run.run_id, execution.ledger, execution.clock()
     ids = {item.message.message_id for item in items} if moment is not None else set()
-    held = {key for key, owner in ledger.leases(run_id, now).items() if owner == run_id}
-    ledger.add_leases(run_id, sorted(held - ids), now)
+    held = {key for key, owner in ledger.messages.owners(run_id, now).items() if owner == run_id}
+    ledger.messages.lease(run_id, sorted(held - ids), now)
     if moment is not None:
-        ledger.add_leases(run_id, sorted(ids), moment + GRACE)
+        ledger.messages.lease(run_id, sorted(ids), moment + GRACE)
 
 
 def give_up_all(execution: Execution) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.lake import parked_rows, snapshot_rows
-from mqdlq.ledger import InStep, Ledger, OutcomeFact, Parking, Run, Settled, parking
+from mqdlq.ledger import InStep, Ledger, OutcomeFact, Parking, Run, Settled
 from mqdlq.model import Action, Disposition, Outcome
 from mqdlq.stages.execute.work import WorkItem
 
@@ -133,7 +133,7 @@ class ParkedList(Bystanders):
         ids: dict[tuple[bytes, int], int] = {}
         keys = list(waiting)
         for start in range(0, len(keys), _AT_ONCE):
-            ids |= parking.message_ids(ledger, run, keys[start : start + _AT_ONCE])
+            ids |= ledger.messages.ids(run, keys[start : start + _AT_ONCE])
         found = []
         for row in reversed(rows):  # of equal ones, the last are missing
             key = row["message_key"]

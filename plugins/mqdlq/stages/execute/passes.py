@@ -69,11 +69,11 @@ def _begin_or_go_on(execution: Execution) -> datetime:
     or by a person, does not spend attempts sooner than the rules allow.
     """
     run, now = execution.run, execution.clock()
-    last = execution.ledger.last_pass(run)
+    last = execution.ledger.runs.last_pass(run)
     if last is not None and now <= last + timedelta(seconds=run.retry_interval_s):
         execution.log.info("going on with the pass that began at %s", f"{last:%H:%M:%S}")
         return last
-    execution.ledger.record_pass(run.run_id, now)
+    execution.ledger.runs.record_pass(run.run_id, now)
     return now
 
 
@@ -130,7 +130,7 @@ def _holding(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
 
 
 def _plan_id(execution: Execution) -> str:
-    plan = execution.ledger.plan(execution.run.run_id)
+    plan = execution.ledger.plans.of_run(execution.run.run_id)
     if plan is None:
         raise ExecutionError(
             f"run {execution.run.run_id} has no accepted plan to execute: the task approve was"

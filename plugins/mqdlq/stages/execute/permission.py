@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.errors import ExecutionError
-from mqdlq.ledger import DRY_RUN, Ledger, Run, last_approval
+from mqdlq.ledger import DRY_RUN, Ledger, Run
 
 
 def why_not_to_act(run: Run, ledger: Ledger) -> str:
@@ -14,14 +14,14 @@ def why_not_to_act(run: Run, ledger: Ledger) -> str:
     """
     if run.dry_run:
         return DRY_RUN
-    approval = last_approval(ledger, run.run_id)
+    approval = ledger.plans.last_approval(run.run_id)
     if approval is None:
         return ""
     if approval.decision != "approved":
         answer = "nobody has answered yet" if approval.decision == "asked" else "rejected"
         by = f" by {approval.who}" if approval.who else ""
         return f"not approved: {answer}{by}"
-    plan = ledger.plan(run.run_id)
+    plan = ledger.plans.of_run(run.run_id)
     if plan is not None and plan.plan_hash != approval.plan_hash:
         raise ExecutionError(
             f"plan {plan.plan_id} hashes to {plan.plan_hash}, and {approval.who} has approved"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from mqdlq.headers import message_key
-from mqdlq.ledger import Attempt, Learned, OutcomeFact, outcomes_by_run
+from mqdlq.ledger import Attempt, Learned, OutcomeFact
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import Markers
@@ -39,7 +39,7 @@ def recover(execution: Execution, markers: Markers, cursor: BrowseCursor) -> lis
             _give_up(execution, waiting)
             break
         execution.sleep(1.0)
-    return sorted(execution.ledger.confirmed_units(units))
+    return sorted(execution.ledger.attempts.confirmed_units(units))
 
 
 def _confirm(execution: Execution, units: set[str]) -> None:
@@ -48,11 +48,11 @@ def _confirm(execution: Execution, units: set[str]) -> None:
     Where a run had booked another one, for want of the proof, the ledger learns of it.
     """
     ledger, log = execution.ledger, execution.log
-    in_doubt = ledger.unsettled(
+    in_doubt = ledger.attempts.in_states(
         execution.run.queue_manager, AttemptState.INTENDED, AttemptState.UNKNOWN
     )
     proven = [attempt for attempt in in_doubt if attempt.unit in units]
-    booked = outcomes_by_run(ledger, [attempt.message_id for attempt in proven])
+    booked = ledger.outcomes.of_messages([attempt.message_id for attempt in proven])
     for attempt in proven:
         log.info(
             "unit %s committed: its marker is on the state queue (%s by rule %d)",
@@ -69,7 +69,7 @@ def _confirm(execution: Execution, units: set[str]) -> None:
             if outcome is Outcome.UNKNOWN or (run_id == attempt.run_id and outcome != fact.outcome)
         ]
         facts = [] if attempt.run_id in before else [(attempt.run_id, fact)]
-        ledger.add_attempts([confirmed], facts, news)
+        ledger.attempts.add([confirmed], facts, news)
 
 
 def _learned(fact: OutcomeFact, of_run: str, booked: Outcome, execution: Execution) -> Learned:
@@ -92,8 +92,8 @@ def _still_open(execution: Execution, cursor: BrowseCursor) -> list[Attempt]:
     """
     ledger, here = execution.ledger, execution.run
     open_attempts = []
-    for attempt in ledger.intended(here.queue_manager, here.queue):
-        run = ledger.run(attempt.run_id)
+    for attempt in ledger.attempts.intended(here.queue_manager, here.queue):
+        run = ledger.runs.get(attempt.run_id)
         if run is not None and run.state_queue != here.state_queue:
             execution.log.warning(
                 "unit %s can only be settled by its marker on %s: set state_queue to that again",
@@ -106,7 +106,7 @@ def _still_open(execution: Execution, cursor: BrowseCursor) -> list[Attempt]:
         return []
     visible = _visible(execution, cursor, {attempt.message_key for attempt in open_attempts})
     # An executor that was frozen may have written down what it could not do any more.
-    moved = ledger.moved_messages({attempt.message_id for attempt in open_attempts})
+    moved = ledger.attempts.moved({attempt.message_id for attempt in open_attempts})
     waiting = []
     for unit, attempts in _by_unit(open_attempts):
         if all(a.message_key in visible or a.message_id in moved for a in attempts):
@@ -140,13 +140,13 @@ def _visible(execution: Execution, cursor: BrowseCursor, wanted: set[bytes]) -> 
         key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
         if key in wanted:
             seen[key] += 1
-    expected = execution.ledger.residents(run.queue_manager, run.queue, wanted)
+    expected = execution.ledger.messages.residents(run.queue_manager, run.queue, wanted)
     return {key for key in wanted if seen[key] >= expected.get(key, 1)}
 
 
 def _book(execution: Execution, attempts: Sequence[Attempt], state: AttemptState) -> None:
     now = execution.clock()
-    execution.ledger.add_attempts([replace(attempt, state=state, at=now) for attempt in attempts])
+    execution.ledger.attempts.add([replace(attempt, state=state, at=now) for attempt in attempts])
 
 
 def _by_unit(attempts: Iterable[Attempt]) -> Iterable[tuple[str, list[Attempt]]]:

@@ -10,24 +10,10 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Row
-
 from mqdlq.constants import reason_text
 from mqdlq.errors import ConservationError, ExecutionError
 from mqdlq.lake import read_manifest, snapshot_rows
-from mqdlq.ledger import (
-    Attempt,
-    InStep,
-    OutcomeFact,
-    Settled,
-    Sighting,
-    attempts_in_browse_order,
-    has_open_units,
-    listed_messages,
-    outcome_counts,
-    parking,
-    restoring,
-)
+from mqdlq.ledger import Attempt, InStep, OutcomeFact, Settled, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Action, Disposition, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -71,10 +57,10 @@ def settle(execution: Execution) -> Counter[Outcome]:
     what was found.
     """
     run, ledger = execution.run, execution.ledger
-    snapshot = ledger.snapshot(run.run_id)
+    snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None:
         raise ConservationError(f"run {run.run_id} has no snapshot to account for")
-    if has_open_units(ledger, run.run_id):
+    if ledger.attempts.has_open_units(run.run_id):
         raise ExecutionError(
             f"run {run.run_id} has units of work that are not settled: make a pass first"
         )
@@ -85,8 +71,12 @@ def settle(execution: Execution) -> Counter[Outcome]:
     sighting, readers = _last_look(execution, work, others, snapshot)
     missing = _missing(execution, others)
     # What is about to be moved is read first: what is confirmed in between has departed then.
-    being_moved = {a.message_id: a.run_id for a in ledger.intended(run.queue_manager, run.queue)}
-    elsewhere = ledger.departed_elsewhere(run.run_id, [one.message_id for one, _ in missing])
+    being_moved = {
+        a.message_id: a.run_id for a in ledger.attempts.intended(run.queue_manager, run.queue)
+    }
+    elsewhere = ledger.messages.departed_elsewhere(
+        run.run_id, [one.message_id for one, _ in missing]
+    )
     work.depart(elsewhere)
     findings = _Findings(
         elsewhere,
@@ -96,19 +86,17 @@ def settle(execution: Execution) -> Counter[Outcome]:
         why_not_to_act(run, ledger),
         execution.clock(),
     )
-    ledger.add_outcomes(run.run_id, _outcomes(execution, work, snapshot.location, findings))
+    ledger.outcomes.add(run.run_id, _outcomes(execution, work, snapshot.location, findings))
     _book_others(execution, others, missing, findings)
     if not run.has_given_action:
-        listed = listed_messages(ledger, run.run_id)
+        listed = ledger.messages.listed(run.run_id)
         booked = InStep((one.browse_seq, one.outcome) for one in listed)
         left = to_be_parked(work.items, booked, run)
-        parking.park(ledger, run.run_id, snapshot.snapshot_id, left)
-    if ledger.sighting(run.run_id) is None:
-        ledger.record_sighting(run.run_id, sighting)
+        ledger.parked.park(run.run_id, snapshot.snapshot_id, left)
+    if ledger.accounts.of_run(run.run_id) is None:
+        ledger.accounts.record(run.run_id, sighting)
     give_up_all(execution)
-    counted = outcome_counts(ledger, run.run_id)
-    for settled, number in parking.outcomes_of_parked(ledger, run.run_id).items():
-        counted[settled.outcome] += number
+    counted = ledger.outcomes.counts(run.run_id)
     if counted.total() != snapshot.messages:
         raise ConservationError(
             f"the snapshot holds {snapshot.messages} messages, {counted.total()} have an outcome:"
@@ -123,16 +111,16 @@ def settle(execution: Execution) -> Counter[Outcome]:
 
 
 def _last_look(
-    execution: Execution, work: WorkList, others: Bystanders, snapshot: Row[Any]
+    execution: Execution, work: WorkList, others: Bystanders, snapshot: TakenSnapshot
 ) -> tuple[Sighting, int]:
     """Find out which of the run's messages are on the queue now, and how many read from it.
 
     Where there was nothing to be done, the snapshot itself was the last browse.
     """
     run, ledger = execution.run, execution.ledger
-    earlier = ledger.sighting(run.run_id)
+    earlier = ledger.accounts.of_run(run.run_id)
     no_full_rows = read_manifest(snapshot.location).counts.full == 0
-    if no_full_rows and ledger.plan(run.run_id) is None and earlier is None:
+    if no_full_rows and ledger.plans.of_run(run.run_id) is None and earlier is None:
         others.meet_all()
         return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at), 0
     sighting, readers = _last_browse(execution, work, others)
@@ -147,7 +135,7 @@ def _last_look(
 def _missing(execution: Execution, others: Bystanders) -> list[tuple[Vanished, Settled]]:
     """Return the parked messages that the last browse did not meet, where they are not booked."""
     run, ledger = execution.run, execution.ledger
-    is_booked = parking.outcomes_of_parked(ledger, run.run_id)
+    is_booked = ledger.parked.outcomes(run.run_id)
     return [] if is_booked else others.missing(run, ledger)
 
 
@@ -162,9 +150,9 @@ def _book_others(
     A parked message that was not met is booked by itself, and is among the run's own from then on.
     """
     run, ledger = execution.run, execution.ledger
-    if parking.outcomes_of_parked(ledger, run.run_id):
+    if ledger.parked.outcomes(run.run_id):
         return
-    booked = ledger.outcomes(run.run_id) if missing else {}
+    booked = ledger.outcomes.of_run(run.run_id) if missing else {}
     vanished = []
     for one, settled in missing:
         if one.message_id not in booked:
@@ -172,7 +160,7 @@ def _book_others(
             fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
             vanished.append((one.browse_seq, settled.outcome.disposition, fact))
     counts = others.settled() - Counter(settled for _, settled in missing)
-    parking.book_parked(ledger, run.run_id, counts, vanished, findings.at)
+    ledger.parked.book(run.run_id, counts, vanished, findings.at)
 
 
 def _last_browse(execution: Execution, work: WorkList, others: Bystanders) -> tuple[Sighting, int]:
@@ -180,7 +168,7 @@ def _last_browse(execution: Execution, work: WorkList, others: Bystanders) -> tu
     run = execution.run
     others.begin()
     # What a person has restored in the meantime is a new arrival, and for the next run.
-    restored = restoring.put_back(execution.ledger, run.run_id)
+    restored = execution.ledger.restorations.put_back(run.run_id)
     departed = {
         item.message.message_key
         for item in work.items
@@ -230,7 +218,7 @@ def _outcomes(
     """
     columns = ["browse_seq", "expires_at", "problem"]
     rows = InStep((row["browse_seq"], row) for row in snapshot_rows(location, columns))
-    attempts = InStep(attempts_in_browse_order(execution.ledger, execution.run.run_id))
+    attempts = InStep(execution.ledger.attempts.in_browse_order(execution.run.run_id))
     with _explanations(execution) as advice:
         for item in work.items:
             if item.outcome is None:

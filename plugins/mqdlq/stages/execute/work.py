@@ -10,7 +10,7 @@ from datetime import datetime
 from mqdlq.errors import ExecutionError
 from mqdlq.headers import message_key
 from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
-from mqdlq.ledger import Ledger, Run, RunMessage, listed_messages
+from mqdlq.ledger import Ledger, Run, RunMessage
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.mqi.browse import BrowseCursor, Browsed
 from mqdlq.plan import plan_hash
@@ -138,22 +138,22 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
 
     Raises ExecutionError where the plan in the lake is not the one that was accepted.
     """
-    plan = ledger.plan(run.run_id)
+    plan = ledger.plans.of_run(run.run_id)
     if plan is None:
         return WorkList([])
     steps = _accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
-    attempts = ledger.attempts_made(run)
+    attempts = ledger.attempts.made(run)
     outcomes = {
         one.message_id: one.outcome.outcome
-        for one in listed_messages(ledger, run.run_id)
+        for one in ledger.messages.listed(run.run_id)
         if one.outcome
     }
-    unknown = ledger.unsettled(run.queue_manager, AttemptState.UNKNOWN)
+    unknown = ledger.attempts.in_states(run.queue_manager, AttemptState.UNKNOWN)
     in_doubt = {attempt.message_id for attempt in unknown}
-    elsewhere = ledger.departed_elsewhere(run.run_id)
+    elsewhere = ledger.messages.departed_elsewhere(run.run_id)
     truncated = _maybe_truncated(run, ledger)
     items = []
-    for message in ledger.run_messages(run.run_id):
+    for message in ledger.messages.of_run(run.run_id):
         made, last = attempts.get(message.message_id, (0, None))
         ended = outcomes.get(message.message_id)
         item = WorkItem(message, steps.get(message.browse_seq, ()), made, ended, last)
@@ -188,7 +188,7 @@ def _accepted_steps(plan_id: str, accepted: str, lake_root: str) -> dict[int, tu
 
 def _maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
     """Return the browse_seq of messages that may have been cut to fit the queue."""
-    snapshot = ledger.snapshot(run.run_id)
+    snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or run.deliver_truncated:
         return set()
     rows = snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated"])

@@ -9,11 +9,9 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import func, select
 
 from mqdlq.lake.storage import make_directory, new_file
-from mqdlq.ledger import Ledger, tables
-from mqdlq.ledger.tables import learned
+from mqdlq.ledger import HistoryRow, Ledger
 
 _ROWS: Final = 10_000
 _UTC: Final = pa.timestamp("us", tz="UTC")
@@ -40,29 +38,15 @@ def export_outcomes(ledger: Ledger, directory: str) -> int:
     One that was learned later stands in place of the one that was booked for want of knowing.
     The rows are read and written a few thousand at a time; the file appears whole or not at all.
     """
-    runs, messages, outcomes = tables.runs, tables.messages, tables.outcomes
-    held = {column.name: column for column in (*outcomes.c, *messages.c, *runs.c)}
-    held |= {name: func.coalesce(learned.c[name], outcomes.c[name]) for name in ("outcome", "at")}
-    query = (
-        select(*(held[name].label(name) for name in OUTCOMES.names))
-        .select_from(outcomes)
-        .join(messages, messages.c.message_id == outcomes.c.message_id)
-        .join(runs, runs.c.run_id == outcomes.c.run_id)
-        .outerjoin(
-            learned,
-            (learned.c.of_run == outcomes.c.run_id)
-            & (learned.c.message_id == outcomes.c.message_id),
-        )
-    )
     make_directory(directory)
     rows = 0
     with (
         new_file(f"{directory}/outcomes.parquet") as file,
         pq.ParquetWriter(file, OUTCOMES) as parquet,
-        ledger.engine.connect().execution_options(yield_per=_ROWS) as connection,
     ):
-        for batch in connection.execute(query).mappings().partitions(_ROWS):
-            table = pa.Table.from_pylist([dict(row) for row in batch], schema=OUTCOMES)
+        for batch in ledger.outcomes.history(_ROWS):
+            columns = dict(zip(HistoryRow._fields, zip(*batch, strict=True), strict=True))
+            table = pa.Table.from_pydict(columns, schema=OUTCOMES)
             parquet.write_table(table)
             rows += table.num_rows
     return rows

@@ -117,12 +117,14 @@ def written_stages(run_id: str) -> tuple[dict[str, str], str]:
 
 def latest_run_id(ledger: Ledger) -> str | None:
     """Return the run that came last, be it one that failed before the ledger had it."""
-    latest = ledger.latest_run()
+    latest = ledger.runs.latest()
     written = sorted(home.home().glob("reports/*/report.json"), key=lambda p: p.stat().st_mtime)
     if written:
         newest = written[-1].parent.name
         at = written[-1].stat().st_mtime
-        if ledger.run(newest) is None and (latest is None or at > latest.started_at.timestamp()):
+        if ledger.runs.get(newest) is None and (
+            latest is None or at > latest.started_at.timestamp()
+        ):
             return newest
     return None if latest is None else latest.run_id
 

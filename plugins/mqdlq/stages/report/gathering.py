@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from mqdlq.constants import reason_text
-from mqdlq.ledger import Attempt, Ledger, OutcomeFact, attempts_between
+from mqdlq.ledger import Attempt, Ledger, OutcomeFact
 from mqdlq.model import DEPARTED, Action, AttemptState, MessageClass, Outcome
 from mqdlq.stages.report.causes import cause_of
 from mqdlq.stages.report.messages import Message, UnreadableError, messages_of
@@ -204,7 +204,7 @@ class Gathered:
 
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
     """Read all messages of a run once; what the lake no longer holds is told in `troubles`."""
-    span = attempts_between(ledger, sources.run.run_id) if sources.run is not None else None
+    span = ledger.attempts.between(sources.run.run_id) if sources.run is not None else None
     may = {"lake": True, "parked": True}
     while True:
         gathered = Gathered(Timeline(span))

@@ -13,17 +13,7 @@ from typing import Any, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import parked_rows, rows_of_parked, snapshot_rows
-from mqdlq.ledger import (
-    Attempt,
-    InStep,
-    Ledger,
-    Listed,
-    OutcomeFact,
-    Settled,
-    attempts_in_browse_order,
-    known_since,
-    listed_messages,
-)
+from mqdlq.ledger import Attempt, InStep, Ledger, Listed, OutcomeFact, Settled
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.stages.report.sources import SNAPSHOT_UNREADABLE, Sources
 
@@ -96,14 +86,14 @@ def messages_of(
     rows: Iterator[dict[str, Any]] = iter(())
     if snapshot is not None:
         rows = _readable(SNAPSHOT_UNREADABLE, lambda: snapshot_rows(snapshot.location, _COLUMNS))
-    known = known_since(ledger, run.run_id)
+    known = ledger.outcomes.corrected(run.run_id)
     has_parked = parked and snapshot is not None and manifest is not None and manifest.parked > 0
     named = run.named
     has_parked = has_parked and not named
     vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]] = {}
     same: dict[OutcomeFact | None, OutcomeFact | None] = {}
-    attempts = InStep(attempts_in_browse_order(ledger, run.run_id))
-    for browse_seq, row, listed in _side_by_side(rows, listed_messages(ledger, run.run_id)):
+    attempts = InStep(ledger.attempts.in_browse_order(run.run_id))
+    for browse_seq, row, listed in _side_by_side(rows, ledger.messages.listed(run.run_id)):
         if row and listed is None and named and row["message_key"] not in named:
             continue
         tried = tuple(attempts.on(browse_seq))

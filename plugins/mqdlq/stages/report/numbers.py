@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from mqdlq.ledger import Ledger, learned_counts
+from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState
 from mqdlq.stages.report.gathering import Gathered, gather, rule_rows
 from mqdlq.stages.report.records import Report, RunFacts
@@ -58,7 +58,7 @@ def read_report(
         unaccounted_groups=unaccounted.groups(),
         unaccounted=missing,
         more=_more(run_id, people.messages + unaccounted.messages, len(listed) + len(missing)),
-        learned=tuple(learned_counts(ledger, run_id)),
+        learned=tuple(ledger.outcomes.learned_counts(run_id)),
         oldest_left=gathered.oldest_left,
         timeline=gathered.timeline.points(),
         attempts={state: states[state] for state in AttemptState if states[state]},

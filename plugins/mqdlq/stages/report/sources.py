@@ -8,7 +8,7 @@ from typing import Final
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import SnapshotManifest, find_plan, plan_directory, plan_id, read_manifest
-from mqdlq.ledger import Ledger, Look, Run, Settled, Sighting, last_look, parking
+from mqdlq.ledger import Ledger, Look, Run, Settled, Sighting
 from mqdlq.rules import check
 from mqdlq.stages.report.records import PlanFacts, SnapshotFacts
 
@@ -50,7 +50,7 @@ class Sources:
 
 def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
     """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""
-    run = ledger.run(run_id)
+    run = ledger.runs.get(run_id)
     if run is None:
         return Sources(None, None, None, None, {}, {}, None, ())
     snapshot = _snapshot(run_id, ledger)
@@ -59,12 +59,12 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
         run=run,
         snapshot=snapshot,
         plan=_plan(run, snapshot, ledger, lake_root),
-        sighting=ledger.sighting(run_id),
-        parked=parking.outcomes_of_parked(ledger, run_id),
+        sighting=ledger.accounts.of_run(run_id),
+        parked=ledger.parked.outcomes(run_id),
         rules=written_rules(run.rules_text),
         manifest=manifest,
         troubles=troubles,
-        look=last_look(ledger, run_id),
+        look=ledger.runs.last_look(run_id),
     )
 
 
@@ -87,7 +87,7 @@ def written_rules(text: str) -> dict[int, WrittenRule]:
 
 
 def _snapshot(run_id: str, ledger: Ledger) -> SnapshotFacts | None:
-    row = ledger.snapshot(run_id)
+    row = ledger.snapshots.of_run(run_id)
     if row is None:
         return None
     return SnapshotFacts(row.snapshot_id, row.location, row.messages, row.taken_at)
@@ -97,7 +97,7 @@ def _plan(
     run: Run, snapshot: SnapshotFacts | None, ledger: Ledger, lake_root: str
 ) -> PlanFacts | None:
     """Return the plan the ledger has accepted, else the one that waits in the lake."""
-    row = ledger.plan(run.run_id)
+    row = ledger.plans.of_run(run.run_id)
     if row is not None:
         return PlanFacts(row.plan_id, row.plan_hash, row.accepted_at)
     if snapshot is None:

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from mqdlq.lake.archive import Copy, read_copies
-from mqdlq.ledger import ArchivedCopy, CopyState, Restoration
-from mqdlq.ledger.restoring import CopyId
+from mqdlq.ledger import ArchivedCopy, CopyId, CopyState, Restoration
 from mqdlq.model import AttemptState, RestorationState
 from mqdlq.stages.report.words import moment, place
 

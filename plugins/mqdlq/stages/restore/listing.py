@@ -12,7 +12,6 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
-from mqdlq.ledger.restoring import put_by_others
 from mqdlq.model import RestorationState
 from mqdlq.rules import RulesError, parse
 from mqdlq.stages.report.words import moment, place
@@ -66,7 +65,7 @@ class Listed:
 
 def listed(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[Listed]:
     """Yield what is to be known of copies, file by file; each is read, and its digest checked."""
-    put = put_by_others(ledger, "", [copy.key for copy in copies])
+    put = ledger.restorations.put_by_others("", [copy.key for copy in copies])
     lines = _Lines(ledger)
     for found in read(copies):
         copy = found.copy
@@ -133,7 +132,7 @@ class _Lines:
         return lines[copy.rule - 1] if 0 < copy.rule <= len(lines) else 0
 
     def _read(self, run_id: str) -> tuple[int, ...]:
-        run = self._ledger.run(run_id)
+        run = self._ledger.runs.get(run_id)
         try:
             return tuple(rule.line for rule in parse(run.rules_text).rules) if run else ()
         except RulesError:  # of an older language

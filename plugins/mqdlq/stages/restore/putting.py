@@ -14,7 +14,6 @@ from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.lake.archive import Copy
 from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
-from mqdlq.ledger.restoring import add_states, intend
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Marker, Markers
@@ -230,7 +229,9 @@ class Putter:
             if error.reason not in OF_THE_UNIT or len(puts) == 1:
                 raise
             return False
-        intend(self._ledger, self._restoration, self._states(name, puts, RestorationState.INTENDED))
+        self._ledger.restorations.intend(
+            self._restoration, self._states(name, puts, RestorationState.INTENDED)
+        )
         try:
             unit.commit()
         except QueueManagerError as error:
@@ -295,7 +296,7 @@ class Putter:
         self._write(waiting)
 
     def _write(self, states: Sequence[CopyState]) -> None:
-        add_states(self._ledger, self._restoration.restoration_id, states)
+        self._ledger.restorations.add_states(self._restoration.restoration_id, states)
 
     def _states(
         self, unit: str, puts: Sequence[_Put], state: RestorationState, mqrc: int = 0

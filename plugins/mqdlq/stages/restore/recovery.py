@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mqdlq.ledger import CopyState, Restoration
-from mqdlq.ledger.restoring import add_states, known_restorations, open_units
 from mqdlq.model import RestorationState
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.stages.report.words import place
@@ -31,9 +30,11 @@ def settle_open_units(work: Restoring, markers: Markers) -> list[str]:
     """
     restoration, ledger = work.restoration, work.ledger
     standing = markers.markers()
-    for other, states in open_units(ledger, restoration.queue_manager, restoration.state_queue):
+    for other, states in ledger.restorations.open_units(
+        restoration.queue_manager, restoration.state_queue
+    ):
         _settle(other, states, standing, work, proves=markers.prove_commits)
-    ours = known_restorations(ledger, {marker.run_id for marker in standing})
+    ours = ledger.restorations.known({marker.run_id for marker in standing})
     return sorted(marker.unit for marker in standing if marker.run_id in ours)
 
 
@@ -57,7 +58,7 @@ def _settle(
         else:
             new, why = RestorationState.UNKNOWN, why_unknown(restoration)
         settled.append(replace(state, state=new, why=why, mqrc=0, at=work.clock()))
-    add_states(work.ledger, restoration.restoration_id, settled)
+    work.ledger.restorations.add_states(restoration.restoration_id, settled)
     _tell(restoration, Counter(state.state for state in settled), work)
 
 

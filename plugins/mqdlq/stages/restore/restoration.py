@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mqdlq.errors import ConservationError
-from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyState, Restoration
-from mqdlq.ledger.restoring import CopyId, add_states, archived, put_by_others, states_of
+from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.restore.copies import already, read, refusals
@@ -98,7 +97,7 @@ def _say_only(work: Restoring) -> None:
         why = found.problem or DRY_RUN
         state = RestorationState.REFUSED if found.problem else RestorationState.NOT_ATTEMPTED
         refused.append(_state(work, found.copy, state, why))
-    add_states(work.ledger, work.restoration.restoration_id, refused)
+    work.ledger.restorations.add_states(work.restoration.restoration_id, refused)
 
 
 def _put(work: Restoring) -> None:
@@ -118,7 +117,7 @@ def _put(work: Restoring) -> None:
             )
         settled = settle_open_units(work, markers)
         refused, acceptable = _sorted_out(work, _due(work))
-        add_states(work.ledger, restoration.restoration_id, refused)
+        work.ledger.restorations.add_states(restoration.restoration_id, refused)
         with Putter(
             queue_manager,
             markers,
@@ -139,10 +138,10 @@ def _put(work: Restoring) -> None:
 
 def _due(work: Restoring) -> list[ArchivedCopy]:
     """Return the copies that are selected and not put, in the order they had on their queue."""
-    states = states_of(work.ledger, work.restoration.restoration_id)
+    states = work.ledger.restorations.states(work.restoration.restoration_id)
     due = {key for key, state in states.items() if state.state not in DONE}
     runs = dict.fromkeys(run_id for run_id, _ in states)
-    copies = [copy for run_id in runs for copy in archived(work.ledger, run_id=run_id)]
+    copies = [copy for run_id in runs for copy in work.ledger.archive.copies(run_id=run_id)]
     return sorted(
         (copy for copy in copies if copy.key in due), key=lambda copy: (copy.at, copy.location)
     )
@@ -155,7 +154,9 @@ def _sorted_out(
     restoration = work.restoration
     keys = [copy.key for copy in due]
     others = (
-        {} if restoration.again else put_by_others(work.ledger, restoration.restoration_id, keys)
+        {}
+        if restoration.again
+        else work.ledger.restorations.put_by_others(restoration.restoration_id, keys)
     )
     why: dict[CopyId, str] = refusals(due, others)
     refused = [
@@ -172,7 +173,7 @@ def _state(work: Restoring, copy: ArchivedCopy, state: RestorationState, why: st
 
 def _account(work: Restoring) -> Result:
     """Count the outcomes; raises ConservationError unless every copy selected has one."""
-    states = states_of(work.ledger, work.restoration.restoration_id).values()
+    states = work.ledger.restorations.states(work.restoration.restoration_id).values()
     outcomes = Counter(state.state for state in states if state.state in ENDS)
     if outcomes.total() != len(states):
         raise ConservationError(

@@ -10,7 +10,6 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import MalformedHeaderError, RestoreError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import ArchivedCopy, Ledger, Restoration
-from mqdlq.ledger.restoring import archived, record_restoration, restoration
 from mqdlq.stages.report.words import place
 from mqdlq.stages.restore.copies import read
 from mqdlq.stages.restore.letters import dead_letter_header
@@ -51,12 +50,12 @@ def begin(
     Recorded before under this id, it is returned as it was: the selection holds to its end. Raises
     RestoreError where there is nothing to select, or where it cannot be put as is asked.
     """
-    recorded = restoration(ledger, restoration_id)
+    recorded = ledger.restorations.get(restoration_id)
     copies = [] if recorded else _select(handler, request, ledger)
     wanted = recorded or _restoration(restoration_id, handler, request, copies[0], clock())
     if recorded is None:
         _check_target(wanted)
-        record_restoration(ledger, wanted, copies)
+        ledger.restorations.record(wanted, copies)
     elif not _is_of(recorded, handler, request):
         raise RestoreError(
             f"restoration {restoration_id} is in the ledger, and was asked for something else:"
@@ -104,8 +103,7 @@ def _select(handler: Handler, request: Request, ledger: Ledger) -> list[Archived
         raise RestoreError(
             "say what to restore: a run, or message_keys; nobody restores a whole archive at once"
         )
-    found = archived(
-        ledger,
+    found = ledger.archive.copies(
         handler=handler.name,
         run_id=request.run_id,
         message_keys=request.message_keys,

@@ -35,7 +35,7 @@ def prepare_run(
     run cannot begin is recorded. Raises RulesError or HandlerError before anything is connected,
     and ConnectionSettingsError or QueueManagerError where the queue cannot be found.
     """
-    recorded = ledger.run(run_id)
+    recorded = ledger.runs.get(run_id)
     if recorded is not None:
         if (recorded.handler, recorded.dag_run_id) != (handler.name, options.dag_run_id):
             raise HandlerError(
@@ -47,7 +47,7 @@ def prepare_run(
     try:
         return _begin(run_id, handler, settings, clock, options)
     except MqDlqError as error:
-        ledger.record_refusal(run_id, handler.name, str(error), clock())
+        ledger.runs.record_refusal(run_id, handler.name, str(error), clock())
         raise
 
 
@@ -62,8 +62,8 @@ def next_run(handler: Handler, settings: ConnectionSettings, queue: str, now: da
 
 def begin_run(run: Run, ledger: Ledger) -> None:
     """Record a run; from here on its rules hold to its end. Recorded before, it stays as it was."""
-    if ledger.run(run.run_id) is None:
-        ledger.record_run(run)
+    if ledger.runs.get(run.run_id) is None:
+        ledger.runs.record(run)
 
 
 def _begin(

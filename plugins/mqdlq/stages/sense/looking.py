@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Look, Run, broken_off, open_question, record_look
+from mqdlq.ledger import Look, Run
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.beginning import begin_run, depth, patience, prepare_run
 from mqdlq.stages.sense.news import ASKED_FOR, Watch, is_unfinished, watch_for
@@ -115,7 +115,7 @@ def _look(sensing: Sensing, waited: Waited) -> Step:
     if isinstance(step, Proceed | Skip):
         is_work = isinstance(step, Proceed)
         begin_run(run, ledger)
-        record_look(ledger, run.run_id, Look(step.depth, is_work, step.why, sensing.clock()))
+        ledger.runs.record_look(run.run_id, Look(step.depth, is_work, step.why, sensing.clock()))
         log.info("%s", says if is_work else why)
     elif isinstance(step, Pause):
         left = sensing.seconds_to(step.until)
@@ -134,8 +134,8 @@ def _facts(run: Run, sensing: Sensing) -> Facts:
         why = "a full snapshot is asked for"
     failed = None
     if handler.is_continuous and not sensing.is_watched:
-        failed = broken_off(ledger, handler.name, run.run_id)
-    return Facts(run, there, why, watch, ledger.run(run.run_id) is not None, failed)
+        failed = ledger.runs.broken_off(handler.name, run.run_id)
+    return Facts(run, there, why, watch, ledger.runs.get(run.run_id) is not None, failed)
 
 
 def _watch(run: Run, sensing: Sensing) -> Watch:
@@ -144,7 +144,7 @@ def _watch(run: Run, sensing: Sensing) -> Watch:
     Another run would ask the same again, and the next one, until no more may be under way.
     """
     is_asked_for = sensing.is_watched or run.run_type in ASKED_FOR
-    asked = None if is_asked_for else open_question(sensing.ledger, run)
+    asked = None if is_asked_for else sensing.ledger.plans.open_question(run)
     if asked is None or not sensing.awaits_approval(asked.dag_run_id):
         return watch_for(run, sensing.ledger, sensing.handler.rescan_interval)
     sensing.log.info(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from mqdlq.handlers import Handler
-from mqdlq.ledger import LastAccount, Ledger, Run, last_account
+from mqdlq.ledger import LastAccount, Ledger, Run
 
 RESCAN_AFTER: Final = 10
 """After how many RETRYINTs settled messages are looked at again."""
@@ -23,13 +23,16 @@ TELL_AGAIN: Final = timedelta(minutes=10)
 
 def is_unfinished(run: Run, ledger: Ledger) -> bool:
     """Whether there is work on an empty queue, too: an account that an interruption left open."""
-    is_unsettled = ledger.snapshot(run.run_id) is not None and ledger.sighting(run.run_id) is None
+    is_unsettled = (
+        ledger.snapshots.of_run(run.run_id) is not None
+        and ledger.accounts.of_run(run.run_id) is None
+    )
     return has_open_units(run, ledger) or is_unsettled
 
 
 def has_open_units(run: Run, ledger: Ledger) -> bool:
     """Whether a unit of work on the run's queue was interrupted: an execution must settle it."""
-    return bool(ledger.intended(run.queue_manager, run.queue))
+    return bool(ledger.attempts.intended(run.queue_manager, run.queue))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class Seen:
 
 def account_of(run: Run, ledger: Ledger) -> LastAccount | None:
     """Return the last account of the run's queue, by whatever run, or None."""
-    return last_account(ledger, run.queue_manager, run.queue)
+    return ledger.accounts.last(run.queue_manager, run.queue)
 
 
 async def look_for_the_next(

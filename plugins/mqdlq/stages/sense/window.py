@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from mqdlq.ledger import Ledger, Run, TakenSnapshot, snapshots_between
+from mqdlq.ledger import Ledger, Run, TakenSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,4 +21,4 @@ class Window:
 
 def snapshots_of(run: Run, window: Window, ledger: Ledger) -> list[TakenSnapshot]:
     """Return the snapshots that runs took of a run's queue within a window, oldest first."""
-    return snapshots_between(ledger, run.queue_manager, run.queue, window.start, window.end)
+    return ledger.snapshots.taken_between(run.queue_manager, run.queue, window.start, window.end)

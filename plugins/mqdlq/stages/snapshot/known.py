@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import find_snapshot
-from mqdlq.ledger import Ledger, Run, parking
-from mqdlq.ledger.parking import Lot
+from mqdlq.ledger import Ledger, Lot, Run
 from mqdlq.stages.snapshot.options import SnapshotOptions
 
 _KEY: Final = 32
@@ -35,14 +34,14 @@ class Known:
 
     def begin(self, now: datetime) -> str:
         """Read what is parked; return why that does not count where it could, or ""."""
-        since = parking.last_complete_snapshot(self._ledger, self._run)
+        since = self._ledger.snapshots.last_complete(self._run)
         if since is None:
             return ""
         if self._options.rescan:
             return "it was asked for"
         if now - since >= self._options.full_every:
             return f"the last one was at {since:%Y-%m-%d %H:%M:%S} UTC"
-        lots = parking.lots_for(self._ledger, self._run)
+        lots = self._ledger.parked.lots_for(self._run)
         standing = {name: self._stands(name) for name in {lot.snapshot_id for lot in lots}}
         self.lots = [lot for lot in lots if standing[lot.snapshot_id]]
         parts = list(self._read())
@@ -89,7 +88,7 @@ class Known:
     def _read(self) -> Iterator[npt.NDArray[Any]]:
         named = self._run.named  # a run for named messages reads these in full
         for number, lot in enumerate(self.lots):
-            for parked in parking.messages_of(self._ledger, lot):
+            for parked in self._ledger.parked.of_lot(lot):
                 messages = [one for one in parked if one.message_key not in named]
                 if not messages:
                     continue

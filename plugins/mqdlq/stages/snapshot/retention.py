@@ -12,7 +12,7 @@ from typing import Final
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.lake import Snapshot, finished_snapshots, remove_snapshot
-from mqdlq.ledger import Ledger, Run, record_pruned
+from mqdlq.ledger import Ledger, Run
 
 NEWEST: Final = "it is the newest of its queue"
 IN_USE: Final = "a backfill may still evaluate it"
@@ -53,7 +53,7 @@ def prune_snapshots(
     reasons = why_kept(found, ledger, now, {one.manifest.snapshot_id for one in beyond})
     removed = [one for one in beyond if one.manifest.snapshot_id not in reasons]
     if not only_say and removed:
-        record_pruned(ledger, [one.manifest.snapshot_id for one in removed], now)
+        ledger.snapshots.record_pruned([one.manifest.snapshot_id for one in removed], now)
         for one in removed:
             remove_snapshot(lake_root, one)
     kept = [(one, reasons[one.manifest.snapshot_id]) for one in beyond if one not in removed]
@@ -98,7 +98,7 @@ def why_kept(
 
     What only snapshots refer to that go themselves, those `beyond` the limits, may go with them.
     """
-    reasons = ledger.runs_not_settled()
+    reasons = ledger.snapshots.not_settled()
     kept = {key: f"run {run} has not settled its account" for key, run in reasons.items()}
     seen: set[tuple[str, str]] = set()
     for one in found:  # the newest of each queue first

@@ -65,5 +65,5 @@ def recording_refusals(execution: Execution) -> Iterator[None]:
         yield
     except HandlerError as error:
         run = execution.run
-        execution.ledger.record_refusal(run.run_id, run.handler, str(error), execution.clock())
+        execution.ledger.runs.record_refusal(run.run_id, run.handler, str(error), execution.clock())
         raise

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from mqdlq.headers import message_key
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
 from mqdlq.lake.schema import PARKED
-from mqdlq.ledger import Ledger, Run
+from mqdlq.ledger import Ledger, Run, TakenSnapshot
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
@@ -52,7 +52,7 @@ def take_snapshot(
     Called again for the same run it returns the snapshot already taken. Raises QueueManagerError
     and LakeError; what a crash leaves behind has no manifest, so later stages do not see it.
     """
-    recorded = ledger.snapshot(run.run_id)
+    recorded = ledger.snapshots.of_run(run.run_id)
     if recorded is not None:
         progress(f"this run's snapshot was taken before: {recorded.snapshot_id}")
         return read_manifest(recorded.location)
@@ -70,12 +70,10 @@ def take_snapshot(
             browse = _Browse(run, queue_manager, writer, known, capture, clock, progress)
             strays = browse.write()
         manifest = _publish(writer, run, chosen, taken_at)
-    ledger.record_snapshot(
-        run.run_id,
-        snapshot_id,
-        writer.directory,
-        manifest.messages,
-        manifest.taken_at,
+    ledger.snapshots.record(
+        TakenSnapshot(
+            run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
+        ),
         parked=manifest.parked,
     )
     if strays and not run.has_given_action:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
 from mqdlq.errors import AnotherExecutorError
-from mqdlq.ledger import Ledger, newest_restoration
+from mqdlq.ledger import Ledger
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Markers, hold
 from mqdlq.stages.units.resources import Resources
@@ -41,8 +41,8 @@ def take_turn(
 
 def _who_holds_it(ledger: Ledger, queue_manager: str, state_queue: str) -> str:
     """Say whose pass it probably is: the state queue's holder has written down that it began."""
-    newest = ledger.newest_pass(queue_manager, state_queue)
-    restoration = newest_restoration(ledger, queue_manager, state_queue)
+    newest = ledger.runs.newest_pass(queue_manager, state_queue)
+    restoration = ledger.restorations.newest(queue_manager, state_queue)
     if restoration is not None and (newest is None or newest[1] <= restoration.started_at):
         return (
             f"by this ledger it is restoration {restoration.restoration_id}, asked for at"

@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.lake import SnapshotManifest, snapshot_rows
-from mqdlq.ledger import Run
+from mqdlq.ledger import Run, TakenSnapshot
 from mqdlq.stages.backfill.differences import Difference, differences
 from mqdlq.stages.backfill.together import put_together, still_kept
 from mqdlq.stages.execute import make_pass, settle
@@ -116,7 +116,7 @@ def test_an_evaluation_leaves_the_ledger_as_it_was(world: World) -> None:
 
     made(world, run, apply=False)
 
-    assert world.ledger.snapshot(run.run_id) is None
+    assert world.ledger.snapshots.of_run(run.run_id) is None
 
 
 def test_the_differences_to_what_was_planned_then_are_counted(world: World) -> None:
@@ -124,8 +124,10 @@ def test_the_differences_to_what_was_planned_then_are_counted(world: World) -> N
     manifest = made(world, run, apply=False)
     # World.evaluate reads the ledger's snapshot; this one is not in it.
     recorded = world.start(NOW, run_id="evaluation", dry_run=True)
-    world.ledger.record_snapshot(
-        recorded.run_id, manifest.snapshot_id, place(world, manifest), 3, manifest.taken_at
+    world.ledger.snapshots.record(
+        TakenSnapshot(
+            recorded.run_id, manifest.snapshot_id, place(world, manifest), 3, manifest.taken_at
+        )
     )
     plan = lake.plan_directory(world.lake_root, world.evaluate(recorded))
 
@@ -150,8 +152,10 @@ def test_a_run_for_named_messages_hides_no_plan_for_the_others(world: World) -> 
     taken = snapshots_of(run, DAY, world.ledger)
     manifest = made(world, run, apply=False)
     recorded = world.start(THEN, run_id="evaluation", dry_run=True)
-    world.ledger.record_snapshot(
-        recorded.run_id, manifest.snapshot_id, place(world, manifest), 3, manifest.taken_at
+    world.ledger.snapshots.record(
+        TakenSnapshot(
+            recorded.run_id, manifest.snapshot_id, place(world, manifest), 3, manifest.taken_at
+        )
     )
     plan = lake.plan_directory(world.lake_root, world.evaluate(recorded))
 

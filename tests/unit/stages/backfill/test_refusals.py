@@ -52,4 +52,4 @@ def test_a_backfill_refuses_what_needs_an_mqdlh_for_a_named_message_without(
         snapshot_of_window(world.execution(run), DAY, apply=apply)
 
     assert str(refused.value) == why
-    assert world.ledger.refusal(run.run_id) == why
+    assert world.ledger.runs.refusal(run.run_id) == why

@@ -14,7 +14,7 @@ from mqdlq.stages.execute import Execution, make_pass
 
 def main(directory: str, run_id: str, client: str) -> None:
     with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
-        run = ledger.run(run_id)
+        run = ledger.runs.get(run_id)
         assert run is not None
         make_pass(
             Execution(

@@ -25,7 +25,7 @@ def redirect(world: World, plan_id: str) -> None:
 def test_a_plan_that_is_altered_after_it_was_accepted_is_not_carried_out(world: World) -> None:
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
-    plan = world.ledger.plan("run-1")
+    plan = world.ledger.plans.of_run("run-1")
     assert plan is not None
     redirect(world, plan.plan_id)
 
@@ -45,13 +45,13 @@ def test_an_altered_plan_is_refused(world: World) -> None:
     with pytest.raises(ExecutionError, match="was altered: its rows hash to"):
         world.accept(run, plan_id)
 
-    assert world.ledger.plan("run-1") is None
+    assert world.ledger.plans.of_run("run-1") is None
 
 
 def test_accepting_the_same_plan_again_changes_nothing(world: World) -> None:
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
-    plan = world.ledger.plan("run-1")
+    plan = world.ledger.plans.of_run("run-1")
     assert plan is not None
 
     world.accept(execution.run, plan.plan_id)

@@ -97,7 +97,7 @@ def test_discard_leaves_a_verified_copy_behind(world: World) -> None:
     assert world.handle("ACTION(DISCARD)") == {1: "discarded"}
 
     assert world.bodies("DLQ") == []
-    (copied,) = world.ledger.copies("run-1").values()
+    (copied,) = world.ledger.archive.digests("run-1").values()
     assert copied == full_digest(md.pack(), whole)
     (name,) = storage.file_names(f"{world.lake_root}/archive/run-1", ".parquet")
     assert list(read_back(f"{world.lake_root}/archive/run-1/{name}").values()) == [copied]

@@ -56,7 +56,7 @@ def test_the_error_queue_of_ams_is_handled_like_any_other(world: World, dest_q: 
     rules = f"INPUTQ({ERROR_QUEUE})\nDESTQ('PAYMENTS*') REASON(MQRC_SECURITY_ERROR) ACTION(RETRY)"
 
     execution = world.plan(rules)
-    (row,) = snapshot_rows(world.ledger.snapshot("run-1").location)  # type: ignore[union-attr]
+    (row,) = snapshot_rows(world.ledger.snapshots.of_run("run-1").location)  # type: ignore[union-attr]
     make_pass(execution)
     settle(execution)
 
@@ -82,7 +82,7 @@ def test_what_a_policy_refuses_says_which_policy(world: World) -> None:
 
     settle(execution)
 
-    (fact,) = world.ledger.outcomes("run-1").values()
+    (fact,) = world.ledger.outcomes.of_run("run-1").values()
     assert fact.why == (
         "1 attempts, the last to PAYMENTS: MQRC_SECURITY_ERROR (2063): the Advanced Message"
         " Security policy PAYMENTS, which has its queue's name, refuses it, or another security"

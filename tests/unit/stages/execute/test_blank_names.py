@@ -48,7 +48,7 @@ def test_a_blank_queue_name_costs_each_attempt_and_no_get(
 
     assert [(result.attempts, result.pending) for result in results] == [(1, 1), (1, 0)]
     assert settle(execution) == {Outcome.EXHAUSTED: 1}
-    (fact,) = world.ledger.outcomes("run-1").values()
+    (fact,) = world.ledger.outcomes.of_run("run-1").values()
     assert fact.why == f"2 attempts, the last to a blank queue name: {reason}: {ADVICE}"
     ((md, _),) = world.messages("DLQ")
     assert md.BackoutCount == 0
@@ -66,7 +66,7 @@ def test_before_a_discard_the_put_to_a_blank_queue_name_is_really_tried(world: W
 
     make_pass(world.plan("WAIT(NO)\nACTION(RETRY)\nACTION(DISCARD)"))
 
-    assert [a.mqrc for a in world.ledger.attempts("run-1")] == [2184]
+    assert [a.mqrc for a in world.ledger.attempts.of_run("run-1")] == [2184]
     ((md, _),) = world.messages("DLQ")
     assert md.BackoutCount == 1
     assert world.bodies("QM2") == []

@@ -67,7 +67,7 @@ def test_nothing_is_discarded_whose_copy_is_gone_since(world: World) -> None:
     make_pass(execution)
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
-    assert world.ledger.outcomes("run-1")[1].why == "it was not archived, so it stays"
+    assert world.ledger.outcomes.of_run("run-1")[1].why == "it was not archived, so it stays"
     assert world.handle("ACTION(DISCARD)") == {1: "discarded"}  # by a run that copies it anew
 
 

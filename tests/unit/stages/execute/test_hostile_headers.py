@@ -94,7 +94,7 @@ def test_each_is_discarded_and_restored_byte_for_byte(hostile: World) -> None:
 def test_the_snapshot_names_what_it_does_not_read(hostile: World) -> None:
     run = hostile.start("ACTION(IGNORE)")
     hostile.snapshot(run)
-    snapshot = hostile.ledger.snapshot(run.run_id)
+    snapshot = hostile.ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
 
     rows = dict(zip(MESSAGES, lake.snapshot_rows(snapshot.location), strict=True))

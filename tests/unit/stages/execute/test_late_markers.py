@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pyarrow.parquet as pq
 
-from mqdlq.ledger import LearnedCount, known_since, learned_counts
+from mqdlq.ledger import LearnedCount
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.report import read_report, render_json, render_text
@@ -52,10 +52,10 @@ def test_a_later_run_learns_what_was_unknown_and_the_old_outcome_stays(world: Wo
 
     assert outcomes == {1: "delivered"}
     assert world.outcomes(first.run) == {1: "unknown"}
-    assert known_since(world.ledger, "run-1") == {1}
+    assert world.ledger.outcomes.corrected("run-1") == {1}
     told = LearnedCount("run-1", "run-2", Outcome.DELIVERED, "PAYMENTS", "QM1", 1)
-    assert learned_counts(world.ledger, "run-2") == [told]
-    assert learned_counts(world.ledger, "run-1") == [told]
+    assert world.ledger.outcomes.learned_counts("run-2") == [told]
+    assert world.ledger.outcomes.learned_counts("run-1") == [told]
     assert world.depths("MQDLQ.STATE") == (1,)  # the late marker was cleared
 
 
@@ -105,7 +105,7 @@ def test_an_equal_message_that_comes_later_is_a_new_one(world: World) -> None:
 
     execution = world.plan("ACTION(RETRY)")
 
-    (message,) = world.ledger.run_messages(execution.run.run_id)
+    (message,) = world.ledger.messages.of_run(execution.run.run_id)
     assert (message.residence, message.message_id) == (1, 3)
 
 
@@ -120,7 +120,7 @@ def test_a_run_whose_plan_is_older_than_the_proof_passes_the_message_by(world: W
     make_pass(later)
 
     assert settle(later) == {Outcome.OWNED_BY_RUN: 1}
-    assert world.ledger.departed_elsewhere("run-2") == {1: "run-1"}
+    assert world.ledger.messages.departed_elsewhere("run-2") == {1: "run-1"}
     assert world.bodies("DLQ")[0].endswith(b"same")
     assert world.handle("ACTION(RETRY)") == {1: "delivered"}
     assert world.bodies("PAYMENTS") == [b"same", b"same"]
@@ -139,7 +139,10 @@ def test_every_run_that_was_in_doubt_of_a_message_learns(world: World) -> None:
 
     world.handle("ACTION(RETRY)")
 
-    assert [count.of_run for count in learned_counts(world.ledger, "run-3")] == ["run-1", "run-2"]
+    assert [count.of_run for count in world.ledger.outcomes.learned_counts("run-3")] == [
+        "run-1",
+        "run-2",
+    ]
 
 
 def test_the_history_counts_it_as_delivered(world: World) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import ExecutionError
+from mqdlq.ledger import TakenSnapshot
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
@@ -19,7 +20,7 @@ CUT = (
 
 
 def why(world: World, run_id: str = "run-1") -> list[str]:
-    return [fact.why for fact in world.ledger.outcomes(run_id).values()]
+    return [fact.why for fact in world.ledger.outcomes.of_run(run_id).values()]
 
 
 def test_attempts_are_held_while_a_destination_is_blocked(world: World) -> None:
@@ -79,7 +80,7 @@ def test_a_units_size_is_bounded_by_the_handler(world: World) -> None:
 
     world.handle("ACTION(RETRY)", messages_in_a_unit=2)
 
-    units = Counter(attempt.unit for attempt in world.ledger.attempts("run-1"))
+    units = Counter(attempt.unit for attempt in world.ledger.attempts.of_run("run-1"))
     assert max(units.values()) == 2
 
 
@@ -101,12 +102,12 @@ def test_a_plan_that_is_too_old_is_refused(world: World) -> None:
 def test_a_plan_that_another_run_has_begun_is_refused(world: World) -> None:
     world.dead_letter()
     first = world.plan("ACTION(RETRY)")
-    plan, snapshot = world.ledger.plan("run-1"), world.ledger.snapshot("run-1")
+    plan, snapshot = world.ledger.plans.of_run("run-1"), world.ledger.snapshots.of_run("run-1")
     assert plan is not None
     assert snapshot is not None
     second = world.start("ACTION(RETRY)")
-    world.ledger.record_snapshot(
-        second.run_id, snapshot.snapshot_id, snapshot.location, 1, snapshot.taken_at
+    world.ledger.snapshots.record(
+        TakenSnapshot(second.run_id, snapshot.snapshot_id, snapshot.location, 1, snapshot.taken_at)
     )
     make_pass(first)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mqdlq.ledger import parking
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
@@ -16,7 +15,7 @@ FORWARD = "ACTION(FWD) FWDQ(PARKED) HEADER(YES)"
 def keys(world: World) -> list[str]:
     """Return the keys of the messages on the DLQ, as a report would show them."""
     probe = world.plan("ACTION(RETRY)", dry_run=True)
-    return [message.message_key.hex() for message in world.ledger.run_messages(probe.run.run_id)]
+    return [message.message_key.hex() for message in world.ledger.messages.of_run(probe.run.run_id)]
 
 
 def some(world: World, number: int) -> list[str]:
@@ -31,13 +30,13 @@ def test_only_the_named_message_is_planned_and_the_others_are_a_number(world: Wo
     execution = world.plan(RETRY, message_keys=(one,))
     result = make_pass(execution)
 
-    assert [m.browse_seq for m in world.ledger.run_messages(execution.run.run_id)] == [2]
+    assert [m.browse_seq for m in world.ledger.messages.of_run(execution.run.run_id)] == [2]
     assert (result.pending, result.attempts) == (0, 1)
     assert settle(execution) == {Outcome.DELIVERED: 1, Outcome.NOT_SELECTED: 2}
     assert settle(execution) == {Outcome.DELIVERED: 1, Outcome.NOT_SELECTED: 2}
     assert world.outcomes(execution.run) == {2: "delivered"}
     assert world.bodies("PAYMENTS") == [b"1"]
-    sighting = world.ledger.sighting(execution.run.run_id)
+    sighting = world.ledger.accounts.of_run(execution.run.run_id)
     assert sighting is not None
     assert (sighting.depth, sighting.seen, sighting.arrived) == (2, 2, 0)
 
@@ -81,7 +80,7 @@ def test_what_becomes_of_others_meanwhile_is_not_the_runs_business(world: World)
 
     assert settle(execution) == {Outcome.DELIVERED: 1, Outcome.NOT_SELECTED: 2}
     assert world.clock.now == before  # it has nothing to look for a second time
-    sighting = world.ledger.sighting(execution.run.run_id)
+    sighting = world.ledger.accounts.of_run(execution.run.run_id)
     assert sighting is not None
     assert (sighting.depth, sighting.seen, sighting.arrived) == (2, 1, 1)
 
@@ -136,8 +135,8 @@ def test_settled_messages_that_are_not_named_stay_compact_and_are_not_selected(
 
 
 def keys_of_parked(world: World) -> list[str]:
-    lots = parking.lots_for(world.ledger, world.start("WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"))
-    found = [m for lot in lots for some in parking.messages_of(world.ledger, lot) for m in some]
+    lots = world.ledger.parked.lots_for(world.start("WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"))
+    found = [m for lot in lots for some in world.ledger.parked.of_lot(lot) for m in some]
     return [message.message_key.hex() for message in found]
 
 
@@ -148,7 +147,7 @@ def test_a_dry_run_says_of_the_named_message_alone_what_it_would_do(world: World
     make_pass(execution)
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1, Outcome.NOT_SELECTED: 2}
-    facts = world.ledger.outcomes(execution.run.run_id).values()
+    facts = world.ledger.outcomes.of_run(execution.run.run_id).values()
     assert [(fact.why, fact.action) for fact in facts] == [("dry run", "RETRY")]
 
 

@@ -18,8 +18,8 @@ def test_a_run_passes_by_what_another_waits_to_try_again(world: World) -> None:
     second = world.handle(RULES)
 
     assert second == {1: "owned_by_run", 2: "delivered"}
-    assert len(world.ledger.attempts("run-1")) == 1
-    owned = world.ledger.outcomes("run-2")[1]
+    assert len(world.ledger.attempts.of_run("run-1")) == 1
+    owned = world.ledger.outcomes.of_run("run-2")[1]
     assert owned.why == "run run-1 has it and waits to try it again"
 
 

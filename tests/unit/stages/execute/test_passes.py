@@ -19,7 +19,7 @@ def attempt_times(world: World, run_id: str = "run-1") -> list[tuple[int, str, i
     """Return (seconds since the start, action, reason) of each attempt."""
     return [
         (int((a.at - NOON).total_seconds()), a.action.value, a.mqrc)
-        for a in world.ledger.attempts(run_id)
+        for a in world.ledger.attempts.of_run(run_id)
     ]
 
 
@@ -130,7 +130,7 @@ def test_arrivals_during_a_run_are_left_alone_and_counted_apart(world: World) ->
 
     assert world.bodies("PAYMENTS") == [b"planned"]
     assert world.depths("DLQ") == (1,)
-    assert world.ledger.sighting("run-1") == Sighting(1, 0, 0, 1, NOON)
+    assert world.ledger.accounts.of_run("run-1") == Sighting(1, 0, 0, 1, NOON)
 
 
 @pytest.mark.parametrize("target", ["DLQ", "MQDLQ.STATE"])
@@ -141,7 +141,7 @@ def test_a_rule_that_leads_back_to_the_handlers_own_queues_is_not_carried_out(
 
     assert world.handle(f"ACTION(FWD) FWDQ({target})") == {1: "not_attempted"}
 
-    assert world.ledger.outcomes("run-1")[1].why == (
+    assert world.ledger.outcomes.of_run("run-1")[1].why == (
         f"its target, {target}, is a queue of this very handler"
     )
     assert world.depths("DLQ", "MQDLQ.STATE") == (1, 0)
@@ -169,7 +169,7 @@ def test_a_dry_run_says_what_a_real_one_would_not_try_either(world: World) -> No
     world.handle("ACTION(RETRY)", dry_run=True)
 
     loop = "its target, DLQ, is a queue of this very handler"
-    assert [fact.why for fact in world.ledger.outcomes("run-1").values()] == [
+    assert [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()] == [
         f"dry run; else it would stay all the same: {loop}",
         "dry run",
     ]
@@ -181,7 +181,7 @@ def test_a_dry_run_attempts_nothing(world: World) -> None:
     assert world.handle("ACTION(RETRY)", dry_run=True) == {1: "not_attempted"}
 
     assert world.depths("DLQ", "PAYMENTS", "MQDLQ.STATE") == (1, 0, 0)
-    assert world.ledger.attempts("run-1") == []
+    assert world.ledger.attempts.of_run("run-1") == []
 
 
 def test_settling_twice_adds_nothing(world: World) -> None:
@@ -251,7 +251,7 @@ def test_without_a_state_queue_each_message_moves_alone(
         world.handle("ACTION(RETRY)")
 
     assert world.bodies("PAYMENTS") == [b"0", b"1", b"2", b"3"]
-    assert len({attempt.unit for attempt in world.ledger.attempts("run-1")}) == 4
+    assert len({attempt.unit for attempt in world.ledger.attempts.of_run("run-1")}) == 4
     (warning,) = caplog.messages
     assert warning == (
         "the state queue MQDLQ.STATE is not defined on QM1: each message moves alone, nothing"
@@ -321,7 +321,7 @@ def test_under_wait_yes_a_message_stays_parked_from_run_to_run(world: World) -> 
     world.clock.sleep(3600)
 
     assert world.handle(rules) == {1: "exhausted"}
-    assert world.ledger.attempts("run-2") == []
+    assert world.ledger.attempts.of_run("run-2") == []
 
 
 def test_what_another_run_has_dealt_with_is_not_called_taken(world: World) -> None:
@@ -332,7 +332,7 @@ def test_what_another_run_has_dealt_with_is_not_called_taken(world: World) -> No
 
     settle(late)
 
-    (fact,) = world.ledger.outcomes("run-1").values()
+    (fact,) = world.ledger.outcomes.of_run("run-1").values()
     assert (fact.outcome, fact.why) == (
         Outcome.OWNED_BY_RUN,
         "run run-2 dealt with it in the meantime",

@@ -11,9 +11,8 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import ExecutionError, QueueManagerError
-from mqdlq.ledger import Ledger, outcomes_by_run
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.stages.execute import make_pass, recovery, settle
+from mqdlq.stages.execute import make_pass, settle
 from tests.support.paths import ROOT
 from tests.support.world import World
 
@@ -58,12 +57,13 @@ def test_outcomes_are_read_once_and_of_the_proven_messages_only(
     execution = world.plan("ACTION(RETRY)")
     world.interrupted_pass(execution, "MQCMIT:3:2009:after")
     read: list[list[int]] = []
+    of_messages = world.ledger.outcomes.of_messages
 
-    def reading(ledger: Ledger, message_ids: list[int]) -> dict[int, dict[str, Outcome]]:
+    def reading(message_ids: list[int]) -> dict[int, dict[str, Outcome]]:
         read.append(message_ids)
-        return outcomes_by_run(ledger, message_ids)
+        return of_messages(message_ids)
 
-    monkeypatch.setattr(recovery, "outcomes_by_run", reading)
+    monkeypatch.setattr(world.ledger.outcomes, "of_messages", reading)
 
     make_pass(execution)
 
@@ -78,9 +78,9 @@ def test_a_unit_that_was_backed_out_charges_no_attempt(world: World) -> None:
 
     make_pass(execution)
 
-    states = [attempt.state for attempt in world.ledger.attempts("run-1")]
+    states = [attempt.state for attempt in world.ledger.attempts.of_run("run-1")]
     assert states == [AttemptState.BACKED_OUT_WITH_BATCH, AttemptState.CONFIRMED]
-    assert world.ledger.attempts_made(execution.run)[1][0] == 1
+    assert world.ledger.attempts.made(execution.run)[1][0] == 1
 
 
 def test_a_commit_that_backs_out_is_made_again_message_by_message(world: World) -> None:
@@ -133,7 +133,7 @@ def test_a_marker_that_shows_up_late_still_tells(world: World) -> None:
     ((md, marker),) = world.messages("MQDLQ.STATE")
     world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
     make_pass(execution)
-    assert [a.state for a in world.ledger.attempts("run-1")] == [AttemptState.UNKNOWN]
+    assert [a.state for a in world.ledger.attempts.of_run("run-1")] == [AttemptState.UNKNOWN]
     world.put("MQDLQ.STATE", marker, MsgId=md.MsgId)
 
     make_pass(execution)
@@ -223,7 +223,7 @@ def test_a_killed_execution_loses_and_repeats_nothing(
     done = [*world.outcomes(first.run).values(), *outcomes.values()]
     assert len(done) == len(whole)
     assert len(set(done)) == 1
-    assert world.ledger.intended("QM1", "DLQ") == []
+    assert world.ledger.attempts.intended("QM1", "DLQ") == []
 
 
 def killed(world: World, fault: str, run_id: str) -> bool:

@@ -63,7 +63,7 @@ def test_a_message_of_a_group_needs_its_version_2_mqmd(
 
     assert outcomes == {1: "exhausted" if world.checks_headers else ends}
     if world.checks_headers:
-        assert [a.mqrc for a in world.ledger.attempts("run-1")] == [reason]
+        assert [a.mqrc for a in world.ledger.attempts.of_run("run-1")] == [reason]
         ((after, left),) = world.messages("DLQ")
         assert (after.GroupId, after.MsgFlags, left) == (before.GroupId, 8, whole)
     else:

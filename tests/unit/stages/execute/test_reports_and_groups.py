@@ -42,7 +42,7 @@ def test_reports_have_room_in_the_unit_of_work_that_makes_them(
     outcomes = world.handle("ACTION(RETRY)")
 
     assert set(outcomes.values()) == {"delivered"}
-    assert {attempt.state for attempt in world.ledger.attempts("run-1")} == {"confirmed"}
+    assert {attempt.state for attempt in world.ledger.attempts.of_run("run-1")} == {"confirmed"}
     feedback = {COA: 259, COD: 260}[report]
     assert [md.Feedback for md, _ in world.messages("REPLIES")] == [feedback] * 9
 

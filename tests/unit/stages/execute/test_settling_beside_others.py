@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support import backlog
@@ -15,27 +14,34 @@ from tests.support.world import World
 
 
 def then(
-    monkeypatch: pytest.MonkeyPatch, calls: dict[str, int], do: Callable[[], object]
-) -> list[str]:
-    """Do something once, as soon as one of these views of the ledger was read for the n-th time."""
-    done: list[str] = []
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    calls: dict[tuple[str, str], int],
+    do: Callable[[], object],
+) -> list[tuple[str, str]]:
+    """Do something once, as soon as one of these methods of the ledger has returned n times.
+
+    A method is named by its repository and its own name.
+    """
+    done: list[tuple[str, str]] = []
     left = dict(calls)
 
-    def watch(name: str) -> None:
-        read = getattr(Ledger, name)
+    def watch(place: tuple[str, str]) -> None:
+        repository = getattr(world.ledger, place[0])
+        read = getattr(repository, place[1])
 
-        def reading(ledger: Ledger, *args: Any, **kwargs: Any) -> Any:
-            found = read(ledger, *args, **kwargs)
-            left[name] -= 1
-            if left[name] == 0 and not done:
-                done.append(name)
+        def reading(*args: Any, **kwargs: Any) -> Any:
+            found = read(*args, **kwargs)
+            left[place] -= 1
+            if left[place] == 0 and not done:
+                done.append(place)
                 do()
             return found
 
-        monkeypatch.setattr(Ledger, name, reading)
+        monkeypatch.setattr(repository, place[1], reading)
 
-    for name in calls:
-        watch(name)
+    for place in calls:
+        watch(place)
     return done
 
 
@@ -47,8 +53,8 @@ def test_what_another_run_confirms_in_that_moment_is_that_runs(
     first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(RETRY)")
     world.interrupted_pass(second, "MQCMIT:1:2009:after")
     # The first reading of what departed is for the work list.
-    reads = {"departed_elsewhere": 2, "intended": 1}
-    done = then(monkeypatch, reads, lambda: make_pass(second))
+    reads = {("messages", "departed_elsewhere"): 2, ("attempts", "intended"): 1}
+    done = then(world, monkeypatch, reads, lambda: make_pass(second))
 
     assert settle(first) == {Outcome.OWNED_BY_RUN: 1}
     assert done
@@ -63,7 +69,7 @@ def test_of_twins_the_one_that_another_run_has_just_moved_is_that_runs(
         world.dead_letter(body, dest_q="SMALL", MsgId=b"t" * 24)
     rules = "RETRYINT(5)\nACTION(RETRY) RETRY(9)"
     first, second = world.plan(rules), world.plan(rules)
-    done = then(monkeypatch, {"sighting": 1}, lambda: make_pass(second))
+    done = then(world, monkeypatch, {("accounts", "of_run"): 1}, lambda: make_pass(second))
 
     settle(first)
 

@@ -21,7 +21,7 @@ SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL
 
 def sizes(world: World, state: AttemptState = AttemptState.CONFIRMED) -> list[int]:
     """Return how many messages each unit of work of the run held, in the order committed."""
-    attempts = [a for a in world.ledger.attempts("run-1") if a.state is state]
+    attempts = [a for a in world.ledger.attempts.of_run("run-1") if a.state is state]
     return list(Counter(attempt.unit for attempt in attempts).values())
 
 
@@ -63,7 +63,7 @@ def test_a_message_that_fails_costs_its_neighbours_nothing(world: World) -> None
     assert world.bodies("SMALL") == [body for body in bodies if body != b"05"]
     assert sizes(world) == [1, 2, 1, 1, 1]
     assert sizes(world, AttemptState.BACKED_OUT_WITH_BATCH) == [2]
-    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    failed = [a for a in world.ledger.attempts.of_run("run-1") if a.state is AttemptState.FAILED]
     assert [(a.mqrc, a.attempt_no) for a in failed] == [(2030, 1)]
 
 
@@ -106,7 +106,7 @@ def test_inquiry_finds_the_reason_a_put_would(
 
     make_pass(world.plan("ACTION(RETRY)"))
 
-    assert [a.mqrc for a in world.ledger.attempts("run-1")] == [reason]
+    assert [a.mqrc for a in world.ledger.attempts.of_run("run-1")] == [reason]
     assert backout_counts(world) == [0]
 
 
@@ -156,7 +156,7 @@ def test_a_message_too_long_for_its_queue_is_charged_without_a_get(world: World)
     outcomes = world.handle(rules, hold_while_blocked=True)
 
     assert outcomes == {1: "delivered", 2: "exhausted", 3: "delivered"}
-    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    failed = [a for a in world.ledger.attempts.of_run("run-1") if a.state is AttemptState.FAILED]
     assert [(attempt.rule, attempt.mqrc) for attempt in failed] == [(1, 2030), (1, 2030), (2, 2030)]
     ((left, _),) = world.messages("DLQ")
     assert left.BackoutCount == 0
@@ -271,7 +271,7 @@ def test_a_warning_of_a_put_is_a_failed_attempt(world: World) -> None:
     outcomes = world.handle("WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(PARKED)")
 
     assert outcomes == {1: "exhausted", 2: "delivered"}
-    failed = [a for a in world.ledger.attempts("run-1") if a.state is AttemptState.FAILED]
+    failed = [a for a in world.ledger.attempts.of_run("run-1") if a.state is AttemptState.FAILED]
     assert [(a.rule, a.mqrc) for a in failed] == [(1, 2049), (1, 2049), (2, 2049)]
     ((md, body),) = world.messages("DLQ")
     assert (md.Priority, body[172:]) == (12, b"urgent")

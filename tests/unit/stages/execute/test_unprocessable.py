@@ -10,7 +10,6 @@ import pytest
 import embedded_mq
 from mqdlq.headers import DeadLetterHeader, encode_dlh
 from mqdlq.lake import snapshot_rows
-from mqdlq.ledger.restoring import archived
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.restore.listing import listed
@@ -103,7 +102,7 @@ def test_it_is_archived_before_it_is_discarded_and_can_be_restored(
 
     assert settle(execution) == {Outcome.DISCARDED: 1, Outcome.NOT_SELECTED: 1}
     assert world.depths("DLQ") == (1,)
-    (copy,) = listed(archived(world.ledger, handler="test"), world.ledger)
+    (copy,) = listed(world.ledger.archive.copies(handler="test"), world.ledger)
     assert (copy.reason_text, copy.dest_q, copy.can_be) == ("no valid MQDLH", "", "can be restored")
     assert restored(world) == {"restored": 1}
     ((again, same),) = world.messages("DLQ")[1:]
@@ -157,7 +156,7 @@ def test_an_attempt_that_fails_is_made_again_as_for_a_dead_letter(world: World) 
 
     assert [result.pending for result in results] == [1, 0]
     assert settle(execution) == {Outcome.EXHAUSTED: 1, Outcome.NOT_SELECTED: 1}
-    (fact,) = world.ledger.outcomes(execution.run.run_id).values()
+    (fact,) = world.ledger.outcomes.of_run(execution.run.run_id).values()
     assert fact.why == "2 attempts, the last to CLOSED: MQRC_PUT_INHIBITED (2051)"
 
 
@@ -175,7 +174,7 @@ def test_a_commit_whose_answer_is_lost_is_settled_by_the_next_pass(
     moved = Outcome.DISCARDED if "DISCARD" in action else Outcome.FORWARDED
     assert settle(execution) == {moved: 1, Outcome.NOT_SELECTED: 1}
     assert world.depths("DLQ", "PARKED") == (1, int(moved is Outcome.FORWARDED))
-    states = [attempt.state for attempt in world.ledger.attempts(execution.run.run_id)]
+    states = [attempt.state for attempt in world.ledger.attempts.of_run(execution.run.run_id)]
     assert states[-1] is AttemptState.CONFIRMED
 
 

@@ -12,7 +12,17 @@ from typing import Any
 
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
 from mqdlq.lake import SnapshotWriter
-from mqdlq.ledger import Attempt, Ledger, Look, OutcomeFact, Run, Sighting, open_ledger, record_look
+from mqdlq.ledger import (
+    AcceptedPlan,
+    Attempt,
+    Ledger,
+    Look,
+    OutcomeFact,
+    Run,
+    Sighting,
+    TakenSnapshot,
+    open_ledger,
+)
 from mqdlq.model import DEPARTED, Action, AttemptState, Disposition, Outcome
 
 START = datetime(2026, 11, 21, 2, 49, 22, tzinfo=UTC)
@@ -182,9 +192,9 @@ class EndedRun:
     def record(self, ledger: Ledger, lake_root: str) -> str:
         """Write the run down as the stages would have, and return its id."""
         run = self._run()
-        ledger.record_run(run)
+        ledger.runs.record(run)
         if self.look is not None:
-            record_look(ledger, run.run_id, self.look)
+            ledger.runs.record_look(run.run_id, self.look)
         if self.snapshot:
             keys = self._take_snapshot(run, ledger, lake_root)
             if self.plan:
@@ -227,27 +237,30 @@ class EndedRun:
                 rules_digest=run.rules_digest,
                 rules_text=run.rules_text,
             )
-        ledger.record_snapshot(run.run_id, snapshot_id, writer.directory, len(keys), at)
+        ledger.snapshots.record(
+            TakenSnapshot(run.run_id, snapshot_id, writer.directory, len(keys), at)
+        )
         return keys
 
     def _execute(self, run: Run, ledger: Ledger, keys: list[bytes]) -> None:
-        plan = {
-            "plan_id": "20261121T024925Z-5eed-3f9a0b12c4d5",
-            "plan_hash": "9c" * 32,
-            "location": "plans",
-            "accepted_at": START + timedelta(seconds=19),
-        }
+        plan = AcceptedPlan(
+            run_id=run.run_id,
+            plan_id="20261121T024925Z-5eed-3f9a0b12c4d5",
+            plan_hash="9c" * 32,
+            location="plans",
+            accepted_at=START + timedelta(seconds=19),
+        )
         listed = [(seq, key, _disposition(x)) for (seq, key), x in self._numbered(keys)]
-        ledger.record_plan(run, plan, listed)
-        ids = {m.browse_seq: m.message_id for m in ledger.run_messages(run.run_id)}
+        ledger.plans.record(run, plan, listed)
+        ids = {m.browse_seq: m.message_id for m in ledger.messages.of_run(run.run_id)}
         numbered = list(self._numbered(keys))
         tried = [
             a for (seq, key), letter in numbered for a in _attempts(run, letter, ids[seq], key)
         ]
         ended = [_fact(letter, ids[seq]) for (seq, _), letter in numbered if letter.outcome]
-        ledger.add_attempts(tried, [(run.run_id, fact) for fact in ended])
+        ledger.attempts.add(tried, [(run.run_id, fact) for fact in ended])
         if self.last_browse:
-            ledger.record_sighting(run.run_id, self._sighting())
+            ledger.accounts.record(run.run_id, self._sighting())
 
     def _numbered(self, keys: list[bytes]) -> Iterable[tuple[tuple[int, bytes], Letter]]:
         return zip(enumerate(keys, start=1), self.letters, strict=True)

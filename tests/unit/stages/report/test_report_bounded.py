@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mqdlq.cli import app
 from mqdlq.lake import snapshots
-from mqdlq.ledger import Ledger, streaming
+from mqdlq.ledger import Ledger, database
 from mqdlq.model import Outcome
 from mqdlq.stages.report import Report, ReportFiles, gathering, people, read_report, render_text
 from mqdlq.stages.report.json import render_json
@@ -144,13 +144,15 @@ def test_the_memory_of_a_report_does_not_grow_with_the_messages_beyond_their_num
 ) -> None:
     """Eight bytes are held of each; all that was known of them took some five thousand."""
     monkeypatch.setattr(people, "MOST_OF_A_GROUP", 20)
-    monkeypatch.setattr(streaming, "_AT_ONCE", 50)
+    monkeypatch.setattr(database, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(snapshots._batches, "__defaults__", (50,))
     few, many = 400, 2_400
     peaks: dict[int, int] = {}
     for number in (few, few, many):  # once to warm up
         run = EndedRun([exhausted(), unmatched()] * (number // 2), run_id=f"r{len(peaks)}-{number}")
-        run_id = run.record(ledger, lake_root) if ledger.run(run.run_id) is None else run.run_id
+        run_id = (
+            run.record(ledger, lake_root) if ledger.runs.get(run.run_id) is None else run.run_id
+        )
         peaks[number] = peak(run_id, ledger, lake_root)
 
     assert (peaks[many] - peaks[few]) / (many - few) < 100  # bytes for each message more

@@ -91,11 +91,11 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
 
     document = json.loads(files_of(run).json_path.read_text())
 
-    outcomes = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    outcomes = Counter(fact.outcome for fact in ledger.outcomes.of_run(run.run_id).values())
     assert (document["format"], document["version"]) == ("mqdlq-report", 2)
     assert (document["failed"], document["verdict"]) == (False, "attention")
     assert document["account"]["outcomes"] == outcomes
-    assert document["account"]["booked"] == len(ledger.outcomes(run.run_id))
+    assert document["account"]["booked"] == len(ledger.outcomes.of_run(run.run_id))
     assert document["account"]["last_browse"] == {
         "depth": 14,
         "seen": 12,
@@ -105,7 +105,7 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
     }
     assert sum(row["messages"] for row in document["rules"]) == 62
     assert len(document["people"]) == 9
-    assert sum(document["attempts"].values()) == len(ledger.attempts(run.run_id))
+    assert sum(document["attempts"].values()) == len(ledger.attempts.of_run(run.run_id))
     assert document["run"]["duration_s"] == 41.0
 
 

@@ -289,12 +289,12 @@ def test_the_timeline_holds_every_attempt_once(report_of: ReportOf, ledger: Ledg
 
     report = report_of(run)
 
-    made = Counter((a.rule, a.state) for a in ledger.attempts(run.run_id))
+    made = Counter((a.rule, a.state) for a in ledger.attempts.of_run(run.run_id))
     drawn: Counter[tuple[int, AttemptState]] = Counter()
     for point in report.timeline:
         drawn[point.rule, point.state] += point.attempts
     assert drawn == made
-    assert report.attempts == Counter(a.state for a in ledger.attempts(run.run_id))
+    assert report.attempts == Counter(a.state for a in ledger.attempts.of_run(run.run_id))
     assert len(report.timeline) < 4 * BINS
 
 

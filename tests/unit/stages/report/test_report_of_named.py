@@ -26,7 +26,7 @@ def _keys(world: World) -> list[str]:
     for number in range(3):
         world.dead_letter(b"%d" % number)
     run = world.plan(RULES, dry_run=True).run
-    return [message.message_key.hex() for message in world.ledger.run_messages(run.run_id)]
+    return [message.message_key.hex() for message in world.ledger.messages.of_run(run.run_id)]
 
 
 def report_of(world: World, run: Run, stages: Mapping[str, str] | None = None) -> Report:

@@ -128,7 +128,7 @@ def test_the_account_on_the_page_is_the_ledgers(files_of: FilesOf, ledger: Ledge
 
     page = page_of(files_of(run))
 
-    outcomes = Counter(fact.outcome for fact in ledger.outcomes(run.run_id).values())
+    outcomes = Counter(fact.outcome for fact in ledger.outcomes.of_run(run.run_id).values())
     account = section(page, "Account")
     legend = [end.text for end in account.all("p", "legend")[0].all("span", "end")]
     assert legend == [f"{outcomes[o]} {o.words}" for o in Outcome if o in outcomes]
@@ -148,7 +148,7 @@ def test_the_table_of_rules_is_the_ledgers(files_of: FilesOf, ledger: Ledger) ->
     table = section(page_of(files_of(run)), "What the rules did").all("table")[0]
 
     expected: Counter[tuple[str, str, str]] = Counter()
-    for fact in ledger.outcomes(run.run_id).values():
+    for fact in ledger.outcomes.of_run(run.run_id).values():
         rule = f"Rule {fact.rule}" if fact.rule else "No rule"
         to = f" to {fact.target_q}" if fact.target_q else ""
         expected[rule, f"{fact.action}{to}", fact.outcome.words] += 1
@@ -212,7 +212,7 @@ def test_the_drawn_attempts_are_the_ledgers(files_of: FilesOf, ledger: Ledger) -
         assert found is not None
         drawn[found[2]] += int(found[1])
 
-    states = Counter(attempt.state for attempt in ledger.attempts(run.run_id))
+    states = Counter(attempt.state for attempt in ledger.attempts.of_run(run.run_id))
     assert drawn == {
         "succeeded": states[AttemptState.CONFIRMED],
         "failed": states[AttemptState.FAILED],

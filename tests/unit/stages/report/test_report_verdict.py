@@ -96,7 +96,7 @@ def test_a_plan_that_nobody_accepted_is_told_from_none(
 ) -> None:
     run = EndedRun([delivered()], plan=False)
     assert report_of(run, failed_at("evaluate")).plan is None
-    snapshot = ledger.snapshot(run.run_id)
+    snapshot = ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
     plan_id = f"{snapshot.snapshot_id}-3f9a0b12c4d5"
     directory = plan_directory(lake_root, plan_id)

@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from time import sleep
 
 from mqdlq.ledger import open_ledger
-from mqdlq.ledger.restoring import restoration
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.restore import Restoring, restore
 
 
 def main(directory: str, name: str, client: str) -> None:
     with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
-        recorded = restoration(ledger, name)
+        recorded = ledger.restorations.get(name)
         assert recorded is not None
         settings = ConnectionSettings("QM1", transport="embedded", client=client)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mqdlq.ledger.restoring import archived, put_back
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot import prune_snapshots
@@ -21,9 +20,9 @@ def test_the_next_run_meets_a_restored_message_anew(world: World) -> None:
     assert world.handle("ACTION(RETRY)") == {1: "delivered"}
 
     assert world.bodies("PAYMENTS") == [b"body"]
-    (message,) = world.ledger.run_messages("run-2")
+    (message,) = world.ledger.messages.of_run("run-2")
     assert message.residence == 1
-    assert world.ledger.outcomes("run-1")[1].outcome is Outcome.DISCARDED
+    assert world.ledger.outcomes.of_run("run-1")[1].outcome is Outcome.DISCARDED
 
 
 def test_by_the_same_table_it_is_discarded_again_and_can_be_restored_again(world: World) -> None:
@@ -32,7 +31,7 @@ def test_by_the_same_table_it_is_discarded_again_and_can_be_restored_again(world
 
     discarded(world)
 
-    assert [copy.run_id for copy in archived(world.ledger)] == ["run-1", "run-2"]
+    assert [copy.run_id for copy in world.ledger.archive.copies()] == ["run-1", "run-2"]
     assert restored(world, "restoration-2", run_id="run-2") == {"restored": 1}
     assert world.depths("DLQ") == (1,)
 
@@ -43,7 +42,7 @@ def test_a_message_that_was_discarded_twice_is_named_by_its_key_and_restored_onc
     discarded(world, b"body")
     restored(world)
     discarded(world)
-    keys = tuple({copy.message_key.hex() for copy in archived(world.ledger)})
+    keys = tuple({copy.message_key.hex() for copy in world.ledger.archive.copies()})
 
     asked = {"run_id": "", "message_keys": keys, "again": True}
     assert restored(world, "restoration-2", **asked) == {"restored": 1}
@@ -61,10 +60,10 @@ def test_a_run_that_is_not_settled_takes_what_was_restored_for_a_new_arrival(wor
     assert make_pass(execution).attempts == 0
     assert settle(execution) == {Outcome.DISCARDED: 1}
 
-    sighting = world.ledger.sighting("run-1")
+    sighting = world.ledger.accounts.of_run("run-1")
     assert sighting is not None
     assert (sighting.returned, sighting.arrived) == (0, 1)
-    assert put_back(world.ledger, "run-1") == {1}
+    assert world.ledger.restorations.put_back("run-1") == {1}
 
 
 def test_pruned_snapshots_take_nothing_from_what_can_be_restored(world: World) -> None:

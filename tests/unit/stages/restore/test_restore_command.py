@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from mqdlq.ledger.restoring import archived
 from tests.support.restoring import DISCARD, discarded, restored
 from tests.support.world import World
 
@@ -72,7 +71,7 @@ def test_alike_messages_are_listed_together_with_what_can_be_done(world: World) 
 
 def test_json_has_every_message_with_what_a_program_needs(world: World) -> None:
     discarded(world, b"body", Expiry=TEN_HOURS)
-    (copy,) = archived(world.ledger)
+    (copy,) = world.ledger.archive.copies()
     key = copy.message_key.hex()
 
     (found,) = as_json(world, "--message", key, "--run", "run-1", "--queue-manager", "QM1")
@@ -103,7 +102,7 @@ def test_json_has_every_message_with_what_a_program_needs(world: World) -> None:
 
 def test_a_copy_that_is_gone_is_listed_as_unusable(world: World) -> None:
     discarded(world, b"body")
-    file = Path(archived(world.ledger)[0].location)
+    file = Path(world.ledger.archive.copies()[0].location)
     file.unlink()
 
     (found,) = as_json(world)

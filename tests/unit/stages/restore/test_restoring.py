@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from mqdlq.errors import AnotherExecutorError, RestoreError
 from mqdlq.headers import decode_md
 from mqdlq.lake import archive
-from mqdlq.ledger.restoring import archived, restoration
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.restoring import DISCARD, discarded, ended, restored, restoring, whys
@@ -39,14 +38,14 @@ def test_what_was_discarded_comes_back_as_it_was_and_its_copy_stays(world: World
 
     assert seen(world) == before
     assert world.depths("MQDLQ.STATE") == (1,)  # the executor's own, until its next unit
-    assert [copy.is_provisional for copy in archived(world.ledger)] == [False] * 3
+    assert [copy.is_provisional for copy in world.ledger.archive.copies()] == [False] * 3
 
 
 def test_a_restoration_says_who_asked_for_what(world: World) -> None:
     run_id = discarded(world, b"body")
     restored(world)
 
-    recorded = restoration(world.ledger, "restoration-1")
+    recorded = world.ledger.restorations.get("restoration-1")
     assert recorded is not None
     assert (recorded.who, recorded.run_id, recorded.to_queue) == ("alex", run_id, "DLQ")
     assert recorded.started_at == world.clock.now
@@ -116,7 +115,7 @@ def test_a_message_goes_to_another_queue_with_its_header(world: World) -> None:
 
 def test_only_the_messages_named_are_restored(world: World) -> None:
     discarded(world, *BODIES)
-    keys = tuple(copy.message_key.hex() for copy in archived(world.ledger)[1:])
+    keys = tuple(copy.message_key.hex() for copy in world.ledger.archive.copies()[1:])
 
     assert restored(world, run_id="", message_keys=keys) == {"restored": 2}
 
@@ -193,7 +192,7 @@ def test_what_cannot_be_restored_is_said_in_one_sentence(world: World) -> None:
             restoring(world, **asked)
 
         assert str(refused.value) == text
-    assert restoration(world.ledger, "restoration-1") is None
+    assert world.ledger.restorations.get("restoration-1") is None
 
 
 def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
@@ -204,7 +203,7 @@ def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
     world.mqsc("CLEAR QLOCAL(DLQ)")
     world.put("DLQ2", body, Format=b"MQDEAD  ", MsgId=descriptor.MsgId)
     world.handle(f"INPUTQ(DLQ2)\n{DISCARD}")
-    keys = tuple(copy.message_key.hex() for copy in archived(world.ledger))
+    keys = tuple(copy.message_key.hex() for copy in world.ledger.archive.copies())
 
     with pytest.raises(RestoreError) as refused:
         restoring(world, run_id="", message_keys=keys)
@@ -283,7 +282,7 @@ def test_a_copy_of_a_message_nobody_knows_the_fate_of_is_refused(world: World) -
 
 def test_an_altered_copy_is_refused_and_the_others_are_restored(world: World) -> None:
     discarded(world, *BODIES)
-    location = archived(world.ledger)[0].location
+    location = world.ledger.archive.copies()[0].location
     copies = list(archive.read_copies(location))
     changed = [replace(copies[0], body=copies[0].body + b"!"), copies[2]]
     root, _, name = location.partition("/archive/")
@@ -301,7 +300,7 @@ def test_an_altered_copy_is_refused_and_the_others_are_restored(world: World) ->
 
 def test_a_copy_that_is_gone_or_unreadable_is_refused_and_may_come_back(world: World) -> None:
     discarded(world, b"body")
-    file = Path(archived(world.ledger)[0].location)
+    file = Path(world.ledger.archive.copies()[0].location)
     whole = file.read_bytes()
     work = restoring(world)
 

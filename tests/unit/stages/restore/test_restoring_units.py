@@ -13,7 +13,6 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import LedgerError, QueueManagerError
-from mqdlq.ledger.restoring import add_states, intend
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.paths import ROOT
@@ -287,7 +286,7 @@ def test_two_tasks_of_one_restoration_cannot_both_put_a_message(world: World) ->
     woken = replace(selected, state=RestorationState.INTENDED, unit="ab" * 24)
 
     with pytest.raises(LedgerError) as refused:
-        intend(world.ledger, work.restoration, [woken])
+        world.ledger.restorations.intend(work.restoration, [woken])
 
     assert str(refused.value) == (
         "restoration restoration-1: another task of it puts the same messages at this moment, or"
@@ -307,7 +306,7 @@ def test_what_another_restoration_is_about_to_put_is_refused(world: World) -> No
             " dry_run, started_at FROM restorations"
         )
     intended = replace(selected, state=RestorationState.INTENDED, unit="ab" * 24)
-    add_states(world.ledger, elsewhere.restoration_id, [intended])
+    world.ledger.restorations.add_states(elsewhere.restoration_id, [intended])
 
     assert ended(other) == {"refused": 1}
     assert whys(world) == ["restoration elsewhere is about to put it to DLQ, or was interrupted"]

@@ -76,8 +76,8 @@ def test_one_bad_line_begins_no_run_and_says_where(world: World) -> None:
         "    REASON(MQRC_Q_FUL) ACTION(RETRY)\n"
         "           ~~~~~~~~~^"
     )
-    assert world.ledger.run("r") is None
-    assert world.ledger.refusal("r") == str(caught.value)
+    assert world.ledger.runs.get("r") is None
+    assert world.ledger.runs.refusal("r") == str(caught.value)
 
 
 def test_a_queue_manager_without_a_dead_letter_queue_is_told(world: World) -> None:

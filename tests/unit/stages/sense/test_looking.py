@@ -12,7 +12,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.ledger import Approval, Look, Run, last_look, record_approval
+from mqdlq.ledger import Approval, Look, Run, TakenSnapshot
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.looking import Sensing, look
 from mqdlq.stages.sense.waiting import (
@@ -71,7 +71,7 @@ class Looker:
         return [f"careful, {run.run_id}"]
 
     def recorded(self, run_id: str = "one") -> Look | None:
-        return last_look(self.world.ledger, run_id)
+        return self.world.ledger.runs.last_look(run_id)
 
 
 @pytest.fixture(name="looker")
@@ -107,7 +107,7 @@ def test_a_run_without_work_is_recorded_as_such(
 def test_a_run_that_waits_has_not_begun(looker: Looker, caplog: pytest.LogCaptureFixture) -> None:
     assert isinstance(looker.look(rules("600")), WaitForMessages)
 
-    assert looker.world.ledger.run("one") is None
+    assert looker.world.ledger.runs.get("one") is None
     assert caplog.messages[-1] == "no messages on DLQ of QM1; waiting until 2026-11-21 12:10:00 UTC"
 
 
@@ -166,9 +166,9 @@ def test_what_a_person_is_asked_about_is_no_news_to_a_scheduled_run(
     looker.world.dead_letter()
     looker.look(rules())
     at: datetime = looker.world.clock()
-    looker.world.ledger.record_snapshot("one", "a snapshot", "/nowhere", 1, at)
+    looker.world.ledger.snapshots.record(TakenSnapshot("one", "a snapshot", "/nowhere", 1, at))
     question = Approval("0" * 64, ("discard",), "asked", "", at)
-    record_approval(looker.world.ledger, "one", question)
+    looker.world.ledger.plans.record_approval("one", question)
     looker.awaiting.add("one")
 
     assert looker.look(rules(), run_id="two") == Skip(1)

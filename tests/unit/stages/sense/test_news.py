@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.ledger import Look, broken_off, record_look
+from mqdlq.ledger import Look
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.sense.news import Watch, watch_for
 from tests.support.world import World
@@ -115,12 +115,12 @@ def test_continuous_runs_carry_attempts_on_and_make_one_pass_each(world: World) 
 def test_a_run_that_saw_work_has_broken_off_until_it_leaves_its_account(world: World) -> None:
     execution = world.plan(RULES)
     run, at = execution.run, world.clock()
-    record_look(world.ledger, run.run_id, Look(3, True, "3 messages", at))
-    assert broken_off(world.ledger, run.handler, "another") == at
-    assert broken_off(world.ledger, run.handler, run.run_id) is None
-    assert broken_off(world.ledger, "other", "another") is None
+    world.ledger.runs.record_look(run.run_id, Look(3, True, "3 messages", at))
+    assert world.ledger.runs.broken_off(run.handler, "another") == at
+    assert world.ledger.runs.broken_off(run.handler, run.run_id) is None
+    assert world.ledger.runs.broken_off("other", "another") is None
     make_pass(execution)
 
     settle(execution)
 
-    assert broken_off(world.ledger, run.handler, "another") is None
+    assert world.ledger.runs.broken_off(run.handler, "another") is None

@@ -17,7 +17,7 @@ from tests.support.world import NOON, World
 
 
 def rows(world: World, run: Run) -> list[dict[str, Any]]:
-    snapshot = world.ledger.snapshot(run.run_id)
+    snapshot = world.ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
     return list(lake.snapshot_rows(snapshot.location))
 
@@ -96,7 +96,7 @@ def test_a_snapshot_that_breaks_off_does_not_exist(world: World) -> None:
         world.snapshot(run)
     embedded_mq.faults.set("")
 
-    assert world.ledger.snapshot(run.run_id) is None
+    assert world.ledger.snapshots.of_run(run.run_id) is None
     assert list(Path(world.lake_root).rglob("_MANIFEST.json")) == []
     assert world.snapshot(run).messages == 3
 
@@ -123,4 +123,4 @@ def test_what_the_handler_makes_of_nuls_travels_with_its_snapshot(world: World) 
     run = world.begin("r", handler, RunOptions())
 
     assert world.snapshot(run).nul_as_blank is True
-    assert world.ledger.run("r") == run
+    assert world.ledger.runs.get("r") == run

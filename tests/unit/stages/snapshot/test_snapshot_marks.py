@@ -26,7 +26,7 @@ CHANGES_BY_WAITING = {
 def rows(world: World, rules: str = IGNORE) -> list[dict[str, Any]]:
     run = world.start(rules)
     world.snapshot(run, rescan=True)
-    snapshot = world.ledger.snapshot(run.run_id)
+    snapshot = world.ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
     return list(lake.snapshot_rows(snapshot.location))
 
@@ -166,7 +166,7 @@ def test_a_user_who_may_only_browse_and_inquire_takes_it(
     monkeypatch.setattr("mqdlq.stages.snapshot.taking.connect", lambda _: as_user(world, "alice"))
 
     assert world.snapshot(run, rescan=True).messages == 1
-    snapshot = world.ledger.snapshot(run.run_id)
+    snapshot = world.ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
     (row,) = lake.snapshot_rows(snapshot.location)
     assert row["dest_backout_threshold"] is None  # PAYMENTS may not be inquired

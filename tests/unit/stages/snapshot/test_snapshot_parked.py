@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from mqdlq import lake
-from mqdlq.ledger import Run, parking
+from mqdlq.ledger import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import settle
 from mqdlq.stages.report import read_report
@@ -64,7 +64,7 @@ def test_without_new_messages_a_run_settles_without_a_plan(world: World) -> None
 
     assert manifest.counts == lake.SnapshotCounts(full=0, parked=3)
     assert outcomes.total() == 3
-    sighting = world.ledger.sighting(run.run_id)
+    sighting = world.ledger.accounts.of_run(run.run_id)
     assert sighting is not None
     assert (sighting.seen, sighting.arrived) == (3, 0)
     assert settle(world.execution(run)) == outcomes
@@ -209,7 +209,7 @@ def test_of_equal_messages_only_as_many_are_parked_as_were_seen(world: World) ->
 
     assert counts(world, run) == (1, 1)
     assert outcomes == {Outcome.LEFT_BY_RULE: 2}
-    assert [m.occurrence for m in world.ledger.run_messages(run.run_id)] == [1]
+    assert [m.occurrence for m in world.ledger.messages.of_run(run.run_id)] == [1]
     third, _ = handle(world)
     assert counts(world, third) == (0, 2)
 
@@ -317,4 +317,4 @@ def test_a_dry_run_parks_nothing_it_would_have_acted_on(world: World) -> None:
     after, _ = handle(world)
 
     assert counts(world, after) == (2, 2)
-    assert parking.outcomes_of_parked(world.ledger, run.run_id) == {}
+    assert world.ledger.parked.outcomes(run.run_id) == {}

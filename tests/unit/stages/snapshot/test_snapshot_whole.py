@@ -20,7 +20,7 @@ def test_a_snapshot_is_read_whole_with_the_rows_others_hold(world: World) -> Non
     first, _ = handle(world)
     world.dead_letter(b"new", dest_q="ORDERS")
     second, _ = handle(world)
-    places = [world.ledger.snapshot(run.run_id) for run in (first, second)]
+    places = [world.ledger.snapshots.of_run(run.run_id) for run in (first, second)]
     columns = ["browse_seq", "message_key", "dlh_dest_q_name"]
 
     complete, compact = (
@@ -61,4 +61,4 @@ def test_many_equal_messages_are_met_one_by_one(world: World) -> None:
 
     assert counts(world, run) == (2, 5)
     assert outcomes == {Outcome.LEFT_BY_RULE: 7}
-    assert [m.occurrence for m in world.ledger.run_messages(run.run_id)] == [4, 5]
+    assert [m.occurrence for m in world.ledger.messages.of_run(run.run_id)] == [4, 5]

@@ -1,0 +1,135 @@
+"""Accounts of queues: what the last browse of a run found, and what stays on the queue."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sqlalchemy import func, insert, select
+
+from mqdlq.ledger.database import Repository, columns_of, in_turn
+from mqdlq.ledger.runs import Run, Runs, is_on_queue, last_pass_of
+from mqdlq.ledger.tables import ages, leases, outcomes, runs, sightings
+from mqdlq.model import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What the last browse of a run found, against what the ledger had booked.
+
+    `seen` messages of the run were on the queue; `returned` were booked as departed and yet
+    there; `arrived` were there and none of the run's.
+    """
+
+    depth: int
+    seen: int
+    returned: int
+    arrived: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LastAccount:
+    """The last whole account of a queue: what it left there, by which rules, and when.
+
+    `left` is the number of messages accounted for and still there, `pending` how many of them are
+    to be tried again, `others_until` until when other runs own some of them, if they do.
+    """
+
+    run_id: str
+    rules_digest: str
+    left: int
+    at: datetime
+    pending: int
+    last_pass: datetime | None
+    others_until: datetime | None
+
+
+class Accounts(Repository):
+    """The accounts that runs close, and the age of the messages that stay."""
+
+    def record(self, run_id: str, sighting: Sighting) -> None:
+        """Record what the last browse of a run found: this closes the run's account.
+
+        Raises sqlalchemy.exc.IntegrityError if the account is closed already.
+        """
+        self._add(sightings, {"run_id": run_id, **asdict(sighting)})
+
+    def of_run(self, run_id: str) -> Sighting | None:
+        """Return what the last browse of a run found, or None."""
+        query = select(*columns_of(sightings, Sighting)).where(sightings.c.run_id == run_id)
+        row = self._first(query)
+        return Sighting(**row) if row else None
+
+    def last(self, queue_manager: str, queue: str) -> LastAccount | None:
+        """Return the last account of a queue by a run for all of its messages, or None.
+
+        Dry runs do not count.
+        """
+        query = (
+            select(
+                runs.c.run_id,
+                runs.c.rules_digest,
+                (sightings.c.depth - sightings.c.arrived).label("left"),
+                sightings.c.at,
+            )
+            .join(runs, runs.c.run_id == sightings.c.run_id)
+            .where(is_on_queue(queue_manager, queue), ~runs.c.dry_run, runs.c.message_keys == ())
+            .order_by(sightings.c.at.desc())
+        )
+        row = self._first(query)
+        if row is None:
+            return None
+        return LastAccount(
+            **row,
+            pending=self._pending(row["run_id"]),
+            last_pass=self._value(last_pass_of(is_on_queue(queue_manager, queue))),
+            others_until=self._others_until(row["run_id"]),
+        )
+
+    def oldest_that_stays(self, run: Run, found: datetime | None) -> datetime | None:
+        """Return since when the oldest message on a run's queue is there, None if none stays.
+
+        If the run has closed its account, that is what its report `found`; it is recorded then,
+        once. A run that looked and saw that there is nothing new has read no message: the messages
+        that the last account left are still there, parked or not, and no younger.
+        """
+        if self.of_run(run.run_id) is not None:
+            with in_turn(self._engine) as connection:
+                known = select(ages.c.run_id).where(ages.c.run_id == run.run_id)
+                if connection.execute(known).first() is None:
+                    connection.execute(insert(ages), {"run_id": run.run_id, "oldest_left": found})
+            return found
+        look = Runs(self._engine).last_look(run.run_id)
+        if look is None or look.is_work or not look.depth or run.run_type == "backfill":
+            return found
+        account = self.last(run.queue_manager, run.queue)
+        if account is None:
+            return found
+        query = select(ages.c.oldest_left).where(ages.c.run_id == account.run_id)
+        oldest: datetime | None = self._value(query)
+        return oldest
+
+    def _pending(self, run_id: str) -> int:
+        is_pending = outcomes.c.outcome == Outcome.RETRY_PENDING
+        query = select(func.count()).where(outcomes.c.run_id == run_id, is_pending)
+        return int(self._value(query))
+
+    def _others_until(self, run_id: str) -> datetime | None:
+        """Return when the last lease ends of the messages a run passed by.
+
+        A lease that was given up has ended.
+        """
+        later = leases.alias()
+        newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
+        query = (
+            select(func.max(leases.c.until))
+            .join(outcomes, outcomes.c.message_id == leases.c.message_id)
+            .where(
+                outcomes.c.run_id == run_id,
+                outcomes.c.outcome == Outcome.OWNED_BY_RUN,
+                leases.c.seq == newest.scalar_subquery(),
+            )
+        )
+        until: datetime | None = self._value(query)
+        return until

@@ -1,0 +1,98 @@
+"""Alerts: which were sent for a run, and which conditions last after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, func, select
+
+from mqdlq.ledger.database import Repository
+from mqdlq.ledger.runs import Run, is_beside
+from mqdlq.ledger.tables import alerts, refusals, runs, sightings
+
+
+class Alerts(Repository):
+    """Alerts of runs; an event is the name of one of `mqdlq.handlers.operation.Event`."""
+
+    def record(
+        self, run_id: str, told: Sequence[str], lasting: Sequence[str], at: datetime
+    ) -> None:
+        """Record the events that people were notified of, and those that last after a run; once."""
+        known = {(event, True) for event in self.told(run_id)}
+        known |= {(event, False) for event in self.lasting(run_id)}
+        new = [(event, True) for event in told] + [(event, False) for event in lasting]
+        rows = [
+            {"run_id": run_id, "event": str(event), "is_told": is_told, "at": at}
+            for event, is_told in new
+            if (event, is_told) not in known
+        ]
+        self._add(alerts, *rows)
+
+    def told(self, run_id: str) -> set[str]:
+        """Return the events of a run that people were notified of, by any try of its task."""
+        query = select(alerts.c.event).where(alerts.c.run_id == run_id, alerts.c.is_told)
+        return set(self._values(query))
+
+    def lasting(self, run_id: str) -> set[str]:
+        """Return the events that last after a run."""
+        query = select(alerts.c.event).where(alerts.c.run_id == run_id, ~alerts.c.is_told)
+        return set(self._values(query))
+
+    def cannot_begin(self, handler: str, event: str, but: str) -> bool:
+        """Whether `event` was sent for a run that could not begin, and no run has begun since.
+
+        Of the handler's runs; run `but` does not count.
+        """
+        told = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_told)
+        latest = select(func.max(refusals.c.at)).where(
+            refusals.c.handler == handler, refusals.c.run_id != but, refusals.c.run_id.in_(told)
+        )
+        at = self._value(latest)
+        if at is None:
+            return False
+        begun = select(runs.c.run_id).where(runs.c.handler == handler, runs.c.started_at > at)
+        return self._first(begun) is None
+
+    def could_not_begin_since(self, before: str | None, run: Run) -> bool:
+        """Whether people know of a run of this handler that could not begin before this one.
+
+        Only refusals since run `before` started count, if there is one.
+        """
+        query = (
+            select(refusals.c.run_id)
+            .join(alerts, alerts.c.run_id == refusals.c.run_id)
+            .where(
+                refusals.c.handler == run.handler,
+                refusals.c.at <= run.started_at,
+                ~alerts.c.is_told,
+            )
+        )
+        if before is not None:
+            since = select(runs.c.started_at).where(runs.c.run_id == before).scalar_subquery()
+            query = query.where(refusals.c.at > since)
+        return self._first(query) is not None
+
+    def run_before(self, run: Run, *, is_closed: bool = False) -> str | None:
+        """Return the run of this queue that ended last before this one, with an account or failed.
+
+        With `is_closed` it is the last one that closed its account of the whole queue. Runs
+        overlap: the one that started last need not be the one that ended last.
+        """
+        own_end = self._value(select(_end()).where(runs.c.run_id == run.run_id))
+        has_ended = _end().is_not(None) if own_end is None else _end() < own_end
+        query = select(runs.c.run_id).where(is_beside(run), has_ended)
+        if is_closed:
+            closed = runs.c.run_id.in_(select(sightings.c.run_id))
+            query = query.where(closed, runs.c.message_keys == ())
+        found: str | None = self._value(query.order_by(_end().desc()).limit(1))
+        return found
+
+
+def _end() -> ColumnElement[datetime | None]:
+    """When a run closed its account or, without one, had its first alert; null if neither."""
+    closed = select(sightings.c.at).where(sightings.c.run_id == runs.c.run_id)
+    told = select(func.min(alerts.c.at)).where(alerts.c.run_id == runs.c.run_id)
+    return func.coalesce(
+        closed.correlate(runs).scalar_subquery(), told.correlate(runs).scalar_subquery()
+    )

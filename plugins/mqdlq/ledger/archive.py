@@ -1,0 +1,131 @@
+"""The archive: which messages have a copy, where it is, and what their DISCARD has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import case, func, select
+
+from mqdlq.ledger.database import Repository, in_parts
+from mqdlq.ledger.tables import archive, attempts, messages, runs
+from mqdlq.model import Action, AttemptState
+
+CopyId = tuple[str, int]
+"""An archived copy: the run that made it, and the message it is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCopy:
+    """A copy that a run made of a message before it was to discard it.
+
+    `occurrence` tells messages with the same key apart (see `RunMessage`). `discard` is the state
+    of the run's DISCARD, None where none was begun; `rule` is that rule's ordinal and
+    `discarded_at` when the state was recorded, else 0 and None.
+    """
+
+    run_id: str
+    message_id: int
+    handler: str
+    queue_manager: str
+    queue: str
+    message_key: bytes
+    occurrence: int
+    location: str
+    digest: str
+    at: datetime
+    discard: AttemptState | None = None
+    rule: int = 0
+    discarded_at: datetime | None = None
+
+    @property
+    def key(self) -> CopyId:
+        """Return what tells it from all others."""
+        return self.run_id, self.message_id
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether the message may still be on its queue: its unit of work is not confirmed."""
+        return self.discard is not AttemptState.CONFIRMED
+
+
+class Archive(Repository):
+    """Archived copies of messages that runs have discarded, or were about to discard."""
+
+    def record(self, run_id: str, location: str, digests: Mapping[int, str], at: datetime) -> None:
+        """Record copies that were read back: message id to SHA-256 of key and body.
+
+        Raises sqlalchemy.exc.IntegrityError, and records none, if one is recorded already.
+        """
+        copies = {"run_id": run_id, "location": location, "at": at}
+        rows = ({**copies, "message_id": one, "digest": digest} for one, digest in digests.items())
+        self._add(archive, *rows)
+
+    def digests(self, run_id: str) -> dict[int, str]:
+        """Return the digests of a run's copies by message id."""
+        query = select(archive.c.message_id, archive.c.digest).where(archive.c.run_id == run_id)
+        return {row["message_id"]: row["digest"] for row in self._all(query)}
+
+    def locations(self, run_id: str) -> list[str]:
+        """Return where a run's copies are, oldest first."""
+        query = select(archive.c.location).where(archive.c.run_id == run_id)
+        ordered = query.group_by(archive.c.location).order_by(func.min(archive.c.at))
+        return list(self._values(ordered))
+
+    def copies(
+        self,
+        *,
+        handler: str = "",
+        run_id: str = "",
+        place: tuple[str, str] | None = None,
+        message_keys: Collection[str] = (),
+    ) -> list[ArchivedCopy]:
+        """Return the copies in the archive, oldest first; an argument left out narrows nothing.
+
+        `place` is a queue manager and a queue, `message_keys` are hex.
+        """
+        query = (
+            select(
+                archive,
+                *(runs.c.handler, runs.c.queue_manager, runs.c.queue),
+                *(messages.c.message_key, messages.c.occurrence),
+            )
+            .join(runs, runs.c.run_id == archive.c.run_id)
+            .join(messages, messages.c.message_id == archive.c.message_id)
+            .order_by(archive.c.at, archive.c.location, archive.c.message_id)
+        )
+        if handler:
+            query = query.where(runs.c.handler == handler)
+        if run_id:
+            query = query.where(archive.c.run_id == run_id)
+        if place:
+            query = query.where(runs.c.queue_manager == place[0], runs.c.queue == place[1])
+        keys = [bytes.fromhex(key) for key in message_keys]
+        narrowed = [query.where(messages.c.message_key.in_(some)) for some in in_parts(keys)]
+        rows = [row for each in narrowed or [query] for row in self._all(each)]
+        discards = self._discards({row["run_id"] for row in rows})
+        copies = [
+            ArchivedCopy(**row, **discards.get((row["run_id"], row["message_id"]), {}))
+            for row in rows
+        ]
+        return sorted(copies, key=lambda copy: (copy.at, copy.location))
+
+    def _discards(self, run_ids: Collection[str]) -> dict[CopyId, dict[str, Any]]:
+        """Return by copy the state of its message's DISCARD; a confirmed one wins."""
+        confirmed = case((attempts.c.state == AttemptState.CONFIRMED, attempts.c.seq))
+        found = {}
+        for run_id in run_ids:
+            decisive = (
+                select(func.coalesce(func.max(confirmed), func.max(attempts.c.seq)))
+                .where(attempts.c.run_id == run_id, attempts.c.action == Action.DISCARD)
+                .group_by(attempts.c.message_id)
+            )
+            for row in self._all(select(attempts).where(attempts.c.seq.in_(decisive))):
+                found[row["run_id"], row["message_id"]] = {
+                    "discard": row["state"],
+                    "rule": row["rule"],
+                    "discarded_at": row["at"],
+                }
+        return found

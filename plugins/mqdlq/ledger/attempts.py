@@ -1,0 +1,180 @@
+"""Attempts: each try of a rule's action on a message, and the states it has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, and_, func, select
+
+from mqdlq.ledger.database import Repository, add, in_parts
+from mqdlq.ledger.outcomes import Learned, OutcomeFact, booking, row_of
+from mqdlq.ledger.runs import Run, is_beside
+from mqdlq.ledger.tables import attempt_states, attempts, messages, outcomes, run_messages, runs
+from mqdlq.model import GIVEN_ACTION, Action, AttemptState
+
+COUNTED: Final = (AttemptState.FAILED, AttemptState.CONFIRMED)
+"""The states of an attempt that count against a rule's RETRY."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of one rule's action on one message, within the unit of work `unit`.
+
+    `mqrc` is the reason code of a failed attempt, else 0.
+    """
+
+    unit: str
+    run_id: str
+    plan_id: str
+    message_id: int
+    message_key: bytes
+    rule: int
+    attempt_no: int
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    state: AttemptState
+    mqrc: int
+    at: datetime
+
+
+_COLUMNS: Final = [column.name for column in attempts.columns if column.name != "seq"]
+_STATES: Final = attempt_states
+_CONFIRMED: Final = _STATES.c.state == AttemptState.CONFIRMED
+_INTENDED: Final = _STATES.c.state == AttemptState.INTENDED
+
+
+class Attempts(Repository):
+    """Attempts, each in its latest state; the states before are kept, too."""
+
+    def add(
+        self,
+        made: Sequence[Attempt],
+        ended: Sequence[tuple[str, OutcomeFact]] = (),
+        learned: Sequence[Learned] = (),
+    ) -> None:
+        """Add the states that attempts have come to and, with them, (run_id, outcome) pairs.
+
+        `learned` is of messages whose outcome was booked before its proof came. All of it in one
+        transaction, durable when this returns. Raises LedgerError, and writes nothing, if one of
+        the messages has an outcome in its run already, or was learned of.
+        """
+        # Not by asdict, which copies deeply: this is written for every message that moves.
+        rows = [{name: getattr(attempt, name) for name in _COLUMNS} for attempt in made]
+        with booking(self._engine, learned) as (connection, ends):
+            ends += [row_of(run_id, fact) for run_id, fact in ended]
+            add(connection, attempts, rows)
+            add(connection, outcomes, ends)
+
+    def of_run(self, run_id: str) -> list[Attempt]:
+        """Return a run's attempts in the order made, each in its latest state."""
+        return self._select(_STATES.c.run_id == run_id)
+
+    def in_browse_order(self, run_id: str) -> Iterator[tuple[int, Attempt]]:
+        """Yield a run's attempts with the browse_seq of their messages, each in its latest state.
+
+        They are in the order of the messages, those on one message in the order made. A few
+        thousand are in memory at a time.
+        """
+        query = (
+            _attempts(run_messages.c.browse_seq)
+            .join(
+                run_messages,
+                and_(
+                    run_messages.c.run_id == _STATES.c.run_id,
+                    run_messages.c.message_id == _STATES.c.message_id,
+                ),
+            )
+            .where(_STATES.c.run_id == run_id)
+            .order_by(run_messages.c.browse_seq, _STATES.c.seq)
+        )
+        with self._stream(query) as rows:
+            for *values, browse_seq in rows:
+                yield browse_seq, Attempt(*values)
+
+    def between(self, run_id: str) -> tuple[datetime, datetime] | None:
+        """Return when a run recorded the first state of an attempt, and when the last one."""
+        first, last = func.min(attempts.c.at).label("first"), func.max(attempts.c.at).label("last")
+        row = self._first(select(first, last).where(attempts.c.run_id == run_id))
+        return None if row is None or row["first"] is None else (row["first"], row["last"])
+
+    def made(self, run: Run) -> dict[int, tuple[int, datetime]]:
+        """Return by message id how many attempts count, and when the last of them was made.
+
+        Where attempts carry on, those of earlier runs count that had the same rules; an action
+        given for named messages is none of them.
+        """
+        number, last = func.count().label("number"), func.max(_STATES.c.at).label("last")
+        query = (
+            select(_STATES.c.message_id, number, last)
+            .join(run_messages, run_messages.c.message_id == _STATES.c.message_id)
+            .join(runs, runs.c.run_id == _STATES.c.run_id)
+            .where(run_messages.c.run_id == run.run_id, _STATES.c.state.in_(COUNTED))
+            .group_by(_STATES.c.message_id)
+        )
+        if run.carry_attempts:
+            query = query.where(
+                runs.c.rules_digest == run.rules_digest, runs.c.rules_source != GIVEN_ACTION
+            )
+        else:
+            query = query.where(_STATES.c.run_id == run.run_id)
+        return {row["message_id"]: (row["number"], row["last"]) for row in self._all(query)}
+
+    def in_states(self, queue_manager: str, *states: AttemptState) -> list[Attempt]:
+        """Return the attempts on a queue manager whose latest state is one of these, in order."""
+        return self._select(messages.c.queue_manager == queue_manager, _STATES.c.state.in_(states))
+
+    def intended(self, queue_manager: str, queue: str) -> list[Attempt]:
+        """Return the attempts on a queue whose unit of work nobody has settled, oldest first."""
+        return self._select(
+            messages.c.queue_manager == queue_manager, messages.c.queue == queue, _INTENDED
+        )
+
+    def has_open_units(self, run_id: str) -> bool:
+        """Whether a unit of work of a run is intended, and nobody has settled it."""
+        query = select(_STATES.c.unit).where(_STATES.c.run_id == run_id, _INTENDED)
+        return self._first(query) is not None
+
+    def confirmed_units(self, units: Collection[str]) -> set[str]:
+        """Return which of these units of work are known to have committed."""
+        query = select(_STATES.c.unit).where(_CONFIRMED)
+        return {
+            unit
+            for some in in_parts(units)
+            for unit in self._values(query.where(_STATES.c.unit.in_(some)))
+        }
+
+    def moved(self, message_ids: Collection[int]) -> set[int]:
+        """Return which of these messages a unit of work is known to have moved."""
+        query = select(_STATES.c.message_id).where(_CONFIRMED)
+        return {
+            one
+            for some in in_parts(message_ids)
+            for one in self._values(query.where(_STATES.c.message_id.in_(some)))
+        }
+
+    def earlier_targets(self, run: Run) -> set[tuple[str, str]]:
+        """Return the (queue, queue manager) to which earlier runs moved messages of this queue."""
+        query = (
+            select(_STATES.c.target_q, _STATES.c.target_q_mgr)
+            .join(runs, runs.c.run_id == _STATES.c.run_id)
+            .where(is_beside(run), _CONFIRMED)
+            .distinct()
+        )
+        return {(row["target_q"], row["target_q_mgr"]) for row in self._all(query)}
+
+    def _select(self, *conditions: ColumnElement[bool]) -> list[Attempt]:
+        with self._stream(_attempts().where(*conditions).order_by(_STATES.c.seq)) as rows:
+            return [Attempt(*row) for row in rows]
+
+
+def _attempts(*more: ColumnElement[Any]) -> Select[Any]:
+    """Return the query for attempts: the fields of `Attempt` in their order, then more columns."""
+    columns = [
+        (messages if name == "message_key" else _STATES).c[name] for name in Attempt.__slots__
+    ]
+    query = select(*columns, *more).select_from(_STATES)
+    return query.join(messages, messages.c.message_id == _STATES.c.message_id)

@@ -1,0 +1,133 @@
+"""Snapshots: which runs took them, where they are, and why their messages are dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sqlalchemy import func, insert, select
+
+from mqdlq.ledger.database import Repository, add, columns_of, in_turn
+from mqdlq.ledger.runs import Run, has_acted, is_beside, is_on_queue, whole_runs_before
+from mqdlq.ledger.tables import causes, compact_snapshots, prunings, runs, sightings, snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshot:
+    """A snapshot that a run works on: where it is, and how many messages it has."""
+
+    run_id: str
+    snapshot_id: str
+    location: str
+    messages: int
+    taken_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """How many messages of a snapshot have this reason in their MQDLH, and since when the oldest.
+
+    Reason 0 stands for messages without an MQDLH.
+    """
+
+    reason: int
+    messages: int
+    oldest: datetime | None
+
+
+class Snapshots(Repository):
+    """Snapshots of runs, the causes found in them, and which of them were pruned."""
+
+    def record(self, snapshot: TakenSnapshot, *, parked: int = 0) -> None:
+        """Record the snapshot a run works on; `parked` of its messages have compact rows.
+
+        Raises sqlalchemy.exc.IntegrityError if the run has one.
+        """
+        with self._engine.begin() as connection:
+            connection.execute(insert(snapshots), asdict(snapshot))
+            if parked:
+                compact = {"run_id": snapshot.run_id, "parked": parked}
+                connection.execute(insert(compact_snapshots), compact)
+
+    def of_run(self, run_id: str) -> TakenSnapshot | None:
+        """Return a run's snapshot, or None."""
+        row = self._first(select(snapshots).where(snapshots.c.run_id == run_id))
+        return TakenSnapshot(**row) if row else None
+
+    def not_settled(self) -> dict[str, str]:
+        """Return the snapshots of runs that have not made their last browse: id to run id."""
+        settled = select(sightings.c.run_id)
+        query = select(snapshots).where(snapshots.c.run_id.not_in(settled))
+        return {row["snapshot_id"]: row["run_id"] for row in self._all(query)}
+
+    def taken_between(
+        self, queue_manager: str, queue: str, start: datetime, end: datetime
+    ) -> list[TakenSnapshot]:
+        """Return the snapshots taken of a queue from `start` up to `end`, oldest first.
+
+        Snapshots that backfills put together do not count: nobody browsed the queue for them.
+        """
+        query = (
+            select(snapshots)
+            .join(runs, runs.c.run_id == snapshots.c.run_id)
+            .where(
+                is_on_queue(queue_manager, queue),
+                runs.c.run_type != "backfill",
+                snapshots.c.taken_at >= start,
+                snapshots.c.taken_at < end,
+            )
+            .order_by(snapshots.c.taken_at)
+        )
+        return [TakenSnapshot(**row) for row in self._all(query)]
+
+    def last_complete(self, run: Run) -> datetime | None:
+        """Return when another run last took a snapshot of the run's queue without compact rows.
+
+        A snapshot for named messages does not count: it has no current row of other messages.
+        """
+        query = (
+            select(func.max(snapshots.c.taken_at))
+            .join(runs, runs.c.run_id == snapshots.c.run_id)
+            .where(
+                is_beside(run),
+                runs.c.message_keys == (),
+                snapshots.c.run_id.not_in(select(compact_snapshots.c.run_id)),
+            )
+        )
+        at: datetime | None = self._value(query)
+        return at
+
+    def record_pruned(self, snapshot_ids: Iterable[str], at: datetime) -> None:
+        """Record snapshots as pruned, before they are; a recorded one stays as it is."""
+        with in_turn(self._engine) as connection:
+            known = set(connection.scalars(select(prunings.c.snapshot_id)))
+            rows = [{"snapshot_id": one, "at": at} for one in snapshot_ids if one not in known]
+            add(connection, prunings, rows)
+
+    def pruned_at(self, snapshot_id: str) -> datetime | None:
+        """Return when a snapshot was pruned, None if it was not."""
+        at: datetime | None = self._value(
+            select(prunings.c.at).where(prunings.c.snapshot_id == snapshot_id)
+        )
+        return at
+
+    def record_causes(self, run_id: str, found: Iterable[Cause]) -> None:
+        """Record why the messages of a run's snapshot are dead letters, once."""
+        if not self.causes(run_id):
+            self._add(causes, *({"run_id": run_id, **asdict(cause)} for cause in found))
+
+    def causes(self, run_id: str) -> list[Cause]:
+        """Return why the messages of a run's snapshot are dead letters, by reason."""
+        query = select(*columns_of(causes, Cause)).where(causes.c.run_id == run_id)
+        return [Cause(**row) for row in self._all(query.order_by(causes.c.reason))]
+
+    def earlier_reasons(self, run: Run) -> set[int]:
+        """Return the reasons that earlier runs met on a run's queue."""
+        query = select(causes.c.reason).join(runs, runs.c.run_id == causes.c.run_id).distinct()
+        return set(self._values(query.where(is_beside(run), runs.c.started_at <= run.started_at)))
+
+    def reasons_acted_on(self, run: Run) -> set[int]:
+        """Return the reasons met on a run's queue by other runs that had leave to act, and did."""
+        query = select(causes.c.reason).join(runs, runs.c.run_id == causes.c.run_id).distinct()
+        return set(self._values(whole_runs_before(query, run).where(has_acted())))
