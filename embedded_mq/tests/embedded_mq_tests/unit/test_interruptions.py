@@ -14,7 +14,7 @@ from embedded_mq_tests.builders import Application
 
 @pytest.fixture
 def mqi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)")

@@ -25,11 +25,11 @@ PRAGMA application_id = 3;
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)")
-    return tmp_path / "queue_managers" / "QM1"
+    return tmp_path / "QM1"
 
 
 def columns(directory: Path) -> list[tuple[str, str]]:
