@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from embedded_mq.clients import c_library
+from embedded_mq_tests import c_library
 from embedded_mq_tests.builders import Application
 from mqdlq.mqi import client
 from mqdlq.mqi.connect import ConnectionSettings
@@ -93,7 +93,7 @@ def mq(
 def _embedded(parameter: str) -> World:
     if parameter == C_LIBRARY:
         c_library.install()
-        boundary = "from embedded_mq import c_library; c_library.install()"
+        boundary = "from embedded_mq_tests import c_library; c_library.install()"
         return World("ibmmq", importlib.import_module("ibmmq"), boundary)
     embedded_mq.install()
     return World(parameter, importlib.import_module(parameter))

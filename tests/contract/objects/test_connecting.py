@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from embedded_mq.clients.c_library import exports
-from embedded_mq.clients.c_library.memory import read_connect_options
+from embedded_mq_tests.c_library import exports
+from embedded_mq_tests.c_library.memory import read_connect_options
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.client import Client
 from mqdlq.mqi.connect_options import connect_arguments

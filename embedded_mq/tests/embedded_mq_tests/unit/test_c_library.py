@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_mq.clients.c_library.exports import EXPORTS
+from embedded_mq_tests.c_library.exports import EXPORTS
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"),
@@ -50,7 +50,7 @@ def test_it_comes_before_the_client(tmp_path: Path) -> None:
         """
 from embedded_mq.errors import EmbeddedQueueManagerError
 import embedded_mq
-from embedded_mq.clients import c_library
+from embedded_mq_tests import c_library
 embedded_mq.install()
 try:
     c_library.install()
@@ -68,7 +68,7 @@ def test_the_real_extension_takes_what_is_not_embedded(tmp_path: Path) -> None:
     output = python(
         """
 import embedded_mq
-from embedded_mq.clients import c_library
+from embedded_mq_tests import c_library
 c_library.install()
 embedded_mq.install()
 embedded_mq.create("QM1")

@@ -14,7 +14,13 @@ from typing import Any
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.clients import calls, ibmmqc
-from embedded_mq.clients.c_library.memory import (
+from embedded_mq.clients.calls import Codes
+from embedded_mq.clients.property_calls import delete_property, inquire_property, set_property
+from embedded_mq.constants import MQRC
+from embedded_mq.engine.connection import Connection
+from embedded_mq.engine.failures import MQCC_FAILED, log
+from embedded_mq.structures import MQCMHO, MQDMPO, MQGMO, MQIMPO, MQMD, MQOD, MQPD, MQPMO, MQSMPO
+from embedded_mq_tests.c_library.memory import (
     Int64s,
     Long,
     Longs,
@@ -27,12 +33,6 @@ from embedded_mq.clients.c_library.memory import (
     write_returned_name,
     write_value,
 )
-from embedded_mq.clients.calls import Codes
-from embedded_mq.clients.property_calls import delete_property, inquire_property, set_property
-from embedded_mq.constants import MQRC
-from embedded_mq.engine.connection import Connection
-from embedded_mq.engine.failures import MQCC_FAILED, log
-from embedded_mq.structures import MQCMHO, MQDMPO, MQGMO, MQIMPO, MQMD, MQOD, MQPD, MQPMO, MQSMPO
 
 Hmsg = ctypes.c_int64
 _DMHO_LENGTH = 12

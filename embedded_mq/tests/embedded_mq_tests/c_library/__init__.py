@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from embedded_mq.clients.c_library.elf import shared_object
-from embedded_mq.clients.c_library.exports import EXPORTS
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage import places
+from embedded_mq_tests.c_library.elf import shared_object
+from embedded_mq_tests.c_library.exports import EXPORTS
 
 SONAME = "libmqm_r.so"
 TABLE = "embedded_mq_table"
