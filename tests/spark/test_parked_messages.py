@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mqdlq import lake
-from mqdlq.cli.treatments import Treatments, treatments_in
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.compare import compare
+from mqdlq.evaluation.differences import Treatments, treatments_in
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.lake import Snapshot
 from mqdlq.lake.snapshots import MANIFEST

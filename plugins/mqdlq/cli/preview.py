@@ -14,7 +14,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.cli.causes import causes_table
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format, parse_table
 from mqdlq.cli.queue_managers import (
@@ -28,6 +27,7 @@ from mqdlq.cli.queue_managers import (
     UserOption,
     connect_to,
 )
+from mqdlq.cli.snapshots.causes import causes_table
 from mqdlq.constants import reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass, Outcome

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
-from mqdlq import home, lake
+from mqdlq import home
 from mqdlq.cli.files import Format
-from mqdlq.cli.shadowing import IDENTITY, Shadow, Verdict, Whereabouts, columns_needed, compare
 from mqdlq.errors import LakeError
-from mqdlq.rules import parse
+from mqdlq.lake import Snapshot
+from mqdlq.stages.shadow import Shadow, Verdict
+from mqdlq.stages.shadow import shadow as compare
 
 USAGE = 2
 
@@ -56,54 +58,18 @@ def shadow(
       mqdlq shadow 20261121T120000Z-1a2b3c4d 20261121T130000Z-5e6f7a8b
     """
     try:
-        places = [_place(name) for name in (before, after, *(arrivals or ()))]
-        manifests = [lake.read_manifest(place) for place in places]
-        _check(manifests)
-        found = _compare(places, manifests)
+        first, second, *others = [
+            Snapshot.named(home.lake(), name) for name in (before, after, *(arrivals or ()))
+        ]
+        found = compare(first, second, others)
     except LakeError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None
     if output is Format.JSON:
         typer.echo(json.dumps(_as_json(found), indent=2))
     else:
-        typer.echo("\n".join(_as_text(found, manifests)))
+        typer.echo("\n".join(_as_text(found, first, second, others)))
     raise typer.Exit(int(found.messages(Verdict.DIFFERS) > 0))
-
-
-def _place(name: str) -> str:
-    directory = name.rstrip("/")
-    return directory if "/" in directory else lake.find_snapshot(home.lake(), directory)
-
-
-def _check(manifests: list[lake.SnapshotManifest]) -> None:
-    first, second, *arrivals = manifests
-    if (first.queue_manager, first.queue) != (second.queue_manager, second.queue):
-        raise LakeError(
-            f"{first.snapshot_id} is of {first.queue} @ {first.queue_manager}, {second.snapshot_id}"
-            f" of {second.queue} @ {second.queue_manager}; BEFORE and AFTER must be of one queue"
-        )
-    for later in (second, *arrivals):
-        if later.taken_at <= first.taken_at:
-            raise LakeError(
-                f"{later.snapshot_id} was taken before {first.snapshot_id}, or with it; what"
-                " was done in between is seen only later"
-            )
-
-
-def _compare(places: list[str], manifests: list[lake.SnapshotManifest]) -> Shadow:
-    first, second, *arrivals = manifests
-    table = parse(first.rules_text)
-    now = Whereabouts(
-        first.queue_manager,
-        lake.whole_rows(places[1], ["message_key"]),
-        (
-            ((manifest.queue, manifest.queue_manager), lake.whole_rows(place, IDENTITY))
-            for place, manifest in zip(places[2:], arrivals, strict=True)
-        ),
-        second.taken_at,
-    )
-    rows = lake.whole_rows(places[0], columns_needed(table))
-    return compare(table, rows, now, nul_as_blank=first.nul_as_blank)
 
 
 def _as_json(found: Shadow) -> dict[str, Any]:
@@ -123,14 +89,14 @@ def _as_json(found: Shadow) -> dict[str, Any]:
     }
 
 
-def _as_text(found: Shadow, manifests: list[lake.SnapshotManifest]) -> list[str]:
-    first, second, *arrivals = manifests
+def _as_text(
+    found: Shadow, before: Snapshot, after: Snapshot, arrivals: Sequence[Snapshot]
+) -> list[str]:
+    first, second = before.manifest, after.manifest
     browsed = sorted(
         {
-            manifest.queue
-            if manifest.queue_manager == first.queue_manager
-            else f"{manifest.queue} @ {manifest.queue_manager}"
-            for manifest in arrivals
+            queue if queue_manager == first.queue_manager else f"{queue} @ {queue_manager}"
+            for queue_manager, queue in (one.queue for one in arrivals)
         }
     )
     day = "" if first.taken_at.date() == second.taken_at.date() else f"{second.taken_at:%Y-%m-%d} "

@@ -7,13 +7,13 @@ became another, with samples, and which rules never matched.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from mqdlq import lake
-from mqdlq.evaluation.deciding.comparison import SCHEMA, Cell, Comparison, put_together
+from mqdlq.evaluation.deciding.comparison import SCHEMA, Comparison, compared
 from mqdlq.evaluation.deciding.decisions import columns_needed
 from mqdlq.evaluation.reading.messages import Messages
 from mqdlq.evaluation.reading.snapshot_rows import nul_as_blank
@@ -38,34 +38,9 @@ def compare(
     new: RulesTable,
     bounds: Bounds | None = None,
 ) -> dict[str, Any]:
-    """Return the number of messages, those treated differently as cells, and rules never met.
-
-    A cell has the ordinals of the rules of the `old` and the `new` steps, the number of
-    `messages`, and of a few of them the snapshot and the browse number. Raises `LakeError`.
-    """
+    """Return what `compared` does of all messages of snapshots. Raises `LakeError`."""
     columns = sorted({*columns_needed(old), *columns_needed(new)})
     messages = Messages(spark, snapshots, columns, bounds or Bounds(), whole=True)
     choice = messages.strategy()
     work = Comparison(old, new, nul_as_blank=nul_as_blank(snapshots))
-    found = [
-        Cell.from_json(text) for text in messages.through(work, SCHEMA, choice)["cell"].to_pylist()
-    ]
-    cells = put_together(found)
-    met = {"old": {0}, "new": {0}}
-    for cell in cells:
-        met["old"].update(cell.old)
-        met["new"].update(cell.new)
-    differ = [cell for cell in cells if cell.differ]
-    return {
-        "messages": sum(cell.messages for cell in cells),
-        "cells": [
-            cell.shown()
-            for cell in sorted(differ, key=lambda cell: (-cell.messages, cell.old, cell.new))
-        ],
-        "never_matched": {"old": _never(old, met["old"]), "new": _never(new, met["new"])},
-    }
-
-
-def _never(table: RulesTable, met: Iterable[int]) -> list[int]:
-    known = set(met)
-    return [rule.ordinal for rule in table.rules if rule.ordinal not in known]
+    return compared(work, messages.through(work, SCHEMA, choice).to_batches())

@@ -27,7 +27,7 @@ from mqdlq.lake.snapshots import (
     snapshot_stands,
 )
 from mqdlq.lake.storage import read_text, uri, write_text
-from mqdlq.lake.whole import rows_of_parked, whole_rows
+from mqdlq.lake.whole import newest_rows, rows_of_parked, whole_rows
 
 __all__ = [
     "PlanDescription",
@@ -42,6 +42,7 @@ __all__ = [
     "finished_plans",
     "finished_snapshots",
     "keep_attempts",
+    "newest_rows",
     "parked_rows",
     "payload_rows",
     "plan_directory",

@@ -37,6 +37,11 @@ class Snapshot:
         place = directory.rstrip("/")
         return cls(place, read_manifest(place))
 
+    @classmethod
+    def named(cls, root: str, name: str) -> Snapshot:
+        """Read the snapshot of this id in a lake, or in this directory; raise `LakeError`."""
+        return cls.at(name if "/" in name.rstrip("/") else find_snapshot(root, name.rstrip("/")))
+
     @property
     def headers(self) -> str:
         """The directory of its full rows."""

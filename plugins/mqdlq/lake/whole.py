@@ -1,13 +1,13 @@
-"""A snapshot as if it had no compact rows: its directory in, a full row for each message out."""
+"""Read full rows of all messages of snapshots, parked messages included."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mqdlq.errors import LakeError
-from mqdlq.lake.snapshots import parked_rows, read_manifest, snapshot_rows
+from mqdlq.lake.snapshots import Snapshot, parked_rows, read_manifest, snapshot_rows
 
 _COMPACT = ["browse_seq", "message_key", "snapshot_id"]
 
@@ -19,6 +19,24 @@ def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any
     """
     yield from snapshot_rows(directory, columns)
     yield from rows_of_parked(directory, columns)
+
+
+def newest_rows(
+    snapshots: Iterable[Snapshot], columns: Sequence[str]
+) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
+    """Yield these columns, `message_key` among them, of the messages of several snapshots.
+
+    A message that is in several snapshots of a queue is given as the newest has it.
+    """
+    seen: set[tuple[str, str, bytes]] = set()
+    for snapshot in sorted(snapshots, key=lambda each: each.manifest.taken_at, reverse=True):
+        here = set()
+        for row in whole_rows(snapshot.directory, columns):
+            key = *snapshot.queue, row["message_key"]
+            if key not in seen:
+                here.add(key)
+                yield snapshot, row
+        seen |= here
 
 
 def rows_of_parked(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mqdlq import constants, home, lake
+from mqdlq import home, lake
 from mqdlq.cli.files import STANDARD_INPUT, Format, parse_table
+from mqdlq.cli.messages.explanations import (
+    explanation_as_json,
+    explanation_as_text,
+    unasked_as_json,
+)
+from mqdlq.cli.messages.selection import Selection
 from mqdlq.cli.messages.sources import Message, file_messages, queue_messages, snapshot_messages
 from mqdlq.cli.queue_managers import (
     Address,
@@ -29,13 +35,12 @@ from mqdlq.cli.queue_managers import (
     is_known,
     known,
 )
-from mqdlq.cli.selection import Selection
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass
-from mqdlq.rules import Explanation, Failure, RulesTable, Trace, with_nuls_as_blanks
+from mqdlq.rules import RulesTable, with_nuls_as_blanks
 from mqdlq.rules import explain as explain_message
 from mqdlq.rules.diagnostics import listed
-from mqdlq.rules.keywords import KEYWORDS, Keyword
+from mqdlq.rules.keywords import KEYWORDS
 from mqdlq.stages.snapshot.preview import queue_to_browse
 
 USAGE: Final = 2
@@ -201,82 +206,12 @@ def _explained(message: Message, table: RulesTable, values: Any, output: Format)
     if message.message_class is not MessageClass.DEAD_LETTER:
         if output is Format.TEXT:
             return f"{message.label}: {_NO_DEAD_LETTER.format(message.message_class)}"
-        found = _unasked(message.message_class, table)
+        found = unasked_as_json(message.message_class, table)
     elif output is Format.TEXT:
-        return _as_text(message.label, table, explain_message(table, values))
+        return explanation_as_text(message.label, table, explain_message(table, values))
     else:
-        found = _as_json(explain_message(table, values))
+        found = explanation_as_json(explain_message(table, values))
     if not message.is_row:
         identity = {"number": message.number, "message_key": message.key, "msg_id": message.msg_id}
         found = {"message": identity, **found}
     return json.dumps(found)
-
-
-def _unasked(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:
-    """Return the result for a message that is no dead letter: no rule is asked."""
-    traces = [
-        {"line": rule.line, "matched": False, "keyword": None, "expected": None, "actual": None}
-        for rule in table.rules
-    ]
-    return {"chain": [], "trace": traces, "class": message_class}
-
-
-def _as_json(explanation: Explanation) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "chain": [rule.line for rule in explanation.chain],
-        "trace": [_trace_as_json(trace) for trace in explanation.traces],
-    }
-    if nearest := explanation.nearest:
-        failures = [_failure_as_json(failure) for failure in nearest.failures]
-        shown["nearest"] = {"line": nearest.rule.line, "failures": failures}
-    return shown
-
-
-def _failure_as_json(failure: Failure) -> dict[str, Any]:
-    pattern = failure.pattern
-    shown = {"keyword": pattern.keyword, "expected": pattern.value, "actual": failure.actual}
-    return shown | {"only_nuls": True} if failure.only_nuls else shown
-
-
-def _trace_as_json(trace: Trace) -> dict[str, Any]:
-    failed = trace.failed
-    shown: dict[str, Any] = {
-        "line": trace.rule.line,
-        "matched": failed is None,
-        "keyword": failed and failed.keyword,
-        "expected": None if failed is None else failed.value,
-        "actual": trace.actual,
-    }
-    return shown | {"only_nuls": True} if trace.only_nuls else shown
-
-
-def _as_text(label: str, table: RulesTable, explanation: Explanation) -> str:
-    lines = ", ".join(str(rule.line) for rule in explanation.chain)
-    verdict = f"rules tried, by line: {lines}" if lines else "no rule matches, the message is left"
-    width = len(str(table.rules[-1].line))
-    shown = [f"{label}: {verdict}"]
-    shown += [f"  line {t.rule.line:>{width}}: {_trace_as_text(t)}" for t in explanation.traces]
-    if nearest := explanation.nearest:
-        failures = "; and ".join(map(_failure_as_text, nearest.failures))
-        shown.append(f"  nearest is the rule at line {nearest.rule.line}: {failures}")
-    return "\n".join(shown)
-
-
-def _trace_as_text(trace: Trace) -> str:
-    if not trace.failures:
-        return f"matches, ACTION({trace.rule.action})"
-    return _failure_as_text(trace.failures[0])
-
-
-def _failure_as_text(failure: Failure) -> str:
-    keyword = KEYWORDS[failure.pattern.keyword]
-    expected, actual = _shown(keyword, failure.pattern.value), _shown(keyword, failure.actual)
-    nuls = "; only its NULs keep it from matching" if failure.only_nuls else ""
-    return f"{keyword.name} expects {expected}, {keyword.field} is {actual}{nuls}"
-
-
-def _shown(keyword: Keyword, value: str | int | None) -> str:
-    if isinstance(value, int):
-        name = constants.name_of(value, keyword.families)
-        return f"{name} ({value})" if name else str(value)
-    return repr(value) if value else "blank"

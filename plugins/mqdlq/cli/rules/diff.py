@@ -14,8 +14,8 @@ import typer
 from mqdlq import home, lake
 from mqdlq.cli.files import name_of, parse_table
 from mqdlq.cli.rules.diff_page import diff_page
-from mqdlq.cli.treatments import HERE_UP_TO, Cell, Treatments, treatments_in
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.differences import HERE_UP_TO, Cell, Treatments, treatments_in
 from mqdlq.lake import Snapshot
 from mqdlq.rules import Comparison, Rule, RuleChange, RulesError, compare
 from mqdlq.rules.comparing import rule_text
@@ -114,7 +114,7 @@ def diff(
 
 def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> list[Snapshot]:
     """Return the snapshots named and those taken so far back; raise `LakeError` if none."""
-    places = {_directory(snapshot) for snapshot in named}
+    places = {Snapshot.named(home.lake(), snapshot).directory for snapshot in named}
     if back:
         now = datetime.now(UTC)  # noqa: TID251 (an entry point)
         found = lake.finished_snapshots(home.lake())
@@ -126,11 +126,6 @@ def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> li
     if not places:
         raise LakeError(f"{home.lake()} holds no finished snapshot taken in the last {back}")
     return [Snapshot.at(place) for place in sorted(places)]
-
-
-def _directory(snapshot: str) -> str:
-    directory = snapshot.rstrip("/")
-    return directory if "/" in directory else lake.find_snapshot(home.lake(), directory)
 
 
 def _submit(application: Path, arguments: list[str], messages: int) -> int:

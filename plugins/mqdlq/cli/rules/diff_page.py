@@ -8,7 +8,7 @@ from typing import Final
 
 from jinja2 import Environment
 
-from mqdlq.cli.treatments import Treatments
+from mqdlq.evaluation.differences import Treatments
 from mqdlq.rules.comparing import rule_text
 
 _PAGE: Final = """<!doctype html>

@@ -1,62 +1,15 @@
-"""`mqdlq rules suggest`: stored snapshots in; a commented rules table for what they hold out."""
+"""The command `mqdlq rules suggest`: draft a rules table from stored snapshots."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
-from mqdlq import lake
 from mqdlq.cli.rules.diff import USAGE, Since, Snapshots, stored_snapshots
-from mqdlq.constants import MQRC, name_of
 from mqdlq.errors import LakeError
-from mqdlq.lake import Snapshot
-from mqdlq.model import Action, MessageClass
-from mqdlq.rules import (
-    ControlData,
-    Pattern,
-    Rule,
-    RulesError,
-    RulesTable,
-    check,
-    parse,
-    print_table,
-)
-
-_COLUMNS: Final = ("message_key", "class", "dlh_reason", "dlh_dest_q_name")
-_PASSING: Final = {
-    "MQRC_Q_FULL": "full queues are emptied",
-    "MQRC_PUT_INHIBITED": "puts are allowed again",
-    "MQRC_Q_SPACE_NOT_AVAILABLE": "disks are cleared",
-    "MQRC_STORAGE_NOT_AVAILABLE": "storage is freed",
-    "MQRC_STORAGE_MEDIUM_FULL": "disks are cleared",
-    "MQRC_RESOURCE_PROBLEM": "resources are freed",
-    "MQRC_OBJECT_IN_USE": "objects are closed",
-    "MQRC_CHANNEL_NOT_AVAILABLE": "channels are started",
-    "MQRC_CONNECTION_BROKEN": "connections come back",
-}
-"""Reasons that pass, and why it is worth trying again."""
-_NEEDS: Final = {
-    "MQRC_UNKNOWN_OBJECT_NAME": "the queue is missing: define it, or correct the sender",
-    "MQRC_UNKNOWN_REMOTE_Q_MGR": "no way leads to that queue manager: define it",
-    "MQRC_UNKNOWN_ALIAS_BASE_Q": "the alias names no queue: correct it",
-    "MQRC_NOT_AUTHORIZED": "the authority is missing: grant it, or correct the sender",
-    "MQRC_MSG_TOO_BIG_FOR_Q": "the queue's MAXMSGL is too small for the message",
-    "MQRC_MSG_TOO_BIG_FOR_Q_MGR": "the queue manager's MAXMSGL is too small",
-}
-_TRIES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why messages are dead letters; `dest_q_name` is None where it does not matter."""
-
-    reason: int
-    dest_q_name: str | None
-    messages: int
+from mqdlq.rules import RulesError, check
+from mqdlq.stages.drafting import causes, draft
 
 
 def suggest(
@@ -94,101 +47,3 @@ def suggest(
         typer.echo(RulesError(found.diagnostics), err=True)
         raise typer.Exit(USAGE)
     typer.echo(text, nl=False)
-
-
-def causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
-    """Return the causes, the most frequent first, and how many messages are no dead letters.
-
-    Beyond `at_most` reasons and destinations, the rest is told by reason alone. A message that is
-    in several snapshots counts once.
-    """
-    seen: set[tuple[str, str, bytes]] = set()
-    counts: Counter[tuple[int, str]] = Counter()
-    strays = 0
-    for snapshot in sorted(stored, key=lambda each: each.manifest.taken_at, reverse=True):
-        here = set()
-        queue = snapshot.manifest.queue_manager, snapshot.manifest.queue
-        for row in lake.whole_rows(snapshot.directory, _COLUMNS):
-            key = *queue, row["message_key"]
-            if key in seen:
-                continue
-            here.add(key)
-            if row["class"] == MessageClass.DEAD_LETTER:
-                counts[_cause(row)] += 1
-            else:
-                strays += 1
-        seen |= here
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    rest: Counter[int] = Counter()
-    for (reason, _), number in ranked[at_most:]:
-        rest[reason] += number
-    found = [Cause(*cause, number) for cause, number in ranked[:at_most]]
-    return [*found, *(Cause(reason, None, number) for reason, number in rest.most_common())], strays
-
-
-def draft(found: list[Cause], strays: int, *, snapshots: int, park: str) -> str:
-    """Return the text of a table; `park` is the queue for what trying again cannot mend."""
-    messages = sum(cause.messages for cause in found)
-    lines = [
-        "* A draft, made from what was found on the queue. Read it before use.",
-        f"* {_counted(messages, 'dead letter')} in {_counted(snapshots, 'snapshot')}.",
-    ]
-    if strays:
-        lines.append(f"* {_counted(strays, 'message')} without a valid MQDLH: no rule meets those.")
-    for cause in found:
-        lines += ["*", *_entry(cause, park)]
-    lines += ["*", "* Everything else is left where it is.", "ACTION(IGNORE)"]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _cause(row: Mapping[str, Any]) -> tuple[int, str]:
-    return row["dlh_reason"] or 0, (row["dlh_dest_q_name"] or "").rstrip(" ")
-
-
-def _entry(cause: Cause, park: str) -> Iterator[str]:
-    name = name_of(cause.reason, ("MQRC", "MQFB")) or ""
-    share = _counted(cause.messages, "message")
-    if name in _PASSING:
-        yield f"* {share}: tried again until {_PASSING[name]}."
-        action = {"action": Action.RETRY, "retry": _TRIES}
-    else:
-        yield f"* {share}: {_NEEDS.get(name, 'a person should look at these')}."
-        action = {"action": Action.FWD, "fwd_q": park} if park else {"action": Action.IGNORE}
-    yield from _rule_text(cause, action).splitlines()
-
-
-def _rule_text(cause: Cause, action: Mapping[str, Any]) -> str:
-    """Print the rule, by reason alone where the name cannot stand in a pattern as it is.
-
-    A terminal would obey control characters in a name, so they are never printed.
-    """
-    reason = Pattern("REASON", "dlh_reason", cause.reason)
-    name = cause.dest_q_name or ""
-    named = cause.dest_q_name is not None and name.isprintable()
-    patterns: tuple[list[Pattern], ...] = (
-        [Pattern("DESTQ", "dlh_dest_q_name", name), reason] if named else [reason],
-        [reason],
-        [],
-    )
-    for some in patterns:
-        text = print_table(RulesTable(ControlData(), (Rule(1, 1, tuple(some), **action),)))
-        if _is_as_meant(text, some):
-            return text
-    raise LakeError(f"no rule can be written for reason {cause.reason}")
-
-
-def _is_as_meant(text: str, patterns: list[Pattern]) -> bool:
-    wild = any(isinstance(p.value, str) and set(p.value) & set("*?") for p in patterns)
-    try:
-        return not wild and list(parse(text).rules[0].patterns) == patterns
-    except RulesError:
-        return False
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-_UNKNOWN: Final = sorted({*_PASSING, *_NEEDS} - set(MQRC))
-if _UNKNOWN:  # a name IBM does not have would never be met
-    raise LookupError(f"no such reasons: {', '.join(_UNKNOWN)}")

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from mqdlq import home, lake
-from mqdlq.cli.causes import causes_table
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
+from mqdlq.cli.snapshots.causes import causes_table
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
@@ -65,12 +65,9 @@ def show(
       mqdlq snapshots show 20261121T120000Z-1a2b3c4d
     """
     try:
-        directory = snapshot.rstrip("/")
-        if "/" not in directory:
-            directory = lake.find_snapshot(home.lake(), directory)
-        found = Snapshot.at(directory)
-        causes = causes_of(lake.whole_rows(directory, Cause.COLUMNS))
-        parked = _parked(directory)
+        found = Snapshot.named(home.lake(), snapshot)
+        causes = causes_of(lake.whole_rows(found.directory, Cause.COLUMNS))
+        parked = _parked(found.directory)
     except MqDlqError as error:
         raise _failure(error) from None
     if output is Format.JSON:

@@ -84,6 +84,30 @@ class Comparison:
         yield pa.RecordBatch.from_pydict({"cell": cells}, SCHEMA)
 
 
+def compared(work: Comparison, found: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Return what the cells that `work` found amount to.
+
+    It is the number of messages, the cells of those treated differently, and the ordinals of the
+    rules never met. A cell has the ordinals of the rules of the `old` and the `new` steps, the
+    number of `messages`, and of a few of them the snapshot and the browse number.
+    """
+    texts = (text for batch in found for text in batch.column("cell").to_pylist())
+    cells = put_together(map(Cell.from_json, texts))
+    met_old = {ordinal for cell in cells for ordinal in cell.old}
+    met_new = {ordinal for cell in cells for ordinal in cell.new}
+    differ = [cell for cell in cells if cell.differ]
+    differ.sort(key=lambda cell: (-cell.messages, cell.old, cell.new))
+    return {
+        "messages": sum(cell.messages for cell in cells),
+        "cells": [cell.shown() for cell in differ],
+        "never_matched": {"old": _never(work.old, met_old), "new": _never(work.new, met_new)},
+    }
+
+
+def _never(table: RulesTable, met: set[int]) -> list[int]:
+    return [rule.ordinal for rule in table.rules if rule.ordinal not in met]
+
+
 def put_together(cells: Iterable[Cell]) -> list[Cell]:
     """Add up cells of the same rules; raise `LakeError` where there are too many."""
     found: dict[tuple[Any, ...], Cell] = {}

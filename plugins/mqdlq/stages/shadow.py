@@ -1,4 +1,4 @@
-"""What our rules said of a queue's messages and where they are now in; who agrees with whom out.
+"""Compare what our rules said of a queue's messages with where the messages are now.
 
 Another handler, `runmqdlq` as a rule, handled the queue between two snapshots. What it did is known
 from where the messages are: on the queue still, or on a queue that was browsed. Of a message that
@@ -15,9 +15,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from mqdlq import lake
+from mqdlq.errors import LakeError
+from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass, Step
 from mqdlq.plan import TARGET_COLUMNS, resolve, steps_for
-from mqdlq.rules import RulesTable, with_nuls_as_blanks
+from mqdlq.rules import RulesTable, parse, with_nuls_as_blanks
 
 SAMPLES: Final = 5
 IDENTITY: Final = ("msg_id", "correl_id", "put_date", "put_time", "put_appl_name")
@@ -60,7 +63,7 @@ class Shadow:
         return sum(found.messages for found in self.findings if found.verdict is verdict)
 
 
-def columns_needed(table: RulesTable) -> list[str]:
+def _columns_needed(table: RulesTable) -> list[str]:
     """Name the columns of the first snapshot that are read."""
     own = ("browse_seq", "class", "message_key", "expires_at")
     return sorted({*own, *IDENTITY, *table.columns, *TARGET_COLUMNS})
@@ -121,13 +124,22 @@ class Whereabouts:
         return queue if queue_manager == self.queue_manager else f"{queue} @ {queue_manager}"
 
 
-def compare(
-    table: RulesTable, rows: Iterable[Row], now: Whereabouts, *, nul_as_blank: bool = False
-) -> Shadow:
-    """Ask the rules about each message of the first snapshot, and see where it is now."""
+def shadow(first: Snapshot, second: Snapshot, arrivals: Sequence[Snapshot]) -> Shadow:
+    """Ask the rules frozen in the first snapshot about its messages, and see where they are now.
+
+    Raises `LakeError` where the snapshots do not belong together, or one cannot be read.
+    """
+    _must_belong_together(first, second, arrivals)
+    table = parse(first.manifest.rules_text)
+    now = Whereabouts(
+        first.manifest.queue_manager,
+        lake.whole_rows(second.directory, ["message_key"]),
+        ((one.queue[::-1], lake.whole_rows(one.directory, IDENTITY)) for one in arrivals),
+        second.manifest.taken_at,
+    )
     found: dict[tuple[str, ...], Finding] = {}
-    for row in rows:
-        steps = tuple(_steps(table, row, nul_as_blank=nul_as_blank))
+    for row in lake.whole_rows(first.directory, _columns_needed(table)):
+        steps = tuple(_steps(table, row, nul_as_blank=first.manifest.nul_as_blank))
         verdict, happened = _judge(steps, row, now)
         said = _said(steps, row, now)
         finding = found.setdefault((verdict, said, happened), Finding(verdict, said, happened))
@@ -138,6 +150,22 @@ def compare(
     findings = sorted(found.values(), key=lambda f: (-order.index(f.verdict), -f.messages))
     worst_first = sorted(findings, key=lambda f: f.verdict is not Verdict.DIFFERS)
     return Shadow(tuple(worst_first), now.left_over)
+
+
+def _must_belong_together(first: Snapshot, second: Snapshot, arrivals: Sequence[Snapshot]) -> None:
+    of_first, of_second = first.manifest, second.manifest
+    if first.queue != second.queue:
+        raise LakeError(
+            f"{of_first.snapshot_id} is of {of_first.queue} @ {of_first.queue_manager},"
+            f" {of_second.snapshot_id} of {of_second.queue} @ {of_second.queue_manager};"
+            " BEFORE and AFTER must be of one queue"
+        )
+    for later in (second, *arrivals):
+        if later.manifest.taken_at <= of_first.taken_at:
+            raise LakeError(
+                f"{later.manifest.snapshot_id} was taken before {of_first.snapshot_id}, or with"
+                " it; what was done in between is seen only later"
+            )
 
 
 def _steps(table: RulesTable, row: Row, *, nul_as_blank: bool) -> Iterator[Step]:

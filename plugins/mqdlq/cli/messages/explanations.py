@@ -1,0 +1,82 @@
+"""Explanations as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mqdlq import constants
+from mqdlq.model import MessageClass
+from mqdlq.rules import Explanation, Failure, RulesTable, Trace
+from mqdlq.rules.keywords import KEYWORDS, Keyword
+
+
+def unasked_as_json(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:
+    """Return the result for a message that is no dead letter: no rule is asked."""
+    traces = [
+        {"line": rule.line, "matched": False, "keyword": None, "expected": None, "actual": None}
+        for rule in table.rules
+    ]
+    return {"chain": [], "trace": traces, "class": message_class}
+
+
+def explanation_as_json(explanation: Explanation) -> dict[str, Any]:
+    """Return what `explain` found of a message, without the message."""
+    shown: dict[str, Any] = {
+        "chain": [rule.line for rule in explanation.chain],
+        "trace": [_trace_as_json(trace) for trace in explanation.traces],
+    }
+    if nearest := explanation.nearest:
+        failures = [_failure_as_json(failure) for failure in nearest.failures]
+        shown["nearest"] = {"line": nearest.rule.line, "failures": failures}
+    return shown
+
+
+def _failure_as_json(failure: Failure) -> dict[str, Any]:
+    pattern = failure.pattern
+    shown = {"keyword": pattern.keyword, "expected": pattern.value, "actual": failure.actual}
+    return shown | {"only_nuls": True} if failure.only_nuls else shown
+
+
+def _trace_as_json(trace: Trace) -> dict[str, Any]:
+    failed = trace.failed
+    shown: dict[str, Any] = {
+        "line": trace.rule.line,
+        "matched": failed is None,
+        "keyword": failed and failed.keyword,
+        "expected": None if failed is None else failed.value,
+        "actual": trace.actual,
+    }
+    return shown | {"only_nuls": True} if trace.only_nuls else shown
+
+
+def explanation_as_text(label: str, table: RulesTable, explanation: Explanation) -> str:
+    """Return a line with the verdict, and one for each rule."""
+    lines = ", ".join(str(rule.line) for rule in explanation.chain)
+    verdict = f"rules tried, by line: {lines}" if lines else "no rule matches, the message is left"
+    width = len(str(table.rules[-1].line))
+    shown = [f"{label}: {verdict}"]
+    shown += [f"  line {t.rule.line:>{width}}: {_trace_as_text(t)}" for t in explanation.traces]
+    if nearest := explanation.nearest:
+        failures = "; and ".join(map(_failure_as_text, nearest.failures))
+        shown.append(f"  nearest is the rule at line {nearest.rule.line}: {failures}")
+    return "\n".join(shown)
+
+
+def _trace_as_text(trace: Trace) -> str:
+    if not trace.failures:
+        return f"matches, ACTION({trace.rule.action})"
+    return _failure_as_text(trace.failures[0])
+
+
+def _failure_as_text(failure: Failure) -> str:
+    keyword = KEYWORDS[failure.pattern.keyword]
+    expected, actual = _shown(keyword, failure.pattern.value), _shown(keyword, failure.actual)
+    nuls = "; only its NULs keep it from matching" if failure.only_nuls else ""
+    return f"{keyword.name} expects {expected}, {keyword.field} is {actual}{nuls}"
+
+
+def _shown(keyword: Keyword, value: str | int | None) -> str:
+    if isinstance(value, int):
+        name = constants.name_of(value, keyword.families)
+        return f"{name} ({value})" if name else str(value)
+    return repr(value) if value else "blank"

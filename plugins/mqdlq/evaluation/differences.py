@@ -1,0 +1,135 @@
+"""Find the messages of stored snapshots that two rules tables treat differently.
+
+A few messages are compared in this process, many by a Spark job; both decide by the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from mqdlq import home, lake
+from mqdlq.errors import LakeError
+from mqdlq.evaluation.deciding.comparison import SAMPLES, Comparison, compared
+from mqdlq.evaluation.deciding.decisions import columns_needed
+from mqdlq.lake import Snapshot
+from mqdlq.lake.schema import HEADERS
+from mqdlq.rules import Rule, RulesTable, print_table
+from mqdlq.rules.comparing import action_text
+
+_ROWS: Final = 4096
+HERE_UP_TO: Final = 10_000
+"""Messages that are compared without Spark, whose start alone takes longer."""
+_LEFT: Final = "no rule"
+
+Submit = Callable[[Path, list[str], int], int]
+
+
+@dataclass(slots=True)
+class Cell:
+    """The messages that were treated as `old` and become treated as `new`.
+
+    `samples` are the first few, by snapshot id and browse_seq.
+    """
+
+    old: str
+    new: str
+    messages: int = 0
+    samples: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Treatments:
+    """What two tables make of the messages of snapshots; a message counts once, as seen last."""
+
+    snapshots: tuple[str, ...]
+    messages: int
+    cells: tuple[Cell, ...]
+    never_old: tuple[Rule, ...] = ()
+    never_new: tuple[Rule, ...] = ()
+
+    @property
+    def different(self) -> int:
+        """How many messages are treated differently."""
+        return sum(cell.messages for cell in self.cells)
+
+
+def treatments_in(
+    old: RulesTable, new: RulesTable, stored: Sequence[Snapshot], submit: Submit | None
+) -> Treatments:
+    """Compare what the rules make of each message: actions, targets and tries, in their order.
+
+    With `submit`, Spark does it. Raises `LakeError`.
+    """
+    ids = tuple(snapshot.manifest.snapshot_id for snapshot in stored)
+    if not stored:
+        return Treatments(ids, 0, ())
+    if len({snapshot.manifest.nul_as_blank for snapshot in stored}) > 1:
+        raise LakeError(
+            "some of the snapshots take NULs for blanks (nul_as_blank), some do not; compare them"
+            " apart"
+        )
+    found = _by_spark(old, new, stored, submit) if submit else _here(old, new, stored)
+    cells: dict[tuple[str, str], Cell] = {}
+    for cell in found["cells"]:
+        labels = _label(cell["old"], old), _label(cell["new"], new)
+        kept = cells.setdefault(labels, Cell(*labels))
+        kept.messages += cell["messages"]
+        samples = [(sample["snapshot_id"], sample["browse_seq"]) for sample in cell["samples"]]
+        kept.samples = sorted([*kept.samples, *samples])[:SAMPLES]
+    in_order = sorted(cells.values(), key=lambda cell: (-cell.messages, cell.old, cell.new))
+    never = found["never_matched"]
+    return Treatments(
+        ids,
+        found["messages"],
+        tuple(in_order),
+        tuple(old.rules[ordinal - 1] for ordinal in never["old"]),
+        tuple(new.rules[ordinal - 1] for ordinal in never["new"]),
+    )
+
+
+def _here(old: RulesTable, new: RulesTable, stored: Sequence[Snapshot]) -> dict[str, Any]:
+    columns = sorted({*columns_needed(old), *columns_needed(new)})
+    work = Comparison(old, new, nul_as_blank=stored[0].manifest.nul_as_blank)
+    return compared(work, work(_batches(stored, columns)))
+
+
+def _batches(stored: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([*map(HEADERS.field, columns), ("snapshot_id", pa.string())])
+    rows = (
+        {**row, "snapshot_id": snapshot.manifest.snapshot_id}
+        for snapshot, row in lake.newest_rows(stored, columns)
+    )
+    while some := list(islice(rows, _ROWS)):
+        yield pa.RecordBatch.from_pylist(some, schema)
+
+
+def _by_spark(
+    old: RulesTable, new: RulesTable, stored: Sequence[Snapshot], submit: Submit
+) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="mqdlq-") as directory:
+        output = Path(directory, "found.json")
+        arguments = ["--output", str(output)]
+        for name, table in (("old", old), ("new", new)):
+            place = Path(directory, f"{name}.rules")
+            place.write_text(print_table(table), encoding="utf-8")
+            arguments += [f"--{name}", str(place)]
+        for snapshot in stored:
+            arguments += ["--snapshot", snapshot.directory]
+        messages = sum(snapshot.manifest.messages for snapshot in stored)
+        application = home.PROJECT / "spark" / "compare_rules.py"
+        if submit(application, arguments, messages) or not output.is_file():
+            raise LakeError("the comparison in Spark failed; what it said stands above")
+        found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+        return found
+
+
+def _label(rules: Sequence[int], table: RulesTable) -> str:
+    return ", then ".join(action_text(table.rules[ordinal - 1]) for ordinal in rules) or _LEFT
