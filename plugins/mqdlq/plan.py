@@ -1,4 +1,4 @@
-"""The plan of a message: a rules table and a snapshot row in, steps in the order of trying out.
+"""Make the steps of a message from the rules it matches, and hash a plan.
 
 Also the plan's hash, which is the same from Python and from Spark.
 """

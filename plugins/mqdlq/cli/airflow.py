@@ -1,9 +1,10 @@
-"""`mqdlq airflow`: Airflow's own command line, over the Airflow of `make up` and `mqdlq run`."""
+"""The command `mqdlq airflow`: Airflow's own command line, over the Airflow of this project."""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -16,8 +17,14 @@ def airflow(context: typer.Context) -> None:
     For example:
       mqdlq airflow dags list
     """
-    # The command line does not import Airflow's side of the project: it becomes that side.
+    become("-m", "mqdlq.local.command", *context.args)
+
+
+def become(*arguments: str) -> NoReturn:
+    """Become this very Python with other arguments.
+
+    The command line does not import Airflow's side of the project: it becomes that side. So a
+    signal to this process reaches the one that minds the run.
+    """
     sys.stdout.flush()
-    os.execv(  # noqa: S606 (this very Python, no shell)
-        sys.executable, [sys.executable, "-m", "mqdlq.local.command", *context.args]
-    )
+    os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 (no shell)

@@ -1,12 +1,10 @@
-"""`mqdlq check`: a handler's name in; what its user may do, and what is missing, out."""
+"""The command `mqdlq check`: report what a handler's user may not do."""
 
 from __future__ import annotations
 
-import os
-import sys
-
 import typer
 
+from mqdlq.cli.airflow import become
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handler
 
@@ -34,8 +32,4 @@ def check(
     except HandlerError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None
-    # The command line does not import Airflow's side of the project: it becomes that side.
-    sys.stdout.flush()
-    os.execv(  # noqa: S606 (this very Python, no shell)
-        sys.executable, [sys.executable, "-W", "ignore", "-m", "mqdlq.local.check", handler]
-    )
+    become("-W", "ignore", "-m", "mqdlq.local.check", handler)

@@ -1,4 +1,4 @@
-"""Files as the commands take them: arguments in, bytes and names for errors out, and back."""
+"""Read and write files for the commands, and name them in errors."""
 
 from __future__ import annotations
 

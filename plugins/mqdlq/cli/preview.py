@@ -1,4 +1,4 @@
-"""`mqdlq preview`: a live queue and a rules table in, what the table would do with it out."""
+"""The command `mqdlq preview`: show what a rules table would do with a queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mqdlq report`: a run's id in, its report as text or JSON out, read anew from the ledger."""
+"""The command `mqdlq report`: print the report of a run from the ledger and the lake."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""`mqdlq restore`: what is in the archive, listed; and a restoration, run through Airflow."""
+"""The commands `mqdlq restore list` and `run`: list the archive, restore from it."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from itertools import groupby
 from typing import Annotated, Any, Final
 
@@ -12,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from mqdlq.cli.airflow import become
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.constants import MQRC
@@ -124,10 +123,7 @@ def run_restoration(
     }
     conf = {"handler": handler, "header": not no_header}
     conf |= {name: value for name, value in given.items() if value}
-    # The command line does not import Airflow's side of the project: it becomes that side.
-    sys.stdout.flush()
-    program = [sys.executable, "-m", "mqdlq.local.foreground", "restore", json.dumps(conf)]
-    os.execv(sys.executable, program)  # noqa: S606 (this very Python, no shell)
+    become("-m", "mqdlq.local.foreground", "restore", json.dumps(conf))
 
 
 def _is_of(copy: ArchivedCopy, queue_manager: str, queue: str) -> bool:

@@ -1,13 +1,12 @@
-"""`mqdlq run`: a handler's name in, one run of its DAG in the foreground and its report out."""
+"""The command `mqdlq run`: run a handler's DAG once, in the foreground."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 
 import typer
 
+from mqdlq.cli.airflow import become
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 
@@ -40,12 +39,7 @@ def run(
     except (HandlerError, ConfError) as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None
-    # The command line does not import Airflow's side of the project: it becomes that side. So a
-    # signal to this process reaches the one that minds the run.
-    sys.stdout.flush()
-    os.execv(  # noqa: S606 (this very Python, no shell)
-        sys.executable, [sys.executable, "-m", "mqdlq.local.foreground", handler, conf]
-    )
+    become("-m", "mqdlq.local.foreground", handler, conf)
 
 
 def _check(conf: str) -> None:

@@ -1,4 +1,4 @@
-"""`mqdlq shadow`: two snapshots of a queue in; whether our rules said what was done to it, out."""
+"""The command `mqdlq shadow`: compare our decisions with what another handler did."""
 
 from __future__ import annotations
 

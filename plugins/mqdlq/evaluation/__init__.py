@@ -1,1 +1,1 @@
-"""The evaluation in Spark: snapshots and rules to a plan, as functions over DataFrames."""
+"""Evaluate snapshots by rules in Spark: into a plan, a comparison or a history."""

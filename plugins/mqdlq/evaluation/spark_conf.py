@@ -1,4 +1,4 @@
-"""How Spark applications are submitted: how many messages there are in, confs and environment out.
+"""Submit Spark applications: configuration, environment and command for a number of messages.
 
 For a small snapshot the job's fixed cost is nearly all there is, so the JVM starts from an archive
 of classes, compiles fast rather than well, and Spark generates no code. A large one gets the full

@@ -1,4 +1,4 @@
-"""Two rules tables in, what their meanings differ in out: control data, and rules in order."""
+"""Compare the meaning of two rules tables: control data, and rules in order."""
 
 from __future__ import annotations
 

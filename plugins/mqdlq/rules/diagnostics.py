@@ -1,4 +1,4 @@
-"""What is wrong with a rules table: faults go in, text with a caret under each comes out."""
+"""Collect the faults of a rules table, and draw each with a caret under its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table and a message go in; how the message fared with each rule comes out."""
+"""Explain how a message fares with each rule of a table."""
 
 from __future__ import annotations
 

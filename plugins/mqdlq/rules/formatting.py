@@ -1,4 +1,4 @@
-"""The text of a rules table in, its canonical text out, with its comments.
+"""Format the text of a rules table canonically, and keep its comments.
 
 Entries are printed as `print_table` prints them. A comment stays before or after the entry it stood
 before or after; one that stood between the lines of an entry goes before it, because not every

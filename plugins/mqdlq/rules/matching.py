@@ -1,4 +1,4 @@
-"""Which rules a message meets: a table and the values of a message in, the matching rules out.
+"""Match a message with the rules of a table.
 
 Values are those of a snapshot's columns: text without its trailing blanks, numbers; a value that is
 absent or None is a field of blanks, or 0.

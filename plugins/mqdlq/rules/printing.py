@@ -1,4 +1,4 @@
-"""Control data and rules in, canonical text out: same meaning, same text, no line over 72 columns.
+"""Print control data and rules canonically: the same meaning has the same text.
 
 Only what differs from its default is printed; keywords stand in the order of the keyword table;
 numbers are printed as the symbolic name of the keyword's own family where there is one.

@@ -1,4 +1,4 @@
-"""The text of a rules table in, the table out, or every fault it has."""
+"""Read the text of a rules table, or report every fault it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole rules table in; its columns, its canonical print and its digest out."""
+"""A valid rules table, with its columns, its canonical print and its digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wildcards ``*`` and ``?``: a pattern in, an exact matcher of fixed-length text fields out.
+"""Compile patterns with ``*`` and ``?`` into exact matchers of fixed-length fields.
 
 A field is compared over its whole length, padded with blanks; case counts; NUL is not a blank.
 ``*`` stands for any number of characters, ``?`` for one that is no trailing blank, and a pattern

@@ -1,4 +1,4 @@
-"""`mqdlq decode`: a message in hexadecimal digits or as it was pasted in, its headers out."""
+"""The command `mqdlq decode`: show the headers of a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decoded message in, its chain of headers drawn for people out."""
+"""Draw the chain of headers of a decoded message as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mqdlq rules diff`: two rules tables in; what differs, and for which messages, out."""
+"""The command `mqdlq rules diff`: compare two rules tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two rules tables make of messages in, a page with the matrix of changed actions out."""
+"""Render the matrix of changed actions of two rules tables as an HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mqdlq rules format` and `convert`: a rules table in, its canonical text or other form out."""
+"""The commands `mqdlq rules format` and `convert`: rewrite a rules table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found in rules tables in, a log in SARIF 2.1.0 out, as code scanners exchange them."""
+"""Write the findings in rules tables as a SARIF 2.1.0 log for code scanners."""
 
 from __future__ import annotations
 

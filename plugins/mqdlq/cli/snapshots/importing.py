@@ -1,4 +1,4 @@
-"""`mqdlq snapshots import`: output of amqsbcg or dmpmqmsg in, a snapshot of those messages out."""
+"""The command `mqdlq snapshots import`: make a snapshot from a dump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mqdlq snapshots payload`: a snapshot and a key in, the captured bodies as files out."""
+"""The command `mqdlq snapshots payload`: write captured message bodies to files."""
 
 from __future__ import annotations
 

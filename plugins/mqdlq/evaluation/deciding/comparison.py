@@ -1,4 +1,4 @@
-"""What two tables make of the same messages: batches of them in, cells of a matrix out.
+"""Compare what two rules tables do with batches of messages.
 
 It runs where the messages are; a task yields a cell for each pair of chains it meets with.
 """

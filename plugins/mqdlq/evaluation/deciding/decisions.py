@@ -1,4 +1,4 @@
-"""What is to be done with messages: batches of their rows in, numbers of treatments out.
+"""Decide what to do with batches of messages.
 
 The core's matcher is asked once per distinct value (see `value_masks`), the core makes the steps
 once per treatment (see `treatments`); for all rows of a batch together, codes are combined and

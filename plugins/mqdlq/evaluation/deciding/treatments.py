@@ -1,4 +1,4 @@
-"""What can be done with a message: the rules it meets in, a numbered row of ready-made steps out.
+"""Number the treatments of messages, and make the steps of each once.
 
 Many messages are treated alike. Each treatment is made once, by the core, and taken for all its
 messages.

@@ -1,4 +1,4 @@
-"""Which rules each value of a column leaves standing: a table and values in, bits out.
+"""Find the rules that each value of a column does not exclude, as bits.
 
 The core's own matcher is asked about every distinct value of every column the rules look at; a
 message's rules are then the bits all its values have in common. Nothing here knows of Spark.

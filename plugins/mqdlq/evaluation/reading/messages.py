@@ -1,4 +1,4 @@
-"""How messages come to the code that decides about them: snapshots in, batches through it out.
+"""Bring the messages of snapshots to the code that decides about them.
 
 Whatever the strategy, the code gets batches with the columns asked for and `queue_manager`, `queue`
 and `snapshot_id`, and is run once for each task.

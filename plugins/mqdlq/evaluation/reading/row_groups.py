@@ -1,4 +1,4 @@
-"""A snapshot's row groups as tasks: a snapshot in, stretches of it out, and their rows.
+"""Divide a snapshot's row groups into tasks, and read the rows of a task.
 
 A stretch is a range of browse numbers, whose ends lie between buckets of the plan's hash: every
 bucket is then in one task, in order, and nothing need be sorted or brought together.

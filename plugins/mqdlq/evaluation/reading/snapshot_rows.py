@@ -1,4 +1,4 @@
-"""Reading snapshots: directories in, the rows of their headers as one DataFrame out.
+"""Read the header rows of snapshots as one DataFrame.
 
 Only the columns asked for are read; what was captured of the messages' bodies never is.
 """

@@ -1,4 +1,4 @@
-"""How an evaluation goes about it: what is to be evaluated in, a strategy and why out.
+"""Choose who reads the messages and where they are decided about.
 
 The strategies differ in who reads the messages and where they are decided about, not in what is
 found. What is done with a batch of them is always the same (see `plan_parts`).

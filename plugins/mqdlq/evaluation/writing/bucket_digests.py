@@ -1,4 +1,4 @@
-"""The digests of a plan's buckets: rows' browse numbers and contents in, a digest per bucket out.
+"""Digest the rows of a plan, bucket by bucket.
 
 It holds no more than one digest per bucket. `mqdlq.plan.plan_hash` is the definition.
 """

@@ -1,4 +1,4 @@
-"""A part of a plan: batches of messages in; a Parquet file and a receipt of what is in it out.
+"""Write a part of a plan as a Parquet file, with a receipt of its content.
 
 It runs where the messages are: in Spark's workers, or in the driver where there are few. Spark may
 run it several times for the same messages, at once even (a task tried again, speculation, a lost

@@ -1,4 +1,4 @@
-"""What the tasks of an evaluation found: receipts in; a plan's hash and counts out."""
+"""Derive a plan's hash and counts from the receipts of its parts."""
 
 from __future__ import annotations
 

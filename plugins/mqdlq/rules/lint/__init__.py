@@ -1,4 +1,4 @@
-"""The linter of the rules language: an accepted table in, warnings about what it would do out."""
+"""Warn about what a valid rules table would do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule in, what is doubtful about its action out: what it destroys, tries in vain, puts where."""
+"""Find doubtful actions: those that destroy, retry without success, or lose a target."""
 
 from __future__ import annotations
 

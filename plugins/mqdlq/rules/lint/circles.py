@@ -1,4 +1,4 @@
-"""A table and its own queue in, the rules that send messages in a circle out."""
+"""Find rules that send messages in a circle."""
 
 from __future__ import annotations
 

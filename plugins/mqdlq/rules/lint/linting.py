@@ -1,4 +1,4 @@
-"""A rules table that is accepted in, what is doubtful about it out, as warnings."""
+"""Report what is doubtful about a valid rules table, as warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table in, its rules that no message can reach out, and whether messages can miss every rule."""
+"""Find rules that no message can reach, and whether messages can miss every rule."""
 
 from __future__ import annotations
 

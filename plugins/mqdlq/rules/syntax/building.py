@@ -1,4 +1,4 @@
-"""Statements in, control data and rules out, with everything that must hold between keywords."""
+"""Build control data and rules from statements, and check keywords against each other."""
 
 from __future__ import annotations
 

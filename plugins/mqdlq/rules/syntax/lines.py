@@ -1,4 +1,4 @@
-"""Lines of a rules table in, its entries out: continued lines joined, comments and blanks gone.
+"""Join the lines of a rules table into entries, without comments and blank lines.
 
 An entry knows where each of its characters stood, so that an error found in it names a line and a
 column. The rules are IBM's ("Dead-letter queue handler rules table", conventions): an entry starts

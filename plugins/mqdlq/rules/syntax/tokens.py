@@ -1,4 +1,4 @@
-"""A pull tokenizer: an entry goes in, the grammar asks it for one token after the other."""
+"""Read one token after another from an entry, as the grammar asks for them."""
 
 from __future__ import annotations
 

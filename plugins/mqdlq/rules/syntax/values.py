@@ -1,4 +1,4 @@
-"""A value as written goes in; what it says comes out, or its fault is reported."""
+"""Read the value of a keyword, or report its fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: a run's facts in ledger and lake in; numbers, text, a page and JSON out. Reads only."""
+"""Report on a run, from the ledger and the lake, which are only read."""
 
 from __future__ import annotations
 

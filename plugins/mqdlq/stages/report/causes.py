@@ -1,4 +1,4 @@
-"""What the commonest reason codes mean and who can act on them: a number in, our own words out."""
+"""Explain the commonest reason codes in our own words, and who can act on them."""
 
 from __future__ import annotations
 

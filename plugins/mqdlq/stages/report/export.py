@@ -1,4 +1,4 @@
-"""The ledger's outcomes in, a Parquet file that Spark reads beside the snapshots out.
+"""Export the ledger's outcomes as a Parquet file for the history.
 
 Spark has no driver for the ledger's database and needs none: one file, written anew each time.
 """

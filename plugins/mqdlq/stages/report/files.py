@@ -1,4 +1,4 @@
-"""The files of a report: a run's id in; text, HTML and JSON written, and their places out."""
+"""Write a report as text, HTML and JSON files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as JSON for programs: a `Report` in, a document of a fixed structure out.
+"""Render a report as JSON for programs, a document of a fixed structure.
 
 The keys are those of the records (`mqdlq.stages.report.records`), with `format`, `version` and
 `failed` before them: `verdict` (ok, empty, settled, attention, unfinished, failed), `headline`,

@@ -1,4 +1,4 @@
-"""The messages of a run, one after another: its facts in, what became of each message out.
+"""Read the messages of a run, one after another, with what became of each.
 
 Lake and ledger are read side by side, in browse order, so that a report on a million messages
 holds a few thousand at a time.

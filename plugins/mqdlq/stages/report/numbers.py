@@ -1,4 +1,4 @@
-"""The numbers of a report: a run's facts in ledger and lake in, one frozen `Report` out."""
+"""Read everything that a report says of a run into one frozen `Report`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that need a person, gathered by their trouble: messages in, groups and rows out.
+"""Group the messages that need a person by their trouble.
 
 All are counted, and their numbers kept; the first of each group are listed in full.
 """

@@ -1,4 +1,4 @@
-"""What ledger and lake say of one run but for its messages: a run id in, its facts out."""
+"""Read what ledger and lake know of one run, apart from its messages."""
 
 from __future__ import annotations
 

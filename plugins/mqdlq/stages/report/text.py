@@ -1,4 +1,4 @@
-"""A report as text for a terminal: a `Report` in, at most a screenful out.
+"""Print a report as text for a terminal, at most a screenful.
 
 The verdict comes first; what is alike is one row; nothing depends on colour.
 """
