@@ -146,7 +146,7 @@ def test_an_absolute_path_becomes_a_file_uri_and_standard_input_a_name() -> None
 
 
 def test_the_corpus_of_everything_that_is_wrong_makes_a_valid_log() -> None:
-    corpus = Path(__file__).parents[2] / "corpus" / "rules" / "invalid"
+    corpus = Path(__file__).parents[3] / "corpus" / "rules" / "invalid"
 
     (run,) = log_of(1, *map(str, sorted(corpus.glob("*.rules"))))["runs"]
 

@@ -38,7 +38,7 @@ def checked(*arguments: str) -> list[dict[str, Any]]:
 
 
 def test_the_shipped_demo_is_valid() -> None:
-    demo = Path(__file__).parents[3] / "include" / "rules"
+    demo = Path(__file__).parents[4] / "include" / "rules"
 
     found = check(str(demo / "demo.yaml"))
 
