@@ -25,8 +25,6 @@ from mqdlq.rules import Rule, RulesTable, print_table
 from mqdlq.rules.comparing import action_text
 
 _ROWS: Final = 4096
-HERE_UP_TO: Final = 10_000
-"""Messages that are compared without Spark, whose start alone takes longer."""
 _LEFT: Final = "no rule"
 
 Submit = Callable[[Path, list[str], int], int]

@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,12 +15,16 @@ from mqdlq import home, lake
 from mqdlq.cli.files import name_of, parse_table
 from mqdlq.cli.rules.diff_page import diff_page
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.differences import HERE_UP_TO, Cell, Treatments, treatments_in
 from mqdlq.lake import Snapshot
 from mqdlq.rules import Comparison, Rule, RuleChange, RulesError, compare
 from mqdlq.rules.comparing import rule_text
 
+if TYPE_CHECKING:
+    from mqdlq.evaluation.differences import Cell, Treatments
+
 USAGE = 2
+HERE_UP_TO: Final = 10_000
+"""Messages that are compared without Spark, whose start alone takes longer."""
 
 
 class DiffFormat(StrEnum):
@@ -98,6 +102,8 @@ def diff(
             stored = stored_snapshots(snapshots or (), back)
             messages = sum(snapshot.manifest.messages for snapshot in stored)
             in_spark = messages > HERE_UP_TO if spark is None else spark
+            from mqdlq.evaluation.differences import treatments_in  # noqa: PLC0415 (Arrow's functions)
+
             asked = treatments_in(before, after, stored, _submit if in_spark else None)
     except (RulesError, LakeError) as error:
         typer.echo(error, err=True)

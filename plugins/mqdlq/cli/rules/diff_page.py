@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment
 
-from mqdlq.evaluation.differences import Treatments
 from mqdlq.rules.comparing import rule_text
+
+if TYPE_CHECKING:
+    from mqdlq.evaluation.differences import Treatments
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{{ names[0] }} and {{ names[1] }}</title>
