@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.unit_of_work import UnitOfWork
@@ -106,7 +106,7 @@ def fill(world: World) -> None:
     header = DeadLetterHeader(
         2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
     )
-    packed = encode_dlh(header, encoding=546, ccsid=819)
+    packed = header.encode(encoding=546, ccsid=819)
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
         queue = queue_manager.open("DLQ", constants.MQOO_OUTPUT)

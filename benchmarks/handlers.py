@@ -28,7 +28,7 @@ import pytest
 
 import embedded_mq
 from mqdlq import home
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.local.services import running
 from tests.e2e.services import Airflow, airflow
 from tests.support import postgresql
@@ -239,7 +239,7 @@ def put(world: World, queue: str) -> None:
     header = DeadLetterHeader(
         2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
     )
-    body = encode_dlh(header, encoding=546, ccsid=819) + b"a dead letter"
+    body = header.encode(encoding=546, ccsid=819) + b"a dead letter"
     world.put(queue, body, Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819)
 
 

@@ -24,7 +24,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from mqdlq import lake
-from mqdlq.headers import PREFIX_LENGTH, DeadLetterHeader, encode_dlh
+from mqdlq.headers import PREFIX_LENGTH, DeadLetterHeader
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.stages.execute import accept_plan, settle
 from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
@@ -35,8 +35,9 @@ NEW = 100
 LONG = 100 << 20
 RULES = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(IGNORE)\n"
 DEEP = f"ALTER QMGR MAXMSGL({LONG})\nALTER QLOCAL(DLQ) MAXDEPTH(999999) MAXMSGL({LONG})\n"
-HEADER = encode_dlh(
-    DeadLetterHeader(2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"),
+HEADER = DeadLetterHeader(
+    2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"
+).encode(
     encoding=546,
     ccsid=819,
 )

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from tests.support.world import DEFINITIONS, World
 
 CONNECTION: Final = json.dumps(
@@ -74,7 +74,7 @@ class Place:
         header = DeadLetterHeader(
             2053, dest_q, "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
         )
-        body = encode_dlh(header, encoding=546, ccsid=819) + dest_q.encode()
+        body = header.encode(encoding=546, ccsid=819) + dest_q.encode()
         fields: dict[str, Any] = {"Format": b"MQDEAD  ", "Encoding": 546, "CodedCharSetId": 819}
         self.world.put(f"DLQ.{handler.upper()}", body, **fields)
 

@@ -26,7 +26,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.airflow.run_ids import ledger_run_id
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.model import Outcome
 from mqdlq.mqi.connect import ConnectionSettings, connect
@@ -259,7 +259,7 @@ def kill_while_a_run_waits(containers: Containers, airflow: Rehearsed) -> None:
     with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
         module = queue_manager.client.module
         descriptor = module.MD(Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819)
-        body = encode_dlh(header, encoding=546, ccsid=819) + b"the first"
+        body = header.encode(encoding=546, ccsid=819) + b"the first"
         queue_manager.handle.put1(EMPTY_QUEUE.encode(), body, descriptor)
     assert airflow.wait_for_run("demo", run_id, 400) == "success", containers.last_words()
     assert airflow.outcomes("demo", run_id) == {"delivered": 1}

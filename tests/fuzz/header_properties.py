@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from embedded_mq.engine.messages.delivery import look_around
 from embedded_mq.structures import MQMD
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import (
-    CIH_CODEC,
-    IIH_CODEC,
-    MDE_CODEC,
-    TM_CODEC,
     CicsHeader,
     CicsHeader1,
     DeadLetterHeader,
     ImsHeader,
+    MessageDescriptor,
     MessageDescriptor1,
     MessageDescriptorExtension,
+    Record,
     RulesHeader,
     RulesHeader2,
     TransmissionQueueHeader,
     TriggerMessage,
-    decode_any_md,
-    decode_dlh,
-    decode_rfh,
-    decode_rfh2,
-    decode_xqh,
     describe,
-    encode_any_md,
-    encode_dlh,
-    encode_rfh,
-    encode_rfh2,
-    encode_xqh,
 )
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
 from mqdlq.headers.limits import HEADERS_READ
@@ -62,8 +50,7 @@ class HeaderCodec:
     struc_id: str
     version: int
     length: int
-    decode: Callable[..., Any]
-    encode: Callable[..., bytes]
+    kind: type[Record]
     states_its_length: bool = True
 
     def fixed(self, encoding: int, ccsid: int) -> bytes:
@@ -76,20 +63,21 @@ class HeaderCodec:
 
 
 CODECS = {
-    "MQMDE": HeaderCodec("MDE ", 2, 72, MDE_CODEC.decode, MDE_CODEC.encode),
-    "MQCIH_1": HeaderCodec("CIH ", 1, 164, CIH_CODEC.decode, CIH_CODEC.encode),
-    "MQCIH": HeaderCodec("CIH ", 2, 180, CIH_CODEC.decode, CIH_CODEC.encode),
-    "MQIIH": HeaderCodec("IIH ", 1, 84, IIH_CODEC.decode, IIH_CODEC.encode),
-    "MQTM": HeaderCodec("TM  ", 1, 684, TM_CODEC.decode, TM_CODEC.encode, states_its_length=False),
-    "MQRFH": HeaderCodec("RFH ", 1, 64, decode_rfh, encode_rfh),
+    "MQMDE": HeaderCodec("MDE ", 2, 72, MessageDescriptorExtension),
+    "MQCIH_1": HeaderCodec("CIH ", 1, 164, CicsHeader1),
+    "MQCIH": HeaderCodec("CIH ", 2, 180, CicsHeader),
+    "MQIIH": HeaderCodec("IIH ", 1, 84, ImsHeader),
+    "MQTM": HeaderCodec("TM  ", 1, 684, TriggerMessage, states_its_length=False),
+    "MQRFH": HeaderCodec("RFH ", 1, 64, RulesHeader),
 }
-_DECODERS: dict[Callable[..., Any], Callable[..., bytes]] = {
-    **{codec.decode: codec.encode for codec in CODECS.values()},
-    decode_dlh: encode_dlh,
-    decode_xqh: encode_xqh,
-    decode_rfh2: encode_rfh2,
-    decode_any_md: encode_any_md,
-}
+_KINDS: tuple[type[Record], ...] = (
+    *(codec.kind for codec in CODECS.values()),
+    DeadLetterHeader,
+    TransmissionQueueHeader,
+    RulesHeader2,
+    MessageDescriptor1,
+    MessageDescriptor,
+)
 
 
 @dataclass(frozen=True)
@@ -129,18 +117,18 @@ def message_of(names: Sequence[str], *, encoding: int, ccsid: int) -> Message:
 
 def _header(name: str, following: str, *, encoding: int, ccsid: int) -> bytes:
     says: dict[str, Any] = {"encoding": encoding, "coded_char_set_id": ccsid, "format": following}
-    record, encode = {
-        "MQDLH": (DeadLetterHeader(**says), encode_dlh),
-        "MQMDE": (MessageDescriptorExtension(**says), MDE_CODEC.encode),
-        "MQXQH": (TransmissionQueueHeader(msg_desc=MessageDescriptor1(**says)), encode_xqh),
-        "MQRFH": (RulesHeader(**says, name_value_string="a b", padding=1), encode_rfh),
-        "MQRFH2": (RulesHeader2(**says, folders=("<a/>", "<bc/>   ")), encode_rfh2),
-        "MQTM": (TriggerMessage("Q"), TM_CODEC.encode),
-        "MQIIH": (ImsHeader(format=following), IIH_CODEC.encode),
-        "MQCIH": (CicsHeader(format=following), CIH_CODEC.encode),
-        "MQCIH_1": (CicsHeader1(format=following), CIH_CODEC.encode),
-    }[name]
-    return bytes(cast("Any", encode)(record, encoding=encoding, ccsid=ccsid))
+    records: dict[str, Record] = {
+        "MQDLH": DeadLetterHeader(**says),
+        "MQMDE": MessageDescriptorExtension(**says),
+        "MQXQH": TransmissionQueueHeader(msg_desc=MessageDescriptor1(**says)),
+        "MQRFH": RulesHeader(**says, name_value_string="a b", padding=1),
+        "MQRFH2": RulesHeader2(**says, folders=("<a/>", "<bc/>   ")),
+        "MQTM": TriggerMessage("Q"),
+        "MQIIH": ImsHeader(format=following),
+        "MQCIH": CicsHeader(format=following),
+        "MQCIH_1": CicsHeader1(format=following),
+    }
+    return records[name].encode(encoding=encoding, ccsid=ccsid)
 
 
 def what_must_hold(data: bytes) -> None:
@@ -155,8 +143,8 @@ def what_must_hold(data: bytes) -> None:
         {"encoding": 785, "ccsid": 1047},
     ):
         _description_holds(body, md_format, **how)
-        for decode, encode in _DECODERS.items():
-            _comes_back(decode, encode, body, **how)
+        for kind in _KINDS:
+            _comes_back(kind, body, **how)
 
 
 def as_input(hostile: Hostile) -> bytes:
@@ -183,15 +171,13 @@ def hostile_messages_hold(hostile: Hostile, damage: Sequence[tuple[int, int]] = 
         assert sum(4 + len(folder.data) for folder in header.folders) + 36 == header.length
 
 
-def _comes_back(
-    decode: Callable[..., Any], encode: Callable[..., bytes], body: bytes, **how: int
-) -> None:
+def _comes_back(kind: type[Record], body: bytes, **how: int) -> None:
     """Hold that bytes which are read as a header are written as those bytes again."""
     try:
-        header = decode(body, **how)
+        header = kind.decode(body, **how)
     except MalformedHeaderError:
         return
-    written = encode(header, **how)
+    written = header.encode(**how)
     # Of a CCSID that names no code page, the StrucId told the family; ASCII is written.
     if how["ccsid"] not in SPECIAL_CCSIDS:
         assert body.startswith(written)

@@ -8,17 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mqdlq.errors import MalformedHeaderError, PasteError
-from mqdlq.headers import (
-    MessageDescriptor,
-    RulesHeader2,
-    classify,
-    decode_dlh,
-    decode_md,
-    decode_rfh2,
-    encode_dlh,
-    encode_md,
-    encode_rfh2,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, classify
 from mqdlq.headers.ebcdic import tables
 from mqdlq.headers.limits import HEADERS_READ
 from mqdlq.headers.pastes import PastedMessage, read_pasted
@@ -50,16 +40,16 @@ def test_a_dlh_of_any_content_comes_back_byte_for_byte(
     version = (1).to_bytes(4, "little" if encoding == 546 else "big")
     data = struc_id + version + content
 
-    letter = decode_dlh(data, encoding=encoding, ccsid=ccsid)
+    letter = DeadLetterHeader.decode(data, encoding=encoding, ccsid=ccsid)
 
-    assert encode_dlh(letter, encoding=encoding, ccsid=ccsid) == data
+    assert letter.encode(encoding=encoding, ccsid=ccsid) == data
 
 
 @given(st.binary(min_size=356, max_size=356), st.sampled_from([1208, 819, 437]))
 def test_an_md_of_any_content_comes_back_byte_for_byte(content: bytes, ccsid: int) -> None:
     data = b"MD  \2\0\0\0" + content
 
-    assert encode_md(decode_md(data, ccsid=ccsid), ccsid=ccsid) == data
+    assert MessageDescriptor.decode(data, ccsid=ccsid).encode(ccsid=ccsid) == data
 
 
 @given(
@@ -83,9 +73,9 @@ def test_every_message_has_a_class(
 @given(st.binary(max_size=400), ANY_INT, ANY_INT)
 def test_nothing_but_the_headers_own_error_escapes(data: bytes, encoding: int, ccsid: int) -> None:
     with contextlib.suppress(MalformedHeaderError):
-        decode_dlh(data, encoding=encoding, ccsid=ccsid)
+        DeadLetterHeader.decode(data, encoding=encoding, ccsid=ccsid)
     with contextlib.suppress(MalformedHeaderError):
-        decode_md(data, ccsid=ccsid)
+        MessageDescriptor.decode(data, ccsid=ccsid)
 
 
 @pytest.mark.parametrize("name", CODECS)
@@ -99,9 +89,9 @@ def test_a_header_of_any_content_comes_back_byte_for_byte(
     content = data.draw(st.binary(min_size=size, max_size=size))
     header = codec.fixed(encoding, ccsid) + content
 
-    read = codec.decode(header, encoding=encoding, ccsid=ccsid)
+    read = codec.kind.decode(header, encoding=encoding, ccsid=ccsid)
 
-    assert codec.encode(read, encoding=encoding, ccsid=ccsid) == header
+    assert read.encode(encoding=encoding, ccsid=ccsid) == header
 
 
 @given(
@@ -114,11 +104,11 @@ def test_folders_of_any_content_come_back_byte_for_byte(
     folders: list[bytes], named: int, encoding: int, ccsid: int
 ) -> None:
     header = RulesHeader2(name_value_ccsid=named, folders=tuple(folders))
-    data = encode_rfh2(header, encoding=encoding, ccsid=ccsid)
+    data = header.encode(encoding=encoding, ccsid=ccsid)
 
-    read = decode_rfh2(data, encoding=encoding, ccsid=ccsid)
+    read = RulesHeader2.decode(data, encoding=encoding, ccsid=ccsid)
 
-    assert encode_rfh2(read, encoding=encoding, ccsid=ccsid) == data
+    assert read.encode(encoding=encoding, ccsid=ccsid) == data
     assert all(isinstance(folder, str) for folder in read.folders) or named != 1208
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqdlq import lake
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotManifest, SnapshotWriter
 from mqdlq.lake.schema import HEADERS, PARKED
 from mqdlq.lake.snapshots import MANIFEST
@@ -30,20 +30,19 @@ def dead_letter(browse_seq: int, **columns: Any) -> dict[str, Any]:
         for name, value in columns.items()
         if name.startswith("dlh_")
     }
-    body = encode_dlh(
-        DeadLetterHeader(put_date="20261121", put_time="11000000", **dlh),
+    body = DeadLetterHeader(put_date="20261121", put_time="11000000", **dlh).encode(
         encoding=546,
         ccsid=1208,
     )
     descriptor = MessageDescriptor(
         **{"format": "MQDEAD", "coded_char_set_id": 1208, "msg_id": browse_seq.to_bytes(24), **md}
     )
-    return header_row(browse_seq, encode_md(descriptor), body, len(body), browsed_at=NOON)
+    return header_row(browse_seq, descriptor.encode(), body, len(body), browsed_at=NOON)
 
 
 def no_dead_letter(browse_seq: int) -> dict[str, Any]:
     """Return the row of a message without MQDLH."""
-    return header_row(browse_seq, encode_md(MessageDescriptor()), b"hello", 5, browsed_at=NOON)
+    return header_row(browse_seq, MessageDescriptor().encode(), b"hello", 5, browsed_at=NOON)
 
 
 def take_snapshot(

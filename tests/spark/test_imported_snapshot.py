@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from mqdlq import lake
 from mqdlq.cli import app
 from mqdlq.evaluation.evaluate import evaluate
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.lake import StepCount
 from tests.support.pastes import amqsbcg
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 MD = MessageDescriptor(format="MQDEAD", encoding=785, coded_char_set_id=1047)
 LETTERS = [
-    (MD, encode_dlh(DeadLetterHeader(2053, queue), encoding=785, ccsid=1047))
+    (MD, DeadLetterHeader(2053, queue).encode(encoding=785, ccsid=1047))
     for queue in ("PAYMENTS", "ORDERS", "PAYMENTS")
 ]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mqdlq.headers import DeadLetterHeader, RulesHeader2, encode_dlh, encode_rfh2
+from mqdlq.headers import DeadLetterHeader, RulesHeader2
 
 NATIVE: Final[dict[str, Any]] = {"encoding": 546, "ccsid": 1208}
 DATA: Final = b"data of the application"
@@ -31,7 +31,7 @@ class Hostile:
     def behind(self, header: DeadLetterHeader) -> bytes:
         """Return the whole message with this MQDLH."""
         said = replace(header, encoding=546, coded_char_set_id=1208, format=self.format)
-        return encode_dlh(said, encoding=546, ccsid=819) + self.body
+        return said.encode(encoding=546, ccsid=819) + self.body
 
 
 def chain_of_dlhs(count: int) -> Hostile:
@@ -39,20 +39,20 @@ def chain_of_dlhs(count: int) -> Hostile:
     header = DeadLetterHeader(
         2053, "Q", "QM1", 546, 1208, "MQDEAD", 6, "mover", "20261121", "11000000"
     )
-    return Hostile(encode_dlh(header, **NATIVE) * count + DATA, "MQDEAD" if count else "MQSTR")
+    return Hostile(header.encode(**NATIVE) * count + DATA, "MQDEAD" if count else "MQSTR")
 
 
 def chain_of_rfh2s(count: int) -> Hostile:
     """Build so many MQRFH2s with a property each, each announcing the next."""
     header = RulesHeader2(**_MESSAGE_DATA | {"format": "MQHRF2"}, folders=("<usr><a>1</a></usr>",))
     last = replace(header, format="MQSTR")
-    return Hostile(encode_rfh2(header, **NATIVE) * (count - 1) + encode_rfh2(last, **NATIVE) + DATA)
+    return Hostile(header.encode(**NATIVE) * (count - 1) + last.encode(**NATIVE) + DATA)
 
 
 def chain_of_empty_rfh2s(count: int) -> Hostile:
     """Build so many MQRFH2s of 36 bytes, the last of which announces another that is not there."""
     header = RulesHeader2(**_MESSAGE_DATA | {"format": "MQHRF2"})
-    return Hostile(encode_rfh2(header, **NATIVE) * count + DATA)
+    return Hostile(header.encode(**NATIVE) * count + DATA)
 
 
 def chain_of_rfhs(count: int) -> Hostile:
@@ -135,13 +135,13 @@ def open_quotes(count: int) -> Hostile:
 
 def stated(length: int) -> Hostile:
     """Build an MQRFH2 that states this StrucLength."""
-    fixed = encode_rfh2(RulesHeader2(**_MESSAGE_DATA), **NATIVE)
+    fixed = RulesHeader2(**_MESSAGE_DATA).encode(**NATIVE)
     return Hostile(fixed[:8] + struct.pack("<i", length) + fixed[12:] + DATA)
 
 
 def stated_of_folder(length: int) -> Hostile:
     """Build an MQRFH2 with a folder that states this NameValueLength."""
-    whole = encode_rfh2(RulesHeader2(**_MESSAGE_DATA, folders=("<usr/>  ",)), **NATIVE)
+    whole = RulesHeader2(**_MESSAGE_DATA, folders=("<usr/>  ",)).encode(**NATIVE)
     return Hostile(whole[:36] + struct.pack("<i", length) + whole[40:] + DATA)
 
 
@@ -149,7 +149,7 @@ def _rfh2(of: Iterable[str]) -> Hostile:
     padded = [text + " " * (-len(text) % 4) for text in of]
     parts = [struct.pack("<i", len(text)) + text.encode() for text in padded]
     data = b"".join(parts)
-    fixed = encode_rfh2(RulesHeader2(**_MESSAGE_DATA), **NATIVE)
+    fixed = RulesHeader2(**_MESSAGE_DATA).encode(**NATIVE)
     return Hostile(fixed[:8] + struct.pack("<i", len(fixed) + len(data)) + fixed[12:] + data + DATA)
 
 

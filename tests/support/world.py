@@ -25,7 +25,7 @@ import embedded_mq
 from mqdlq import home, lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import PlanDescription, SnapshotManifest
 from mqdlq.lake.schema import PLAN
 from mqdlq.ledger import Ledger, Run, TakenSnapshot, open_ledger
@@ -325,7 +325,7 @@ class World:
         header = DeadLetterHeader(
             reason, dest_q, dest_q_mgr, *inner, 6, "mover", "20261121", "11000000"
         )
-        packed = encode_dlh(header, encoding=encoding, ccsid=ccsid)
+        packed = header.encode(encoding=encoding, ccsid=ccsid)
         values = {"Format": b"MQDEAD  ", "Encoding": encoding, "CodedCharSetId": ccsid, **fields}
         self.put("DLQ", packed + body, **values)
 

@@ -12,47 +12,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import rfh
 from mqdlq.headers.ccsid import following_ccsid
-from mqdlq.headers.dlh import DLH_LENGTH, DeadLetterHeader, decode_dlh
-from mqdlq.headers.layout import Layout
 from mqdlq.headers.limits import HEADERS_READ, NAME_VALUE_BYTES_READ
-from mqdlq.headers.rfh import (
-    MQRFH,
-    MQRFH2,
-    RulesHeader,
-    RulesHeader2,
-    TooManyFoldersError,
-    decode_rfh,
-    decode_rfh2,
-)
-from mqdlq.headers.structures import (
-    CIH_CODEC,
-    IIH_CODEC,
-    MDE_CODEC,
-    MQIIH,
-    MQMDE,
-    MQTM,
-    TM_CODEC,
+from mqdlq.headers.records import (
     XQH_LENGTH,
+    CicsHeader,
     CicsHeader1,
+    DeadLetterHeader,
     ImsHeader,
     MessageDescriptorExtension,
+    Record,
     TransmissionQueueHeader,
     TriggerMessage,
-    decode_xqh,
+    versioned,
 )
-
-Record = (
-    DeadLetterHeader
-    | MessageDescriptorExtension
-    | TransmissionQueueHeader
-    | RulesHeader
-    | RulesHeader2
-    | CicsHeader1
-    | ImsHeader
-    | TriggerMessage
-)
+from mqdlq.headers.rfh import RulesHeader, RulesHeader2, TooManyFoldersError
 
 AMS_HEADER: Final = "PDMQ"
 _IDENTITY_LENGTH: Final = 8  # StrucId and Version
@@ -192,7 +166,7 @@ def _following(record: Record, place: _Place) -> _Following | None:
     """Return what a header says of the bytes after it, None where nothing follows."""
     if isinstance(record, TriggerMessage):
         return None
-    if isinstance(record, CicsHeader1 | ImsHeader):
+    if isinstance(record, CicsHeader1 | CicsHeader | ImsHeader):
         # Their Encoding and CodedCharSetId are reserved: what follows is as they are themselves
         # (IBM MQ docs, "MQCIH - CICS bridge header", "MQIIH - IMS information header").
         return _Following(place.encoding, place.ccsid, record.format)
@@ -205,27 +179,27 @@ _Reader = Callable[[_Place], tuple[int, Record, str]]
 """Reads a header at a place; returns its length, its fields, and which limit it exceeds or ""."""
 
 
-def _fixed(length: int, decode: Callable[..., Record]) -> _Reader:
-    return lambda place: (length, decode(place.first(length), **place.how), "")
+def _fixed(kind: type[Record], length: int) -> _Reader:
+    return lambda place: (length, kind.decode(place.first(length), **place.how), "")
 
 
 def _cih(place: _Place) -> tuple[int, Record, str]:
     start = place.first(_IDENTITY_LENGTH)
-    length = CIH_CODEC.layout(start, encoding=place.encoding)[0].length
-    return length, CIH_CODEC.decode(place.first(length), **place.how), ""
+    kind = versioned((CicsHeader1, CicsHeader), start, place.encoding)
+    return kind.length, kind.decode(place.first(kind.length), **place.how), ""
 
 
-def _measured(layout: Layout, decode: Callable[..., Record]) -> _Reader:
+def _measured(kind: type[RulesHeader | RulesHeader2]) -> _Reader:
     def read(place: _Place) -> tuple[int, Record, str]:
-        start = place.first(layout.length)
-        fixed = rfh.decode_fixed_part(start, layout, **place.how)
-        length = rfh.struc_length(start, layout, encoding=place.encoding, available=place.available)
-        data = length - layout.length
+        start = place.first(kind.length)
+        fixed = kind.decode_fixed_part(start, **place.how)
+        length = kind.measure(start, encoding=place.encoding, available=place.available)
+        data = length - kind.length
         if data > NAME_VALUE_BYTES_READ:
             limit = f"more than the limit of {NAME_VALUE_BYTES_READ}"
             return length, fixed, f"its {data} bytes of name/value data, {limit}, are not read"
         try:
-            return length, decode(place.first(length), **place.how), ""
+            return length, kind.decode(place.first(length), **place.how), ""
         except _OutOfSightError:
             return length, fixed, ""
         except TooManyFoldersError as error:
@@ -234,13 +208,16 @@ def _measured(layout: Layout, decode: Callable[..., Record]) -> _Reader:
     return read
 
 
+_FIXED: Final[dict[str, type[Record]]] = {
+    "MQDEAD": DeadLetterHeader,
+    "MQHMDE": MessageDescriptorExtension,
+    "MQIMS": ImsHeader,
+    "MQTRIG": TriggerMessage,
+}
 _READERS: Final[dict[str, tuple[str, _Reader]]] = {
-    "MQDEAD": ("MQDLH", _fixed(DLH_LENGTH, decode_dlh)),
-    "MQHMDE": ("MQMDE", _fixed(MQMDE.length, MDE_CODEC.decode)),
-    "MQXMIT": ("MQXQH", _fixed(XQH_LENGTH, decode_xqh)),
-    "MQHRF": ("MQRFH", _measured(MQRFH, decode_rfh)),
-    "MQHRF2": ("MQRFH2", _measured(MQRFH2, decode_rfh2)),
+    **{name: (kind.structure, _fixed(kind, kind.length)) for name, kind in _FIXED.items()},
+    "MQXMIT": ("MQXQH", _fixed(TransmissionQueueHeader, XQH_LENGTH)),
+    "MQHRF": ("MQRFH", _measured(RulesHeader)),
+    "MQHRF2": ("MQRFH2", _measured(RulesHeader2)),
     "MQCICS": ("MQCIH", _cih),
-    "MQIMS": ("MQIIH", _fixed(MQIIH.length, IIH_CODEC.decode)),
-    "MQTRIG": ("MQTM", _fixed(MQTM.length, TM_CODEC.decode)),
 }

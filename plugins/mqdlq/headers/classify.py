@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.ccsid import SPECIAL_CCSIDS, UTF_16, text_codec
-from mqdlq.headers.dlh import DLH_LENGTH, STRUC_IDS, DeadLetterHeader, decode_dlh
-from mqdlq.headers.layout import ByteOrder
-from mqdlq.headers.representation import header_codec, integer_order
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, UTF_16, Family, text_codec
+from mqdlq.headers.records import DLH_LENGTH, DeadLetterHeader
+from mqdlq.headers.representation import ByteOrder, header_codec, integer_order
 from mqdlq.headers.times import gmt
 from mqdlq.model import MessageClass
 
 MQFMT_DEAD_LETTER_HEADER: Final = "MQDEAD"
+STRUC_IDS: Final = {
+    DeadLetterHeader.struc_id.encode("ascii"): Family.ASCII,
+    DeadLetterHeader.struc_id.encode("cp500"): Family.EBCDIC,
+}
+_VERSION: Final = DeadLetterHeader.layout["version"].place
 _UNREMARKABLE: Final = SPECIAL_CCSIDS | UTF_16
 
 
@@ -73,14 +77,14 @@ def _by_version(prefix: bytes, encoding: int, ccsid: int, md_format: str) -> Cla
     if order is None:
         problem = f"MQMD.Encoding {encoding} states no byte order for integers"
         return Classified(MessageClass.UNDECODABLE, problem, None)
-    big = order is ByteOrder.BIG
-    version = int.from_bytes(prefix[4:8], "big" if big else "little", signed=True)
-    if version != 1:
-        swapped = int.from_bytes(prefix[4:8], "little" if big else "big", signed=True) == 1
+    version = order.integer(prefix[_VERSION])
+    if version != DeadLetterHeader.version:
+        other = ByteOrder.LITTLE if order is ByteOrder.BIG else ByteOrder.BIG
+        swapped = other.integer(prefix[_VERSION]) == DeadLetterHeader.version
         hint = ", it would be 1 in the other byte order" if swapped else ""
         problem = f"MQDLH.Version is {version} in MQMD.Encoding {encoding}{hint}; only 1 exists"
         return Classified(MessageClass.UNSUPPORTED_DLH_VERSION, problem, None)
-    dlh = decode_dlh(prefix, encoding=encoding, ccsid=ccsid)
+    dlh = DeadLetterHeader.decode(prefix, encoding=encoding, ccsid=ccsid)
     problem = "; ".join(_notes(dlh, ccsid, md_format))
     return Classified(MessageClass.DEAD_LETTER, problem, dlh)
 

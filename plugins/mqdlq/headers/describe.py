@@ -9,8 +9,7 @@ from typing import Final
 from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.chain import Chain, ChainedHeader, walk
 from mqdlq.headers.classify import classify, says_mqdead
-from mqdlq.headers.dlh import DLH_LENGTH, DeadLetterHeader
-from mqdlq.headers.structures import MessageDescriptorExtension
+from mqdlq.headers.records import DLH_LENGTH, DeadLetterHeader, MessageDescriptorExtension
 from mqdlq.model import MessageClass
 
 _SEGMENT: Final = 2 | 4  # MQMF_SEGMENT, MQMF_LAST_SEGMENT
@@ -49,9 +48,9 @@ def describe(
     first min(172, total_length) bytes or more, else `MalformedHeaderError`; where it is not the
     whole message, the chain is followed as far as it goes.
 
-    >>> from mqdlq.headers import DeadLetterHeader, encode_dlh
+    >>> from mqdlq.headers import DeadLetterHeader
     >>> header = DeadLetterHeader(2053, "PAYMENTS", "QM1", 546, 1208, "MQSTR")
-    >>> body = encode_dlh(header, encoding=546, ccsid=819) + b"hello"
+    >>> body = header.encode(encoding=546, ccsid=819) + b"hello"
     >>> found = describe(body, len(body), encoding=546, ccsid=819, format="MQDEAD")
     >>> found.cls, found.dlh.dest_q_name, body[found.payload_offset :]
     (<MessageClass.DEAD_LETTER: 'dead_letter'>, 'PAYMENTS', b'hello')

@@ -6,37 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mqdlq.headers.ccsid import storable
-from mqdlq.headers.chain import AMS_HEADER, ChainedHeader, Record
-from mqdlq.headers.dlh import MQDLH, DeadLetterHeader
-from mqdlq.headers.layout import Layout
-from mqdlq.headers.md import MQMD, MQMD_1, MessageDescriptor, MessageDescriptor1
-from mqdlq.headers.rfh import MQRFH, MQRFH2, NAME_VALUE_LENGTH, RulesHeader, RulesHeader2
-from mqdlq.headers.structures import (
-    CIH_CODEC,
-    MQIIH,
-    MQMDE,
-    MQTM,
-    MQXQH,
-    ImsHeader,
-    MessageDescriptorExtension,
-    TransmissionQueueHeader,
-    TriggerMessage,
-)
+from mqdlq.headers.chain import AMS_HEADER, ChainedHeader
+from mqdlq.headers.records import MessageDescriptor1, Record, TransmissionQueueHeader
+from mqdlq.headers.rfh import NAME_VALUE_LENGTH, RulesHeader, RulesHeader2
 
 Value = int | str | bytes
-
-_LAYOUTS: dict[type, Layout] = {
-    DeadLetterHeader: MQDLH,
-    MessageDescriptor: MQMD,
-    MessageDescriptor1: MQMD_1,
-    MessageDescriptorExtension: MQMDE,
-    TransmissionQueueHeader: MQXQH,
-    RulesHeader: MQRFH,
-    RulesHeader2: MQRFH2,
-    ImsHeader: MQIIH,
-    TriggerMessage: MQTM,
-    **{record: layout for layout, record in CIH_CODEC.versions},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +33,18 @@ def shown_fields(header: ChainedHeader) -> tuple[ShownField, ...]:
     """Return the fields of a header in IBM's order, StrucId and Version first."""
     if header.record is None:
         return (ShownField("StrucId", 0, 4, AMS_HEADER),)
-    return (*_of(header.record, header.length), *_variable(header.record, header.length))
+    return (*_of(header.record), *_variable(header.record, header.length))
 
 
 def descriptor_fields(descriptor: MessageDescriptor1) -> tuple[ShownField, ...]:
     """Return the fields of an MQMD."""
-    return _of(descriptor, 0)
+    return _of(descriptor)
 
 
-def _of(record: Record | MessageDescriptor1, length: int) -> tuple[ShownField, ...]:
-    layout = _LAYOUTS[type(record)]
-    return (
-        ShownField("StrucId", 0, 4, layout.struc_id),
-        ShownField("Version", 4, 4, layout.version),
-        *(
-            # Only StrucLength is no field of a record: it follows from the others.
-            ShownField(
-                field.ibm_name, field.offset, field.length, getattr(record, field.name, length)
-            )
-            for field in layout.fields
-        ),
+def _of(record: Record) -> tuple[ShownField, ...]:
+    return tuple(
+        ShownField(field.ibm_name, field.offset, field.length, getattr(record, field.name))
+        for field in record.layout.values()
     )
 
 
@@ -87,11 +53,11 @@ def _variable(record: Record, length: int) -> tuple[ShownField, ...]:
     match record:
         case TransmissionQueueHeader():
             return tuple(
-                replace(field, offset=MQXQH.length + field.offset, within="MsgDesc")
-                for field in _of(record.msg_desc, 0)
+                replace(field, offset=record.length + field.offset, within="MsgDesc")
+                for field in _of(record.msg_desc)
             )
         case RulesHeader():
-            return (_folder("NameValueString", MQRFH.length, length, record.name_value_string),)
+            return (_folder("NameValueString", record.length, length, record.name_value_string),)
         case RulesHeader2():
             places = [*record.folder_offsets(), length + NAME_VALUE_LENGTH]
             return tuple(

@@ -6,11 +6,11 @@ from hashlib import sha256
 from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers.dlh import DLH_LENGTH
-from mqdlq.headers.md import MD_LENGTH
+from mqdlq.headers.records import DLH_LENGTH, MD_LENGTH
+from mqdlq.structures import MQMD
 
-_EXPIRY: Final = slice(16, 20)
-_BACKOUT_COUNT: Final = slice(96, 100)
+_EXPIRY: Final = MQMD.place_of("expiry")
+_BACKOUT_COUNT: Final = MQMD.place_of("backout_count")
 
 
 def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> bytes:

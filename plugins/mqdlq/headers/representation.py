@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import sys
+from enum import StrEnum
 from functools import cache
 from typing import Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, TextCodec, text_codec
-from mqdlq.headers.layout import ByteOrder
 
+
+class ByteOrder(StrEnum):
+    """The order of an MQLONG's bytes, spelt as `struct` spells it."""
+
+    BIG = ">"
+    LITTLE = "<"
+
+    def integer(self, data: bytes) -> int:
+        """Read an MQLONG in this order; never fails."""
+        little = self is ByteOrder.LITTLE
+        return int.from_bytes(data, "little" if little else "big", signed=True)
+
+
+NATIVE: Final = 546 if sys.byteorder == "little" else 273
+"""The Encoding in which the client library packs structures on this machine (MQENC_NATIVE)."""
 _INTEGER_MASK: Final = 0xF
 _INTEGER_ORDERS: Final = {1: ByteOrder.BIG, 2: ByteOrder.LITTLE}
 _STAND_INS: Final = {Family.ASCII: 819, Family.EBCDIC: 500}

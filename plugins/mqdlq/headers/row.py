@@ -8,12 +8,10 @@ from typing import Final
 
 from mqdlq.headers.ccsid import storable
 from mqdlq.headers.describe import describe
-from mqdlq.headers.dlh import DLH_LENGTH, MQDLH, DeadLetterHeader
 from mqdlq.headers.key import message_key
-from mqdlq.headers.md import MQMD, decode_md
-from mqdlq.headers.rfh import MQRFH2
-from mqdlq.headers.structures import MQMDE, XQH_LENGTH
+from mqdlq.headers.records import DLH_LENGTH, XQH_LENGTH, DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.times import expires_at, gmt
+from mqdlq.structures import MQDLH, MQMD, MQMDE, MQRFH2
 
 PREFIX_LENGTH: Final = DLH_LENGTH + XQH_LENGTH + MQMDE.length + MQRFH2.length
 """How much of a body `header_row` looks at: room for the longest chain that is common."""
@@ -40,7 +38,7 @@ def header_row(
     `descriptor` is the packed MQMD, `body_prefix` the first `PREFIX_LENGTH` bytes or what there
     is, `ccsid` the connection's. Raises `MalformedHeaderError`.
     """
-    md = decode_md(descriptor, ccsid=ccsid)
+    md = MessageDescriptor.decode(descriptor, ccsid=ccsid)
     found = describe(
         body_prefix,
         total_length,

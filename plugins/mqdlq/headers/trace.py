@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.chain import ChainedHeader, walk
-from mqdlq.headers.dlh import DeadLetterHeader, encode_dlh
-from mqdlq.headers.md import decode_md, encode_md
-from mqdlq.headers.rfh import RulesHeader2, encode_rfh2
+from mqdlq.headers.records import UTF_8, DeadLetterHeader, MessageDescriptor
+from mqdlq.headers.rfh import RulesHeader2
 
 TRACE_PROPERTIES: Final = ("traceparent", "tracestate")
 _NAMES: Final = "|".join(TRACE_PROPERTIES)
@@ -23,7 +22,6 @@ _TAG: Final = re.compile(r"<(/?)[^<>]*?(/?)>")
 _USR: Final = re.compile(r"(<usr(?:\s[^<>]*)?(?<!/)>)(.*)(</usr>)[ \0]*", re.DOTALL)
 _NO_ELEMENTS: Final = ("<!", "<?")
 _MULTIPLE: Final = 4
-_UTF_8: Final = 1208
 
 
 def without_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
@@ -43,7 +41,7 @@ def without_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, byt
 
 
 def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
-    md = decode_md(descriptor)
+    md = MessageDescriptor.decode(descriptor)
     how = {"encoding": md.encoding, "ccsid": md.coded_char_set_id}
     chain = walk(body, len(body), **how, format=md.format)
     parts = [body[chain.payload_offset :]]
@@ -51,7 +49,7 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     for header in reversed(chain.headers):
         as_is = body[header.offset : header.offset + header.length]
         record: Any = header.record
-        if isinstance(record, RulesHeader2) and record.name_value_ccsid == _UTF_8:
+        if isinstance(record, RulesHeader2) and record.name_value_ccsid == UTF_8:
             folders = tuple(each for each in map(_cleaned, record.folders) if each)
             if not folders and record.folders and not record.flags:
                 described = described or _description(record)
@@ -65,7 +63,7 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
         parts.append(as_is)
         described = {}
     if described:
-        descriptor = encode_md(replace(md, **described))
+        descriptor = replace(md, **described).encode()
     return descriptor, b"".join(reversed(parts))
 
 
@@ -107,9 +105,6 @@ def _description(record: RulesHeader2) -> dict[str, Any]:
 
 
 def _written(header: ChainedHeader, record: Any) -> bytes:
-    how = {"encoding": header.encoding, "ccsid": header.ccsid}
-    if isinstance(record, DeadLetterHeader):
-        return encode_dlh(record, **how)
-    if isinstance(record, RulesHeader2):
-        return encode_rfh2(record, **how)
+    if isinstance(record, DeadLetterHeader | RulesHeader2):
+        return record.encode(encoding=header.encoding, ccsid=header.ccsid)
     raise MalformedHeaderError(header.structure, 0, "MQDLH or MQRFH2", header.structure)

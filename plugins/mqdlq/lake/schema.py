@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from mqdlq.headers import MQDLH, MQMD, Kind
+from mqdlq.structures import MQDLH, MQMD, Kind
 
 _TYPES: Final = {Kind.LONG: pa.int32(), Kind.TEXT: pa.string(), Kind.BYTES: pa.binary()}
 _UTC: Final = pa.timestamp("us", tz="UTC")

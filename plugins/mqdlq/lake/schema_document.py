@@ -12,11 +12,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from mqdlq.headers import MQDLH, MQMD
-from mqdlq.headers.layout import Layout
 from mqdlq.lake.descriptions import SNAPSHOT_VERSION, SnapshotManifest
 from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
 from mqdlq.model import MessageClass
+from mqdlq.structures import MQDLH, MQMD, Packed
 
 _HEADERS: Final = {
     "browse_seq": "Place in browse order, from 1",
@@ -137,7 +136,7 @@ def _manifest_fields() -> list[str]:
     return [entry.name for entry in fields(SnapshotManifest)]
 
 
-def _of(layout: Layout, prefix: str) -> dict[str, str]:
+def _of(layout: type[Packed], prefix: str) -> dict[str, str]:
     return {
         f"{prefix}{entry.name}": f"{layout.structure}.{entry.ibm_name}" for entry in layout.fields
     }

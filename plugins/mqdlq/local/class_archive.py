@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mqdlq import home
 from mqdlq.evaluation.spark_conf import CLASS_ARCHIVE, submit_command, submit_environment
-from mqdlq.headers import MessageDescriptor, encode_md, header_row
+from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 from mqdlq.rules import parse
 
@@ -52,7 +52,7 @@ def make_archive(archive: Path) -> None:
 def _snapshot(root: str) -> str:
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)
     with SnapshotWriter(root, "QM1", "DLQ", "s1") as writer:
-        writer.write(header_row(1, encode_md(MessageDescriptor()), b"hello", 5, browsed_at=now))
+        writer.write(header_row(1, MessageDescriptor().encode(), b"hello", 5, browsed_at=now))
         writer.publish(
             taken_at=now,
             taken_by="set-up",

@@ -21,7 +21,7 @@ import typer
 from mqdlq import home
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.mqi import transports
 from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, connect
 
@@ -103,7 +103,7 @@ class Mover:
             put_time=f"{now:%H%M%S}00",
         )
         descriptor.Format = self._client.CMQC.MQFMT_DEAD_LETTER_HEADER
-        packed = encode_dlh(header, encoding=message.encoding, ccsid=message.ccsid)
+        packed = header.encode(encoding=message.encoding, ccsid=message.ccsid)
         self._put(self._dlq, packed + message.body, descriptor)
 
     def _descriptor(self, message: Message) -> Any:
@@ -197,9 +197,9 @@ def _strays(now: datetime) -> Iterator[tuple[Message, bytes, bytes]]:
         put_date=f"{now:%Y%m%d}",
         put_time=f"{now:%H%M%S}00",
     )
-    cut = encode_dlh(header, encoding=LITTLE_ENDIAN, ccsid=LATIN_1)[:100]
+    cut = header.encode(encoding=LITTLE_ENDIAN, ccsid=LATIN_1)[:100]
     yield replace(plain, appl_name="old-bridge"), cut, b"MQDEAD  "
-    foreign = encode_dlh(header, encoding=Z_OS, ccsid=EBCDIC)  # but the MQMD says Latin-1
+    foreign = header.encode(encoding=Z_OS, ccsid=EBCDIC)  # but the MQMD says Latin-1
     yield replace(plain, appl_name="unload-zos"), foreign + "host".encode("cp500"), b"MQDEAD  "
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from mqdlq.headers import decode_md
+from mqdlq.headers import MessageDescriptor
 from tests.support.pastes import amqsbcg, dmpmqmsg
 from tests.support.world import World
 
@@ -67,7 +67,7 @@ def imported(world: World) -> str:
 
 
 def test_every_source_gives_the_same_answer(world: World) -> None:
-    messages = [(decode_md(md.pack()), body) for md, body in world.messages("DLQ")]
+    messages = [(MessageDescriptor.decode(md.pack()), body) for md, body in world.messages("DLQ")]
     decoded = run("decode", "--format", "json", "-", stdin=browsed()).stdout
     run("qm", "dump", "QM1", "DLQ", "dump.jsonl")
     expected = without_identity(explained("QM1", "DLQ"))

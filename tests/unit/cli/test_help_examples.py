@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mqdlq import home
-from mqdlq.headers import decode_md
+from mqdlq.headers import MessageDescriptor
 from mqdlq.local import demo
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.commands import THROUGH_AIRFLOW, loaded, script
@@ -53,7 +53,9 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
         world.clock.now = datetime.now(UTC) - timedelta(hours=1)  # noqa: TID251 (`--since 30d`)
         with world.ledger, world.connect() as queue_manager:
             demo.fill(queue_manager, world.clock)
-            messages = [(decode_md(md.pack()), body) for md, body in world.messages(DLQ)]
+            messages = [
+                (MessageDescriptor.decode(md.pack()), body) for md, body in world.messages(DLQ)
+            ]
             (directory / "dump.txt").write_text(amqsbcg(messages), encoding="utf-8")
             before = dry_run(world, rules, payload="full")
             handle(world, rules)

@@ -18,14 +18,7 @@ from embedded_mq.storage.dumping import dump
 from mqdlq import lake
 from mqdlq.cli import app
 from mqdlq.errors import ExecutionError
-from mqdlq.headers import (
-    DeadLetterHeader,
-    MessageDescriptor,
-    decode_md,
-    encode_dlh,
-    encode_md,
-    header_row,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.home import account
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import TakenSnapshot
@@ -43,7 +36,7 @@ MD = MessageDescriptor(
 LETTER = DeadLetterHeader(
     2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
 )
-BODY = encode_dlh(LETTER, encoding=546, ccsid=819) + b"secret"
+BODY = LETTER.encode(encoding=546, ccsid=819) + b"secret"
 MESSAGES = [(MD, BODY), (MessageDescriptor(format="MQSTR"), b"stray"), (MD, BODY)]
 TAKEN = "2026-11-21T12:00:00Z"
 
@@ -75,7 +68,7 @@ def test_the_rows_are_those_of_a_browse(write: Callable[..., str]) -> None:
     unknown = dict.fromkeys(HEADERS.names)  # what only the queue's attributes could tell
     assert list(lake.snapshot_rows(directory)) == [
         unknown
-        | header_row(number, encode_md(md), body, len(body), browsed_at=at)
+        | header_row(number, md.encode(), body, len(body), browsed_at=at)
         | {"maybe_truncated": None}
         for number, (md, body) in enumerate(MESSAGES, start=1)
     ]
@@ -235,7 +228,9 @@ def dumped(world: World) -> str:
         constants = queue_manager.client.CMQC
         queue = queue_manager.open("DLQ", constants.MQOO_BROWSE)
         cursor = BrowseCursor(queue_manager, queue, "DLQ", 1000)
-        found = [(decode_md(one.descriptor), one.prefix) for one in cursor.messages()]
+        found = [
+            (MessageDescriptor.decode(one.descriptor), one.prefix) for one in cursor.messages()
+        ]
         queue_manager.close(queue)
     return amqsbcg(found)
 

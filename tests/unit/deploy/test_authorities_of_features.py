@@ -9,7 +9,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import QueueManagerError
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.mqi import permissions
 from mqdlq.rules import parse
 from mqdlq.stages.execute import make_pass, settle
@@ -88,7 +88,7 @@ def put(world: World, dest_q: str, body: bytes = b"body", **fields: Any) -> None
     header = DeadLetterHeader(
         2053, dest_q, "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
     )
-    data = encode_dlh(header, encoding=546, ccsid=819) + body
+    data = header.encode(encoding=546, ccsid=819) + body
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
         handle = module.MessageHandle(queue_manager.handle)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import Classified, DeadLetterHeader, classify, encode_dlh
+from mqdlq.headers import Classified, DeadLetterHeader, classify
 from mqdlq.model import MessageClass
 
 BIG, LITTLE = 273, 546
@@ -23,7 +23,7 @@ def judged(
 def letter_bytes(
     letter: DeadLetterHeader = LETTER, *, encoding: int = LITTLE, ccsid: int = 819
 ) -> bytes:
-    return encode_dlh(letter, encoding=encoding, ccsid=ccsid)
+    return letter.encode(encoding=encoding, ccsid=ccsid)
 
 
 @pytest.mark.parametrize("ccsid", [819, 1208, 437, 500, 37, 1047])

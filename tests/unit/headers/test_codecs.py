@@ -6,16 +6,8 @@ from dataclasses import asdict, fields, replace
 import pytest
 
 from mqdlq.errors import MalformedHeaderError
-from mqdlq.headers import (
-    MQDLH,
-    MQMD,
-    DeadLetterHeader,
-    MessageDescriptor,
-    decode_dlh,
-    decode_md,
-    encode_dlh,
-    encode_md,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor
+from mqdlq.structures import MQDLH, MQMD
 
 BIG, LITTLE = 273, 546
 LETTER = DeadLetterHeader(
@@ -115,88 +107,89 @@ def test_a_dlh_reads_as_the_sender_wrote_it() -> None:
         b"09153042",
     )
 
-    assert decode_dlh(data + b"body", encoding=LITTLE, ccsid=819) == LETTER
-    assert encode_dlh(LETTER, encoding=LITTLE, ccsid=819) == data
+    assert DeadLetterHeader.decode(data + b"body", encoding=LITTLE, ccsid=819) == LETTER
+    assert LETTER.encode(encoding=LITTLE, ccsid=819) == data
 
 
 @pytest.mark.parametrize("ccsid", [37, 500, 1047, 1140, 437, 819, 1208, 0, -2])
 @pytest.mark.parametrize("encoding", [BIG, LITTLE, 785])
 def test_a_dlh_survives_both_byte_orders_and_every_code_page(encoding: int, ccsid: int) -> None:
-    data = encode_dlh(LETTER, encoding=encoding, ccsid=ccsid)
+    data = LETTER.encode(encoding=encoding, ccsid=ccsid)
 
     assert len(data) == 172
-    assert decode_dlh(data, encoding=encoding, ccsid=ccsid) == LETTER
+    assert DeadLetterHeader.decode(data, encoding=encoding, ccsid=ccsid) == LETTER
 
 
 def test_an_ebcdic_big_endian_dlh_is_what_zos_writes() -> None:
-    data = encode_dlh(LETTER, encoding=785, ccsid=500)
+    data = LETTER.encode(encoding=785, ccsid=500)
 
     assert data[:14].hex() == "c4d3c8400000000100000805d7c1"
 
 
 def test_a_special_ccsid_is_read_by_the_struc_id() -> None:
-    data = encode_dlh(LETTER, encoding=BIG, ccsid=500)
+    data = LETTER.encode(encoding=BIG, ccsid=500)
 
-    assert decode_dlh(data, encoding=BIG, ccsid=0) == LETTER
+    assert DeadLetterHeader.decode(data, encoding=BIG, ccsid=0) == LETTER
 
 
 def test_nuls_in_text_are_kept_and_written_again() -> None:
     """AMS is known to end names with a NUL (IBM APAR IT31856)."""
     letter = replace(LETTER, dest_q_name="PAYMENTS\0IN\0", put_date="\0" * 8)
-    data = encode_dlh(letter, encoding=BIG, ccsid=37)
+    data = letter.encode(encoding=BIG, ccsid=37)
 
-    assert decode_dlh(data, encoding=BIG, ccsid=37) == letter
+    assert DeadLetterHeader.decode(data, encoding=BIG, ccsid=37) == letter
 
 
 def test_a_byte_that_is_no_character_comes_back_as_it_was() -> None:
-    data = bytearray(encode_dlh(LETTER, encoding=BIG, ccsid=1208))
+    data = bytearray(LETTER.encode(encoding=BIG, ccsid=1208))
     data[20] = 0xFF
 
-    assert encode_dlh(
-        decode_dlh(bytes(data), encoding=BIG, ccsid=1208), encoding=BIG, ccsid=1208
+    assert DeadLetterHeader.decode(bytes(data), encoding=BIG, ccsid=1208).encode(
+        encoding=BIG, ccsid=1208
     ) == bytes(data)
 
 
 def test_an_md_survives_decoding_and_encoding() -> None:
-    data = encode_md(DESCRIPTOR)
+    data = DESCRIPTOR.encode()
 
     assert len(data) == 364
-    assert decode_md(data) == DESCRIPTOR
+    assert MessageDescriptor.decode(data) == DESCRIPTOR
 
 
 def test_an_md_as_the_client_pads_it_comes_back_byte_for_byte() -> None:
     """The client library pads with NULs what it fills in itself, the queue manager with blanks."""
-    data = bytearray(encode_md(DESCRIPTOR))
+    data = bytearray(DESCRIPTOR.encode())
     data[100:148] = b"REPLIES".ljust(48, b"\0")
 
-    assert decode_md(bytes(data)).reply_to_q == "REPLIES" + "\0" * 41
-    assert encode_md(decode_md(bytes(data))) == bytes(data)
+    assert MessageDescriptor.decode(bytes(data)).reply_to_q == "REPLIES" + "\0" * 41
+    assert MessageDescriptor.decode(bytes(data)).encode() == bytes(data)
 
 
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
-        (lambda: decode_dlh(b"DLH \1\0\0\0", encoding=546, ccsid=819),
+        (lambda: DeadLetterHeader.decode(b"DLH \1\0\0\0", encoding=546, ccsid=819),
          "MQDLH at offset 0: expected 172 bytes, found 8"),
-        (lambda: decode_dlh(bytes(172), encoding=546, ccsid=819),
+        (lambda: DeadLetterHeader.decode(bytes(172), encoding=546, ccsid=819),
          "MQDLH at offset 0: expected StrucId 'DLH ' in ASCII, found other bytes"),
-        (lambda: decode_dlh(b"DLH \2\0\0\0" + bytes(164), encoding=546, ccsid=819),
+        (lambda: DeadLetterHeader.decode(b"DLH \2\0\0\0" + bytes(164), encoding=546, ccsid=819),
          "MQDLH at offset 4: expected Version 1, found 2"),
-        (lambda: decode_dlh(b"DLH " + bytes(168), encoding=0, ccsid=819),
+        (lambda: DeadLetterHeader.decode(b"DLH " + bytes(168), encoding=0, ccsid=819),
          ("MQDLH at offset 4: expected an Encoding with an integer order (MQENC_INTEGER_NORMAL or "
           "_REVERSED), found Encoding 0")),
-        (lambda: decode_dlh(b"DLH " + bytes(168), encoding=546, ccsid=99999),
+        (lambda: DeadLetterHeader.decode(b"DLH " + bytes(168), encoding=546, ccsid=99999),
          "MQDLH at offset 0: expected a CCSID this project reads, found CCSID 99999"),
-        (lambda: encode_dlh(replace(LETTER, dest_q_name="Q" * 52), encoding=546, ccsid=819),
+        (lambda: replace(LETTER, dest_q_name="Q" * 52).encode(encoding=546, ccsid=819),
          "MQDLH at offset 12: expected DestQName of at most 48 bytes, found 52 bytes"),
-        (lambda: encode_dlh(replace(LETTER, dest_q_name="Ω"), encoding=546, ccsid=819),
+        (lambda: replace(LETTER, dest_q_name="Ω").encode(encoding=546, ccsid=819),
          "MQDLH at offset 12: expected DestQName in characters of CCSID 819, found 'Ω'"),
-        (lambda: encode_dlh(replace(LETTER, reason=2**31), encoding=546, ccsid=819),
+        (lambda: replace(LETTER, reason=2**31).encode(encoding=546, ccsid=819),
          "MQDLH at offset 8: expected Reason as an MQLONG, found 2147483648"),
-        (lambda: decode_md(bytes(324)), "MQMD at offset 0: expected 364 bytes, found 324"),
-        (lambda: decode_md(bytes(364), ccsid=7),
+        (lambda: MessageDescriptor.decode(bytes(324)),
+         "MQMD at offset 0: expected 364 bytes, found 324"),
+        (lambda: MessageDescriptor.decode(bytes(364), ccsid=7),
          "MQMD at offset 0: expected a CCSID this project reads, found CCSID 7"),
-        (lambda: encode_md(replace(DESCRIPTOR, msg_id=b"short")),
+        (lambda: replace(DESCRIPTOR, msg_id=b"short").encode(),
          "MQMD at offset 48: expected MsgId as 24 bytes, found 5"),
     ],
 )  # fmt: skip
@@ -209,7 +202,7 @@ def test_a_fault_is_named_with_its_place(fault: object, text: str) -> None:
 
 def test_a_fault_carries_its_place_as_data() -> None:
     with pytest.raises(MalformedHeaderError) as caught:
-        decode_dlh(b"DLH \2\0\0\0" + bytes(164), encoding=546, ccsid=819)
+        DeadLetterHeader.decode(b"DLH \2\0\0\0" + bytes(164), encoding=546, ccsid=819)
 
     fault = caught.value
     assert (fault.structure, fault.offset, fault.expected, fault.found) == (

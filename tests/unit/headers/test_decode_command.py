@@ -15,23 +15,18 @@ from mqdlq.headers import (
     RulesHeader,
     RulesHeader2,
     TransmissionQueueHeader,
-    encode_dlh,
-    encode_rfh,
-    encode_rfh2,
-    encode_xqh,
 )
 from tests.support.pastes import amqsbcg, dmpmqmsg
 
 SECRET = b"the customer's secret"
-LETTER = encode_dlh(
-    DeadLetterHeader(
-        2053, "PAYMENTS.IN", "QM1", 273, 1208, "MQHRF2", 6, "amqrmppa", "20261121", "09153042"
-    ),
+LETTER = DeadLetterHeader(
+    2053, "PAYMENTS.IN", "QM1", 273, 1208, "MQHRF2", 6, "amqrmppa", "20261121", "09153042"
+).encode(
     encoding=546,
     ccsid=819,
 )
-FOLDERS = encode_rfh2(
-    RulesHeader2(546, 1208, "MQSTR", folders=("<usr><n>é</n></usr>    ",)), encoding=273, ccsid=1208
+FOLDERS = RulesHeader2(546, 1208, "MQSTR", folders=("<usr><n>é</n></usr>    ",)).encode(
+    encoding=273, ccsid=1208
 )
 BODY = LETTER + FOLDERS + SECRET
 
@@ -137,7 +132,7 @@ def test_the_payload_is_shown_only_when_asked_for(output: str) -> None:
 
 
 def test_the_md_is_what_the_options_say() -> None:
-    body = encode_dlh(DeadLetterHeader(2085, "ORDERS"), encoding=785, ccsid=1047).hex()
+    body = DeadLetterHeader(2085, "ORDERS").encode(encoding=785, ccsid=1047).hex()
 
     (found,) = decoded(body, "--md-encoding", "785", "--md-ccsid", "1047", "--md-format", "MQSTR")
 
@@ -172,7 +167,7 @@ def test_what_is_no_dead_letter_has_a_class_and_exit_code_0(
 
 
 MD = MessageDescriptor(format="MQDEAD", encoding=785, coded_char_set_id=500, msg_flags=2)
-ZOS = encode_dlh(DeadLetterHeader(2051, "ORDERS"), encoding=785, ccsid=500)
+ZOS = DeadLetterHeader(2051, "ORDERS").encode(encoding=785, ccsid=500)
 
 
 @pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
@@ -205,7 +200,7 @@ def test_what_a_windows_shell_has_redirected_is_read() -> None:
 
 def test_the_md_in_an_mqxqh_is_an_object_of_its_own() -> None:
     carried = MessageDescriptor1(format="MQSTR", msg_id=b"\x01" * 24)
-    body = encode_xqh(TransmissionQueueHeader("Q", "QM2", carried), encoding=546, ccsid=819)
+    body = TransmissionQueueHeader("Q", "QM2", carried).encode(encoding=546, ccsid=819)
 
     (found,) = decoded(body.hex(), "--md-format", "MQXMIT")
 
@@ -230,14 +225,14 @@ def test_bytes_that_are_no_characters_are_given_in_hexadecimal_digits() -> None:
 
 def test_nuls_at_the_end_of_a_name_are_counted() -> None:
     letter = DeadLetterHeader(dest_q_name="Q" + "\0" * 47, put_date="20261121", put_time="09153042")
-    shown = decode(encode_dlh(letter, encoding=546, ccsid=819).hex()).stdout
+    shown = decode(letter.encode(encoding=546, ccsid=819).hex()).stdout
 
     assert "MQRC_NONE (0), meant for Q\n" in shown
     assert "DestQName       Q (and 47 NULs)\n" in shown
 
 
 def test_the_string_of_an_mqrfh_is_shown() -> None:
-    body = encode_rfh(RulesHeader(name_value_string="a b"), encoding=546, ccsid=819)
+    body = RulesHeader(name_value_string="a b").encode(encoding=546, ccsid=819)
 
     (found,) = decoded(body.hex(), "--md-format", "MQHRF")
 
@@ -246,7 +241,7 @@ def test_the_string_of_an_mqrfh_is_shown() -> None:
 
 
 def test_what_ams_protects_is_in_the_chain(tmp_path: Path) -> None:
-    letter = encode_dlh(DeadLetterHeader(format="MQSTR"), encoding=546, ccsid=819)
+    letter = DeadLetterHeader(format="MQSTR").encode(encoding=546, ccsid=819)
     file = tmp_path / "message.hex"
     file.write_text((letter + b"PDMQ" + bytes(8)).hex())
 

@@ -6,10 +6,6 @@ from typing import Any
 import pytest
 
 from mqdlq.headers import (
-    CIH_CODEC,
-    IIH_CODEC,
-    MDE_CODEC,
-    TM_CODEC,
     CicsHeader,
     DeadLetterHeader,
     Description,
@@ -20,9 +16,6 @@ from mqdlq.headers import (
     TransmissionQueueHeader,
     TriggerMessage,
     describe,
-    encode_dlh,
-    encode_rfh2,
-    encode_xqh,
 )
 from mqdlq.model import MessageClass
 
@@ -43,7 +36,7 @@ def described(
 def letter(md_format: str, *, encoding: int = LITTLE, ccsid: int = 819) -> bytes:
     """Make an MQDLH in little-endian ASCII that announces what follows it."""
     header = replace(LETTER, format=md_format, encoding=encoding, coded_char_set_id=ccsid)
-    return encode_dlh(header, encoding=LITTLE, ccsid=819)
+    return header.encode(encoding=LITTLE, ccsid=819)
 
 
 def chain(found: Description) -> list[tuple[str, int, int]]:
@@ -53,14 +46,14 @@ def chain(found: Description) -> list[tuple[str, int, int]]:
 def test_each_header_is_read_as_the_one_before_it_says() -> None:
     """An MQDLH in little-endian ASCII, an MQXQH in big-endian EBCDIC, an MQMDE, an MQRFH2."""
     md = MessageDescriptor1(format="MQHMDE", encoding=LITTLE, coded_char_set_id=1208)
-    carried = encode_xqh(TransmissionQueueHeader("Q", "QM2", md), encoding=BIG, ccsid=1047)
+    carried = TransmissionQueueHeader("Q", "QM2", md).encode(encoding=BIG, ccsid=1047)
     extension = MessageDescriptorExtension(BIG, 37, "MQHRF2", group_id=b"g" * 24)
     folders = RulesHeader2(LITTLE, 1208, "MQSTR", folders=("<usr/>  ",))
     body = (
         letter("MQXMIT", encoding=BIG, ccsid=1047)
         + carried
-        + MDE_CODEC.encode(extension, encoding=LITTLE, ccsid=1208)
-        + encode_rfh2(folders, encoding=BIG, ccsid=37)
+        + extension.encode(encoding=LITTLE, ccsid=1208)
+        + folders.encode(encoding=BIG, ccsid=37)
         + PAYLOAD
     )
 
@@ -83,17 +76,14 @@ def test_each_header_is_read_as_the_one_before_it_says() -> None:
     assert body[found.payload_offset :] == PAYLOAD
 
 
-@pytest.mark.parametrize(
-    ("md_format", "codec", "record"),
-    [("MQCICS", CIH_CODEC, CicsHeader), ("MQIMS", IIH_CODEC, ImsHeader)],
-)
+@pytest.mark.parametrize(("md_format", "record"), [("MQCICS", CicsHeader), ("MQIMS", ImsHeader)])
 def test_what_follows_a_bridge_header_is_written_as_it_is_itself(
-    md_format: str, codec: Any, record: Any
+    md_format: str, record: Any
 ) -> None:
     """Encoding and CodedCharSetId of an MQCIH or MQIIH are reserved."""
     bridge = record(encoding=99, coded_char_set_id=99, format="MQDEAD")
-    header = codec.encode(bridge, encoding=BIG, ccsid=37)
-    nested = encode_dlh(LETTER, encoding=BIG, ccsid=37)
+    header = bridge.encode(encoding=BIG, ccsid=37)
+    nested = LETTER.encode(encoding=BIG, ccsid=37)
     body = letter(md_format, encoding=BIG, ccsid=37) + header + nested + PAYLOAD
 
     found = described(body)
@@ -103,7 +93,7 @@ def test_what_follows_a_bridge_header_is_written_as_it_is_itself(
 
 
 def test_inherit_takes_the_ccsid_of_the_header_before() -> None:
-    folders = encode_rfh2(RulesHeader2(format="MQSTR"), encoding=LITTLE, ccsid=819)
+    folders = RulesHeader2(format="MQSTR").encode(encoding=LITTLE, ccsid=819)
 
     found = described(letter("MQHRF2", ccsid=-2) + folders)
 
@@ -115,7 +105,7 @@ def test_inherit_takes_the_ccsid_of_the_header_before() -> None:
 def test_where_no_code_page_is_named_the_struc_id_tells_the_family(
     ccsid: int, written: int
 ) -> None:
-    message = TM_CODEC.encode(TriggerMessage("PAYMENTS"), encoding=LITTLE, ccsid=written)
+    message = TriggerMessage("PAYMENTS").encode(encoding=LITTLE, ccsid=written)
 
     found = described(letter("MQTRIG", ccsid=ccsid) + message)
 
@@ -137,7 +127,7 @@ def test_behind_a_known_format_those_letters_are_no_sign_of_ams() -> None:
 
 
 def test_a_broken_header_leaves_the_class_and_is_payload() -> None:
-    folders = encode_rfh2(RulesHeader2(LITTLE, 819, "MQHMDE"), encoding=LITTLE, ccsid=819)
+    folders = RulesHeader2(LITTLE, 819, "MQHMDE").encode(encoding=LITTLE, ccsid=819)
     body = letter("MQHRF2") + folders + b"MDE \2\0\0\0"
 
     found = described(body)
@@ -166,7 +156,7 @@ def test_a_broken_header_leaves_the_class_and_is_payload() -> None:
 def test_a_dlh_that_misleads_about_what_follows_is_noted(
     encoding: int, ccsid: int, problem: str
 ) -> None:
-    folders = encode_rfh2(RulesHeader2(), encoding=LITTLE, ccsid=819)
+    folders = RulesHeader2().encode(encoding=LITTLE, ccsid=819)
 
     found = described(letter("MQHRF2", encoding=encoding, ccsid=ccsid) + folders)
 
@@ -176,7 +166,7 @@ def test_a_dlh_that_misleads_about_what_follows_is_noted(
 
 def test_of_folders_out_of_sight_the_length_is_believed() -> None:
     folders = RulesHeader2(LITTLE, 1208, "MQSTR", folders=("<usr/>  ",))
-    body = letter("MQHRF2") + encode_rfh2(folders, encoding=LITTLE, ccsid=819) + PAYLOAD
+    body = letter("MQHRF2") + folders.encode(encoding=LITTLE, ccsid=819) + PAYLOAD
 
     found = described(body, seen=208)
 
@@ -193,8 +183,8 @@ def test_the_chain_is_followed_as_far_as_bytes_are_at_hand(
     folders = RulesHeader2(LITTLE, 819, "MQXMIT", folders=("<usr/>  ",))
     body = (
         letter("MQHRF2")
-        + encode_rfh2(folders, encoding=LITTLE, ccsid=819)
-        + encode_xqh(TransmissionQueueHeader(), encoding=LITTLE, ccsid=819)
+        + folders.encode(encoding=LITTLE, ccsid=819)
+        + TransmissionQueueHeader().encode(encoding=LITTLE, ccsid=819)
     )
 
     found = described(body, seen=seen)
@@ -210,7 +200,7 @@ def test_the_chain_is_followed_as_far_as_bytes_are_at_hand(
 
 def test_a_message_without_an_mqdlh_has_a_chain_all_the_same() -> None:
     md = MessageDescriptor1(format="MQSTR")
-    body = encode_xqh(TransmissionQueueHeader("Q", "QM2", md), encoding=LITTLE, ccsid=819)
+    body = TransmissionQueueHeader("Q", "QM2", md).encode(encoding=LITTLE, ccsid=819)
 
     found = described(body + PAYLOAD, "MQXMIT")
 
@@ -220,6 +210,6 @@ def test_a_message_without_an_mqdlh_has_a_chain_all_the_same() -> None:
 
 def test_flags_of_an_mqmde_count_as_those_of_the_md() -> None:
     extension = MessageDescriptorExtension(LITTLE, 819, "MQSTR", msg_flags=2)
-    body = letter("MQHMDE") + MDE_CODEC.encode(extension, encoding=LITTLE, ccsid=819)
+    body = letter("MQHMDE") + extension.encode(encoding=LITTLE, ccsid=819)
 
     assert described(body).problem == "a segment of a logical message"

@@ -11,7 +11,7 @@ from embedded_mq.engine.messages.property_values import Property
 from embedded_mq.headers import rfh2
 from embedded_mq.headers.rfh2_folders import Room, properties
 from embedded_mq.structures import MQMD, MQPD
-from mqdlq.headers import RulesHeader2, encode_rfh2
+from mqdlq.headers import RulesHeader2
 from tests.support.hostile_messages import GROWING, NATIVE, Hostile, nested, nested_wide
 from tests.support.steps import CountedBytes, steps
 
@@ -80,7 +80,7 @@ def test_references_are_those_of_xml_not_of_html(written: str, value: str) -> No
 @pytest.mark.parametrize("written", ["&#xD800;", "&#1114112;"])
 def test_a_reference_to_no_character_leaves_the_folder_message_data(written: str) -> None:
     folder = f"<usr><a>{written}</a></usr>".encode()
-    header = rfh2.read(encode_rfh2(RulesHeader2(folders=(folder,)), **NATIVE), 0, "<", Room())
+    header = rfh2.read(RulesHeader2(folders=(folder,)).encode(**NATIVE), 0, "<", Room())
 
     assert header is not None
     assert header.folders == (rfh2.Folder(folder, None),)

@@ -15,10 +15,7 @@ from mqdlq.headers import (
     Description,
     MessageDescriptor,
     RulesHeader2,
-    decode_rfh2,
     describe,
-    encode_md,
-    encode_rfh2,
     header_row,
 )
 from mqdlq.headers.limits import FOLDERS_READ, HEADERS_READ
@@ -127,16 +124,16 @@ def test_an_mqrfh2_within_the_limits_is_read_whole() -> None:
 
 def test_the_codec_refuses_more_folders_than_are_read() -> None:
     header = RulesHeader2(folders=("",) * (FOLDERS_READ + 1))
-    data = encode_rfh2(header, **NATIVE)
+    data = header.encode(**NATIVE)
 
     with pytest.raises(MalformedHeaderError) as caught:
-        decode_rfh2(data, **NATIVE)
+        RulesHeader2.decode(data, **NATIVE)
 
     assert str(caught.value) == (
         "MQRFH2 at offset 4036: expected at most 1000 folders, found more than the limit of 1000"
     )
     most = replace(header, folders=header.folders[1:])
-    assert decode_rfh2(encode_rfh2(most, **NATIVE), **NATIVE) == most
+    assert RulesHeader2.decode(most.encode(**NATIVE), **NATIVE) == most
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -144,7 +141,7 @@ def test_no_hostile_header_changes_what_the_message_is(name: str) -> None:
     body = MESSAGES[name]
 
     found = read(body)
-    row = header_row(1, encode_md(MD), body, len(body), browsed_at=NOON)
+    row = header_row(1, MD.encode(), body, len(body), browsed_at=NOON)
 
     assert found.cls is MessageClass.DEAD_LETTER
     assert (row["class"], row["dlh_dest_q_name"]) == ("dead_letter", "PAYMENTS")
@@ -158,7 +155,7 @@ def test_no_hostile_header_changes_what_the_message_is(name: str) -> None:
 def test_what_a_snapshot_sees_of_a_hostile_message_is_bounded(name: str) -> None:
     body = MESSAGES[name]
 
-    row = header_row(1, encode_md(MD), body[:PREFIX_LENGTH], len(body), browsed_at=NOON)
+    row = header_row(1, MD.encode(), body[:PREFIX_LENGTH], len(body), browsed_at=NOON)
 
     assert row["class"] == "dead_letter"
     assert len(row["header_chain"]) <= 1 + (PREFIX_LENGTH - 172) // 32  # type: ignore[arg-type]
@@ -170,7 +167,7 @@ def test_the_longest_chain_that_a_snapshot_can_see_has_23_headers() -> None:
     header = chain_of_rfhs(1).body[:32]
     last = header[:20] + b"MQSTR   " + header[28:]
     body = header * 21 + last + b"PDMQ" + bytes(1_000)
-    md = encode_md(MessageDescriptor(format="MQHRF", encoding=546, coded_char_set_id=1208))
+    md = MessageDescriptor(format="MQHRF", encoding=546, coded_char_set_id=1208).encode()
 
     row = header_row(1, md, body[:PREFIX_LENGTH], len(body), browsed_at=NOON)
 

@@ -12,9 +12,6 @@ from mqdlq.headers import (
     DeadLetterHeader,
     MessageDescriptor,
     RulesHeader2,
-    encode_dlh,
-    encode_md,
-    encode_rfh2,
     header_row,
     message_key,
 )
@@ -35,10 +32,10 @@ def row_of(
     descriptor: MessageDescriptor = DESCRIPTOR,
     **more: Any,
 ) -> dict[str, object]:
-    header = encode_dlh(letter, encoding=546, ccsid=819) if letter else b""
+    header = letter.encode(encoding=546, ccsid=819) if letter else b""
     body = header + payload
     return header_row(
-        7, encode_md(descriptor), body[:PREFIX_LENGTH], len(body), **{"browsed_at": NOON, **more}
+        7, descriptor.encode(), body[:PREFIX_LENGTH], len(body), **{"browsed_at": NOON, **more}
     )
 
 
@@ -73,8 +70,8 @@ def test_without_a_dlh_its_columns_are_null() -> None:
 
 
 def test_the_chain_names_the_headers_after_the_dlh() -> None:
-    folders = encode_rfh2(
-        RulesHeader2(546, 1208, "MQSTR", folders=("<usr/>  ",)), encoding=546, ccsid=819
+    folders = RulesHeader2(546, 1208, "MQSTR", folders=("<usr/>  ",)).encode(
+        encoding=546, ccsid=819
     )
     row = row_of(replace(LETTER, format="MQHRF2", encoding=546), folders + b"text")
 
@@ -113,7 +110,7 @@ def test_ams_protection_shows_behind_the_dlh() -> None:
 
 
 def test_bytes_that_are_no_characters_show_as_replacement_characters() -> None:
-    descriptor = bytearray(encode_md(DESCRIPTOR))
+    descriptor = bytearray(DESCRIPTOR.encode())
     descriptor[276:278] = b"\xff\xfe"
 
     row = header_row(1, bytes(descriptor), b"", 0, browsed_at=NOON)
@@ -172,7 +169,7 @@ def test_any_other_difference_changes_the_key(other: dict[str, Any]) -> None:
 
 def test_the_key_is_the_one_recorded_for_this_message() -> None:
     """The key is stored in ledgers: another one would lose a message's history."""
-    key = message_key(encode_md(DESCRIPTOR), 5, b"hello")
+    key = message_key(DESCRIPTOR.encode(), 5, b"hello")
 
     assert key.hex() == ("6ac243ed4df5d646554005af080639f176d95c185b15e0f80a5a3aad6488d642")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqdlq.errors import PasteError
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.fields import as_json, descriptor_fields
 from mqdlq.headers.pastes import PastedMessage, read_pasted
 from tests.support.pastes import amqsbcg, dmpmqmsg
@@ -34,7 +34,7 @@ MD = MessageDescriptor(
     msg_seq_number=3,
     msg_flags=8,
 )
-LETTER = encode_dlh(DeadLetterHeader(2053, "PAYMENTS"), encoding=546, ccsid=819) + b"a 'b' \xc3\xa9"
+LETTER = DeadLetterHeader(2053, "PAYMENTS").encode(encoding=546, ccsid=819) + b"a 'b' \xc3\xa9"
 MESSAGES = [(MD, LETTER), (MessageDescriptor(format="MQSTR"), b""), (MD, b"X" * 33)]
 WRITERS = pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
 

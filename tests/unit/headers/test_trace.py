@@ -8,9 +8,6 @@ from mqdlq.headers import (
     DeadLetterHeader,
     MessageDescriptor,
     RulesHeader2,
-    encode_dlh,
-    encode_md,
-    encode_rfh2,
     without_trace_properties,
 )
 
@@ -28,23 +25,23 @@ def padded(folder: str) -> str:
 
 
 def described(encoding: int, ccsid: int, name: str) -> bytes:
-    return encode_md(
-        MessageDescriptor(encoding=encoding, coded_char_set_id=ccsid, format=name, msg_id=b"m" * 24)
-    )
+    return MessageDescriptor(
+        encoding=encoding, coded_char_set_id=ccsid, format=name, msg_id=b"m" * 24
+    ).encode()
 
 
 def rfh2(*folders: str, name: str = "MQSTR") -> bytes:
     header = RulesHeader2(
         coded_char_set_id=LATIN_1, format=name, folders=tuple(map(padded, folders))
     )
-    return encode_rfh2(header, encoding=NATIVE, ccsid=UTF_8)
+    return header.encode(encoding=NATIVE, ccsid=UTF_8)
 
 
 def dead_letter(ccsid: int, name: str) -> bytes:
     header = DeadLetterHeader(
         reason=2053, dest_q_name="A", encoding=NATIVE, coded_char_set_id=ccsid, format=name
     )
-    return encode_dlh(header, encoding=NATIVE, ccsid=LATIN_1)
+    return header.encode(encoding=NATIVE, ccsid=LATIN_1)
 
 
 DEAD = described(NATIVE, LATIN_1, "MQDEAD")
@@ -112,9 +109,7 @@ def test_an_mqrfh2_that_says_anything_else_stays(folder: str, flags: int) -> Non
     header = RulesHeader2(NATIVE, LATIN_1, "MQSTR", flags, folders=folders)
     md = described(NATIVE, UTF_8, "MQHRF2")
 
-    kept, body = without_trace_properties(
-        md, encode_rfh2(header, encoding=NATIVE, ccsid=UTF_8) + b"body"
-    )
+    kept, body = without_trace_properties(md, header.encode(encoding=NATIVE, ccsid=UTF_8) + b"body")
 
     assert kept == md
     assert body.startswith(b"RFH ")

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from mqdlq.headers import (
-    CIH_CODEC,
-    IIH_CODEC,
-    MDE_CODEC,
-    TM_CODEC,
+    CicsHeader,
+    DeadLetterHeader,
+    ImsHeader,
+    MessageDescriptorExtension,
+    RulesHeader,
+    RulesHeader2,
+    TransmissionQueueHeader,
+    TriggerMessage,
     describe,
-    encode_dlh,
-    encode_rfh,
-    encode_rfh2,
-    encode_xqh,
 )
 from mqdlq.headers.fields import as_json, shown_fields
 from tests.support import wire_vectors
@@ -28,14 +28,14 @@ VECTORS = [
     for vector in json.loads(path.read_text(encoding="utf-8"))
 ]
 ENCODERS: dict[str, Any] = {
-    "MQDLH": encode_dlh,
-    "MQMDE": MDE_CODEC.encode,
-    "MQXQH": encode_xqh,
-    "MQRFH": encode_rfh,
-    "MQRFH2": encode_rfh2,
-    "MQCIH": CIH_CODEC.encode,
-    "MQIIH": IIH_CODEC.encode,
-    "MQTM": TM_CODEC.encode,
+    "MQDLH": DeadLetterHeader.encode,
+    "MQMDE": MessageDescriptorExtension.encode,
+    "MQXQH": TransmissionQueueHeader.encode,
+    "MQRFH": RulesHeader.encode,
+    "MQRFH2": RulesHeader2.encode,
+    "MQCIH": CicsHeader.encode,
+    "MQIIH": ImsHeader.encode,
+    "MQTM": TriggerMessage.encode,
 }
 
 

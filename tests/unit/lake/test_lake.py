@@ -17,7 +17,7 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.headers import MessageDescriptor, encode_md, header_row
+from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake.schema import HEADERS, PLAN
 from mqdlq.lake.storage import new_file
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
@@ -41,7 +41,7 @@ DESCRIPTION = lake.PlanDescription(
 
 
 def row(browse_seq: int) -> dict[str, object]:
-    return header_row(browse_seq, encode_md(MessageDescriptor()), b"body", 4, browsed_at=NOON)
+    return header_row(browse_seq, MessageDescriptor().encode(), b"body", 4, browsed_at=NOON)
 
 
 def stored(browse_seq: int) -> dict[str, object]:

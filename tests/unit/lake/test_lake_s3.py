@@ -20,7 +20,7 @@ import pytest
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.headers import MessageDescriptor, encode_md, header_row
+from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import storage
 from mqdlq.lake.schema import PLAN
 from tests.support.paths import ROOT
@@ -70,7 +70,7 @@ def _root(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def row(browse_seq: int) -> dict[str, object]:
-    return header_row(browse_seq, encode_md(MessageDescriptor()), b"body", 4, browsed_at=NOON)
+    return header_row(browse_seq, MessageDescriptor().encode(), b"body", 4, browsed_at=NOON)
 
 
 def take(root: str, snapshot_id: str = "s1", messages: int = 3) -> str:

@@ -9,9 +9,8 @@ from mqdlq import constants
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, storable
 from mqdlq.headers.fields import ShownField, descriptor_fields, shown_fields
-from mqdlq.headers.layout import ByteOrder
 from mqdlq.headers.pastes import PastedMessage
-from mqdlq.headers.representation import integer_order
+from mqdlq.headers.representation import ByteOrder, integer_order
 
 _FAMILIES: Final = {
     "Reason": ("MQRC", "MQFB"),

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 from mqdlq import lake
 from mqdlq.errors import MqDlqError
-from mqdlq.headers import describe, encode_md, header_row
+from mqdlq.headers import describe, header_row
 from mqdlq.headers.pastes import PastedMessage, amqsbcg, as_text, dmpmqmsg, json_lines, read_pasted
 from mqdlq.headers.pastes.pasted import NO_DIGIT
 from mqdlq.lake.schema import HEADERS
@@ -109,7 +109,7 @@ def _of_paste(number: int, message: PastedMessage) -> Message:
     if md is not None:
         row = header_row(
             number,
-            encode_md(md),
+            md.encode(),
             message.body,
             message.total_length,
             browsed_at=datetime.min.replace(tzinfo=UTC),  # for expires_at, which is not looked at

@@ -15,7 +15,7 @@ import typer
 from mqdlq import home, lake
 from mqdlq.cli.files import YAML, Format, name_of, review_table
 from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
-from mqdlq.headers import MessageDescriptor, encode_md, header_row
+from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.headers.pastes import PastedMessage, PasteError, as_text, read_pasted
 from mqdlq.rules import RulesError, print_table
 
@@ -153,7 +153,7 @@ def _rows(pastes: list[_Paste], at: datetime) -> Iterator[dict[str, Any]]:
         try:
             row = header_row(
                 browse_seq,
-                encode_md(descriptor),
+                descriptor.encode(),
                 message.body,
                 message.total_length,
                 browsed_at=at,

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.layout import Kind
 from mqdlq.headers.pastes.pasted import FIELDS, Draft, PastedMessage, hexadecimal, message_length
+from mqdlq.structures import Kind
 
 SOURCE: Final = "amqsbcg"
 _PROGRAM: Final = re.compile(r"\s*AMQSBCG\d - ")

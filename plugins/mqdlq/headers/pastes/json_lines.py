@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.layout import Kind
 from mqdlq.headers.pastes.pasted import FIELDS, Draft, PastedMessage, hexadecimal, shortened
+from mqdlq.structures import Kind
 
 SOURCE: Final = "mqdlq qm"
 _EXAMPLE: Final = 'a message such as {"Format": "MQDEAD", …, "body": "444C…"}'

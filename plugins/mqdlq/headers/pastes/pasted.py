@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.dlh import DLH_LENGTH
-from mqdlq.headers.layout import Field, Kind
 from mqdlq.headers.limits import LONGEST_MESSAGE
-from mqdlq.headers.md import MQMD, MessageDescriptor
+from mqdlq.headers.records import DLH_LENGTH, MessageDescriptor
+from mqdlq.structures import MQMD, Field, Kind
 
 _QUOTED: Final = 40
 NO_DIGIT: Final = re.compile("[^0-9A-Fa-f]")

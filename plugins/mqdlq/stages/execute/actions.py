@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, decode_dlh, decode_md, following_ccsid
+from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, MessageDescriptor, following_ccsid
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import Browsed
 from mqdlq.mqi.unit_of_work import Delivery, Got
+from mqdlq.structures import MQDLH
 
-_FORMAT = slice(116, 124)
+_FORMAT = MQDLH.place_of("format")
 
 
 def delivery(step: Step, got: Got) -> Delivery:
@@ -54,7 +55,7 @@ def without_header(body: bytes, *, encoding: int, ccsid: int) -> Plain:
 
     Raises MalformedHeaderError where the message does not begin with one.
     """
-    header = decode_dlh(body, encoding=encoding, ccsid=ccsid)
+    header = DeadLetterHeader.decode(body, encoding=encoding, ccsid=ccsid)
     return Plain(
         body[DLH_LENGTH:],
         header.encoding,
@@ -68,15 +69,15 @@ def _format(body: bytes, header: DeadLetterHeader) -> bytes:
 
     The bytes are those of the header itself, whatever they are, unless it is in EBCDIC.
     """
-    if body.startswith(b"DLH "):
+    if body.startswith(MQDLH.struc_id):
         return body[_FORMAT]
     return header.format.ljust(8).encode("latin-1", "replace")
 
 
 def header_of(browsed: Browsed) -> DeadLetterHeader:
     """Decode the MQDLH of a message as it was browsed; raises MalformedHeaderError."""
-    md = decode_md(browsed.descriptor)
-    return decode_dlh(browsed.prefix, encoding=md.encoding, ccsid=md.coded_char_set_id)
+    md = MessageDescriptor.decode(browsed.descriptor)
+    return DeadLetterHeader.decode(browsed.prefix, encoding=md.encoding, ccsid=md.coded_char_set_id)
 
 
 def is_old_news(header: DeadLetterHeader, step: Step, reason: int) -> bool:

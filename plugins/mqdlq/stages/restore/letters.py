@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mqdlq.headers import (
-    DeadLetterHeader,
-    MessageDescriptor,
-    RulesHeader2,
-    decode_dlh,
-    decode_md,
-    encode_rfh2,
-    following_ccsid,
-    walk,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, following_ccsid, walk
 from mqdlq.lake.archive import Copy
 from mqdlq.mqi.unit_of_work import Delivery
 from mqdlq.stages.execute.actions import without_header
@@ -46,12 +37,14 @@ class _Place:
 def dead_letter_header(copy: Copy) -> DeadLetterHeader:
     """Return a copy's MQDLH; raises MalformedHeaderError where it has none."""
     place = _place(copy)
-    return decode_dlh(copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid)
+    return DeadLetterHeader.decode(
+        copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid
+    )
 
 
 def descriptor_of(copy: Copy) -> MessageDescriptor:
     """Return a copy's MQMD; raises MalformedHeaderError."""
-    return decode_md(copy.descriptor)
+    return MessageDescriptor.decode(copy.descriptor)
 
 
 def delivery_of(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool) -> Delivery:
@@ -80,12 +73,12 @@ def delivery_of(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool) -
         format=dead_letter_header(copy).format,
     )
     how = {"encoding": place.before.encoding, "ccsid": place.before.ccsid}
-    front = copy.body[: place.before.offset] + encode_rfh2(properties, **how)
+    front = copy.body[: place.before.offset] + properties.encode(**how)
     return Delivery(target_q, target_q_mgr, front + plain.body)
 
 
 def _place(copy: Copy) -> _Place:
-    md = decode_md(copy.descriptor)
+    md = MessageDescriptor.decode(copy.descriptor)
     chain = walk(
         copy.body,
         len(copy.body),

@@ -18,14 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.headers import DLH_LENGTH, MQDLH, MQMD, Kind, header_row
+from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
-from mqdlq.headers.layout import Layout
 from mqdlq.headers.times import gmt
 from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import Browsed
 from mqdlq.stages.snapshot.marks import Marks
+from mqdlq.structures import MQDLH, MQMD, Kind, Packed
 
 _PLAIN_FORMATS: Final = (b"MQSTR   ", b"        ")
 """Formats of an application's data, behind which no header follows."""
@@ -45,28 +45,28 @@ class Sighted(NamedTuple):
     browsed: Browsed
 
 
-def _record(layout: Layout, order: str) -> np.dtype[Any]:
+def _record(layout: type[Packed], order: str) -> np.dtype[Any]:
     """Return a structure's fields as NumPy sees them in the packed bytes."""
-    fields = [("struc_id", "V4"), ("version", f"{order}i4")]
-    for entry in layout.fields:
-        kind = f"{order}i4" if entry.kind is Kind.LONG else f"V{entry.length}"
-        fields.append((entry.name, kind))
-    return np.dtype(fields)
+    return np.dtype(
+        [
+            (name, f"{order}i4" if each.kind is Kind.LONG else f"V{each.length}")
+            for name, each in layout.layout.items()
+        ]
+    )
 
 
-def _text_bytes(layout: Layout) -> npt.NDArray[np.intp]:
+def _text_bytes(layout: type[Packed]) -> npt.NDArray[np.intp]:
     """Return which bytes of a structure are text, its StrucId among them."""
-    places = [*range(4)]
-    for entry in layout.fields:
-        if entry.kind is Kind.TEXT:
-            places.extend(range(entry.offset, entry.offset + entry.length))
-    return np.array(places, np.intp)
+    texts = (each for each in layout.layout.values() if each.kind is Kind.TEXT)
+    return np.concatenate([np.arange(each.length) + each.offset for each in texts])
 
 
 _MD: Final = _record(MQMD, "=")
 _DLH: Final = {1: _record(MQDLH, ">"), 2: _record(MQDLH, "<")}
 _MD_TEXT: Final = _text_bytes(MQMD)
 _DLH_TEXT: Final = _text_bytes(MQDLH)
+_MD_PUT_AT: Final = MQMD.place_of("put_date", "put_time")
+_DLH_PUT_AT: Final = MQDLH.place_of("put_date", "put_time")
 _HIGH: Final = 0x80
 _ASCII: Final = bytes(range(_HIGH))
 
@@ -134,30 +134,28 @@ class RowBuilder:
         fields = md.view(_MD)[:, 0]
         order = fields["encoding"] & 0xF
         ccsids, which = np.unique(fields["coded_char_set_id"], return_inverse=True)
-        version = np.where(order == 1, dlh[:, 7], dlh[:, 4])
         is_plain: Flags = (
             long
             & np.isin(order, (1, 2))
             & np.array([_is_plain(int(ccsid)) for ccsid in ccsids])[which]
             & (md[:, _MD_TEXT] < _HIGH).all(axis=1)
             & (dlh[:, _DLH_TEXT] < _HIGH).all(axis=1)
-            & _is(md[:, :4], b"MD  ")
+            & _holds(md, MQMD, "struc_id", MQMD.struc_id)
             & (fields["version"] == MQMD.version)
             & (fields["msg_flags"] == 0)
-            & _is(md[:, 32:40], b"MQDEAD  ")
-            & _is(dlh[:, :4], b"DLH ")
-            & (version == MQDLH.version)
-            & (dlh[:, 4:8].sum(axis=1) == MQDLH.version)
+            & _holds(md, MQMD, "format", b"MQDEAD  ")
+            & _holds(dlh, MQDLH, "struc_id", MQDLH.struc_id)
             & ~(dlh[:, _AFTER, None] == _AMS.T[None]).all(axis=1).any(axis=1)
+            & np.any([_holds(dlh, MQDLH, "format", name) for name in _PLAIN_FORMATS], axis=0)
+            & _micros(dlh[:, _DLH_PUT_AT])[1]
         )
-        is_plain &= np.any([_is(dlh[:, 116:124], name) for name in _PLAIN_FORMATS], axis=0)
-        is_plain &= _micros(dlh[:, 156:172])[1]
         for number, record in _DLH.items():
             mine = np.flatnonzero(is_plain & (order == number))
             if mine.size:
-                inner = dlh[mine, :DLH_LENGTH].copy().view(record)[:, 0]["coded_char_set_id"]
-                known, which = np.unique(inner, return_inverse=True)
-                is_plain[mine] &= np.array([_is_plain(int(ccsid)) for ccsid in known])[which]
+                letters = dlh[mine, : MQDLH.length].copy().view(record)[:, 0]
+                known, which = np.unique(letters["coded_char_set_id"], return_inverse=True)
+                plain = np.array([_is_plain(int(ccsid)) for ccsid in known])[which]
+                is_plain[mine] &= plain & (letters["version"] == MQDLH.version)
         return np.where(is_plain, order, 0).tolist()  # type: ignore[no-any-return]
 
     def _fast(self, messages: Sequence[Sighted], order: int, at: datetime) -> pa.RecordBatch:
@@ -178,8 +176,8 @@ class RowBuilder:
             "ams_protected": np.zeros(many, bool),
             "maybe_truncated": lengths >= self._longest,
             "expires_at": expiries(head["expiry"], at),
-            "put_at": _times(md[:, 304:320]),
-            "dead_lettered_at": _times(dlh[:, 156:172]),
+            "put_at": _times(md[:, _MD_PUT_AT]),
+            "dead_lettered_at": _times(dlh[:, _DLH_PUT_AT]),
         }
         columns |= self._marks.of_columns(columns, head["expiry"], head["backout_count"])
         arrays = [as_array(columns[field.name], field.type) for field in HEADERS]
@@ -192,17 +190,18 @@ def _matrix(data: list[bytes], width: int) -> Bytes:
     return np.frombuffer(joined, np.uint8).reshape(len(data), width)
 
 
-def _is(part: Bytes, expected: bytes) -> Flags:
+def _holds(matrix: Bytes, layout: type[Packed], field: str, expected: bytes) -> Flags:
+    part = matrix[:, layout.place_of(field)]
     return (part == np.frombuffer(expected, np.uint8)).all(axis=1)  # type: ignore[no-any-return]
 
 
-def _columns(layout: Layout, fields: Any, matrix: Bytes, prefix: str) -> dict[str, Any]:
+def _columns(layout: type[Packed], fields: Any, matrix: Bytes, prefix: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for entry in layout.fields:
         if entry.kind is Kind.LONG:
             found[prefix + entry.name] = fields[entry.name].astype(np.int32)
             continue
-        data = matrix[:, entry.offset : entry.offset + entry.length].tobytes()
+        data = matrix[:, entry.place].tobytes()
         held = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(entry.length), len(matrix), [None, pa.py_buffer(data)]
         ).cast(pa.binary())

@@ -24,11 +24,12 @@ from mqdlq.stages.snapshot.known import Known
 from mqdlq.stages.snapshot.marks import Marks, asking
 from mqdlq.stages.snapshot.options import SnapshotOptions
 from mqdlq.stages.snapshot.rows import RowBuilder, Sighted, as_array, expiries
+from mqdlq.structures import MQMD
 
 PROGRESS_EVERY: Final = 10_000
 _AT_ONCE: Final = 4096
 _BYTES_AT_ONCE: Final = 8 << 20
-_EXPIRY: Final = slice(16, 20)
+_EXPIRY: Final = MQMD.place_of("expiry")
 
 Clock = Callable[[], datetime]
 Progress = Callable[[str], None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from mqdlq.stages.execute.actions import delivery
 from mqdlq.stages.execute.booking import Booking, Try
 from mqdlq.stages.execute.work import WorkItem
 from mqdlq.stages.units.destinations import Destination, Destinations
+from mqdlq.structures import MQMD
 
 OF_THE_UNIT = (MQRC["MQRC_BACKED_OUT"], MQRC["MQRC_SYNCPOINT_LIMIT_REACHED"])
 """Reasons for which a unit of work cannot go on, and no message in it is to blame."""
@@ -37,7 +37,7 @@ STOPPING = (
 )
 """Reasons of a put that end the execution: no connection, or a queue manager about to stop."""
 NOT_ARCHIVED = "it could not be archived"
-REPORT_OF_MQMD = struct.Struct("=8xi")
+REPORT_OF_MQMD = MQMD.reader("report")
 MQRO_COA_WITH_FULL_DATA, MQRO_COD_WITH_FULL_DATA = 0x700, 0x3800
 """All bits that ask for a report on arrival, or on delivery."""
 BYTES_IN_A_UNIT = 32 * 1024 * 1024

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -39,12 +39,12 @@ def take_snapshot(*dest_q_names: str, snapshot_id: str = "s1", taken_at: datetim
     with SnapshotWriter("lake", "QM1", "DLQ", snapshot_id) as writer:
         for browse_seq, name in enumerate(dest_q_names, start=1):
             dlh = DeadLetterHeader(reason=2085, dest_q_name=name, put_date="20261121")
-            body = encode_dlh(dlh, encoding=546, ccsid=1208)
+            body = dlh.encode(encoding=546, ccsid=1208)
             descriptor = MessageDescriptor(format="MQDEAD", coded_char_set_id=1208)
             writer.write(
-                header_row(browse_seq, encode_md(descriptor), body, len(body), browsed_at=NOON)
+                header_row(browse_seq, descriptor.encode(), body, len(body), browsed_at=NOON)
             )
-        stray = encode_md(MessageDescriptor())
+        stray = MessageDescriptor().encode()
         writer.write(header_row(len(dest_q_names) + 1, stray, b"hello", 5, browsed_at=NOON))
         writer.publish(taken_at=taken_at, taken_by="ann", rules_digest="", rules_text="")
     return writer.directory

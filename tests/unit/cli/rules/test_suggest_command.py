@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -30,13 +30,13 @@ def take_snapshot(*causes: tuple[int, str]) -> None:
     with SnapshotWriter("lake", "QM1", "DLQ", "s1") as writer:
         for number, (reason, name) in enumerate(causes, start=1):
             dlh = DeadLetterHeader(reason=reason, dest_q_name=name, put_date="20261121")
-            body = encode_dlh(dlh, encoding=546, ccsid=1208)
+            body = dlh.encode(encoding=546, ccsid=1208)
             descriptor = MessageDescriptor(
                 format="MQDEAD", coded_char_set_id=1208, msg_id=number.to_bytes(24, "big")
             )
-            row = header_row(number, encode_md(descriptor), body, len(body), browsed_at=NOON)
+            row = header_row(number, descriptor.encode(), body, len(body), browsed_at=NOON)
             writer.write(row)
-        stray = encode_md(MessageDescriptor())
+        stray = MessageDescriptor().encode()
         writer.write(header_row(len(causes) + 1, stray, b"hello", 5, browsed_at=NOON))
         writer.publish(taken_at=NOON, taken_by="ann", rules_digest="", rules_text="")
 

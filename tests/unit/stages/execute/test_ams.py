@@ -8,7 +8,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
-from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, encode_dlh
+from mqdlq.headers import DLH_LENGTH, DeadLetterHeader
 from mqdlq.lake import snapshot_rows
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.stages.execute import make_pass, settle
@@ -44,7 +44,7 @@ def put_to_the_error_queue(world: World, dest_q: str) -> None:
     header = DeadLetterHeader(
         2063, dest_q, "QM1", 546, 1208, "MQSTR", 6, "reader", "20261121", "11000000"
     )
-    body = encode_dlh(header, encoding=546, ccsid=819) + PROTECTED
+    body = header.encode(encoding=546, ccsid=819) + PROTECTED
     world.put(ERROR_QUEUE, body, Format=b"MQDEAD  ", Encoding=546, CodedCharSetId=819)
 
 

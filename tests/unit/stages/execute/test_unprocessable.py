@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import embedded_mq
-from mqdlq.headers import DeadLetterHeader, encode_dlh
+from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import snapshot_rows
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.stages.execute import make_pass, settle
@@ -22,10 +22,9 @@ from tests.unit.stages.execute.with_properties import (
 )
 
 RULES = "WAIT(NO)\nACTION(FWD) FWDQ(ORDERS) HEADER(NO)\n"
-DLH = encode_dlh(
-    DeadLetterHeader(
-        2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
-    ),
+DLH = DeadLetterHeader(
+    2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
+).encode(
     encoding=546,
     ccsid=819,
 )

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from mqdlq.headers import DeadLetterHeader, MessageDescriptor, encode_dlh, encode_md, header_row
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 from mqdlq.ledger import (
     AcceptedPlan,
@@ -273,17 +273,15 @@ class EndedRun:
 
 
 def _row(browse_seq: int, letter: Letter) -> dict[str, Any]:
-    descriptor = encode_md(
-        MessageDescriptor(
-            format="MQDEAD",
-            coded_char_set_id=819,
-            msg_id=b"AMQ QM1" + browse_seq.to_bytes(17, "big"),
-            user_identifier=USER,
-            put_appl_name="payments",
-            put_date="20261120",
-            put_time="23104500",
-        )
-    )
+    descriptor = MessageDescriptor(
+        format="MQDEAD",
+        coded_char_set_id=819,
+        msg_id=b"AMQ QM1" + browse_seq.to_bytes(17, "big"),
+        user_identifier=USER,
+        put_appl_name="payments",
+        put_date="20261120",
+        put_time="23104500",
+    ).encode()
     body = letter.body if letter.body is not None else _dead_letter(browse_seq, letter)
     return header_row(browse_seq, descriptor, body[:176], len(body), browsed_at=START)
 
@@ -302,7 +300,7 @@ def _dead_letter(browse_seq: int, letter: Letter) -> bytes:
         put_date=f"{at:%Y%m%d}",
         put_time=f"{at:%H%M%S}00",
     )
-    return encode_dlh(header, encoding=546, ccsid=819) + CANARY.encode()
+    return header.encode(encoding=546, ccsid=819) + CANARY.encode()
 
 
 def _disposition(letter: Letter) -> Disposition:

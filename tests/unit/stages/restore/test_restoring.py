@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mqdlq.errors import AnotherExecutorError, RestoreError
-from mqdlq.headers import decode_md
+from mqdlq.headers import MessageDescriptor
 from mqdlq.lake import archive
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
@@ -97,7 +97,7 @@ def test_a_message_goes_to_another_queue_without_its_header(world: World) -> Non
     assert restored(world, to_queue="PARKED", header=False) == {"restored": 1}
 
     ((descriptor, body),) = world.messages("PARKED")
-    md = decode_md(descriptor.pack())
+    md = MessageDescriptor.decode(descriptor.pack())
     assert (body, md.format, md.encoding, md.coded_char_set_id) == (b"body", "INNER", 273, 500)
     assert (descriptor.PutDate, descriptor.PutTime) == (b"20261120", b"10203040")
     assert world.depths("DLQ") == (0,)

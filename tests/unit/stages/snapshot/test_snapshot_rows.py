@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqdlq.headers import (
-    DeadLetterHeader,
-    MessageDescriptor,
-    encode_dlh,
-    encode_md,
-    header_row,
-    message_key,
-)
+from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row, message_key
 from mqdlq.lake.schema import HEADERS
 from mqdlq.mqi.browse import Browsed
 from mqdlq.stages.snapshot.marks import BackoutRule, Marks
@@ -90,9 +83,9 @@ def messages(draw: st.DrawFn) -> Sighted:
     )
     readable = encoding or 546
     try:
-        body = encode_dlh(dlh, encoding=readable, ccsid=ccsid if ccsid != 1200 else 819)
+        body = dlh.encode(encoding=readable, ccsid=ccsid if ccsid != 1200 else 819)
     except ValueError:  # a character this CCSID lacks
-        body = encode_dlh(DeadLetterHeader(), encoding=readable, ccsid=819)
+        body = DeadLetterHeader().encode(encoding=readable, ccsid=819)
     body += draw(
         st.sampled_from([b"", b"x", b"data", b"PDMQ....", b"\xd7\xc4\xd4\xd8", b"y" * 200])
     )
@@ -103,7 +96,7 @@ def messages(draw: st.DrawFn) -> Sighted:
         body = bytes(changed)
     if draw(st.integers(0, 4)) == 0:
         body = body[:place]
-    return sighted(draw(st.integers(1, 10**6)), encode_md(md), body)
+    return sighted(draw(st.integers(1, 10**6)), md.encode(), body)
 
 
 @settings(max_examples=300, deadline=None)
@@ -119,14 +112,13 @@ def test_many_at_once_say_what_each_says(found: list[Sighted]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 363), st.integers(0, 255)), max_size=3))
 def test_any_bytes_in_a_descriptor_are_read_alike(changes: list[tuple[int, int]]) -> None:
-    body = encode_dlh(
-        DeadLetterHeader(
-            2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"
-        ),
+    body = DeadLetterHeader(
+        2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"
+    ).encode(
         encoding=546,
         ccsid=819,
     )
-    md = bytearray(encode_md(MessageDescriptor(format="MQDEAD", coded_char_set_id=819)))
+    md = bytearray(MessageDescriptor(format="MQDEAD", coded_char_set_id=819).encode())
     for at, byte in changes:
         if at >= 8:  # StrucId and Version are the queue manager's
             md[at] = byte
@@ -136,14 +128,13 @@ def test_any_bytes_in_a_descriptor_are_read_alike(changes: list[tuple[int, int]]
 
 
 def test_a_plain_dead_letter_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = encode_dlh(
-        DeadLetterHeader(
-            2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"
-        ),
+    body = DeadLetterHeader(
+        2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"
+    ).encode(
         encoding=546,
         ccsid=819,
     )
-    md = encode_md(MessageDescriptor(format="MQDEAD", coded_char_set_id=819, backout_count=3))
+    md = MessageDescriptor(format="MQDEAD", coded_char_set_id=819, backout_count=3).encode()
     made = builder()
     monkeypatch.setattr(made, "_slow", None)
 
@@ -154,7 +145,7 @@ def test_a_plain_dead_letter_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_connection_in_ebcdic_is_read_message_by_message() -> None:
-    md = encode_md(MessageDescriptor(format="MQDEAD", reply_to_q="R"), ccsid=500)
+    md = MessageDescriptor(format="MQDEAD", reply_to_q="R").encode(ccsid=500)
     message = sighted(1, md, b"body")
 
     assert builder(500).rows([message], NOON).to_pylist() == one_by_one([message], 500)

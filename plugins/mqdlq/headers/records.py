@@ -1,0 +1,196 @@
+"""The message descriptor and headers with their text decoded: bytes in, records out, and back.
+
+`mqdlq.structures.headers` declares their fields. Each is written in the Encoding and CCSID stated
+before it; its own, where it has any, describe what follows it. What a record was read from it is
+written as again, byte for byte.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Self
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers.ccsid import Family, TextCodec
+from mqdlq.headers.representation import NATIVE, ByteOrder, codec_of, family_of, order_of
+from mqdlq.structures import Field, Kind, Structure, headers
+
+UTF_8: Final = 1208
+
+
+class Record(Structure[str]):
+    """A structure whose text has lost its trailing blanks; identifiers are bytes, NULs stay.
+
+    `encoding` and `ccsid` are those stated before it. A CCSID of 0, -1, -2 or -3 names no code
+    page: the StrucId then tells the family, and ASCII is written. By default they are those of an
+    MQMD as the client library packs it for a connection with CCSID 1208.
+    """
+
+    struc_id: str
+    _packers: ClassVar[dict[ByteOrder, struct.Struct]]
+    _is_text: ClassVar[tuple[bool, ...]]
+
+    def __init_subclass__(cls, **identity: Any) -> None:
+        super().__init_subclass__(**identity)
+        cls._packers = {order: struct.Struct(order + cls.codes) for order in ByteOrder}
+        cls._is_text = tuple(each.kind is Kind.TEXT for each in cls.fields)
+
+    @classmethod
+    def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
+        """Read the structure `data` begins with; raise `MalformedHeaderError`."""
+        record = cls.decode_fixed_part(data, encoding=encoding, ccsid=ccsid)
+        if record.struc_length != cls.length:
+            raise cls.error(8, f"StrucLength {cls.length}", f"{record.struc_length}")
+        return record
+
+    @classmethod
+    def decode_fixed_part(cls, data: bytes, *, encoding: int, ccsid: int) -> Self:
+        """Read the declared fields only, whatever StrucLength is."""
+        codec = codec_of(cls.structure, ccsid, family_of(data, cls.struc_id))
+        order = order_of(cls.structure, encoding)
+        if len(data) < cls.length:
+            raise cls.error(0, f"{cls.length} bytes", f"{len(data)}")
+        struc_id, version, *values = cls._packers[order].unpack_from(data)
+        if codec.decode(struc_id) != cls.struc_id:
+            raise cls.error(0, f"StrucId {cls.struc_id!r} in {codec.family}", "other bytes")
+        if version != cls.version:
+            raise cls.error(4, f"Version {cls.version}", f"{version}")
+        return cls.made_of(
+            [
+                cls.struc_id,
+                version,
+                *(
+                    codec.decode(value).rstrip(" ") if is_text else value
+                    for is_text, value in zip(cls._is_text, values, strict=True)
+                ),
+            ]
+        )
+
+    def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
+        """Write the structure; raise `MalformedHeaderError` if a value or the CCSID is unfit."""
+        codec = codec_of(self.structure, ccsid, Family.ASCII)
+        return self.encode_fixed_part(order_of(self.structure, encoding), codec)
+
+    def encode_fixed_part(self, order: ByteOrder, codec: TextCodec, more: int = 0) -> bytes:
+        """Write the declared fields; `more` is how many bytes of the header follow them."""
+        values = [
+            self.length + more
+            if each.name == "struc_length"
+            else self._packable(each, getattr(self, each.name), codec)
+            for each in self.fields
+        ]
+        return self._packers[order].pack(codec.encode(self.struc_id), self.version, *values)
+
+    def _packable(self, entry: Field, value: object, codec: TextCodec) -> int | bytes:
+        match entry.kind, value:
+            case Kind.LONG, int() if -(2**31) <= value < 2**31:
+                return value
+            case Kind.BYTES, bytes() if len(value) == entry.length:
+                return value
+            case Kind.TEXT, str():
+                return self._characters(entry, value, codec)
+            case Kind.LONG, _:
+                raise self.error(entry.offset, f"{entry.ibm_name} as an MQLONG", f"{value!r}")
+            case _:
+                expected = f"{entry.ibm_name} as {entry.length} bytes"
+                found = f"{len(value)}" if isinstance(value, bytes) else type(value).__name__
+                raise self.error(entry.offset, expected, found)
+
+    def _characters(self, entry: Field, text: str, codec: TextCodec) -> bytes:
+        try:
+            data = codec.encode(text)
+        except UnicodeError:
+            expected = f"{entry.ibm_name} in characters of CCSID {codec.ccsid}"
+            raise self.error(entry.offset, expected, f"{text!r}") from None
+        if len(data) > entry.length:
+            expected = f"{entry.ibm_name} of at most {entry.length} bytes"
+            raise self.error(entry.offset, expected, f"{len(data)} bytes")
+        return data.ljust(entry.length, codec.encode(" "))
+
+    @classmethod
+    def error(cls, offset: int, expected: str, found: str) -> MalformedHeaderError:
+        """Return the error for what is wrong at an offset."""
+        return MalformedHeaderError(cls.structure, offset, expected, found)
+
+
+@dataclass
+class MessageDescriptor1(Record, headers.MQMD1[str]):
+    """An MQMD of version 1."""
+
+
+@dataclass
+class MessageDescriptor(MessageDescriptor1, headers.MQMD[str]):
+    """An MQMD of version 2. That of a message is always in the connection's CCSID."""
+
+
+@dataclass
+class DeadLetterHeader(Record, headers.MQDLH[str]):
+    """An MQDLH of version 1."""
+
+
+@dataclass
+class MessageDescriptorExtension(Record, headers.MQMDE[str]):
+    """An MQMDE: the five fields an MQMD of version 2 has more than one of version 1."""
+
+
+@dataclass
+class CicsHeader1(Record, headers.MQCIH1[str]):
+    """An MQCIH of version 1."""
+
+
+@dataclass
+class CicsHeader(Record, headers.MQCIH[str]):
+    """An MQCIH of version 2."""
+
+
+@dataclass
+class ImsHeader(Record, headers.MQIIH[str]):
+    """An MQIIH."""
+
+
+@dataclass
+class TriggerMessage(Record, headers.MQTM[str]):
+    """An MQTM; nothing follows it."""
+
+
+@dataclass
+class TransmissionQueueHeader(Record, headers.MQXQH[str]):
+    """An MQXQH; `msg_desc` is the MQMD of the message it carries, and describes what follows."""
+
+    msg_desc: MessageDescriptor1 = field(default_factory=MessageDescriptor1)
+
+    @classmethod
+    def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
+        """Read the header and its MQMD."""
+        if len(data) < XQH_LENGTH:
+            raise cls.error(0, f"{XQH_LENGTH} bytes", f"{len(data)}")
+        record = super().decode(data, encoding=encoding, ccsid=ccsid)
+        try:
+            md = MessageDescriptor1.decode(data[cls.length :], encoding=encoding, ccsid=ccsid)
+        except MalformedHeaderError as error:
+            raise cls.error(cls.length + error.offset, error.expected, error.found) from error
+        record.msg_desc = md
+        return record
+
+    def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
+        """Write the header and its MQMD."""
+        if self.msg_desc.version != MessageDescriptor1.version:
+            found = f"version {self.msg_desc.version}"
+            raise self.error(self.length, "an MQMD of version 1", found)
+        start = super().encode(encoding=encoding, ccsid=ccsid)
+        return start + self.msg_desc.encode(encoding=encoding, ccsid=ccsid)
+
+
+MD_LENGTH: Final = MessageDescriptor.length
+DLH_LENGTH: Final = DeadLetterHeader.length
+XQH_LENGTH: Final = TransmissionQueueHeader.length + MessageDescriptor1.length
+
+
+def versioned(kinds: Sequence[type[Record]], data: bytes, encoding: int) -> type[Record]:
+    """Return the kind of the Version that `data` states, or the last, the newest."""
+    newest = kinds[-1]
+    order = order_of(newest.structure, encoding)
+    version = order.integer(data[newest.layout["version"].place])
+    return next((kind for kind in kinds if kind.version == version), newest)
