@@ -149,12 +149,12 @@ class Structure(Generic[T]):
         return slice(cls.layout[first].offset, cls.layout[last or first].place.stop)
 
     @classmethod
-    def reader(cls, first: str, last: str = "", order: str = "=") -> struct.Struct:
+    def reader(cls, first: str, last: str = "") -> struct.Struct:
         """Return what reads a field, or fields side by side, by its `unpack_from`."""
         names = [*cls.layout]
         chosen = names[names.index(first) : names.index(last or first) + 1]
         codes = "".join(cls.layout[name].code for name in chosen)
-        return struct.Struct(f"{order}{cls.offset_of(first)}x{codes}")
+        return struct.Struct(f"={cls.offset_of(first)}x{codes}")
 
     @classmethod
     def made_of(cls, values: Iterable[Any]) -> Self:
