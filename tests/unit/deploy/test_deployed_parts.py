@@ -68,7 +68,7 @@ def test_the_demo_fills_the_queue_manager_it_is_told(
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     embedded_mq.create("QM7")
     embedded_mq.run_mqsc("QM7", mounted_mqsc()[0])
-    monkeypatch.delattr(embedded_mq, "run_mqsc")
+    monkeypatch.setattr(embedded_mq, "run_mqsc", None)
     settings = tmp_path / "settings.json"
     settings.write_text('{"queue_manager": "QM7", "transport": "embedded"}', encoding="utf-8")
 

@@ -9,7 +9,6 @@ import typer
 
 import embedded_mq
 from embedded_mq.cli.files import read_text
-from embedded_mq.cli.session import connected
 
 QueueManagerName = Annotated[str, typer.Argument(help="The queue manager.", metavar="NAME")]
 
@@ -129,6 +128,8 @@ def depth(
       embedded-mq depth QM1 SYSTEM.DEAD.LETTER.QUEUE
     """
     if queue is not None:
+        from embedded_mq.cli.session import connected  # noqa: PLC0415 (the engine takes long, too)
+
         with connected(name) as session:
             typer.echo(session.depth(queue))
         return

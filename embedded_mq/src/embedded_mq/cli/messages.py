@@ -8,22 +8,21 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import embedded_mq
 from embedded_mq.cli.administration import QueueManagerName
 from embedded_mq.cli.files import name_of, read
-from embedded_mq.cli.session import connected
 from embedded_mq.errors import EmbeddedQueueManagerError
-from embedded_mq.structures import MQMD
 
 QueueName = Annotated[str, typer.Argument(help="The queue.", metavar="QUEUE")]
 
 MQFMT_NONE, MQFMT_STRING = b" " * 8, b"MQSTR   "
-BINARY_FIELDS = ("msg_id", "correl_id", "accounting_token", "group_id")
 PREVIEW_CHARACTERS = 40
+
+Fields = dict[str, str | int]
 
 
 class Format(StrEnum):
@@ -52,6 +51,8 @@ def put(
         raise typer.BadParameter("give either a text or --file")
     body = read(file) if file is not None else (text or "").encode()
     described = (MQFMT_NONE, 0) if file is not None else (MQFMT_STRING, 1208)
+    from embedded_mq.cli.session import connected  # noqa: PLC0415 (the engine takes long to import)
+
     with connected(name) as session:
         msg_id = session.put(queue, body, *described)
     typer.echo(f"put {len(body)} bytes to {queue}, MsgId {msg_id.hex()}")
@@ -72,8 +73,10 @@ def browse(
       embedded-mq browse QM1 SYSTEM.DEAD.LETTER.QUEUE
       embedded-mq browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
     """
+    from embedded_mq.cli.session import connected  # noqa: PLC0415 (the engine takes long to import)
+
     with connected(name) as session:
-        messages = ((_fields(md), body) for md, body in session.browse(queue))
+        messages = session.browse(queue)
         if shown is Format.JSON:
             for fields, body in messages:
                 typer.echo(json.dumps(fields | {"body": body.hex()}))
@@ -81,25 +84,16 @@ def browse(
             _print_table(queue, messages)
 
 
-def _fields(md: MQMD) -> dict[str, str | int]:
-    """Return a descriptor under IBM's names; binary fields are in hexadecimal digits."""
-    return {field.ibm_name: _shown(name, getattr(md, name)) for name, field in MQMD.layout.items()}
-
-
-def _shown(name: str, value: bytes | int) -> str | int:
-    if isinstance(value, int):
-        return value
-    return value.hex() if name in BINARY_FIELDS else value.decode("latin-1").rstrip(" ")
-
-
-def _print_table(queue: str, messages: Iterator[tuple[dict[str, Any], bytes]]) -> None:
+def _print_table(queue: str, messages: Iterator[tuple[Fields, bytes]]) -> None:
     from embedded_mq.cli.tables import print_table  # noqa: PLC0415 (rich takes long to import)
 
     rows = []
     for number, (fields, body) in enumerate(messages, start=1):
         preview = body[:PREVIEW_CHARACTERS].decode("ascii", "replace")
         printable = "".join(letter if letter.isprintable() else "." for letter in preview)
-        texts = [fields[name] for name in ("MsgId", "Format", "PutApplName", "PutDate", "PutTime")]
+        texts = [
+            str(fields[name]) for name in ("MsgId", "Format", "PutApplName", "PutDate", "PutTime")
+        ]
         rows.append([str(number), *texts, str(len(body)), printable])
     headings = ["#", "MsgId", "Format", "PutApplName", "PutDate", "PutTime", "Bytes", "Body"]
     print_table(queue, headings, rows, right={"#", "Bytes"})

@@ -14,6 +14,7 @@ from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO, object_name
 
 ANY_LENGTH = 2**31 - 1
 MQMT_DATAGRAM = 8
+BINARY = ("msg_id", "correl_id", "accounting_token", "group_id")
 
 
 class Session:
@@ -36,8 +37,8 @@ class Session:
             check("MQPUT", f"queue {queue}", *codes)
         return MQMD.unpack(put).msg_id
 
-    def browse(self, queue: str) -> Iterator[tuple[MQMD, bytes]]:
-        """Yield the descriptor and the body of each message."""
+    def browse(self, queue: str) -> Iterator[tuple[dict[str, str | int], bytes]]:
+        """Yield the descriptor of each message, under IBM's names, and its body."""
         md, gmo = MQMD.blank(), MQGMO.blank()
         md.struc_id, md.version = b"MD  ", mq.MQMD_VERSION_2
         gmo.struc_id, gmo.version = b"GMO ", 2
@@ -50,7 +51,7 @@ class Session:
                 if codes[1] == MQRC["MQRC_NO_MSG_AVAILABLE"]:
                     return
                 check("MQGET", f"queue {queue}", *codes)
-                yield MQMD.unpack(found), body
+                yield _fields(MQMD.unpack(found)), body
 
     def depth(self, queue: str) -> int:
         """Return a queue's CURDEPTH."""
@@ -70,6 +71,17 @@ class Session:
             yield hobj
         finally:
             calls.MQCLOSE(self._hconn, hobj, 0)
+
+
+def _fields(md: MQMD) -> dict[str, str | int]:
+    return {field.ibm_name: _shown(name, getattr(md, name)) for name, field in MQMD.layout.items()}
+
+
+def _shown(name: str, value: bytes | int) -> str | int:
+    """Return text without trailing blanks, and binary fields in hexadecimal digits."""
+    if isinstance(value, int):
+        return value
+    return value.hex() if name in BINARY else value.decode("latin-1").rstrip(" ")
 
 
 @contextmanager
