@@ -1,4 +1,4 @@
-"""A unit of work: what is put and got under syncpoint, made final or undone, while writing."""
+"""End a unit of work: make the messages put and got under syncpoint final, or undo that."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ class Message:
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """What a connection knows of its unit of work; the messages are in the database.
+    """A connection's own notes on its unit of work; the messages are in the database.
 
-    `calls` counts the messages that took part, as MAXUMSGS does. `has_commands` says that some went
-    to the command queue. `fronts` are rank and place of the last message got from each queue, and
-    the version of the database in which this connection can get none up to there.
+    `calls` counts its messages as MAXUMSGS does. `has_commands`: some went to the command queue.
+    `fronts` saves searches from skipping every message that the unit has got: for each queue, the
+    rank and place of the last one. It is valid while no other connection changes the database
+    (`Store.data_version`); this connection removes it when it shows a message again.
     """
 
     calls: int = 0
@@ -41,7 +42,7 @@ class UnitOfWork:
             raise CallFailedError("MQRC_SYNCPOINT_LIMIT_REACHED")
 
     def front(self, queue_id: int, store: Store) -> tuple[int, int] | None:
-        """Return behind which rank and place to look, rather than pass by all that has been got."""
+        """Return the rank and place behind which a search may begin, None for the whole queue."""
         version, front = self.fronts.get(queue_id, (None, None))
         return front if version == store.data_version() else None
 

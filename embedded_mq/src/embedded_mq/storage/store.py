@@ -42,14 +42,14 @@ class Store:
         self.execute = self._database.execute
         self.execute_many = self._database.executemany
         self.has_written = False
-        """Whether it may have changed something since this was last set to False."""
+        """Whether a transaction has begun since this was last set to False."""
         try:
             self._check_layout(directory)
             self.execute("PRAGMA synchronous = NORMAL")
             self.execute("PRAGMA mmap_size = 268435456")
             self.execute("PRAGMA wal_autocheckpoint = 4000")  # 16 MB: a call writes a few pages
             self.known = load(self.execute)
-            """The definitions as they were when last looked at, which every call does once."""
+            """The definitions at the last look; every call looks once."""
         except BaseException:
             self.close()
             raise
@@ -106,10 +106,10 @@ class Store:
 
     @contextmanager
     def writing(self, *, durable: bool = False) -> Iterator[None]:
-        """Do what the block does in one transaction, or nothing of it.
+        """Run the block as one transaction, which an exception undoes.
 
-        With `durable` it is on disk when the block ends; without, a power cut may undo it, a
-        killed process not.
+        With `durable` it is on disk when the block ends. Without, a power cut may undo it; a killed
+        process does not.
         """
         self.has_written = True
         with self.locks.turn():
@@ -122,7 +122,7 @@ class Store:
             except BaseException:
                 if self._database.in_transaction:
                     self.execute("ROLLBACK")
-                    self.catalogue()  # the definitions read meanwhile may never have been
+                    self.catalogue()  # those read in the transaction may never have been
                 raise
             finally:
                 if durable:
@@ -138,7 +138,7 @@ class Store:
         return int(self.one("PRAGMA data_version"))
 
     def catalogue(self) -> Catalogue:
-        """Return the definitions as they are at this moment."""
+        """Return the current definitions."""
         if self.known.version != self._version():
             self.known = load(self.execute)
         return self.known

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,31 @@ def test_a_program_starts_whole_after_a_connection_broke(
 
     assert said.stdout == "hello\n"
     application.disconnect()
+
+
+def test_a_put_fails_if_another_process_deletes_the_queue_just_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IBM MQ docs, "2052 (0804) (RC2052): MQRC_Q_DELETED"; MQPUT1 holds no handle."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.install()
+    embedded_mq.create("QM1")
+    embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
+    import ibmmq
+
+    app = Application(ibmmq, "QM1")
+    store = connection_at(app.handle.get_handle()).store
+    writing = store.writing
+
+    def after_the_deletion(**options: bool) -> AbstractContextManager[None]:
+        monkeypatch.setattr(store, "writing", writing)
+        embedded_mq.run_mqsc("QM1", "DELETE QLOCAL(A)")
+        return writing(**options)
+
+    monkeypatch.setattr(store, "writing", after_the_deletion)
+    with app.failing("MQRC_Q_DELETED"):
+        app.put("A", b"lost")
+    embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
+
+    assert app.bodies("A") == []
+    app.disconnect()

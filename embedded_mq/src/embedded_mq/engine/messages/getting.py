@@ -118,7 +118,7 @@ def _wait(connection: Connection, request: Request) -> Got:
     started = time.monotonic()
     deadline = inf if interval == mq.MQWI_UNLIMITED else started + interval / 1000
     while (now := time.monotonic()) < deadline:
-        connection.store.has_written = False  # whoever is interrupted asleep is unharmed
+        connection.store.has_written = False  # an interrupted sleep changes nothing
         time.sleep(min(FIRST_LOOKS_S if now - started < SOON_S else LATER_LOOKS_S, deadline - now))
         connection.check_running()
         got = _get_now(connection, request)
