@@ -84,7 +84,18 @@ def test_a_handle_that_does_not_block_says_that_it_is_in_use(mq: World) -> None:
     application = sharing(mq, "NO_BLOCK")
     queue = application.open("A", "INPUT_SHARED")
     wait = application.gmo("WAIT", WaitInterval=20_000)
-    waiting = threading.Thread(target=lambda: queue.get(None, application.md(), wait))
+
+    def get_when_no_other_call_is_in_progress() -> None:
+        while True:
+            try:
+                queue.get(None, application.md(), wait)
+            except mq.mqi.MQMIError as error:
+                if error.reason != 2219:
+                    raise
+            else:
+                return
+
+    waiting = threading.Thread(target=get_when_no_other_call_is_in_progress)
     waiting.start()
 
     with application.failing("MQRC_CALL_IN_PROGRESS"):
