@@ -12,9 +12,8 @@ from typing import Any, Final
 from airflow.exceptions import AirflowClusterPolicyViolation
 from airflow.policies import hookimpl
 
-from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handlers
-from mqdlq.rules import parse
+from mqdlq.stages.run_options import control_of
 
 TAKES: Final = "airflow.providers.ibm.mq.triggers.mq.AwaitMessageTrigger"
 USUAL_DLQ: Final = "SYSTEM.DEAD.LETTER.QUEUE"
@@ -39,11 +38,8 @@ def dag_policy(dag: Any) -> None:
 
 def _queues(handler: Handler) -> set[str]:
     """Return the queues that are the handler's, as far as its files say."""
-    try:
-        source, text = handler.rules_text()
-        named = parse(text, source).control.input_q.strip()
-    except MqDlqError:
-        named = ""  # what is wrong with the table is said where it is read
+    control = control_of(handler)
+    named = control.input_q.strip() if control is not None else ""
     return {named or USUAL_DLQ, handler.state_queue}
 
 

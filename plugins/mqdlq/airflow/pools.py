@@ -13,7 +13,7 @@ from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.ledger import Run
-from mqdlq.rules import parse
+from mqdlq.stages.run_options import control_of
 
 AIRFLOWS_OWN: Final = "default_pool"
 """The one pool that has many slots unless somebody has changed that."""
@@ -41,11 +41,12 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
     as those of one handler do; Airflow's default has many. Executors that meet wait for each other
     at the state queue: nothing is done twice, but the second holds a worker meanwhile.
     """
-    handlers, own_q = load_handlers()[0], _input_q(handler)
+    handlers, control = load_handlers()[0], control_of(handler)
+    is_blank_ours = control is None or not control.input_q.strip()
     places = _places([one for one in handlers if not one.pool])
     own = _pool(handler, places)
     for other in handlers:
-        if other.name == handler.name or not _reads(other, run, is_blank_ours=own_q == ""):
+        if other.name == handler.name or not _reads(other, run, is_blank_ours=is_blank_ours):
             continue
         its = _pool(other, places)
         if its != own or own == AIRFLOWS_OWN:
@@ -70,32 +71,22 @@ def _places(handlers: list[Handler]) -> dict[str, Place]:
     found = {}
     for handler in handlers:
         if connections[handler.connection] > 1:
-            try:
-                source, text = handler.rules_text()
-                control = parse(text, source).control
-            except MqDlqError:  # what is wrong with the table is said when it is read for a run
-                continue
-            q_mgr, queue = control.input_q_mgr.strip(), control.input_q.strip()
-            found[handler.name] = (handler.connection, q_mgr, queue)
+            control = control_of(handler)
+            if control is not None:
+                q_mgr, queue = control.input_q_mgr.strip(), control.input_q.strip()
+                found[handler.name] = (handler.connection, q_mgr, queue)
     return found
 
 
 def _reads(other: Handler, run: Run, *, is_blank_ours: bool) -> bool:
     """Whether another handler reads the run's queue, as far as its files and connection say."""
+    control = control_of(other)
+    if control is None:
+        return False
     try:
-        source, text = other.rules_text()
-        control = parse(text, source).control
         place = control.input_q_mgr or MqHook(other.connection).settings().queue_manager
     except (MqDlqError, AirflowException):  # what is wrong with the other is said when it runs
         return False
     queue = control.input_q.strip()
     is_same = queue == run.queue or (not queue and is_blank_ours)
     return is_same and place == run.queue_manager
-
-
-def _input_q(handler: Handler) -> str:
-    try:
-        source, text = handler.rules_text()
-        return parse(text, source).control.input_q.strip()
-    except MqDlqError:
-        return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mqdlq.errors import HandlerError
+from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.model import GIVEN_ACTION
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
@@ -48,6 +48,15 @@ def rules_of(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTabl
         source, text = GIVEN_ACTION, _one_action(table, options)
         table = parse(text, source)
     return source, text, table
+
+
+def control_of(handler: Handler) -> ControlData | None:
+    """Return the control data of a handler's table, None for a table that cannot be read."""
+    try:
+        source, text = handler.rules_text()
+        return parse(text, source).control
+    except MqDlqError:  # reported when it is read for a run
+        return None
 
 
 def _one_action(table: RulesTable, options: RunOptions) -> str:

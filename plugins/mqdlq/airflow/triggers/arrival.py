@@ -24,7 +24,7 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.stages.sense.beginning import find_queue, next_run, place_of
-from mqdlq.stages.sense.news import Seen, Told, account_of, is_news, look_for_the_next
+from mqdlq.stages.sense.news import Seen, Told, is_news, look_for_the_next
 from mqdlq.stages.sense.rules_watch import Stamp, files_of, stamp
 
 Answer = TypeVar("Answer")
@@ -103,12 +103,14 @@ class Lookout:
         if self._kept is None or await self._read(self._has_changed):
             self._kept = await self._prepare(now)
         kept = self._kept
+        place = (kept.run.queue_manager, kept.run.queue)
+        last_account = partial(kept.ledger.accounts.last, *place)
         try:
             return await look_for_the_next(
                 kept.run,
                 kept.handler,
                 partial(self._ask, kept.settings, partial(_depth, kept.run.queue)),
-                partial(self._read, partial(account_of, kept.run, kept.ledger)),
+                partial(self._read, last_account),
                 now,
             )
         except BaseException:

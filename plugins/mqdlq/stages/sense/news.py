@@ -73,11 +73,6 @@ class Seen:
     account_at: datetime | None
 
 
-def account_of(run: Run, ledger: Ledger) -> LastAccount | None:
-    """Return the last account of the run's queue, by whatever run, or None."""
-    return ledger.accounts.last(run.queue_manager, run.queue)
-
-
 async def look_for_the_next(
     run: Run,
     handler: Handler,
@@ -87,7 +82,7 @@ async def look_for_the_next(
 ) -> Seen:
     """Look whether there is work for `run`, a run that has not begun, by MQINQ and the ledger.
 
-    `depth` returns the CURDEPTH of its queue, `account` the last account of it (`account_of`),
+    `depth` returns the CURDEPTH of its queue, `account` the last account of it, by any run,
     which is not asked for where the queue is empty.
     """
     if not await depth():
@@ -123,7 +118,8 @@ def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None
     messages are looked at again after `rescan_interval`, by default 10 x RETRYINT: IBM's handler
     rescans, too, and only a browse shows that as many came as went.
     """
-    return _watch(run, account_of(run, ledger), rescan_interval)
+    last = ledger.accounts.last(run.queue_manager, run.queue)
+    return _watch(run, last, rescan_interval)
 
 
 def _watch(run: Run, account: LastAccount | None, rescan_interval: timedelta | None) -> Watch:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -33,7 +32,7 @@ class Capture:
     """Keeps payloads of one snapshot, as its options say; with "none" it does nothing.
 
     A long body is read alone, by a browse cursor of its own that finds it by its MsgToken. The
-    second queue handle this takes is closed when the `with` block ends.
+    second queue handle that this takes is closed by `close`.
     """
 
     def __init__(
@@ -49,15 +48,8 @@ class Capture:
         self._second: BrowseCursor | None = None
         self._open = ExitStack()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the second queue handle, if there is one."""
         self._open.close()
 
     @property

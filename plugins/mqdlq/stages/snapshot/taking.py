@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -67,7 +68,7 @@ def take_snapshot(
         connect(settings) as queue_manager,
         SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
     ):
-        with Capture(chosen, writer, queue_manager, run.queue) as capture:
+        with closing(Capture(chosen, writer, queue_manager, run.queue)) as capture:
             browse = _Browse(run, queue_manager, writer, known, capture, clock, progress)
             strays = browse.write()
         manifest = _publish(writer, run, chosen, taken_at)
