@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
@@ -50,17 +49,6 @@ def test_there_is_no_pass_after_max_run_time() -> None:
     late = run_record(started_at=now() - timedelta(hours=2))
 
     assert waits(now(), late) is False
-
-
-def test_a_continuous_run_leaves_its_retries_to_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
-    (tmp_path / "demo.yaml").write_text(
-        "connection: mq\nrules: demo.rules\nschedule: '@continuous'\n"
-    )
-
-    assert waits(now() + timedelta(minutes=1)) is False
 
 
 def test_no_deferral_is_so_short_that_the_scheduler_mistakes_it_for_a_failure() -> None:

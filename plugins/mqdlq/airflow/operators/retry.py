@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from airflow.sdk import Context
@@ -49,21 +49,17 @@ class Retry(Stage):
 
     def _wait(self, work: Work, left: dict[str, Any]) -> bool:
         """Wait for the next pass, in place or deferred; return whether there is to be one."""
+        # Arrow: not at parse time.
+        from mqdlq.stages.execute.waiting import why_not_to_wait  # noqa: PLC0415
+
         moment = datetime.fromisoformat(left["next_pass_at"])
-        if load_handler(self.handler).is_continuous:
-            progress.info("%d messages are left to the pass of the next run", left["pending"])
-            return False
-        snapshot = work.ledger.snapshots.of_run(work.run.run_id)
-        # Not from the run's start: a run may have waited long for its first message.
-        began = snapshot.taken_at if snapshot else work.run.started_at
-        if moment > began + timedelta(seconds=work.run.max_run_time_s):
-            progress.info("max_run_time ends before the next pass")
+        handler, pending = load_handler(self.handler), left["pending"]
+        if why := why_not_to_wait(work.run, handler, work.ledger, pending, moment):
+            progress.info("%s", why)
             return False
         seconds = max(0.0, (moment - utc_now()).total_seconds())
         if seconds:
-            progress.info(
-                "%d messages wait for the pass at %s", left["pending"], f"{moment:%H:%M:%S}"
-            )
+            progress.info("%d messages wait for the pass at %s", pending, f"{moment:%H:%M:%S}")
         if seconds >= DEFER_FROM_S:
             self.defer(trigger=RetryTrigger(moment, left), method_name="resume")
         time.sleep(seconds)

@@ -1,0 +1,45 @@
+"""Whether a run waits for its next pass."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqdlq.handlers import Handler
+from mqdlq.stages.execute.waiting import why_not_to_wait
+from tests.support.records import NOON, run_record
+from tests.support.world import World
+
+LATE = "max_run_time ends before the next pass"
+
+
+def why_not(world: World, seconds: int, run: Any = None, **keys: Any) -> str:
+    """Ask for a run that began at noon and may take an hour, and a pass so long after noon."""
+    handler = Handler(name="demo", directory=Path(), connection="mq", rules="demo.rules", **keys)
+    moment = NOON + timedelta(seconds=seconds)
+    return why_not_to_wait(run or run_record(), handler, world.ledger, 2, moment)
+
+
+@pytest.mark.parametrize(("seconds", "why"), [(60, ""), (3600, ""), (3601, LATE)])
+def test_a_run_waits_for_a_pass_within_max_run_time(world: World, seconds: int, why: str) -> None:
+    assert why_not(world, seconds) == why
+
+
+def test_the_time_of_a_run_counts_from_its_snapshot(world: World) -> None:
+    """It may have waited long for its first message."""
+    world.dead_letter()
+    run = world.start("ACTION(RETRY)")
+    world.clock.sleep(1800)
+    world.snapshot(run)
+
+    assert why_not(world, 5400, run) == ""
+    assert why_not(world, 5401, run) == LATE
+
+
+def test_a_continuous_run_leaves_its_retries_to_the_next(world: World) -> None:
+    said = "2 messages are left to the pass of the next run"
+
+    assert why_not(world, 60, schedule="@continuous") == said
