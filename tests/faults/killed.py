@@ -1,9 +1,10 @@
-"""Executions ended by SIGKILL at every step there is, and what must be true afterwards.
+"""Executions and restorations ended by SIGKILL at every step, and what must be true afterwards.
 
 ``python killed.py KILLS [SEED] [sqlite|postgresql] [MESSAGES]`` prints figures as JSON, and how far
 it is as it goes; an AssertionError says which promise was broken, and by which kill.
 
-Each round puts dead letters on the queue and plans a run. A child makes the pass and is killed: at
+Each round puts dead letters on the queue and plans a run, or has them discarded and selects them
+for a restoration. A child makes the pass, or restores, and is killed: at
 the nth call of an MQ verb, at the nth statement or commit of the ledger, or at a moment of chance,
 which may well be inside MQCMIT. Then a run that does nothing but settle what was left open must
 know of every message where it is, and the run itself, or another one, must bring all to its end.
@@ -25,13 +26,16 @@ from typing import Any
 
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.faults.kills import BY_CHANCE, WEIGHTS, Kill
-from tests.faults.rounds import SCENARIOS, Round
+from tests.faults.restoration_rounds import RestorationRound
+from tests.faults.rounds import SCENARIOS, ExecutionRound, Round
 from tests.support.postgresql import server
 from tests.support.world import DEFINITIONS, World
 
 MANY = 50
 """Messages in a round, if not one: units of 1, 2, 4, 8, 16 and 19."""
 TELL_EVERY = 50
+RESTORATIONS = {"restoration": True, "restoration without MQDLH": False}
+"""Whether each puts the messages with their MQDLH."""
 
 
 @dataclass
@@ -47,12 +51,11 @@ class Audit:
 
     def round(self, name: str, messages: int) -> None:
         """Kill one execution, and see that nothing is lost, doubled or forgotten."""
-        scenario = SCENARIOS[name]
         client = self.chance.choice(["pymqi", "ibmmq"])
         self.world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
         if (name, messages) not in self.steps:
             self._measure(name, messages)
-        first = Round(self.world, scenario, messages)
+        first = self._begin(name, messages)
         kill = self._choose(name, messages)
         killed = first.die(kill)
         try:
@@ -69,9 +72,14 @@ class Audit:
             self.figures[f"kills: {kill.step}"] += 1
             self.figures["kills that left a unit to be settled"] += first.left_open
 
+    def _begin(self, name: str, messages: int) -> Round:
+        if name in RESTORATIONS:
+            return RestorationRound(self.world, messages, header=RESTORATIONS[name])
+        return ExecutionRound(self.world, SCENARIOS[name], messages)
+
     def _measure(self, name: str, messages: int) -> None:
         """Make a pass that nobody kills, and count its steps."""
-        probe = Round(self.world, SCENARIOS[name], messages)
+        probe = self._begin(name, messages)
         begun = time.monotonic()
         self.steps[name, messages] = probe.count_steps()
         self.seconds[name, messages] = time.monotonic() - begun
@@ -94,7 +102,7 @@ class Audit:
 def rounds(audit: Audit, kills: int) -> Iterator[None]:
     """Go through all scenarios, one message and many, until so many were killed."""
     while True:
-        for name in SCENARIOS:
+        for name in (*SCENARIOS, *RESTORATIONS):
             for messages in (1, audit.many):
                 if audit.figures["kills"] >= kills:
                     return

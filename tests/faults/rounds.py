@@ -1,4 +1,4 @@
-"""One round: dead letters, a run with a plan, an execution that dies, and what must be true."""
+"""One round: messages to be moved, a task that dies, and what must be true."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 import signal
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mqdlq.lake import parked_rows, snapshot_rows, storage
 from mqdlq.lake.archive import full_digest, read_back
-from mqdlq.ledger import open_ledger
+from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.model import DEPARTED, AttemptState
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.faults.kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
@@ -72,11 +73,93 @@ SCENARIOS = {
 }
 
 
-class Round:
+class Round(ABC):
+    """Messages that a task moves in units of work, and dies over."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.left_open = False
+
+    @abstractmethod
+    def attempt(self, ledger: Ledger) -> None:
+        """Make an attempt at the task."""
+
+    @abstractmethod
+    def is_open(self) -> bool:
+        """Return whether units of work are not settled."""
+
+    @abstractmethod
+    def check_what_is_known(self) -> None:
+        """Settle what was left open, without moving a message: the ledger must catch up."""
+
+    @abstractmethod
+    def finish(self, *, by_another_run: bool) -> None:
+        """Bring the task to its end, or let another one take over before."""
+
+    @abstractmethod
+    def check_the_end(self) -> None:
+        """Every message is where it must be, in order, and the ledger says so."""
+
+    def _fork(self, work: Callable[[Ledger], None]) -> int:
+        self.world.ledger.close()  # connections are not to be inherited
+        pid = os.fork()
+        if pid == 0:
+            try:
+                with open_ledger(self.world.ledger_url) as ledger:
+                    self.world.ledger = ledger
+                    work(ledger)
+            except BaseException:  # noqa: BLE001 (a child must not go on as its parent)
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        return pid
+
+    def die(self, kill: Kill) -> bool:
+        """Make an attempt in a child that is killed; return whether it was before its end."""
+
+        def work(ledger: Ledger) -> None:
+            kill.prepare(ledger)
+            self.attempt(ledger)
+
+        pid = self._fork(work)
+        if kill.step == BY_CHANCE:
+            time.sleep(kill.after_s)
+            os.kill(pid, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status in {0, -signal.SIGKILL}, f"the task failed by itself: {status}"
+        self.left_open = self.is_open()
+        return status != 0
+
+    def count_steps(self) -> Counter[str]:
+        """Make an attempt in a child that counts its steps."""
+        reader, writer = os.pipe()
+
+        def work(ledger: Ledger) -> None:
+            ledger_steps: Counter[str] = Counter()
+            count_calls()
+            count_ledger(ledger, lambda step, _: ledger_steps.update({step: 1}))
+            self.attempt(ledger)
+            os.write(writer, json.dumps(ledger_steps + calls_counted()).encode())
+
+        pid = self._fork(work)
+        os.waitpid(pid, 0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            return Counter(json.loads(pipe.read()))
+
+    def clear(self) -> None:
+        """Leave the queues empty for the next round, but not the state queue."""
+        for queue in ("DLQ", "PAYMENTS", "PARKED"):
+            self.world.mqsc(f"CLEAR QLOCAL({queue})")
+        self.world.clock.sleep(3600)
+
+
+class ExecutionRound(Round):
     """Dead letters on the queue, and a run with an accepted plan for them."""
 
     def __init__(self, world: World, scenario: Scenario, messages: int) -> None:
-        self.world, self.scenario = world, scenario
+        super().__init__(world)
+        self.scenario = scenario
         self.bodies = [
             b"%d.%02d" % (world.runs, n) + (TOO_LONG if scenario.destination(n) == "SMALL" else b"")
             for n in range(messages)
@@ -92,7 +175,6 @@ class Round:
         self.execution = self._plan()
         self.run_id = self.execution.run.run_id
         self.runs = [self.run_id]
-        self.left_open = False
 
     def _plan(self) -> Execution:
         """Start a run by the scenario's rules, or by its action for all messages by name."""
@@ -103,52 +185,11 @@ class Round:
         keys = tuple(m.message_key.hex() for m in world.ledger.messages.of_run(whole))
         return world.plan(scenario.rules, message_keys=keys or ("0" * 64,), action=scenario.action)
 
-    def _fork(self, work: Callable[[Execution], None]) -> int:
-        self.world.ledger.close()  # connections are not to be inherited
-        pid = os.fork()
-        if pid == 0:
-            try:
-                with open_ledger(self.world.ledger_url) as ledger:
-                    self.world.ledger = ledger
-                    work(self.world.execution(self.execution.run))
-            except BaseException:  # noqa: BLE001 (a child must not go on as its parent)
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        return pid
+    def attempt(self, ledger: Ledger) -> None:
+        make_pass(replace(self.execution, ledger=ledger))
 
-    def die(self, kill: Kill) -> bool:
-        """Make a pass in a child that is killed; return whether it was before its end."""
-
-        def work(execution: Execution) -> None:
-            kill.prepare(execution.ledger)
-            make_pass(execution)
-
-        pid = self._fork(work)
-        if kill.step == BY_CHANCE:
-            time.sleep(kill.after_s)
-            os.kill(pid, signal.SIGKILL)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        assert status in {0, -signal.SIGKILL}, f"the execution failed by itself: {status}"
-        self.left_open = bool(self.world.ledger.attempts.intended("QM1", "DLQ"))
-        return status != 0
-
-    def count_steps(self) -> Counter[str]:
-        """Make the pass in a child that counts its steps."""
-        reader, writer = os.pipe()
-
-        def work(execution: Execution) -> None:
-            ledger_steps: Counter[str] = Counter()
-            count_calls()
-            count_ledger(execution.ledger, lambda step, _: ledger_steps.update({step: 1}))
-            make_pass(execution)
-            os.write(writer, json.dumps(ledger_steps + calls_counted()).encode())
-
-        pid = self._fork(work)
-        os.waitpid(pid, 0)
-        os.close(writer)
-        with os.fdopen(reader, "rb") as pipe:
-            return Counter(json.loads(pipe.read()))
+    def is_open(self) -> bool:
+        return bool(self.world.ledger.attempts.intended("QM1", "DLQ"))
 
     # What must be true
 
@@ -246,12 +287,6 @@ class Round:
         )
         (key,) = {row["message_key"] for row in (*listed, *parked) if row["browse_seq"] == seq}
         return keys.index(key)
-
-    def clear(self) -> None:
-        """Leave the queues empty for the next round, but not the state queue."""
-        for queue in ("DLQ", "PAYMENTS", "PARKED"):
-            self.world.mqsc(f"CLEAR QLOCAL({queue})")
-        self.world.clock.sleep(3600)
 
 
 def pass_to_the_end(world: World, execution: Execution) -> None:

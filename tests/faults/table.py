@@ -1,4 +1,4 @@
-"""What every MQ call of an execution does about every reason code: the table, and the page of it.
+"""What execution and restoring do about every reason code of every MQ call, and the page of it.
 
 `test_reasons.py` proves each line; ``python -m tests.faults.table`` writes docs/failures.md.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqdlq.constants import TRANSIENT, reason_text
+from tests.support.moving import Moving
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
 REASONS = (
@@ -144,10 +145,12 @@ NOT_DISCONNECTED = Effect(
 
 @dataclass(frozen=True)
 class Call:
-    """A call an execution makes, the fault that strikes the third message, and what follows.
+    """A call that moves messages, the fault that strikes the third message, and what follows.
 
-    `otherwise` are the reasons with an effect of their own. `when` says that the call had its
-    effect before the failure is told.
+    {unit} in `fault` is the number of the
+    marker and of the commit of the second unit of work that moves messages. `otherwise` are the
+    reasons with an effect of their own. `when` says that the call had its effect before the
+    failure is told.
     """
 
     title: str
@@ -158,12 +161,14 @@ class Call:
     besides: str = ""
     never: tuple[int, ...] = ()
     """Reasons that contradict themselves here."""
+    made_by: tuple[str, ...] = ("execution", "restoration")
 
     def effect_of(self, reason: int) -> Effect:
         return self.otherwise.get(reason, self.effect)
 
-    def faults(self, reason: int) -> str:
-        return ",".join(filter(None, [f"{self.fault}:{reason}:{self.when}", self.besides]))
+    def faults(self, reason: int, moving: Moving) -> str:
+        fault = self.fault.format(unit=moving.nth(2))
+        return ",".join(filter(None, [f"{fault}:{reason}:{self.when}", self.besides]))
 
 
 CALLS = (
@@ -182,7 +187,9 @@ CALLS = (
             )
         },
     ),
-    Call("MQOPEN of the dead-letter queue", "MQOPEN[DLQ]:1", BEFORE_ANYTHING),
+    Call(
+        "MQOPEN of the dead-letter queue", "MQOPEN[DLQ]:1", BEFORE_ANYTHING, made_by=("execution",)
+    ),
     Call("MQINQ of the queue manager", "MQINQ:1", BEFORE_ANYTHING),
     Call(
         "MQGET (browse) of the state queue",
@@ -190,7 +197,13 @@ CALLS = (
         BEFORE_ANYTHING,
         {2033: NO_MARKERS},
     ),
-    Call("MQGET (browse) of the dead-letter queue", "MQGET[DLQ]:5", ENDS, {2033: END_OF_QUEUE}),
+    Call(
+        "MQGET (browse) of the dead-letter queue",
+        "MQGET[DLQ]:5",
+        ENDS,
+        {2033: END_OF_QUEUE},
+        made_by=("execution",),
+    ),
     Call(
         "MQOPEN of a destination, to inquire",
         "MQOPEN[PAYMENTS]:1",
@@ -203,7 +216,13 @@ CALLS = (
         LEFT_TO_THE_PUT,
         {2085: BLOCKED_BY_INQUIRY, 2009: BEFORE_ANYTHING},
     ),
-    Call("MQGET of the message", "MQGET[DLQ]:6", ENDS, {2033: PASSED_BY, 2024: ALONE, 2003: ALONE}),
+    Call(
+        "MQGET of the message",
+        "MQGET[DLQ]:6",
+        ENDS,
+        {2033: PASSED_BY, 2024: ALONE, 2003: ALONE},
+        made_by=("execution",),
+    ),
     Call(
         "MQPUT1 to the destination",
         "MQPUT1[PAYMENTS]:3",
@@ -213,22 +232,28 @@ CALLS = (
         | {2035: NOT_OURS, 2063: REFUSED}
         | dict.fromkeys((2009, 2161, 2162, 2549), ENDS),
     ),
-    Call("MQPUT1 of the marker", "MQPUT1[MQDLQ.STATE]:2", ENDS, {2024: ALONE, 2003: ALONE}),
+    Call("MQPUT1 of the marker", "MQPUT1[MQDLQ.STATE]:{unit}", ENDS, {2024: ALONE, 2003: ALONE}),
     Call(
         "MQGET of a marker that has done its duty",
-        "MQGET[MQDLQ.STATE]:2",
+        "MQGET[MQDLQ.STATE]:{unit}",
         ENDS,
         {2033: UNNOTICED, 2024: ALONE, 2003: ALONE},
     ),
-    Call("MQCMIT, without effect", "MQCMIT:2", MARKER_TELLS, {2003: ALONE}),
-    Call("MQCMIT, with effect", "MQCMIT:2", MARKER_TELLS, when="after", never=(2003,)),
+    Call("MQCMIT, without effect", "MQCMIT:{unit}", MARKER_TELLS, {2003: ALONE}),
+    Call("MQCMIT, with effect", "MQCMIT:{unit}", MARKER_TELLS, when="after", never=(2003,)),
     Call(
         "MQBACK, after a put has failed",
         "MQBACK:1+",  # also the one with which leaving the connection begins
         NOT_DISCONNECTED,
         besides="MQPUT1[PAYMENTS]:3:2030:before",
     ),
-    Call("MQCLOSE of the dead-letter queue", "MQCLOSE[DLQ]:1", AFTER_ALL, {2009: UNNOTICED}),
+    Call(
+        "MQCLOSE of the dead-letter queue",
+        "MQCLOSE[DLQ]:1",
+        AFTER_ALL,
+        {2009: UNNOTICED},
+        made_by=("execution",),
+    ),
     Call("MQDISC", "MQDISC:1", AFTER_ALL, {2009: UNNOTICED}),
 )
 
@@ -244,7 +269,9 @@ What Airflow does then depends on the reason:
 - After a **transient** reason, one that ends by itself, Airflow runs the task again up to three times (`task_retries` in the handler's file): 20 seconds, one minute and three minutes after the failure. The task continues where the failed attempt ended. Transient are {transient}; a ledger or a store of the lake that cannot be reached, another executor on the same queue, and the death of a worker are treated in the same way.
 - After **any other** reason the task fails at once, because somebody has to remove the cause. Then clear the task, or let the next run continue.
 
-A failed put is logged as `AMQ8722`: as a warning once for a queue and reason, and in debug output if the MQDLH already gave the same reason.
+A restoration moves its messages by the same units of work. Every table below applies to it, except those of calls to the dead-letter queue. A copy whose put fails is `failed`, and a copy whose destination is already known to be blocked is `not_attempted`; the next attempt at the restoration tries both again.
+
+A failed put of an execution is logged as `AMQ8722`: as a warning once for a queue and reason, and in debug output if the MQDLH already gave the same reason.
 """  # noqa: E501 (Markdown has a line to a paragraph)
 
 

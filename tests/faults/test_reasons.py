@@ -1,4 +1,4 @@
-"""Every reason code at every MQ call of an execution has the effect that docs/failures.md names."""
+"""Every reason code at every MQ call that moves messages has the effect docs/failures.md names."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import pytest
 import embedded_mq
 from mqdlq.constants import reason_text
 from mqdlq.errors import QueueManagerError
-from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.client import NAMES
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.faults.table import CALLS, PAGE, REASONS, Call, page
+from tests.support.moving import KINDS, Moving
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
-RULES = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)"
 ALL = "MQDLQ_ALL_REASONS" in os.environ
 EVERY = 6
 """`make soak` tries every reason at every call under both clients; else it is one in six, and all
@@ -28,15 +26,17 @@ that differ, under one of them."""
 BODIES = [b"0", b"1", b"2", b"3"]
 
 
-@pytest.fixture(name="world", scope="module")
-def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One world for all: each case begins and ends with empty queues."""
+@pytest.fixture(name="moving", scope="module")
+def _moving(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Moving]:
+    """One world for all cases of a kind: each case begins and ends with empty queues."""
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("world")
         patch.setenv("MQDLQ_HOME", str(directory))
         world = World(directory)
         with world.ledger:
-            yield world
+            yield KINDS[request.param](world)
 
 
 @pytest.fixture(autouse=True)
@@ -46,43 +46,46 @@ def _no_faults() -> Iterator[None]:
 
 
 CASES = [
-    pytest.param(call, reason, client, id=f"{call.title}-{reason}-{client}")
+    pytest.param(kind, call, reason, client, id=f"{kind}-{call.title}-{reason}-{client}")
+    for kind in KINDS
     for place, call in enumerate(CALLS)
     for number, reason in enumerate(REASONS)
-    if reason not in call.never
+    if kind in call.made_by
+    and reason not in call.never
     and (ALL or reason in call.otherwise or (place + number) % EVERY == 0)
     for client in (NAMES if ALL else [NAMES[(place + number) // EVERY % len(NAMES)]])
 ]
 
 
-@pytest.mark.parametrize(("call", "reason", "client"), CASES)
+@pytest.mark.parametrize(
+    ("moving", "call", "reason", "client"), CASES, indirect=["moving"], scope="module"
+)
 def test_a_reason_code_has_the_effect_the_table_says(
-    world: World, call: Call, reason: int, client: str, caplog: pytest.LogCaptureFixture
+    moving: Moving, call: Call, reason: int, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    world = moving.world
     world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
     clear(world)
-    for body in BODIES:
-        world.dead_letter(body)
-    execution = world.plan(RULES)
+    moving.prepare(*BODIES)
     effect = call.effect_of(reason)
 
-    embedded_mq.faults.set(call.faults(reason))
+    embedded_mq.faults.set(call.faults(reason, moving))
     with caplog.at_level(logging.DEBUG):
-        error = error_of(execution)
+        error = error_of(moving)
     embedded_mq.faults.set("")
     restart_if_needed(call)
 
     moved = world.bodies("PAYMENTS")
     taken_effect = [b"1", b"2"] if call.when == "after" else []
     assert moved == [bytes([c]) for c in effect.moved.encode()] + taken_effect
-    assert charged(world, execution) == effect.charged
-    assert effect.says in caplog.text
+    assert len(moving.failed()) == effect.charged
+    assert moving.words.get(effect.says, effect.says) in caplog.text + moving.whys()
     if effect.ends:
         assert error is not None
         assert f"failed: {reason_text(reason)}" in error
     else:
         assert error is None
-    bring_to_the_end(world, execution)
+    moving.bring_to_the_end()
     assert sorted(world.bodies("PAYMENTS")) == BODIES
     assert world.bodies("DLQ") == []
 
@@ -91,9 +94,9 @@ def test_the_page_is_that_of_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.faults.table"
 
 
-def error_of(execution: Execution) -> str | None:
+def error_of(moving: Moving) -> str | None:
     try:
-        make_pass(execution)
+        moving.attempt()
     except QueueManagerError as error:
         return str(error)
     return None
@@ -104,21 +107,6 @@ def restart_if_needed(call: Call) -> None:
     if call.title.startswith(("MQBACK", "MQDISC")):
         embedded_mq.end("QM1")
         embedded_mq.start("QM1")
-
-
-def charged(world: World, execution: Execution) -> int:
-    attempts = world.ledger.attempts.of_run(execution.run.run_id)
-    return sum(attempt.state is AttemptState.FAILED for attempt in attempts)
-
-
-def bring_to_the_end(world: World, execution: Execution) -> None:
-    """Go on with the run as its task would; what it left untried goes with another run."""
-    result = make_pass(execution)
-    while result.next_pass_at is not None:
-        world.clock.now = result.next_pass_at
-        result = make_pass(execution)
-    outcomes = settle(execution)
-    assert outcomes.keys() == {Outcome.DELIVERED}
 
 
 def clear(world: World) -> None:

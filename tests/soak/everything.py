@@ -32,9 +32,12 @@ PARTS = (
         "500 times three processes killed while they put and get",
         ("-m", "tests.soak.killed_in_flight", "500"),
     ),
-    Part("1000 executions killed", ("-m", "tests.faults.killed", "1000", "1", "sqlite", "50")),
     Part(
-        "100 executions killed, ledger in PostgreSQL",
+        "1000 executions and restorations killed",
+        ("-m", "tests.faults.killed", "1000", "1", "sqlite", "50"),
+    ),
+    Part(
+        "100 executions and restorations killed, ledger in PostgreSQL",
         ("-m", "tests.faults.killed", "100", "2", "postgresql", "50"),
     ),
     Part(
@@ -43,8 +46,8 @@ PARTS = (
         {"MQDLQ_ALL_REASONS": "1"},
     ),
     Part(
-        "restorations killed at every call, under both clients",
-        (*PYTEST, "tests/unit/stages/restore/test_restoring_units.py", "-k", "killed"),
+        "both tasks killed at every call, under both clients",
+        (*PYTEST, "tests/unit/stages/units/test_interruptions.py"),
         {"MQDLQ_ALL_REASONS": "1"},
     ),
     Part(

@@ -23,7 +23,7 @@ def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) ->
     due = {
         item.message.message_id
         for item in work.items
-        if item.due and item.step and item.step.action is Action.DISCARD
+        if (step := item.due_step) and step.action is Action.DISCARD
     }
     if not due:
         return {}

@@ -8,19 +8,21 @@ from datetime import datetime, timedelta
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
+from mqdlq.model import Action
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import shown
 from mqdlq.mqi.state_queue import Markers
-from mqdlq.stages.execute.booking import Booking
+from mqdlq.stages.execute.booking import Booking, Try
+from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetters
 from mqdlq.stages.execute.discards import copy_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
 from mqdlq.stages.execute.ownership import own_until, pass_by_what_others_own
 from mqdlq.stages.execute.permission import why_not_to_act
 from mqdlq.stages.execute.recovery import recover
-from mqdlq.stages.execute.work import load_work
+from mqdlq.stages.execute.work import Met, load_work
 from mqdlq.stages.units.destinations import Destinations
-from mqdlq.stages.units.engine import Executor
+from mqdlq.stages.units.engine import Units
 from mqdlq.stages.units.turn import take_turn
 
 
@@ -45,12 +47,15 @@ def make_pass(execution: Execution) -> PassResult:
         work = load_work(run, ledger, execution.lake_root)
         pass_by_what_others_own(work, execution)
         copies = copy_discards(execution, work, cursor)
-        booking = Booking(run, plan_id, ledger=ledger, clock=execution.clock, log=execution.log)
-        with _executor(execution, cursor, state, copies, booking) as executor:
-            executor.clear_later(markers)
+        limit = run.messages_in_a_unit if state.prove_commits else 1
+        destinations = Destinations(cursor.queue_manager, limit)
+        booking = Booking(execution, plan_id, destinations.advice)
+        source = DeadLetters(cursor, copies)
+        with Units(source, booking, markers=state, destinations=destinations) as units:
+            units.clear_later(markers)
             for met in work.browse(cursor):
-                if met.item and met.item.due and not met.item.was_tried_since(started):
-                    executor.offer(met.item, met.browsed)
+                if tried := _to_be_tried(met, started, copies):
+                    units.offer(tried)
         pending = work.pending()
         next_pass_at = started + timedelta(seconds=run.retry_interval_s + 1) if pending else None
         own_until(next_pass_at, pending, execution)
@@ -77,25 +82,19 @@ def _begin_or_go_on(execution: Execution) -> datetime:
     return now
 
 
-def _executor(
-    execution: Execution,
-    cursor: BrowseCursor,
-    state: Markers,
-    copies: Mapping[int, str],
-    booking: Booking,
-) -> Executor:
-    queue_manager = cursor.queue_manager
-    constants = queue_manager.client.CMQC
-    return Executor(
-        cursor,
-        markers=state,
-        destinations=Destinations(
-            queue_manager, execution.run.messages_in_a_unit if state.prove_commits else 1
-        ),
-        copies=copies,
-        booking=booking,
-        uncommitted_limit=int(queue_manager.inquire(constants.MQIA_MAX_UNCOMMITTED_MSGS)),
-    )
+def _to_be_tried(met: Met, started: datetime, copies: Mapping[int, str]) -> Try | None:
+    """Return the step to be tried on a message, None where there is none in this pass.
+
+    A message is only discarded if the archive has a copy of it.
+    """
+    item = met.item
+    step = item.due_step if item else None
+    if item is None or step is None or item.was_tried_since(started):
+        return None
+    if step.action is Action.DISCARD and item.message.message_id not in copies:
+        item.withheld = NOT_ARCHIVED
+        return None
+    return Try(item, step, met.browsed)
 
 
 @contextmanager

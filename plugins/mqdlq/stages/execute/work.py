@@ -50,12 +50,15 @@ class WorkItem:
         return self.last_attempt_at is not None and self.last_attempt_at >= moment
 
     @property
+    def due_step(self) -> Step | None:
+        """The step to try next, or None where there is nothing left to try."""
+        step = None if self.outcome is not None or self.withheld else self.step
+        return None if step is None or step.action is Action.IGNORE else step
+
+    @property
     def due(self) -> bool:
         """Whether there is something left to try."""
-        step = self.step
-        if self.outcome is not None or self.withheld or step is None:
-            return False
-        return step.action is not Action.IGNORE
+        return self.due_step is not None
 
 
 @dataclass(frozen=True, slots=True)

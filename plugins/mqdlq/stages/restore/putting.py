@@ -1,316 +1,170 @@
-"""Units of work that put archived messages: copies with their content in, committed puts out."""
+"""Archived copies as a source of moves, and what the ledger says of their puts."""
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from types import TracebackType
-from typing import Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from mqdlq.constants import MQRC, reason_text
-from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.lake.archive import Copy
-from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
-from mqdlq.model import RestorationState
+from mqdlq.ledger import ArchivedCopy, CopyState, Restoration
+from mqdlq.model import PutAuthority, RestorationState
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.state_queue import Marker, Markers
+from mqdlq.mqi.state_queue import Marker
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
 from mqdlq.stages.restore.letters import delivery_of
-from mqdlq.stages.units.destinations import Destinations
-from mqdlq.stages.units.engine import (
-    BYTES_IN_A_UNIT,
-    MQRO_COA_WITH_FULL_DATA,
-    OF_THE_UNIT,
-    REPORT_OF_MQMD,
-    STOPPING,
-)
-from mqdlq.stages.units.resources import Log
+from mqdlq.stages.restore.work import Restoring
+from mqdlq.stages.units.destinations import Destination, Destinations
 
 NOT_WRITTEN_AT_ONCE = 500
-TOLD_EVERY = 1000
-"""After how many messages it is told how far a restoration is."""
+LOGGED_EVERY = 1000
+"""After how many messages the log says how far a restoration is."""
 OF_A_RESTORATION = "restore"
 """What stands in a restoration's markers where an executor's name the plan."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Put:
+class Put:
     """One copy on its way."""
 
     copy: ArchivedCopy
     descriptor: bytes
     delivery: Delivery
 
+    is_got: ClassVar[bool] = False
+    authority: ClassVar[PutAuthority] = PutAuthority.DEF
+
+    @property
+    def message_key(self) -> bytes:
+        """The key of the message."""
+        return self.copy.message_key
+
+    @property
+    def destination(self) -> Destination:
+        """Where the copy is put."""
+        return self.delivery.target_q, self.delivery.target_q_mgr
+
+    @property
+    def length(self) -> int:
+        """How many bytes are put."""
+        return len(self.delivery.body)
+
     def __repr__(self) -> str:
         """Show no content: the body is a customer's."""
-        return f"<_Put of message {self.copy.message_id}>"
+        return f"<Put of message {self.copy.message_id}>"
 
 
-@dataclass(slots=True)
-class _Load:
-    """What an open unit of work holds, and what it counts for where MAXUMSGS is concerned."""
-
-    puts: list[_Put] = field(default_factory=list)
-    length: int = 0
-    uncommitted: int = 0
+def put_of(copy: ArchivedCopy, content: Copy, restoration: Restoration) -> Put:
+    """Return the put of a copy; raises MalformedHeaderError if its MQDLH cannot be taken off."""
+    queue, q_mgr = restoration.to_queue, restoration.to_queue_manager
+    delivery = delivery_of(content, queue, q_mgr, header=restoration.header)
+    return Put(copy, content.descriptor, delivery)
 
 
-class Putter:
-    """Puts archived messages, many to a unit of work as long as the puts succeed.
+class Copies:
+    """The archive's copies: they are always there, and nothing is got for them."""
 
-    The order is that of the crash rule: what a unit puts is `intended` in the ledger before MQCMIT
-    and settled after it, and the unit's marker commits with the unit. A put that fails backs its
-    unit out; that copy is `failed`, the others are put again at once, each alone, before anything
-    behind them. Where the reason is the queue's, what is behind is not attempted.
-
-    From its beginning to its end there is always one marker of the restoration on the state queue:
-    each unit takes the one before it away. So a marker that is absent proves that its unit was
-    backed out only as long as any of them is there; if somebody cleared the queue, it is noticed.
-
-    Used in a `with` block, which backs out what is uncommitted when it ends by an exception.
-    """
-
-    def __init__(
-        self,
-        queue_manager: QueueManager,
-        markers: Markers,
-        restoration: Restoration,
-        *,
-        ledger: Ledger,
-        messages_in_a_unit: int,
-        clock: Callable[[], datetime],
-        log: Log,
-    ) -> None:
-        """Put over a connection with no unit of work under way, while `markers` are held."""
+    def __init__(self, queue_manager: QueueManager) -> None:
+        """Put over a connection with no unit of work under way."""
         self._queue_manager = queue_manager
-        self._markers = markers
-        self._restoration = restoration
-        self._ledger = ledger
-        self._clock = clock
-        self._log = log
-        limit = messages_in_a_unit if markers.prove_commits else 1
-        self._destinations = Destinations(queue_manager, limit)
-        self._destination = restoration.to_queue, restoration.to_queue_manager
-        selector = queue_manager.client.CMQC.MQIA_MAX_UNCOMMITTED_MSGS
-        self._uncommitted_limit = int(queue_manager.inquire(selector))
-        self._unit: Syncpoint | None = None
-        self._load = _Load()
-        self._standing: list[str] = []
-        self._waiting: list[CopyState] = []
-        self._restored = 0
-        self._told: set[int] = set()
+        self._unit = Syncpoint(queue_manager)
 
-    def __enter__(self) -> Self:
-        return self
+    def open(self) -> Syncpoint:
+        """Begin a unit of work."""
+        self._unit = Syncpoint(self._queue_manager)
+        return self._unit
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if kind is None:
-                self._commit()
-                self._flush()
-                self._clear()
-        finally:
-            if self._unit is not None:
-                self._unit.__exit__(kind, error, trace)
-            self._flush()
-
-    def begin(self, settled: Sequence[str]) -> None:
-        """Put the restoration's first marker, and take those of settled units away with it."""
-        if not self._markers.prove_commits:
-            return
-        name = secrets.token_hex(24)
-        with Syncpoint(self._queue_manager) as unit:
-            self._mark(name, [])
-            for marker in settled:
-                self._markers.clear(marker)
-            unit.commit()
-        self._standing = [name]
-
-    def offer(self, copy: ArchivedCopy, content: Copy) -> None:
-        """Put a copy, unless no put to the queue can succeed now.
-
-        Raises QueueManagerError where the connection or a commit fails: what the open unit holds
-        stays as it is in the ledger, and the next attempt settles it.
-        """
-        queue, q_mgr = self._destination
-        try:
-            header = self._restoration.header
-            delivery = delivery_of(content, queue, q_mgr, header=header)
-        except MalformedHeaderError as error:
-            why = f"its MQDLH cannot be taken off ({error}): restore it with its header"
-            self.refuse(copy, why)
-            return
-        put = _Put(copy, content.descriptor, delivery)
-        if reason := self._destinations.reason_blocked(self._destination):
-            why = f"{queue} has {reason_text(reason)}"
-            self._end(copy, RestorationState.NOT_ATTEMPTED, reason, why)
-        elif self._destinations.is_too_long(self._destination, len(delivery.body)):
-            self._fail(put, MQRC["MQRC_MSG_TOO_BIG_FOR_Q"])
-        else:
-            if not self._has_room(put):
-                self._commit()
-            self._add(put)
-
-    def refuse(self, copy: ArchivedCopy, why: str) -> None:
-        """Note that a copy must not be put, and why."""
-        self._end(copy, RestorationState.REFUSED, 0, why)
-
-    def _add(self, put: _Put) -> None:
-        unit = self._unit = self._unit or Syncpoint(self._queue_manager)
-        if failure := _failure(unit, put):
-            self._take_apart(put, failure)
-            return
-        self._load.puts.append(put)
-        self._load.length += len(put.delivery.body)
-        self._load.uncommitted += self._cost(put)
-        if len(self._load.puts) >= self._destinations.level(self._destination):
-            self._commit()
-
-    def _commit(self) -> None:
-        """Commit the open unit; where the queue manager backs it out, put each message alone."""
-        load, self._load = self._load, _Load()
-        unit, self._unit = self._unit, None
-        if unit is None or not load.puts:
-            return
-        level = self._destinations.level(self._destination)
-        with unit:
-            committed = self._conclude(unit, load.puts)
-        if committed and len(load.puts) >= level:
-            self._destinations.succeeded(self._destination)
-        elif not committed:
-            self._destinations.failed(self._destination, MQRC["MQRC_BACKED_OUT"])
-            for put in load.puts:
-                self._redo(put)
-
-    def _take_apart(self, put: _Put, failure: int) -> None:
-        """Back out the unit in which a put failed, and put the others again, each alone."""
-        others, self._load = self._load.puts, _Load()
-        unit, self._unit = self._unit, None
-        if unit is not None:
-            unit.back_out()
-        if others and failure in OF_THE_UNIT:
-            others.append(put)  # it is not to blame
-        else:
-            self._fail(put, failure)
-        self._destinations.failed(self._destination, MQRC["MQRC_BACKED_OUT"])
-        for other in others:
-            self._redo(other)
-
-    def _redo(self, put: _Put) -> None:
-        """Put a message that was backed out with others, in a unit of its own."""
-        failure, committed = 0, False
-        with Syncpoint(self._queue_manager) as unit:
-            failure = _failure(unit, put)
-            if not failure:
-                committed = self._conclude(unit, [put])
-        if not committed:
-            self._fail(put, failure or MQRC["MQRC_BACKED_OUT"])
-
-    def _conclude(self, unit: Syncpoint, puts: Sequence[_Put]) -> bool:
-        """Put the marker, write the intentions, commit, and write what became of them.
-
-        Returns whether the unit took effect; MQRC_BACKED_OUT says that it did not, and so does
-        MQRC_SYNCPOINT_LIMIT_REACHED for the marker of a unit that may be smaller.
-        """
-        name = secrets.token_hex(24)
-        try:
-            self._mark(name, puts)
-            for marker in self._standing:
-                self._markers.clear(marker)
-        except QueueManagerError as error:
-            if error.reason not in OF_THE_UNIT or len(puts) == 1:
-                raise
-            return False
-        self._ledger.restorations.intend(
-            self._restoration, self._states(name, puts, RestorationState.INTENDED)
-        )
-        try:
-            unit.commit()
-        except QueueManagerError as error:
-            if error.reason != MQRC["MQRC_BACKED_OUT"]:
-                raise
-            self._write(self._states(name, puts, RestorationState.BACKED_OUT, error.reason))
-            return False
-        self._standing = [name] if self._markers.prove_commits else []
-        self._write(self._states(name, puts, RestorationState.RESTORED))
-        before, self._restored = self._restored, self._restored + len(puts)
-        if self._restored // TOLD_EVERY > before // TOLD_EVERY:
-            self._log.info("%d messages restored so far", self._restored)
+    def find(self, _: Put) -> bool:
+        """Return True: a copy stays in the archive."""
         return True
 
-    def _mark(self, name: str, puts: Sequence[_Put]) -> None:
-        keys = b"".join(put.copy.message_key for put in puts)
-        digest = hashlib.sha256(keys).hexdigest()
-        self._markers.put(Marker(name, self._restoration.restoration_id, OF_A_RESTORATION, digest))
+    def resume(self, _: Put) -> None:
+        """Do nothing: no cursor has moved."""
 
-    def _clear(self) -> None:
-        """Take the last marker away: all it could tell is in the ledger."""
-        if self._standing:
-            with Syncpoint(self._queue_manager) as unit:
-                for marker in self._standing:
-                    self._markers.clear(marker)
-                unit.commit()
-            self._standing = []
+    def get(self, put: Put) -> Callable[[], None]:
+        """Return a function that puts the copy. A warning counts as a failure."""
+        unit = self._unit
+        return lambda: unit.put_as_it_was(put.descriptor, put.delivery)
 
-    def _has_room(self, put: _Put) -> bool:
-        """Whether the open unit can take one message more, and its marker besides."""
-        markers = 1 + len(self._standing)
-        uncommitted = self._load.uncommitted + self._cost(put) + markers
-        length = self._load.length + len(put.delivery.body)
-        return uncommitted <= self._uncommitted_limit and length <= BYTES_IN_A_UNIT
 
-    def _cost(self, put: _Put) -> int:
-        """Return how many uncommitted messages a put may make: itself, a report, a trigger."""
-        (report,) = REPORT_OF_MQMD.unpack_from(put.descriptor)
-        reports = bool(report & MQRO_COA_WITH_FULL_DATA)
-        return 1 + reports + self._destinations.may_trigger(self._destination)
+class Booking:
+    """Writes down what a restoration comes to with each copy, before and after commits."""
 
-    def _fail(self, put: _Put, reason: int) -> None:
-        """Write that a put failed, and tell it aloud once for each reason."""
-        queue = self._destination[0]
-        self._destinations.failed(self._destination, reason)
-        advice = self._destinations.advice(self._destination, reason)
+    def __init__(self, work: Restoring, destinations: Destinations) -> None:
+        """Write for a restoration; log the advice that `destinations` have on failed puts."""
+        self._restoration = work.restoration
+        self._ledger = work.ledger
+        self._clock = work.clock
+        self._log = work.log
+        self._destinations = destinations
+        self._waiting: list[CopyState] = []
+        self._restored = 0
+        self._logged: set[int] = set()
+
+    def marker(self, unit: str, messages: str) -> Marker:
+        """Return the marker of a unit; `messages` is the digest of its messages' keys."""
+        return Marker(unit, self._restoration.restoration_id, OF_A_RESTORATION, messages)
+
+    def intend(self, unit: str, puts: Sequence[Put]) -> None:
+        """Write what the unit is about to commit; durable when this returns.
+
+        Raises LedgerError where another task puts the same messages.
+        """
+        states = self._states(unit, puts, RestorationState.INTENDED)
+        self._ledger.restorations.intend(self._restoration, states)
+
+    def confirm(self, unit: str, puts: Sequence[Put]) -> None:
+        """Write that the unit committed."""
+        self._write(self._states(unit, puts, RestorationState.RESTORED))
+        before, self._restored = self._restored, self._restored + len(puts)
+        if self._restored // LOGGED_EVERY > before // LOGGED_EVERY:
+            self._log.info("%d messages restored so far", self._restored)
+
+    def back_out(self, unit: str, puts: Sequence[Put], reason: int) -> None:
+        """Write that nothing of the unit took effect."""
+        self._write(self._states(unit, puts, RestorationState.BACKED_OUT, reason))
+
+    def fail(self, put: Put, reason: int) -> None:
+        """Write that a put failed, and warn once for each reason."""
+        queue = self._restoration.to_queue
+        advice = self._destinations.advice(put.destination, reason)
         why = ": ".join(filter(None, [f"put to {queue}: {reason_text(reason)}", advice]))
-        (self._log.debug if reason in self._told else self._log.warning)(
-            "unable to restore message %s: %s", put.copy.message_key.hex()[:12], why
+        (self._log.debug if reason in self._logged else self._log.warning)(
+            "unable to restore message %s: %s", put.message_key.hex()[:12], why
         )
-        self._told.add(reason)
+        self._logged.add(reason)
         self._end(put.copy, RestorationState.FAILED, reason, why)
 
-    def _end(self, copy: ArchivedCopy, state: RestorationState, mqrc: int, why: str) -> None:
-        """Note how a copy ended that was not put: a crash that loses it makes it tried again."""
-        self._waiting.append(CopyState(*copy.key, state, self._clock(), "", mqrc, why))
-        if len(self._waiting) >= NOT_WRITTEN_AT_ONCE:
-            self._flush()
+    def skip(self, put: Put, reason: int) -> bool:
+        """Write that a copy fails which is too long, and that no other is attempted."""
+        if reason == MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]:
+            self.fail(put, reason)
+        else:
+            why = f"{self._restoration.to_queue} has {reason_text(reason)}"
+            self._end(put.copy, RestorationState.NOT_ATTEMPTED, reason, why)
+        return True
 
-    def _flush(self) -> None:
+    def refuse(self, copy: ArchivedCopy, why: str) -> None:
+        """Write that a copy must not be put, and why."""
+        self._end(copy, RestorationState.REFUSED, 0, why)
+
+    def flush(self) -> None:
+        """Write how copies ended that were not put."""
         waiting, self._waiting = self._waiting, []
         self._write(waiting)
+
+    def _end(self, copy: ArchivedCopy, state: RestorationState, mqrc: int, why: str) -> None:
+        """Note how a copy ended that was not put: if a crash loses it, it is tried again."""
+        self._waiting.append(CopyState(*copy.key, state, self._clock(), "", mqrc, why))
+        if len(self._waiting) >= NOT_WRITTEN_AT_ONCE:
+            self.flush()
 
     def _write(self, states: Sequence[CopyState]) -> None:
         self._ledger.restorations.add_states(self._restoration.restoration_id, states)
 
     def _states(
-        self, unit: str, puts: Sequence[_Put], state: RestorationState, mqrc: int = 0
+        self, unit: str, puts: Sequence[Put], state: RestorationState, mqrc: int = 0
     ) -> list[CopyState]:
         now = self._clock()
         return [CopyState(*put.copy.key, state, now, unit, mqrc) for put in puts]
-
-
-def _failure(unit: Syncpoint, put: _Put) -> int:
-    """Put a message under syncpoint; return why that failed, or 0. A warning counts as failure."""
-    try:
-        unit.put_as_it_was(put.descriptor, put.delivery)
-    except QueueManagerError as error:
-        if error.reason in STOPPING:
-            raise
-        return error.reason
-    return 0

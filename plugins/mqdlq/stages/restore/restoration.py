@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mqdlq.errors import ConservationError
+from mqdlq.errors import ConservationError, MalformedHeaderError
 from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
-from mqdlq.stages.restore.copies import already, read, refusals
-from mqdlq.stages.restore.putting import Putter
+from mqdlq.stages.restore.copies import Found, already, read, refusals
+from mqdlq.stages.restore.putting import Booking, Copies, Put, put_of
 from mqdlq.stages.restore.recovery import settle_open_units
 from mqdlq.stages.restore.work import Restoring
+from mqdlq.stages.units.destinations import Destinations
+from mqdlq.stages.units.engine import Units
 from mqdlq.stages.units.turn import take_turn
 
 ENDS = frozenset(
@@ -118,22 +120,31 @@ def _put(work: Restoring) -> None:
         settled = settle_open_units(work, markers)
         refused, acceptable = _sorted_out(work, _due(work))
         work.ledger.restorations.add_states(restoration.restoration_id, refused)
-        with Putter(
-            queue_manager,
-            markers,
-            restoration,
-            ledger=work.ledger,
-            messages_in_a_unit=work.messages_in_a_unit,
-            clock=work.clock,
-            log=work.log,
-        ) as putter:
-            if acceptable or settled:
-                putter.begin(settled)
+        limit = work.messages_in_a_unit if markers.prove_commits else 1
+        destinations = Destinations(queue_manager, limit)
+        booking = Booking(work, destinations)
+        source = Copies(queue_manager)
+        with Units(source, booking, markers=markers, destinations=destinations) as units:
+            units.clear_later(settled)
+            if markers.prove_commits and (acceptable or settled):
+                units.put_marker()
             for found in read(acceptable):
-                if found.content is None:
-                    putter.refuse(found.copy, found.problem)
-                else:
-                    putter.offer(found.copy, found.content)
+                _offer(found, units, booking, restoration)
+        units.clear_markers()
+
+
+def _offer(found: Found, units: Units[Put], booking: Booking, restoration: Restoration) -> None:
+    """Put a copy, unless it cannot be read as it was archived."""
+    if found.content is None:
+        booking.refuse(found.copy, found.problem)
+        return
+    try:
+        put = put_of(found.copy, found.content, restoration)
+    except MalformedHeaderError as error:
+        why = f"its MQDLH cannot be taken off ({error}): restore it with its header"
+        booking.refuse(found.copy, why)
+    else:
+        units.offer(put)
 
 
 def _due(work: Restoring) -> list[ArchivedCopy]:

@@ -12,7 +12,7 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.booking import Try
-from mqdlq.stages.units.engine import Executor
+from mqdlq.stages.units.engine import Units
 from tests.support.world import World
 
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
@@ -27,16 +27,6 @@ def sizes(world: World, state: AttemptState = AttemptState.CONFIRMED) -> list[in
 
 def backout_counts(world: World) -> list[int]:
     return [md.BackoutCount for md, _ in world.messages("DLQ")]
-
-
-def test_units_double_while_puts_succeed(world: World) -> None:
-    for number in range(20):
-        world.dead_letter(b"%02d" % number)
-
-    world.handle("ACTION(RETRY)")
-
-    assert sizes(world) == [1, 2, 4, 8, 5]
-    assert world.bodies("PAYMENTS") == [b"%02d" % number for number in range(20)]
 
 
 def test_units_of_several_destinations_keep_the_order_of_each(world: World) -> None:
@@ -110,41 +100,6 @@ def test_inquiry_finds_the_reason_a_put_would(
     assert backout_counts(world) == [0]
 
 
-def test_a_queue_that_fills_up_takes_what_fits(world: World) -> None:
-    world.mqsc("DEFINE QLOCAL(ROOM.FOR.FIVE) MAXDEPTH(5)")
-    for number in range(9):
-        world.dead_letter(b"%d" % number, dest_q="ROOM.FOR.FIVE")
-
-    outcomes = world.handle("WAIT(NO)\nACTION(RETRY)")
-
-    assert Counter(outcomes.values()) == {"delivered": 5, "exhausted": 4}
-    assert world.bodies("ROOM.FOR.FIVE") == [b"0", b"1", b"2", b"3", b"4"]
-
-
-def test_maxumsgs_bounds_a_unit(world: World) -> None:
-    """Gets, puts and the marker all count."""
-    world.mqsc("ALTER QMGR MAXUMSGS(6)")
-    for number in range(9):
-        world.dead_letter(b"%d" % number)
-
-    world.handle("ACTION(RETRY)")
-
-    assert max(sizes(world)) == 2
-    assert world.depths("PAYMENTS") == (9,)
-
-
-def test_triggers_and_reports_count_as_well(world: World) -> None:
-    """Each message is a get, a put, a trigger message and a report on arrival: one to a unit."""
-    world.mqsc("ALTER QMGR MAXUMSGS(9)\nALTER QLOCAL(PAYMENTS) TRIGGER TRIGTYPE(EVERY)")
-    for number in range(9):
-        world.dead_letter(b"%d" % number, Report=256, ReplyToQ=b"ORDERS")
-
-    world.handle("ACTION(RETRY)")
-
-    assert max(sizes(world)) == 1
-    assert world.depths("PAYMENTS") == (9,)
-
-
 def test_a_message_too_long_for_its_queue_is_charged_without_a_get(world: World) -> None:
     """MAXMSGL counts what is put: without the MQDLH where that goes."""
     world.mqsc("DEFINE QLOCAL(NARROW) MAXMSGL(4)")
@@ -160,37 +115,6 @@ def test_a_message_too_long_for_its_queue_is_charged_without_a_get(world: World)
     assert [(attempt.rule, attempt.mqrc) for attempt in failed] == [(1, 2030), (1, 2030), (2, 2030)]
     ((left, _),) = world.messages("DLQ")
     assert left.BackoutCount == 0
-
-
-def test_a_unit_that_is_too_large_after_all_is_nobodys_fault(world: World) -> None:
-    """MQRC_SYNCPOINT_LIMIT_REACHED (2024): trigger and report messages count, too."""
-    for number in range(3):
-        world.dead_letter(b"%d" % number)
-    execution = world.plan("ACTION(RETRY)")
-    embedded_mq.faults.set("MQPUT1:4:2024:before")
-
-    make_pass(execution)
-    embedded_mq.faults.set("")
-
-    assert settle(execution) == {Outcome.DELIVERED: 3}
-    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2"]
-    assert sizes(world) == [1, 1, 1]
-
-
-def test_a_whole_unit_is_taken_up_after_a_lost_answer(world: World) -> None:
-    for number in range(7):
-        world.dead_letter(b"%d" % number)
-    execution = world.plan("ACTION(RETRY)")
-    embedded_mq.faults.set("MQCMIT:3:2009:after")
-    with pytest.raises(Exception, match=r"\(2009\)"):
-        make_pass(execution)
-    embedded_mq.faults.set("")
-
-    make_pass(execution)
-
-    assert settle(execution) == {Outcome.DELIVERED: 7}
-    assert world.bodies("PAYMENTS") == [b"%d" % number for number in range(7)]
-    assert sizes(world) == [1, 2, 4]
 
 
 def test_a_message_that_is_not_the_one_browsed_is_never_moved(
@@ -227,14 +151,14 @@ def test_a_backed_out_message_that_has_vanished_keeps_no_other_from_its_attempt(
     for body in bodies:
         world.dead_letter(body)
     execution = world.plan("ACTION(RETRY)")
-    redo = Executor._redo
+    redo = Units._redo
 
-    def when_the_third_is_gone(executor: Executor, tried: Try) -> None:
+    def when_the_third_is_gone(units: Units[Try], tried: Try) -> None:
         if tried.item.message.browse_seq == 3:
             world.lose_first()
-        redo(executor, tried)
+        redo(units, tried)
 
-    monkeypatch.setattr(Executor, "_redo", when_the_third_is_gone)
+    monkeypatch.setattr(Units, "_redo", when_the_third_is_gone)
     embedded_mq.faults.set("MQCMIT:2:2003:before")
 
     result = make_pass(execution)
@@ -243,22 +167,6 @@ def test_a_backed_out_message_that_has_vanished_keeps_no_other_from_its_attempt(
     assert (result.attempts, result.pending) == (8, 1)  # somebody may put it back
     assert settle(execution) == {Outcome.DELIVERED: 8, Outcome.TAKEN: 1}
     assert world.bodies("PAYMENTS") == [body for body in bodies if body != b"02"]
-
-
-def test_a_message_alone_whose_commit_is_backed_out_is_tried_once_more_in_the_pass(
-    world: World,
-) -> None:
-    """Be it the commit of a unit that was taken apart; what is backed out twice waits."""
-    world.mqsc(SMALL)
-    for body in (b"0", b"1", b"2", b"3", b"too long"):
-        world.dead_letter(body, dest_q="SMALL")
-    execution = world.plan("ACTION(RETRY) RETRY(2)")
-    embedded_mq.faults.set("MQCMIT:3:2003:before")
-
-    result = make_pass(execution)
-
-    assert (result.attempts, result.pending) == (5, 1)
-    assert world.bodies("SMALL") == [b"0", b"1", b"2", b"3"]
 
 
 def test_a_warning_of_a_put_is_a_failed_attempt(world: World) -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
-import embedded_mq
-from mqdlq.errors import LedgerError, QueueManagerError
+from mqdlq.errors import LedgerError
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.paths import ROOT
 from tests.support.restoring import (
     DISCARD,
     discarded,
@@ -28,96 +22,12 @@ from tests.support.restoring import (
 )
 from tests.support.world import World
 
-BOTH = pytest.mark.parametrize("world", ["pymqi", "ibmmq"], indirect=True)
 BODIES = [b"0", b"1", b"2", b"3"]
 BROKEN = 2009
-CALLS = (
-    "MQCONNX:1",
-    "MQOPEN[MQDLQ.STATE]:1",
-    "MQGET[MQDLQ.STATE]:1",
-    "MQINQ:1",
-    "MQPUT1[MQDLQ.STATE]:1",
-    "MQCMIT:1",
-    "MQPUT1[PARKED]:1",
-    "MQPUT1[PARKED]:2",
-    "MQPUT1[PARKED]:3",
-    "MQPUT1[MQDLQ.STATE]:2",
-    "MQPUT1[MQDLQ.STATE]:3",
-    "MQGET[MQDLQ.STATE]:3",
-    "MQCMIT:2",
-    "MQCMIT:3",
-    "MQCMIT:4",
-    "MQCMIT:5",
-    "MQCLOSE:1",
-    "MQDISC:1",
-)
-ALL = "MQDLQ_ALL_REASONS" in os.environ
-KILLS = [f"{call}:kill:{when}" for call in CALLS for when in ("before", "after")]
-if not ALL:
-    KILLS = ["MQCMIT:3:kill:after"]
-"""`make soak` kills at every call under both clients; else it is one that leaves a marker."""
 
 
 def bodies(world: World, queue: str = "DLQ") -> list[bytes]:
     return [body[172:] for body in world.bodies(queue)]
-
-
-@BOTH
-def test_whichever_call_fails_nothing_is_lost_and_nothing_is_put_twice(world: World) -> None:
-    """Each call of a restoration in turn, with and without effect; then the task is run again."""
-    discarded(world, *BODIES)
-    effects = ("before", "after") if world.client == "ibmmq" else ("after",)
-    for number, call in enumerate(CALLS):
-        for when in effects:
-            name = f"restoration-{number}-{when}"
-            work = restoring(world, name, to_queue="PARKED", again=True)
-            embedded_mq.faults.set(f"{call}:{BROKEN}:{when}")
-            broke = False
-            try:
-                ended(work)
-            except QueueManagerError:
-                broke = True
-            embedded_mq.faults.set("")
-
-            assert ended(work) == {"restored": 4}, f"{call} {when}"
-
-            assert sorted(bodies(world, "PARKED")) == BODIES, f"{call} {when}"
-            # A connection that breaks as it is left is no failure; at any other call it is told.
-            assert broke or call.startswith(("MQCLOSE", "MQDISC")), f"{call} {when}"
-            world.mqsc("CLEAR QLOCAL(PARKED)")
-
-
-@pytest.mark.parametrize("world", ["pymqi", "ibmmq"] if ALL else ["ibmmq"], indirect=True)
-@pytest.mark.parametrize("fault", KILLS)
-def test_a_killed_restoration_goes_on_where_it_was(world: World, fault: str) -> None:
-    discarded(world, *BODIES)
-    work = restoring(world, to_queue="PARKED")
-    script = "tests.unit.stages.restore.one_restoration"
-
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", script, world.directory),
-            *(work.restoration.restoration_id, world.client or ""),
-        ],
-        env={**os.environ, "MQDLQ_FAULTS": fault},
-        cwd=ROOT,
-        check=False,
-    )
-
-    assert done.returncode == -signal.SIGKILL
-    assert ended(work) == {"restored": 4}
-    assert sorted(bodies(world, "PARKED")) == BODIES
-
-
-def test_units_grow_and_keep_within_maxumsgs_and_the_order(world: World) -> None:
-    many = [b"%02d" % number for number in range(20)]
-    discarded(world, *many)
-    world.mqsc("ALTER QMGR MAXUMSGS(8)")
-
-    assert restored(world) == {"restored": 20}
-
-    assert bodies(world) == many
-    assert len({state.unit for state in states(world)}) < 10
 
 
 def test_where_the_queue_is_full_the_rest_is_not_attempted_and_can_be_gone_on_with(
@@ -144,32 +54,12 @@ def test_where_the_queue_is_full_the_rest_is_not_attempted_and_can_be_gone_on_wi
     assert bodies(world) == BODIES
 
 
-def test_one_message_that_cannot_be_put_keeps_no_other_back(world: World) -> None:
-    """Behind an alias nobody knows how long a message may be; the second of a unit is too long."""
-    world.mqsc("DEFINE QLOCAL(SMALL.BASE) MAXMSGL(180)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)")
-    discarded(world, b"0", b"1", b"too long to be put", b"3", b"4")
-
-    assert restored(world, to_queue="SMALL") == {"restored": 4, "failed": 1}
-
-    assert sorted(bodies(world, "SMALL.BASE")) == [b"0", b"1", b"3", b"4"]
-    assert set(whys(world)) == {"", "put to SMALL: MQRC_MSG_TOO_BIG_FOR_Q (2030)"}
-
-
 def test_a_queue_that_takes_nothing_is_asked_and_not_tried(world: World) -> None:
     discarded(world, *BODIES)
 
     assert restored(world, to_queue="CLOSED") == {"not_attempted": 4}
 
     assert set(whys(world)) == {"CLOSED has MQRC_PUT_INHIBITED (2051)"}
-
-
-def test_a_unit_the_queue_manager_backs_out_is_made_again_message_by_message(world: World) -> None:
-    discarded(world, *BODIES)
-    embedded_mq.faults.set("MQCMIT:3:2003:before")
-
-    assert restored(world) == {"restored": 4}
-
-    assert sorted(bodies(world)) == BODIES
 
 
 # -- what the markers tell

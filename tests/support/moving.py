@@ -1,0 +1,176 @@
+"""The two tasks that move messages in units of work, as one suite of tests sees them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mqdlq.ledger import CopyState
+from mqdlq.model import AttemptState, Outcome, RestorationState
+from mqdlq.stages.execute import Execution, PassResult, make_pass, settle
+from mqdlq.stages.restore import Restoring, restore
+from tests.support.paths import ROOT
+from tests.support.restoring import discarded, ended, restoring, states
+from tests.support.world import World
+
+DECIDED = {RestorationState.FAILED, RestorationState.NOT_ATTEMPTED}
+
+
+@dataclass
+class Moving(ABC):
+    """Messages that a task moves to a queue in units of work, and what became of them.
+
+    `markers_before` is how many units of work the task commits before the first that moves
+    messages; each has a marker.
+    """
+
+    world: World
+    markers_before: ClassVar[int]
+    script: ClassVar[str]
+    moves_per_maxumsgs: ClassVar[dict[int, int]]
+    """How many messages fit a unit of work by MAXUMSGS."""
+    words: ClassVar[dict[str, str]]
+    """What the task says where an execution says this."""
+
+    @abstractmethod
+    def prepare(self, *bodies: bytes, to: str = "PAYMENTS", **fields: Any) -> None:
+        """Make the bodies ready to be moved to a queue; nothing is moved yet."""
+
+    @abstractmethod
+    def attempt(self) -> None:
+        """Make an attempt at the task."""
+
+    @abstractmethod
+    def bring_to_the_end(self) -> None:
+        """Attempt as often as the task would; every message must have been moved then."""
+
+    @abstractmethod
+    def sizes(self) -> list[int]:
+        """Return how many messages each unit that committed held, in the order committed."""
+
+    @abstractmethod
+    def failed(self) -> list[int]:
+        """Return the reasons of the moves that are booked as failed."""
+
+    @abstractmethod
+    def whys(self) -> str:
+        """Return what the ledger says of messages that were not moved."""
+
+    @abstractmethod
+    def name(self) -> str:
+        """Return the id of the run or restoration."""
+
+    def nth(self, unit: int) -> int:
+        """Return which commit, or which marker, is that of the nth unit that moves messages."""
+        return self.markers_before + unit
+
+    def attempt_elsewhere(self, fault: str) -> int:
+        """Make an attempt in a process of its own, under a fault; return its exit status."""
+        world = self.world
+        return subprocess.run(
+            [
+                *(sys.executable, "-m", self.script),
+                *(str(world.directory), self.name(), world.client or ""),
+            ],
+            env={**os.environ, "MQDLQ_FAULTS": fault, "MQDLQ_HOME": str(world.directory)},
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+        ).returncode
+
+
+@dataclass
+class Executing(Moving):
+    """Dead letters, and a run that retries them."""
+
+    markers_before = 0
+    script = "tests.support.one_pass"
+    moves_per_maxumsgs: ClassVar = {6: 2}
+    words: ClassVar = {}
+    rules: str = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)"
+
+    def prepare(self, *bodies: bytes, to: str = "PAYMENTS", **fields: Any) -> None:
+        for body in bodies:
+            self.world.dead_letter(body, dest_q=to, **fields)
+        self.execution: Execution = self.world.plan(self.rules)
+
+    def attempt(self) -> None:
+        self.result: PassResult = make_pass(self.execution)
+
+    def bring_to_the_end(self) -> None:
+        self.attempt()
+        while self.result.next_pass_at is not None:
+            self.world.clock.now = self.result.next_pass_at
+            self.attempt()
+        assert settle(self.execution).keys() == {Outcome.DELIVERED}
+
+    def sizes(self) -> list[int]:
+        attempts = self.world.ledger.attempts.of_run(self.name())
+        units = [a.unit for a in attempts if a.state is AttemptState.CONFIRMED]
+        return list(Counter(units).values())
+
+    def failed(self) -> list[int]:
+        attempts = self.world.ledger.attempts.of_run(self.name())
+        return [a.mqrc for a in attempts if a.state is AttemptState.FAILED]
+
+    def whys(self) -> str:
+        return ""
+
+    def name(self) -> str:
+        return self.execution.run.run_id
+
+
+@dataclass
+class Restoration(Moving):
+    """Archived copies, and a restoration of them without their MQDLH."""
+
+    markers_before = 1
+    script = "tests.support.one_restoration"
+    moves_per_maxumsgs: ClassVar = {6: 4}
+    words: ClassVar = {"AMQ8722": "PAYMENTS"}
+    archived: dict[tuple[bytes, ...], str] = field(default_factory=dict)
+    restorations: int = 0
+
+    def prepare(self, *bodies: bytes, to: str = "PAYMENTS", **fields: Any) -> None:
+        """Let a run discard the bodies, unless an earlier case had them, and select the copies."""
+        if bodies not in self.archived:
+            self.archived[bodies] = discarded(self.world, *bodies, **fields)
+        self.restorations += 1
+        asked: dict[str, Any] = {
+            "run_id": self.archived[bodies],
+            "to_queue": to,
+            "header": False,
+            "again": True,
+        }
+        self.work: Restoring = restoring(self.world, f"restoration-{self.restorations}", **asked)
+
+    def attempt(self) -> None:
+        restore(self.work)
+
+    def bring_to_the_end(self) -> None:
+        assert ended(self.work).keys() == {"restored"}
+
+    def sizes(self) -> list[int]:
+        found = [s for s in self._states() if s.state is RestorationState.RESTORED]
+        units = Counter(state.unit for state in sorted(found, key=lambda state: state.message_id))
+        return list(units.values())
+
+    def failed(self) -> list[int]:
+        return [state.mqrc for state in self._states() if state.state in DECIDED]
+
+    def whys(self) -> str:
+        return " ".join(state.why for state in self._states())
+
+    def name(self) -> str:
+        return self.work.restoration.restoration_id
+
+    def _states(self) -> list[CopyState]:
+        return states(self.world, self.name())
+
+
+KINDS: dict[str, type[Moving]] = {"execution": Executing, "restoration": Restoration}

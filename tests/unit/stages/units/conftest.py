@@ -1,0 +1,28 @@
+"""A task that moves messages in units of work: an execution, and a restoration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from tests.support.moving import KINDS, Moving
+from tests.support.world import World
+
+CLIENTS = ("pymqi", "ibmmq")
+
+
+@pytest.fixture(
+    name="moving", params=[(kind, client) for kind in KINDS for client in CLIENTS], ids="-".join
+)
+def _moving(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Moving]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    kind, client = request.param
+    world = World(tmp_path, client=client)
+    with world.ledger:
+        yield KINDS[kind](world)
+    embedded_mq.faults.set("")

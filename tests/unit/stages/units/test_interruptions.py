@@ -1,0 +1,96 @@
+"""Whatever interrupts a task that moves messages, its next attempt loses and repeats nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+import embedded_mq
+from mqdlq.errors import QueueManagerError
+from tests.support.moving import KINDS, Moving
+
+BODIES = [b"0", b"1", b"2", b"3"]
+BROKEN = 2009
+ALL = "MQDLQ_ALL_REASONS" in os.environ
+KILLS = ("MQCMIT:{unit}:kill:before", "MQCMIT:{unit}:kill:after")
+
+
+def calls(moving: Moving) -> list[str]:
+    """Return each call that the task makes to move four messages, in units of 1, 2 and 1."""
+    last = moving.nth(3)
+    return [
+        *("MQCONNX:1", "MQINQ:1", "MQOPEN[MQDLQ.STATE]:1", "MQGET[MQDLQ.STATE]:1"),
+        *(f"MQPUT1[PAYMENTS]:{number}" for number in range(1, 5)),
+        *(f"MQPUT1[MQDLQ.STATE]:{number}" for number in range(1, last + 1)),
+        *(f"MQGET[MQDLQ.STATE]:{number}" for number in range(2, last + 1)),
+        *(f"MQCMIT:{number}" for number in range(1, last + moving.markers_before + 1)),
+        *("MQCLOSE:1", "MQDISC:1"),
+    ]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_whichever_call_fails_nothing_is_lost_and_nothing_is_moved_twice(
+    moving: Moving, when: str
+) -> None:
+    """Each call in turn, with or without effect; then the task is run again."""
+    for call in calls(moving):
+        moving.prepare(*BODIES)
+        embedded_mq.faults.set(f"{call}:{BROKEN}:{when}")
+        broke = False
+        try:
+            moving.attempt()
+        except QueueManagerError:
+            broke = True
+        embedded_mq.faults.set("")
+
+        moving.bring_to_the_end()
+
+        assert sorted(moving.world.bodies("PAYMENTS")) == BODIES, call
+        # A connection that breaks as it is left is no failure; an MQGET that finds no marker has
+        # no effect after which it could break. At any other call the task fails.
+        is_harmless = call.startswith(("MQCLOSE", "MQDISC"))
+        finds_nothing = (call, when) == ("MQGET[MQDLQ.STATE]:1", "after")
+        assert broke or is_harmless or finds_nothing, call
+        moving.world.mqsc("CLEAR QLOCAL(PAYMENTS)\nCLEAR QLOCAL(MQDLQ.STATE)")
+
+
+def test_a_whole_unit_is_known_after_a_lost_answer(moving: Moving) -> None:
+    moving.prepare(*(b"%d" % number for number in range(7)))
+    embedded_mq.faults.set(f"MQCMIT:{moving.nth(3)}:{BROKEN}:after")
+    with pytest.raises(QueueManagerError, match=r"MQCMIT of QM1 failed: .* \(2009\)"):
+        moving.attempt()
+    embedded_mq.faults.set("")
+
+    moving.bring_to_the_end()
+
+    assert moving.world.bodies("PAYMENTS") == [b"%d" % number for number in range(7)]
+    assert moving.sizes() == [1, 2, 4]
+
+
+@pytest.mark.parametrize("moving", [(kind, "ibmmq") for kind in KINDS], indirect=True, ids="-".join)
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_killed_task_goes_on_where_it_was(moving: Moving, kill: str) -> None:
+    """SIGKILL at the commit of a unit of two; tests/faults kills at every step there is."""
+    moving.prepare(*BODIES)
+
+    status = moving.attempt_elsewhere(kill.format(unit=moving.nth(2)))
+
+    assert status == -signal.SIGKILL
+    moving.bring_to_the_end()
+    assert sorted(moving.world.bodies("PAYMENTS")) == BODIES
+
+
+@pytest.mark.skipif(not ALL, reason="make soak kills at every call")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_task_killed_at_any_call_goes_on_where_it_was(moving: Moving, when: str) -> None:
+    for call in calls(moving):
+        moving.prepare(*BODIES)
+
+        status = moving.attempt_elsewhere(f"{call}:kill:{when}")
+
+        assert status == -signal.SIGKILL, call
+        moving.bring_to_the_end()
+        assert sorted(moving.world.bodies("PAYMENTS")) == BODIES, call
+        moving.world.mqsc("CLEAR QLOCAL(PAYMENTS)\nCLEAR QLOCAL(MQDLQ.STATE)")
