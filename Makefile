@@ -38,8 +38,8 @@ test: $(READY)  ## every test that needs neither Docker nor IBM MQ
 	$(BIN)/pytest -m "not long" -n $(TEST_PROCESSES) --dist loadfile
 
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
-	$(BIN)/pytest --quiet tests --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
-	  -m "not long and not airflow and not spark and not e2e and not slow"
+	$(BIN)/pytest --quiet --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
+	  -m "not airflow and not slow" -n $(TEST_PROCESSES) --dist worksteal
 
 test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: twenty minutes
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
@@ -89,7 +89,7 @@ compose-test:  ## the contract tests and the demo against the queue manager in i
 
 check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadolint and Docker Compose
 	.tools/bin/hadolint Dockerfile
-	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py
+	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/airflow/deploy
 
 supply-chain: .tools/.set-up $(READY)  ## licences of all that is installed (var/licences.md), vulnerabilities
 	@$(BIN)/python deploy/supply_chain.py

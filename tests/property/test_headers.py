@@ -22,6 +22,8 @@ from tests.fuzz.header_properties import (
 from tests.support.hostile_messages import GROWING
 from tests.support.pastes import amqsbcg, dmpmqmsg
 
+pytestmark = pytest.mark.slow
+
 EBCDIC = {37, 273, 424, 500, 875, 1026, 1140, *tables()}
 CCSIDS = st.sampled_from(
     [819, 1208, 437, 932, 943, 949, 950, 954, 1386, 5488, 37, 500, 1047, 875, 924, 930, 1141, 1148]

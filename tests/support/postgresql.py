@@ -123,7 +123,9 @@ def running() -> Server:
     return found
 
 
-@pytest.fixture(name="ledger_url", params=["sqlite", "postgresql"])
+@pytest.fixture(
+    name="ledger_url", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
 def ledger_url_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of an empty ledger, once for each kind of database."""
     if request.param == "sqlite":

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support import mqi_coverage
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_document_is_as_the_code_and_the_contract_tests_have_it() -> None:

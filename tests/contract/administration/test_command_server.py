@@ -198,6 +198,7 @@ def test_a_command_that_has_expired_is_not_carried_out(mq: World, commander: Com
     assert (commander.app.depth("A"), commander.app.depth(COMMAND_QUEUE)) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_command_survives_the_process_that_carries_it_out(
     mq: World, commander: Commander
 ) -> None:

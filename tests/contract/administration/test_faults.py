@@ -12,6 +12,8 @@ import embedded_mq
 from embedded_mq_tests.builders import Application
 from tests.support.builders_mq import World
 
+pytestmark = pytest.mark.slow
+
 MQSC = "SET FAULT('{}')"
 
 

@@ -83,6 +83,7 @@ def test_quiescing_without_applications_is_an_end(mq: World) -> None:
     assert embedded_mq.status("QM1") == "ENDED"
 
 
+@pytest.mark.slow
 def test_a_waiting_get_is_told_by_another_process(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQGMO_FAIL_IF_QUIESCING": a get that waits is cancelled."""
     queue = app.open("A", "INPUT_SHARED")

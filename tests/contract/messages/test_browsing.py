@@ -206,6 +206,7 @@ def test_the_handle_itself_gets_what_it_has_locked(app: Application) -> None:
     assert app.depth("A") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["close", "disconnect"])
 def test_a_lock_ends_with_its_handle(mq: World, app: Application, ending: str) -> None:
     """IBM MQ docs, "MQGMO_LOCK", "MQCLOSE": closing unlocks, and so does the end of a process."""

@@ -279,6 +279,7 @@ def test_matching_by_group_is_refused(app: Application) -> None:
         app.open("A", "INPUT_SHARED").get(None, app.md(), by_group)
 
 
+@pytest.mark.slow
 def test_a_deep_queue_is_browsed_in_steps_of_equal_cost(app: Application) -> None:
     """Browsing is linear: SQLite walks an index, so late messages cost what early ones do."""
     queue = app.open("A", "OUTPUT", "BROWSE")

@@ -93,6 +93,7 @@ def test_a_full_queue_takes_no_more(mq: World, app: Application) -> None:
         app.put("A", b"3", "SYNCPOINT")
 
 
+@pytest.mark.slow
 def test_a_queue_filled_by_the_dead_has_room(mq: World, app: Application) -> None:
     """IBM MQ docs, "2053 (0805) (RC2053)": what was put and backed out takes no room."""
     mq.mqsc(FULL)

@@ -143,6 +143,7 @@ def test_properties_that_are_for_reports_come_with_them(app: Application) -> Non
         shown.properties.get(b"without")
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_neither_message_nor_report(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQBACK": what was put by the queue manager goes with the unit of work."""
     script = f'app.put("A", b"", "SYNCPOINT", Report={COA}, ReplyToQ=b"B"); app.handle.commit()'

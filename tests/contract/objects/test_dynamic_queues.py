@@ -95,6 +95,7 @@ def test_what_was_put_to_a_temporary_queue_goes_with_it(mq: World, app: Applicat
     assert app.bodies("A") == [b"kept", b"kept"]
 
 
+@pytest.mark.slow
 def test_a_temporary_queue_goes_with_the_connection(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQDISC": handles are closed; so does the end of a process."""
     make(app, "TEMPORARY", "ONE")

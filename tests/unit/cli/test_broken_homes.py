@@ -28,6 +28,8 @@ from tests.support.commands import declared, examples
 from tests.support.pastes import amqsbcg
 from tests.support.postgresql import running
 
+pytestmark = pytest.mark.slow
+
 Command = tuple[str, ...]
 
 OFFLINE = {

@@ -216,6 +216,7 @@ def test_a_table_that_cannot_be_read_is_refused_first(world: World) -> None:
     assert "some.rules:1:" in call(world, "QM1", code=2)
 
 
+@pytest.mark.slow
 def test_it_needs_neither_airflow_nor_spark(world: World) -> None:
     fill(world)
     program = (

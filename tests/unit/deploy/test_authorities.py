@@ -171,6 +171,7 @@ NEEDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("user", "kind", "queue", "word"), NEEDED)
 def test_nothing_is_granted_in_vain(
     world: World, user: str, kind: str, queue: str, word: str

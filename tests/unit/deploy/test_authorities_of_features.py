@@ -28,6 +28,8 @@ from tests.unit.deploy.test_authorities import (
 )
 from tests.unit.deploy.test_authorities import _world as world_fixture
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["world_fixture"]
 
 ALTUSR = next(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from mqdlq import home
 from mqdlq.mqi import permissions
 from tests.support.restoring import restored
 from tests.support.world import World
 from tests.unit.deploy.test_authorities import DLQ, EXECUTE, MAY, STATE, authorities, become
 from tests.unit.deploy.test_authorities import _world as world_fixture
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["world_fixture"]
 

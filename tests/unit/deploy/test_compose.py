@@ -12,47 +12,23 @@ import os
 import re
 import stat
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from airflow.configuration import conf, retrieve_configuration_description
-from airflow.sdk import Connection
 
-from mqdlq import home
-from mqdlq.airflow.hooks.ibmmq import settings_of
-from mqdlq.mqi.connect import ConnectionSettings
+from tests.unit.deploy.compose_file import (
+    COMPOSE_FILE,
+    PROJECT,
+    compose,
+    dockerfile,
+    make_secrets,
+    services,
+    variables,
+)
 
-pytestmark = pytest.mark.airflow
-
-PROJECT = home.PROJECT
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)([^}]*)\}")
-COMPOSE_FILE = PROJECT / "docker-compose.yaml"
 TOOLS = PROJECT / ".tools" / "lib"
-
-
-@cache
-def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8"))
-    return found
-
-
-def services() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = compose()["services"]
-    return found
-
-
-@cache
-def variables() -> dict[str, str]:
-    lines = (PROJECT / ".env.example").read_text(encoding="utf-8").splitlines()
-    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
-    return {name: value for name, _, value in pairs}
-
-
-def dockerfile() -> str:
-    return (PROJECT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def locked(package: str) -> str:
@@ -190,7 +166,7 @@ def test_the_mq_client_finds_the_directory_it_writes_to() -> None:
 def test_every_secret_is_a_file_that_is_made() -> None:
     """No variable holds one, and each container is given those it reads and no others."""
     made = {str(secret["file"]).rpartition("/")[2] for secret in compose()["secrets"].values()}
-    module = _make_secrets()
+    module = make_secrets()
 
     assert made - {"${MQDLQ_CONNECTIONS}"} == set(compose()["secrets"]) - {"connections"}
     # Read by a script that is mounted, or by the image itself.
@@ -211,20 +187,9 @@ def _texts() -> str:
     return COMPOSE_FILE.read_text(encoding="utf-8") + dockerfile()
 
 
-def _make_secrets() -> Any:
-    spec = importlib.util.spec_from_file_location(
-        "make_secrets", PROJECT / "deploy/make-secrets.py"
-    )
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
     directory = tmp_path / "secrets"
-    made = _make_secrets().make(directory)
+    made = make_secrets().make(directory)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
 
     wanted = set(compose()["secrets"]) - {"connections"}
@@ -232,32 +197,8 @@ def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> Non
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert len(before["airflow_fernet_key"]) == 44
     assert before["ledger_password"] in before["ledger_url"]
-    assert _make_secrets().make(directory) == []
+    assert make_secrets().make(directory) == []
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
-
-
-def test_the_connections_made_are_those_of_the_compose_file(tmp_path: Path) -> None:
-    _make_secrets().make(tmp_path)
-    found = {}
-    for profile in ("mq", "embedded"):
-        text = (tmp_path / f"connections-{profile}.json").read_text(encoding="utf-8")
-        found[profile] = json.loads(text)
-
-    password = (tmp_path / "mq_app_password").read_text(encoding="utf-8")
-    assert _settings(found["mq"]["mq_demo"]) == ConnectionSettings(
-        "QM1", host="mq", channel="DEV.APP.SVRCONN", user="app", password=password
-    )
-    assert _settings(found["embedded"]["mq_demo"]) == ConnectionSettings(
-        "QM1", transport="embedded"
-    )
-    spark = found["mq"]["spark_default"]
-    assert f"{spark['host']}:{spark['port']}" in services()["spark-worker-1"]["command"]
-    assert services()["spark-master"]["hostname"] == "spark-master"
-
-
-def _settings(keys: dict[str, Any]) -> ConnectionSettings:
-    extra = json.dumps(keys["extra"])
-    return settings_of(Connection(conn_id="mq_demo", **{**keys, "extra": extra}))
 
 
 def test_every_file_that_is_mounted_is_there() -> None:
@@ -269,23 +210,6 @@ def test_every_file_that_is_mounted_is_there() -> None:
     ]
 
     assert [path for path in mounted if not (PROJECT / path).exists()] == []
-
-
-def test_every_setting_of_airflow_is_one_it_has() -> None:
-    described = retrieve_configuration_description()
-    names = set(services()["airflow-scheduler"]["environment"])
-    names |= set(re.findall(r"\bAIRFLOW__\w+", dockerfile()))
-    unknown = []
-    for name in {name for name in names if name.startswith("AIRFLOW__")}:
-        _, section, option = name.lower().split("__")
-        is_command = option.endswith("_cmd")
-        option = option.removesuffix("_cmd")
-        known = option in described.get(section, {}).get("options", {})
-        # Only what Airflow takes for sensitive may come from a command.
-        if not known or (is_command and (section, option) not in conf.sensitive_config_values):
-            unknown.append(name)
-
-    assert unknown == []
 
 
 def test_every_setting_of_ours_is_one_the_program_reads() -> None:

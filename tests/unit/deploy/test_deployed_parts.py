@@ -33,6 +33,7 @@ def mounted_mqsc() -> list[str]:
     return [(home.PROJECT / source).read_text(encoding="utf-8") for _, source in files]
 
 
+@pytest.mark.slow
 def test_the_demo_runs_as_the_user_of_the_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout[-3000:]
 
 
+@pytest.mark.slow
 def test_each_database_is_its_roles_alone() -> None:
     """The script that PostgreSQL's container runs once, run once on a server of the tests' own."""
     server = running()

@@ -27,6 +27,7 @@ def _module() -> ModuleType:
     return found
 
 
+@pytest.mark.slow
 def test_every_service_is_rehearsed_but_those_that_need_a_container(
     module: ModuleType, tmp_path: Path
 ) -> None:

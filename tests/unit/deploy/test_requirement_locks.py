@@ -14,6 +14,8 @@ import pytest
 
 from mqdlq import home
 
+pytestmark = pytest.mark.slow
+
 PROJECT = home.PROJECT
 PRODUCT = ("plugins", "spark", "dags")
 OURS = {

@@ -27,6 +27,7 @@ def descriptor(name: str) -> MQMD:
     return md
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROWING)
 def test_the_work_grows_with_the_length_of_the_headers(name: str) -> None:
     """Twice the parts take twice the steps, and no byte is copied more than a few times."""

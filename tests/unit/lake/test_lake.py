@@ -116,6 +116,7 @@ def test_rows_come_back_as_they_were_written(root: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_more_rows_than_a_group_holds_keep_their_order(tmp_path: Path) -> None:
     directory = take(str(tmp_path), messages=8193)
 

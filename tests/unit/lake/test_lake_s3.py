@@ -25,6 +25,8 @@ from mqdlq.lake import storage
 from mqdlq.lake.schema import PLAN
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 

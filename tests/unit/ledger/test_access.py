@@ -25,6 +25,7 @@ def refused(url: str) -> LedgerUnavailableError:
     return error.value
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_while_it_is_used_is_reported_and_found_again() -> None:
     server = running()
     with open_ledger(server.new_ledger_url()) as ledger:

@@ -156,6 +156,7 @@ def test_of_twins_the_one_in_doubt_is_the_last_to_be_recognised(ledger: Ledger) 
     assert accept(ledger, run("r2"), KEY) == [second]
 
 
+@pytest.mark.slow
 def test_more_messages_than_a_database_takes_keys_at_once(ledger: Ledger) -> None:
     keys = [number.to_bytes(32, "big") for number in range(1203)]
 

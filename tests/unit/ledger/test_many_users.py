@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
+import pytest
 from sqlalchemy import event, text
 
 from mqdlq.ledger import Parking, Settled, open_ledger
@@ -18,6 +19,8 @@ from mqdlq.ledger.migrations import revision_of, revisions
 from mqdlq.model import Outcome
 from tests.support.postgresql import running
 from tests.unit.ledger.test_ledger import KEY, NOON, accept, attempt, outcome, run
+
+pytestmark = pytest.mark.slow
 
 USERS = 4
 

@@ -28,6 +28,8 @@ from tests.unit.ledger.older_ledgers import (
     schema_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("version", OLDER)
 def test_an_older_ledger_keeps_every_row_and_gets_the_declared_schema(

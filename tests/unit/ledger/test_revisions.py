@@ -17,6 +17,8 @@ from mqdlq.ledger import migrations, open_ledger
 from mqdlq.ledger.tables import metadata
 from tests.unit.ledger.older_ledgers import another, declared, schema_of
 
+pytestmark = pytest.mark.slow
+
 MIGRATIONS = Path(migrations.__file__).parent
 RELEASED = {
     "released/m0001_create_the_ledger.sql": "849a9e0e1e05ec10",

@@ -181,6 +181,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patterns", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_table_keeps_nobody_waiting(patterns: list[str]) -> None:
     table = parse("".join(f"{pattern} +\n ACTION(DISCARD)\n" for pattern in patterns))

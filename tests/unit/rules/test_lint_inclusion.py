@@ -86,6 +86,7 @@ def test_the_answer_is_exact_for_all_small_patterns() -> None:
 TEXTS = st.text("AB *?", max_size=6).map(canonical).filter(lambda text: not is_too_long(text, 4))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(TEXTS, TEXTS)
 def test_yes_is_never_wrong_for_larger_patterns(wide: str, narrow: str) -> None:
@@ -103,6 +104,7 @@ def fields_of(draw: st.DrawFn, pattern: str) -> str:
     )[:8].rstrip(" ")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.data())
 def test_what_a_covered_pattern_matches_the_covering_one_matches(data: st.DataObject) -> None:

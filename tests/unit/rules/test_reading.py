@@ -65,6 +65,7 @@ def test_a_line_of_a_million_characters_shows_the_part_that_is_meant() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -19,6 +19,8 @@ from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.numbers import read_report
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 RULES = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n"
 
 

@@ -35,6 +35,8 @@ def shadows(name: str) -> bool:
 
 
 def _install_below_ibmmq() -> None:
+    if _is_in_place(ibmmqc.NAME):
+        return  # a program may call this at each connection: it reads no metadata again
     try:
         built = ibmmqc.module(version("ibmmq"))
     except PackageNotFoundError:
@@ -53,8 +55,12 @@ def _install_below_pymqi() -> None:
     _put_in_place(pymqe.NAME, pymqe.module())
 
 
+def _is_in_place(name: str) -> bool:
+    return name in _installed and sys.modules.get(name) is _installed[name]
+
+
 def _put_in_place(name: str, built: ModuleType) -> None:
-    if name in _installed and sys.modules.get(name) is _installed[name]:
+    if _is_in_place(name):
         return
     client = name.partition(".")[0]
     if name in sys.modules or client in sys.modules:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf import messages as pcf
 from embedded_mq.pcf.messages import Header, Parameter, PcfError
+
+pytestmark = pytest.mark.slow
 
 LONGS = st.integers(-(2**31), 2**31 - 1)
 LONGS64 = st.integers(-(2**63), 2**63 - 1)

@@ -18,6 +18,8 @@ from mqdlq.stages.sense.window import Window, snapshots_of
 from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.slow
+
 THEN = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(IGNORE)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
 NOW = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
 DAY = Window(NOON, NOON + timedelta(days=1))

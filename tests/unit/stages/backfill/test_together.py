@@ -19,6 +19,8 @@ from mqdlq.stages.sense.window import Window, snapshots_of
 from mqdlq.stages.snapshot import prune_snapshots, why_kept
 from tests.support.world import NOON, World
 
+pytestmark = pytest.mark.slow
+
 RULES = "WAIT(NO)\nACTION(RETRY)\n"
 DAY = Window(NOON, NOON + timedelta(days=1))
 

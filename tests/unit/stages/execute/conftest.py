@@ -12,9 +12,11 @@ from tests.support.world import World
 
 CHECKING = "pymqi, a queue manager that checks headers"
 """IBM MQ documents both that it checks MQ headers on MQPUT and that it does not."""
+WORLDS = ["ibmmq", *(pytest.param(one, marks=pytest.mark.slow) for one in ("pymqi", CHECKING))]
+"""`make test-fast` is content with one of them."""
 
 
-@pytest.fixture(name="world", params=["pymqi", "ibmmq", CHECKING])
+@pytest.fixture(name="world", params=WORLDS)
 def _world(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:

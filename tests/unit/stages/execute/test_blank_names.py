@@ -11,6 +11,8 @@ from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 TO_THE_REPLY_QUEUE = "ACTION(FWD) FWDQ(&REPLYQ) FWDQM(&REPLYQM) HEADER(NO)"
 ADVICE = (
     "the message does not name a queue; the pattern DESTQ(?*) or REPLYQ(?*) lets a rule match only"

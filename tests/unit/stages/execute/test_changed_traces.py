@@ -15,6 +15,8 @@ from tests.unit.stages.execute.with_properties import (
     seen_by_an_application,
 )
 
+pytestmark = pytest.mark.slow
+
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE = (b"traceparent", TRACEPARENT, "MQTYPE_STRING", -1)
 COLOUR = (b"colour", "blue", "MQTYPE_STRING", -1)

@@ -23,6 +23,8 @@ from tests.support.hostile_messages import (
 from tests.support.restoring import restored
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 PARTS = 3_000
 MESSAGES: dict[str, Hostile] = {
     **{name: build(PARTS) for name, (build, _) in GROWING.items()},

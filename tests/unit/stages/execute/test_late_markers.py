@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pyarrow.parquet as pq
+import pytest
 
 from mqdlq.ledger import LearnedCount
 from mqdlq.model import Outcome
@@ -14,6 +15,8 @@ from mqdlq.stages.report import read_report, render_json, render_text
 from mqdlq.stages.report.export import export_outcomes
 from mqdlq.stages.report.html import render_html
 from tests.support.world import World
+
+pytestmark = pytest.mark.slow
 
 TWIN = b"t" * 24
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
+
+pytestmark = pytest.mark.slow
 
 RETRY = "ACTION(RETRY)"
 FORWARD = "ACTION(FWD) FWDQ(PARKED) HEADER(YES)"

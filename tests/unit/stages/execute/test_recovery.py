@@ -161,6 +161,7 @@ def test_without_a_state_queue_a_lost_answer_leaves_the_message_unknown(world: W
     assert settle(execution) == {Outcome.UNKNOWN: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["ibmmq"], indirect=True)
 @pytest.mark.parametrize("action", RULES)
 @pytest.mark.parametrize(

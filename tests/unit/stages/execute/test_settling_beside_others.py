@@ -12,6 +12,8 @@ from mqdlq.stages.execute import make_pass, settle
 from tests.support import backlog
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def then(
     world: World,

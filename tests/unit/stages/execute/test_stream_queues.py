@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 STREAMED = "DEFINE QLOCAL(COPIES); ALTER QLOCAL(PAYMENTS) STREAMQ(COPIES) STRMQOS(MUSTDUP)"
 BOTH = "STRMQOS(MUSTDUP) refuses a message that cannot be put to both PAYMENTS and COPIES"
 

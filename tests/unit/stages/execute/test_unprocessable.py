@@ -21,6 +21,8 @@ from tests.unit.stages.execute.with_properties import (
     seen_by_an_application,
 )
 
+pytestmark = pytest.mark.slow
+
 RULES = "WAIT(NO)\nACTION(FWD) FWDQ(ORDERS) HEADER(NO)\n"
 DLH = DeadLetterHeader(
     2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"

@@ -28,6 +28,8 @@ from tests.unit.stages.report.ended_runs import (
     unmatched,
 )
 
+pytestmark = pytest.mark.slow
+
 RUN = EndedRun().run_id
 ReportOf = Callable[..., Report]
 

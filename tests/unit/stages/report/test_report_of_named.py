@@ -15,6 +15,8 @@ from mqdlq.stages.report.sources import read_sources
 from tests.support.world import World
 from tests.unit.stages.report.ended_runs import failed_at
 
+pytestmark = pytest.mark.slow
+
 RULES = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
 FORWARD = "ACTION(FWD) FWDQ(PARKED)"
 

@@ -10,6 +10,8 @@ from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.restoring import DISCARD, discarded, restored, states
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("world", ["pymqi", "ibmmq"], indirect=True)
 def test_the_next_run_meets_a_restored_message_anew(world: World) -> None:

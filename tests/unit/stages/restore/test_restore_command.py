@@ -14,6 +14,8 @@ from mqdlq.cli import app
 from tests.support.restoring import DISCARD, discarded, restored
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 TEN_HOURS = 360_300  # in tenths of a second, and half a minute more: messages do expire here
 
 

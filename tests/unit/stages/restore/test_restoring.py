@@ -18,6 +18,8 @@ from mqdlq.stages.execute import make_pass, settle
 from tests.support.restoring import DISCARD, discarded, ended, restored, restoring, whys
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 BOTH = pytest.mark.parametrize("world", ["pymqi", "ibmmq"], indirect=True)
 BODIES = [b"one", b"two", b"three"]
 

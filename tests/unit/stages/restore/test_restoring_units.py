@@ -22,6 +22,7 @@ from tests.support.restoring import (
 )
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
 BODIES = [b"0", b"1", b"2", b"3"]
 BROKEN = 2009
 

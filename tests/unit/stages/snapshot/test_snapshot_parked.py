@@ -17,6 +17,8 @@ from mqdlq.stages.report import read_report
 from tests.support.backlog import RULES, backlog, counts, handle
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_was_left_for_good_gets_compact_rows(world: World) -> None:
     backlog(world)

@@ -190,6 +190,7 @@ def test_a_person_gets_the_bodies_as_files_of_their_own(world: World, tmp_path: 
     )
 
 
+@pytest.mark.slow
 def test_encrypted_bodies_are_written_with_the_key_of_a_connection(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def messages(draw: st.DrawFn) -> Sighted:
     return sighted(draw(st.integers(1, 10**6)), md.encode(), body)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(messages(), max_size=8))
 def test_many_at_once_say_what_each_says(found: list[Sighted]) -> None:
@@ -109,6 +110,7 @@ def test_many_at_once_say_what_each_says(found: list[Sighted]) -> None:
     assert builder().rows(in_order, NOON).to_pylist() == one_by_one(in_order)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 363), st.integers(0, 255)), max_size=3))
 def test_any_bytes_in_a_descriptor_are_read_alike(changes: list[tuple[int, int]]) -> None:
