@@ -18,7 +18,7 @@ from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
 from mqdlq.stages.report.words import count, moment, place, span, visible
-from mqdlq.stages.restore.listing import CanBe, Listed, listed
+from mqdlq.stages.restore.listing import CanBe, Listed, listed, newest_first
 
 USAGE: Final = 2
 SHOWN: Final = 1000
@@ -62,7 +62,7 @@ def list_archive(
             found = ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)
             found = [copy for copy in found if _is_of(copy, queue_manager, queue)]
             limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
-            newest = _newest_first(found)[:limit]
+            newest = newest_first(found)[:limit]
             shown = [one for one in listed(newest, ledger) if number in {0, one.reason}]
     except MqDlqError as error:
         typer.echo(f"mqdlq: {error}", err=True)
@@ -145,14 +145,6 @@ def _keys(given: list[str]) -> list[str]:
             pass
         raise ValueError(f"--message: {key!r} is no message_key; expected 64 hex digits")
     return given
-
-
-def _newest_first(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
-    """Put the newest run first; within a run the order stays."""
-    latest: dict[str, Any] = {}
-    for copy in found:
-        latest[copy.run_id] = max(latest.get(copy.run_id, copy.at), copy.at)
-    return sorted(found, key=lambda copy: (latest[copy.run_id], copy.run_id), reverse=True)
 
 
 def _print(shown: list[Listed], *, each: bool) -> None:

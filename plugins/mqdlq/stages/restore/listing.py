@@ -1,4 +1,4 @@
-"""What is in the archive: copies in; what each is of, and whether it can be restored, out."""
+"""List the copies in the archive, and whether each can be restored."""
 
 from __future__ import annotations
 
@@ -61,6 +61,14 @@ class Listed:
         if self.reason is None:
             return "" if self.length is None else "no valid MQDLH"
         return reason_text(self.reason)
+
+
+def newest_first(copies: Sequence[ArchivedCopy]) -> list[ArchivedCopy]:
+    """Put the newest run first; within a run the order stays."""
+    latest: dict[str, datetime] = {}
+    for copy in copies:
+        latest[copy.run_id] = max(latest.get(copy.run_id, copy.at), copy.at)
+    return sorted(copies, key=lambda copy: (latest[copy.run_id], copy.run_id), reverse=True)
 
 
 def listed(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[Listed]:
