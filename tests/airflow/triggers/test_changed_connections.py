@@ -21,14 +21,15 @@ from mqdlq.airflow.triggers.depth import DepthTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.stages.sense.waiting import WaitForMessages
+from mqdlq.stages.sense.waiting import WaitForMessages, WaitForQueueManager
 
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
 Change = Callable[[], None]
 
 
 def answer_trigger() -> AnswerTrigger:
-    return AnswerTrigger(conn_id="mq", queue_manager="", until=FUTURE, waited=None, poll_s=0.01)
+    wait = WaitForQueueManager("mq", "", FUTURE, None)
+    return AnswerTrigger(wait=asdict(wait), poll_s=0.01)
 
 
 def depth_trigger() -> DepthTrigger:

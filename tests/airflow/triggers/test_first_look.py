@@ -84,8 +84,8 @@ def test_a_queue_manager_that_is_away_is_waited_for(
     with caplog.at_level("INFO"):
         trigger = wait_of(handler(place, wait), context())
 
-    assert before <= trigger.until - timedelta(seconds=seconds) <= now()
-    until = f"{trigger.until:%Y-%m-%d %H:%M:%S}"
+    assert before <= trigger.wait.until - timedelta(seconds=seconds) <= now()
+    until = f"{trigger.wait.until:%Y-%m-%d %H:%M:%S}"
     assert f"{GONE}; waiting for it until {until} UTC" in caplog.messages
 
 
@@ -94,7 +94,7 @@ def test_what_a_run_is_asked_goes_before_its_table(place: Path) -> None:
 
     trigger = wait_of(handler(place, "NO"), context(wait="60"))
 
-    assert before <= trigger.until - timedelta(seconds=60) <= now()
+    assert before <= trigger.wait.until - timedelta(seconds=60) <= now()
 
 
 def test_a_run_that_does_not_wait_fails_with_the_reason(place: Path) -> None:
@@ -121,7 +121,7 @@ def test_the_look_after_the_wait_is_a_first_look(place: Path) -> None:
     embedded_mq.faults.set("")
 
     with pytest.raises(TaskDeferred) as deferred:
-        task.look_again(run, {"until": trigger.until.isoformat()})
+        task.look_again(run, {"until": trigger.wait.until.isoformat()})
 
     assert deferred.value.method_name == "resume"  # nothing on the queue: it is waited for messages
 
@@ -134,7 +134,7 @@ def test_the_wait_does_not_begin_anew(place: Path) -> None:
         task.look_again(context(), {"until": until.isoformat()})
 
     assert isinstance(deferred.value.trigger, AnswerTrigger)
-    assert deferred.value.trigger.until == until
+    assert deferred.value.trigger.wait.until == until
 
 
 def test_a_wait_for_messages_that_was_broken_off_ends_when_it_was_to_end(place: Path) -> None:
@@ -145,9 +145,9 @@ def test_a_wait_for_messages_that_was_broken_off_ends_when_it_was_to_end(place: 
     with pytest.raises(TaskDeferred) as away:
         task.resume(run, {"depth": 0, "why": "", "until": until})
     embedded_mq.faults.set("")
-    _, kwargs = away.value.trigger.serialize()
+    wait = away.value.trigger.serialize()[1]["wait"]
     with pytest.raises(TaskDeferred) as back:
-        task.look_again(run, {"until": kwargs["until"].isoformat(), "waited": kwargs["waited"]})
+        task.look_again(run, {"until": wait["until"].isoformat(), "waited": wait["waited"]})
 
     assert isinstance(back.value.trigger, DepthTrigger)
     assert back.value.trigger.wait.until == datetime.fromisoformat(until)

@@ -7,6 +7,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from pkgutil import resolve_name
@@ -29,6 +30,7 @@ from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.rules import parse
 from mqdlq.stages.sense import rules_watch
 from mqdlq.stages.sense.rules_watch import RulesWatch
+from mqdlq.stages.sense.waiting import WaitForQueueManager
 
 PAST = datetime(2026, 11, 21, tzinfo=UTC)
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
@@ -82,7 +84,7 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         RetryTrigger(PAST, STATE),
         depth_trigger(until=FUTURE),
         AnswerTrigger(
-            conn_id="mq", queue_manager="QMT", until=FUTURE, waited={"until": None}, poll_s=10
+            wait=asdict(WaitForQueueManager("mq", "QMT", FUTURE, {"until": None})), poll_s=10
         ),
         depth_trigger(known=3, due_at=FUTURE, due_why="it is time to rescan"),
     ],
@@ -313,7 +315,7 @@ def test_rules_that_change_end_a_wait_in_silence(tmp_path: Path) -> None:
 
 
 def answer_trigger(until: datetime) -> AnswerTrigger:
-    return AnswerTrigger(conn_id="mq", queue_manager="", until=until, waited=STATE, poll_s=0)
+    return AnswerTrigger(wait=asdict(WaitForQueueManager("mq", "", until, STATE)), poll_s=0)
 
 
 def test_a_queue_manager_that_answers_again_ends_the_wait_for_it(

@@ -141,7 +141,7 @@ class Sense(Stage):
                 trigger = DepthTrigger(wait=asdict(step), poll_s=POLL_S)
                 self.defer(trigger=trigger, method_name="resume")
             case WaitForQueueManager():
-                answer = AnswerTrigger(**asdict(step), poll_s=POLL_S)
+                answer = AnswerTrigger(wait=asdict(step), poll_s=POLL_S)
                 self.defer(trigger=answer, method_name="look_again")
             case Pause(until):
                 self.defer(trigger=RetryTrigger(until, {}), method_name="look_once_more")

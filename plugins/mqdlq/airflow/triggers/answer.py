@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from datetime import datetime
+from dataclasses import asdict
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -20,6 +20,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
 from mqdlq.stages.sense.beginning import connection_for
+from mqdlq.stages.sense.waiting import WaitForQueueManager
 
 LONGEST_BACK_OFF_S: Final = 300.0
 
@@ -56,54 +57,51 @@ def back_off(error: QueueManagerError, failures: int, poll_s: float, conn_id: st
     return pause
 
 
-class AnswerTrigger(BaseTrigger):
+class WaitTrigger(BaseTrigger):
+    """A trigger whose one record says what is waited for.
+
+    :param wait: the fields of the record; the password of its connection is read where this runs
+    :param poll_s: seconds between two looks
+    """
+
+    kind: ClassVar[type[Any]]
+    """The record's class."""
+
+    def __init__(self, *, wait: dict[str, Any], poll_s: float) -> None:
+        super().__init__()
+        self.wait = self.kind(**wait)
+        self.poll_s = poll_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments that make this trigger again."""
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {"wait": asdict(self.wait), "poll_s": self.poll_s}
+
+
+class AnswerTrigger(WaitTrigger):
     """Fire once: when the queue manager answers a connection, or at the moment `until`.
 
     It only inquires, so any number of copies may run. It looks ever more seldom, and says so; an
     error that does not pass by itself ends the wait with that error.
     The event's payload is ``{"until": moment, "waited": state}``, as they were given: whether the
     queue manager answers is for the task to see.
-
-    :param conn_id: id of the Airflow connection; the password is read from it where this runs
-    :param queue_manager: name of the queue manager, "" for the connection's own
-    :param until: when to give up, aware
-    :param waited: what the task waited for before this, as plain JSON values, if it did
-    :param poll_s: seconds before the first look
     """
 
-    def __init__(
-        self,
-        *,
-        conn_id: str,
-        queue_manager: str,
-        until: datetime,
-        waited: dict[str, Any] | None,
-        poll_s: float,
-    ) -> None:
-        super().__init__()
-        self.conn_id = conn_id
-        self.queue_manager = queue_manager
-        self.until = until
-        self.waited = waited
-        self.poll_s = poll_s
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments that make this trigger again."""
-        names = ("conn_id", "queue_manager", "until", "waited", "poll_s")
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {name: getattr(self, name) for name in names}
+    kind = WaitForQueueManager
+    wait: WaitForQueueManager
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until there is an answer; never at once: a task resumed so soon counts as failed."""
+        wait, until = self.wait, self.wait.until
         pause, failures, settings = self.poll_s, 0, None
         while True:
             await asyncio.sleep(pause)
             # Read each time: the queue manager may be at another address now.
-            settings = await settings_for(self.conn_id, self.queue_manager, settings)
+            settings = await settings_for(wait.conn_id, wait.queue_manager, settings)
             asked = asyncio.wrap_future(shared_inquiries().ask(settings, _name_of))
             who = f"queue manager {settings.queue_manager}"
-            while not await has_answered(asked, who, log, until=self.until):
-                if utc_now() >= self.until:
+            while not await has_answered(asked, who, log, until=until):
+                if utc_now() >= until:
                     break
             if not asked.done():
                 asked.cancel()
@@ -112,15 +110,15 @@ class AnswerTrigger(BaseTrigger):
                 name = asked.result()
             except QueueManagerError as error:
                 failures += 1
-                pause = back_off(error, failures, self.poll_s, self.conn_id)
+                pause = back_off(error, failures, self.poll_s, wait.conn_id)
             else:
                 log.info("queue manager %s answers again", name)
                 break
-            left = (self.until - utc_now()).total_seconds()
+            left = (until - utc_now()).total_seconds()
             if left <= 0:
                 break
             pause = min(pause, left)
-        yield TriggerEvent({"until": self.until.isoformat(), "waited": self.waited})
+        yield TriggerEvent({"until": until.isoformat(), "waited": wait.waited})
 
 
 def _name_of(queue_manager: QueueManager) -> str:

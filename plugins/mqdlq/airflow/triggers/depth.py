@@ -6,13 +6,12 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.answer import back_off, settings_for
+from mqdlq.airflow.triggers.answer import WaitTrigger, back_off, settings_for
 from mqdlq.airflow.triggers.silence import has_answered
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings
@@ -27,7 +26,7 @@ RULES_CHANGED: Final = "the rules have changed"
 log = logging.getLogger(__name__)
 
 
-class DepthTrigger(BaseTrigger):
+class DepthTrigger(WaitTrigger):
     """Fire once: at a depth that is news, at other rules, when something is due, or at `until`.
 
     The trigger only ever inquires: it opens the queue for inquiry, never for browse or input. Two
@@ -39,21 +38,12 @@ class DepthTrigger(BaseTrigger):
     no words mean that the time is up, RULES_CHANGED that the run waits with rules of yesterday, and
     the time is `until` as it was given.
 
-    :param wait: what is waited for, the fields of a `WaitForMessages`; the password of its
-        connection is read where this runs
-    :param poll_s: seconds between two looks; the first comes at some moment of that time, so that
-        many triggers do not look at once
+    The first look comes at some moment of the first `poll_s`, so that many triggers do not look at
+    once.
     """
 
-    def __init__(self, *, wait: dict[str, Any], poll_s: float) -> None:
-        super().__init__()
-        self.wait = WaitForMessages(**wait)
-        self.poll_s = poll_s
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments that make this trigger again."""
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {"wait": asdict(self.wait), "poll_s": self.poll_s}
+    kind = WaitForMessages
+    wait: WaitForMessages
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every `poll_s` seconds."""
