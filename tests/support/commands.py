@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from mqdlq.cli import COMMANDS, qm
@@ -22,19 +23,24 @@ def declared(
             yield (*above, name), found
 
 
+@cache
 def mounted() -> dict[Path, Any]:
     """Return the commands of other distributions by their paths."""
     assert [name for name, found in COMMANDS.items() if isinstance(found, Mounted)] == ["qm"]
     return {("qm", name): command for name, command in qm.commands().items()}
 
 
+@cache
+def everything() -> dict[Path, Any]:
+    """Import every command; return them by their paths."""
+    ours = {path: OnDemand(path[-1], command).load() for path, command in declared()}
+    return ours | mounted()
+
+
 def loaded() -> dict[Path, Any]:
-    """Import every command that has a help of its own; return them by their paths."""
-    return mounted() | {
-        path: OnDemand(path[-1], command).load()
-        for path, command in declared()
-        if not command.passes_on
-    }
+    """Return every command that has a help of its own, by its path."""
+    without = {path for path, command in declared() if command.passes_on}
+    return {path: command for path, command in everything().items() if path not in without}
 
 
 def examples(command: Any) -> list[str]:

@@ -21,10 +21,9 @@ from typer.testing import CliRunner
 
 from mqdlq import home
 from mqdlq.cli import app
-from mqdlq.cli.on_demand import OnDemand
 from mqdlq.headers import MessageDescriptor
 from mqdlq.ledger import database
-from tests.support.commands import declared, examples
+from tests.support.commands import everything, examples
 from tests.support.pastes import amqsbcg
 from tests.support.postgresql import running
 
@@ -165,7 +164,7 @@ KINDS = {
     "a home that is a file": Broken(
         lambda place: {"MQDLQ_HOME": a_file(place)},
         "{}/file is not a directory; correct MQDLQ_HOME",
-        {path for path, _ in declared()} - OFFLINE,
+        everything().keys() - OFFLINE,
         in_airflow=True,
     ),
     "a home where nothing can be written": Broken(
@@ -239,9 +238,8 @@ def _become(program: str, arguments: list[str]) -> None:
 
 def arguments_of(path: Command) -> list[str]:
     """Return the arguments of a command's first example in its help."""
-    command = dict(declared())[path]
     begin = f"mqdlq {' '.join(path)}"
-    lines = [line for line in examples(OnDemand(path[-1], command).load()) if begin in line]
+    lines = [line for line in examples(everything()[path]) if begin in line]
     (called,) = (part for part in lines[0].split(" | ") if part.startswith(begin))
     words = shlex.split(called.partition(" > ")[0])[1:]
     return [found for word in words for found in matching(word)]
@@ -291,7 +289,7 @@ def test_every_command_reports_a_broken_home(
     sentence = kind.sentence.replace("{}", str(place))
     reporting = {}
 
-    for path, _ in declared():
+    for path in everything():
         code, printed = called(path, in_airflow=kind.in_airflow)
         for word in ("Traceback", "sqlalche.me", SECRET):
             assert word not in printed, (path, printed)
@@ -307,7 +305,7 @@ def test_every_command_reports_a_broken_home(
 def test_the_messages_are_where_they_were(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     depth = CliRunner().invoke(app, ["qm", "depth", "QM1", "SYSTEM.DEAD.LETTER.QUEUE"]).output
     monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{a_file(place)}")
-    for path, _ in declared():
+    for path in everything():
         if path[0] != "qm":  # which put, and end what is not persistent
             called(path, in_airflow=False)
 
