@@ -40,7 +40,7 @@ def test_a_lost_connection_is_tried_again_and_missing_authority_is_not(tmp_path:
         path = f"/dags/mq_dlq_shaky/dagRuns/{run}/taskInstances/execute"
         assert running.get(path)["try_number"] == 2
         with running.ledger() as ledger:
-            assert "failed" not in ledger.alerts.told(ledger_run_id("shaky", run))
+            assert "failed" not in ledger.alerts.sent(ledger_run_id("shaky", run))
             recorded = ledger.runs.get(ledger_run_id("shaky", run))
             assert recorded is not None
             assert recorded.started_by == "admin in Airflow"
@@ -58,7 +58,7 @@ def test_a_lost_connection_is_tried_again_and_missing_authority_is_not(tmp_path:
         }
         assert (states["snapshot"]["state"], states["snapshot"]["try_number"]) == ("failed", 1)
         with running.ledger() as ledger:
-            assert "failed" in ledger.alerts.told(ledger_run_id("shaky", run))
+            assert "failed" in ledger.alerts.sent(ledger_run_id("shaky", run))
 
 
 def test_an_answer_given_while_the_ledger_is_away_is_kept_and_nobody_is_asked_again(

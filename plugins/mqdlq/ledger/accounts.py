@@ -8,8 +8,10 @@ from datetime import datetime
 from sqlalchemy import func, insert, select
 
 from mqdlq.ledger.database import Repository, columns_of, in_turn
+from mqdlq.ledger.outcomes import Outcomes
 from mqdlq.ledger.runs import Run, Runs, is_on_queue, last_pass_of
-from mqdlq.ledger.tables import ages, leases, outcomes, runs, sightings
+from mqdlq.ledger.tables.messages import leases, outcomes
+from mqdlq.ledger.tables.runs import ages, runs, sightings
 from mqdlq.model import Outcome
 
 
@@ -58,8 +60,7 @@ class Accounts(Repository):
     def of_run(self, run_id: str) -> Sighting | None:
         """Return what the last browse of a run found, or None."""
         query = select(*columns_of(sightings, Sighting)).where(sightings.c.run_id == run_id)
-        row = self._first(query)
-        return Sighting(**row) if row else None
+        return self._one(Sighting, query)
 
     def last(self, queue_manager: str, queue: str) -> LastAccount | None:
         """Return the last account of a queue by a run for all of its messages, or None.
@@ -82,8 +83,8 @@ class Accounts(Repository):
             return None
         return LastAccount(
             **row,
-            pending=self._pending(row["run_id"]),
-            last_pass=self._value(last_pass_of(is_on_queue(queue_manager, queue))),
+            pending=Outcomes(self._engine).counts(row["run_id"])[Outcome.RETRY_PENDING],
+            last_pass=self._moment(last_pass_of(is_on_queue(queue_manager, queue))),
             others_until=self._others_until(row["run_id"]),
         )
 
@@ -106,14 +107,7 @@ class Accounts(Repository):
         account = self.last(run.queue_manager, run.queue)
         if account is None:
             return found
-        query = select(ages.c.oldest_left).where(ages.c.run_id == account.run_id)
-        oldest: datetime | None = self._value(query)
-        return oldest
-
-    def _pending(self, run_id: str) -> int:
-        is_pending = outcomes.c.outcome == Outcome.RETRY_PENDING
-        query = select(func.count()).where(outcomes.c.run_id == run_id, is_pending)
-        return int(self._value(query))
+        return self._moment(select(ages.c.oldest_left).where(ages.c.run_id == account.run_id))
 
     def _others_until(self, run_id: str) -> datetime | None:
         """Return when the last lease ends of the messages a run passed by.
@@ -131,5 +125,4 @@ class Accounts(Repository):
                 leases.c.seq == newest.scalar_subquery(),
             )
         )
-        until: datetime | None = self._value(query)
-        return until
+        return self._moment(query)

@@ -9,19 +9,19 @@ from sqlalchemy import ColumnElement, func, select
 
 from mqdlq.ledger.database import Repository
 from mqdlq.ledger.runs import Run, is_beside
-from mqdlq.ledger.tables import alerts, refusals, runs, sightings
+from mqdlq.ledger.tables.runs import alerts, refusals, runs, sightings
 
 
 class Alerts(Repository):
     """Alerts of runs; an event is the name of one of `mqdlq.handlers.operation.Event`."""
 
     def record(
-        self, run_id: str, told: Sequence[str], lasting: Sequence[str], at: datetime
+        self, run_id: str, sent: Sequence[str], lasting: Sequence[str], at: datetime
     ) -> None:
         """Record the events that people were notified of, and those that last after a run; once."""
-        known = {(event, True) for event in self.told(run_id)}
+        known = {(event, True) for event in self.sent(run_id)}
         known |= {(event, False) for event in self.lasting(run_id)}
-        new = [(event, True) for event in told] + [(event, False) for event in lasting]
+        new = [(event, True) for event in sent] + [(event, False) for event in lasting]
         rows = [
             {"run_id": run_id, "event": str(event), "is_told": is_told, "at": at}
             for event, is_told in new
@@ -29,7 +29,7 @@ class Alerts(Repository):
         ]
         self._add(alerts, *rows)
 
-    def told(self, run_id: str) -> set[str]:
+    def sent(self, run_id: str) -> set[str]:
         """Return the events of a run that people were notified of, by any try of its task."""
         query = select(alerts.c.event).where(alerts.c.run_id == run_id, alerts.c.is_told)
         return set(self._values(query))
@@ -44,11 +44,11 @@ class Alerts(Repository):
 
         Of the handler's runs; run `but` does not count.
         """
-        told = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_told)
+        notified = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_told)
         latest = select(func.max(refusals.c.at)).where(
-            refusals.c.handler == handler, refusals.c.run_id != but, refusals.c.run_id.in_(told)
+            refusals.c.handler == handler, refusals.c.run_id != but, refusals.c.run_id.in_(notified)
         )
-        at = self._value(latest)
+        at = self._moment(latest)
         if at is None:
             return False
         begun = select(runs.c.run_id).where(runs.c.handler == handler, runs.c.started_at > at)
@@ -79,20 +79,19 @@ class Alerts(Repository):
         With `is_closed` it is the last one that closed its account of the whole queue. Runs
         overlap: the one that started last need not be the one that ended last.
         """
-        own_end = self._value(select(_end()).where(runs.c.run_id == run.run_id))
+        own_end = self._moment(select(_end()).where(runs.c.run_id == run.run_id))
         has_ended = _end().is_not(None) if own_end is None else _end() < own_end
         query = select(runs.c.run_id).where(is_beside(run), has_ended)
         if is_closed:
             closed = runs.c.run_id.in_(select(sightings.c.run_id))
             query = query.where(closed, runs.c.message_keys == ())
-        found: str | None = self._value(query.order_by(_end().desc()).limit(1))
-        return found
+        return next(iter(self._values(query.order_by(_end().desc()).limit(1))), None)
 
 
 def _end() -> ColumnElement[datetime | None]:
     """When a run closed its account or, without one, had its first alert; null if neither."""
     closed = select(sightings.c.at).where(sightings.c.run_id == runs.c.run_id)
-    told = select(func.min(alerts.c.at)).where(alerts.c.run_id == runs.c.run_id)
+    alerted = select(func.min(alerts.c.at)).where(alerts.c.run_id == runs.c.run_id)
     return func.coalesce(
-        closed.correlate(runs).scalar_subquery(), told.correlate(runs).scalar_subquery()
+        closed.correlate(runs).scalar_subquery(), alerted.correlate(runs).scalar_subquery()
     )

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import case, func, select
 
 from mqdlq.ledger.database import Repository, in_parts
-from mqdlq.ledger.tables import archive, attempts, messages, runs
+from mqdlq.ledger.tables.messages import archive, attempts, messages
+from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState
 
 CopyId = tuple[str, int]

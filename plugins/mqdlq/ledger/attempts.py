@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import Column, ColumnElement, Select, and_, func, select
 
 from mqdlq.ledger.database import Repository, add, in_parts
 from mqdlq.ledger.outcomes import Learned, OutcomeFact, booking, row_of
 from mqdlq.ledger.runs import Run, is_beside
-from mqdlq.ledger.tables import attempt_states, attempts, messages, outcomes, run_messages, runs
+from mqdlq.ledger.tables.messages import attempt_states, attempts, messages, outcomes, run_messages
+from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import GIVEN_ACTION, Action, AttemptState
+
+T = TypeVar("T")
 
 COUNTED: Final = (AttemptState.FAILED, AttemptState.CONFIRMED)
 """The states of an attempt that count against a rule's RETRY."""
@@ -140,21 +143,11 @@ class Attempts(Repository):
 
     def confirmed_units(self, units: Collection[str]) -> set[str]:
         """Return which of these units of work are known to have committed."""
-        query = select(_STATES.c.unit).where(_CONFIRMED)
-        return {
-            unit
-            for some in in_parts(units)
-            for unit in self._values(query.where(_STATES.c.unit.in_(some)))
-        }
+        return self._confirmed(_STATES.c.unit, units)
 
     def moved(self, message_ids: Collection[int]) -> set[int]:
         """Return which of these messages a unit of work is known to have moved."""
-        query = select(_STATES.c.message_id).where(_CONFIRMED)
-        return {
-            one
-            for some in in_parts(message_ids)
-            for one in self._values(query.where(_STATES.c.message_id.in_(some)))
-        }
+        return self._confirmed(_STATES.c.message_id, message_ids)
 
     def earlier_targets(self, run: Run) -> set[tuple[str, str]]:
         """Return the (queue, queue manager) to which earlier runs moved messages of this queue."""
@@ -165,6 +158,12 @@ class Attempts(Repository):
             .distinct()
         )
         return {(row["target_q"], row["target_q_mgr"]) for row in self._all(query)}
+
+    def _confirmed(self, column: Column[T], among: Iterable[T]) -> set[T]:
+        query = select(column).where(_CONFIRMED)
+        return {
+            one for some in in_parts(among) for one in self._values(query.where(column.in_(some)))
+        }
 
     def _select(self, *conditions: ColumnElement[bool]) -> list[Attempt]:
         with self._stream(_attempts().where(*conditions).order_by(_STATES.c.seq)) as rows:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import fields
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,9 +62,12 @@ class Repository:
         with self._engine.connect() as connection:
             return connection.scalars(query).all()
 
-    def _value(self, query: Select[Any]) -> Any:
-        with self._engine.connect() as connection:
-            return connection.scalar(query)
+    def _one(self, kind: Callable[..., T], query: Select[Any]) -> T | None:
+        row = self._first(query)
+        return kind(**row) if row else None
+
+    def _moment(self, query: Select[Any]) -> datetime | None:
+        return next(iter(self._values(query.limit(1))), None)
 
     @contextmanager
     def _stream(self, query: Select[Any]) -> Iterator[CursorResult[*tuple[Any, ...]]]:

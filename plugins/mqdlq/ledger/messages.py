@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, and_, func, select
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.outcomes import OutcomeFact
 from mqdlq.ledger.runs import Run
-from mqdlq.ledger.tables import attempts, leases, messages, outcomes, run_messages
+from mqdlq.ledger.tables.messages import attempts, leases, messages, outcomes, run_messages
 from mqdlq.model import DEPARTED, AttemptState, Disposition
 
 T = TypeVar("T")

@@ -14,7 +14,8 @@ from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts
-from mqdlq.ledger.tables import learned, messages, outcomes, parked_outcomes, runs
+from mqdlq.ledger.tables.messages import learned, messages, outcomes, parked_outcomes
+from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Outcome
 
 

@@ -18,16 +18,15 @@ from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.outcomes import OutcomeFact, row_of
 from mqdlq.ledger.runs import Run, is_beside
 from mqdlq.ledger.snapshots import Snapshots
-from mqdlq.ledger.tables import (
+from mqdlq.ledger.tables.messages import (
     messages,
     outcomes,
     parked,
     parked_outcomes,
     parkings,
     run_messages,
-    runs,
-    snapshots,
 )
+from mqdlq.ledger.tables.runs import runs, snapshots
 from mqdlq.model import GIVEN_ACTION, Disposition, Outcome
 
 

@@ -13,16 +13,8 @@ from sqlalchemy import Connection, insert, select
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
 from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.runs import Run, is_beside
-from mqdlq.ledger.tables import (
-    approvals,
-    attempt_states,
-    messages,
-    passes,
-    plans,
-    run_messages,
-    runs,
-    snapshots,
-)
+from mqdlq.ledger.tables.messages import attempt_states, messages, run_messages
+from mqdlq.ledger.tables.runs import approvals, passes, plans, runs, snapshots
 from mqdlq.model import AttemptState, Disposition
 
 Place = tuple[bytes, int]  # a message key and its occurrence
@@ -101,8 +93,7 @@ class Plans(Repository):
 
     def of_run(self, run_id: str) -> AcceptedPlan | None:
         """Return a run's plan, or None."""
-        row = self._first(select(plans).where(plans.c.run_id == run_id))
-        return AcceptedPlan(**row) if row else None
+        return self._one(AcceptedPlan, select(plans).where(plans.c.run_id == run_id))
 
     def other_runs_with(self, plan_id: str, run_id: str) -> list[str]:
         """Return the ids of other runs that have begun a pass by this very plan, oldest first."""
@@ -122,8 +113,7 @@ class Plans(Repository):
     def last_approval(self, run_id: str) -> Approval | None:
         """Return the last question or answer about a run's plan; None if nobody was asked."""
         query = select(*columns_of(approvals, Approval)).where(approvals.c.run_id == run_id)
-        row = self._first(query.order_by(approvals.c.seq.desc()))
-        return Approval(**row) if row else None
+        return self._one(Approval, query.order_by(approvals.c.seq.desc()))
 
     def open_question(self, run: Run) -> OpenQuestion | None:
         """Return what another run of the handler asked last, by these rules, if it is unanswered.
@@ -206,24 +196,17 @@ def _message_ids(
     connection: Connection, run: Run, places: Sequence[Place], known: Known
 ) -> dict[Place, int]:
     """Return the ids of messages by place, adding those that are new or in a new residence."""
+    here = {"queue_manager": run.queue_manager, "queue": run.queue}
     added = []
-    for place in places:
-        message_id, residence = known.get(place, (None, 0))
+    for key, occurrence in places:
+        message_id, residence = known.get((key, occurrence), (None, 0))
         if message_id is None:
-            added.append(
-                {
-                    "queue_manager": run.queue_manager,
-                    "queue": run.queue,
-                    "message_key": place[0],
-                    "occurrence": place[1],
-                    "residence": residence,
-                }
-            )
+            place = {"message_key": key, "occurrence": occurrence, "residence": residence}
+            added.append({**here, **place})
     if added:
         add(connection, messages, added)
         known = _known(connection, run, {key for key, _ in places})
-    ids = {place: found for place, (found, _) in known.items() if found}
-    return {place: ids[place] for place in places}
+    return {place: found for place, (found, _) in known.items() if found}
 
 
 def _known(connection: Connection, run: Run, keys: set[bytes]) -> Known:

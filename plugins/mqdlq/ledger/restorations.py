@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, Select, insert, select
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.archive import ArchivedCopy, CopyId
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
-from mqdlq.ledger.tables import restoration_states, restorations
+from mqdlq.ledger.tables.messages import restoration_states, restorations
 from mqdlq.model import RestorationState
 
 PUT: Final = (RestorationState.INTENDED, RestorationState.RESTORED, RestorationState.UNKNOWN)
@@ -88,7 +88,8 @@ class Restorations(Repository):
 
     def get(self, restoration_id: str) -> Restoration | None:
         """Return a restoration, or None."""
-        return next(self._select(restorations.c.restoration_id == restoration_id), None)
+        query = select(restorations).where(restorations.c.restoration_id == restoration_id)
+        return self._one(Restoration, query)
 
     def newest(self, queue_manager: str, state_queue: str) -> Restoration | None:
         """Return the restoration by a state queue that was asked for last, without dry runs."""

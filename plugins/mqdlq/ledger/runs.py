@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, select
 
-from mqdlq.ledger import tables
 from mqdlq.ledger.database import Repository, columns_of
-from mqdlq.ledger.tables import approvals, looks, passes, runs, sightings
+from mqdlq.ledger.tables.runs import approvals, looks, passes, refusals, runs, sightings
 from mqdlq.model import GIVEN_ACTION
 
 DRY_RUN: Final = "dry run"
@@ -84,26 +83,27 @@ class Runs(Repository):
 
     def get(self, run_id: str) -> Run | None:
         """Return a run, or None."""
-        row = self._first(select(runs).where(runs.c.run_id == run_id))
-        return Run(**row) if row else None
+        return self._one(Run, select(runs).where(runs.c.run_id == run_id))
 
     def latest(self) -> Run | None:
         """Return the run that started last, or None."""
-        row = self._first(select(runs).order_by(runs.c.started_at.desc()))
-        return Run(**row) if row else None
+        return self._one(Run, select(runs).order_by(runs.c.started_at.desc()))
 
     def record_refusal(self, run_id: str, handler: str, why: str, at: datetime) -> None:
         """Record that a run could not begin, and why; it may be tried again."""
         values = {"run_id": run_id, "handler": handler, "why": why, "at": at}
-        self._add(tables.refusals, values)
+        self._add(refusals, values)
 
     def refusal(self, run_id: str, since: datetime | None = None) -> str:
         """Return why a run could not begin, or act, when it was last tried (since then), or ""."""
-        table = tables.refusals
-        query = select(table.c.why).where(table.c.run_id == run_id).order_by(table.c.seq.desc())
+        query = (
+            select(refusals.c.why)
+            .where(refusals.c.run_id == run_id)
+            .order_by(refusals.c.seq.desc())
+        )
         if since is not None:
-            query = query.where(table.c.at >= since)
-        return self._value(query.limit(1)) or ""
+            query = query.where(refusals.c.at >= since)
+        return next(iter(self._values(query.limit(1))), "")
 
     def record_look(self, run_id: str, look: Look) -> None:
         """Record what a run saw."""
@@ -112,8 +112,7 @@ class Runs(Repository):
     def last_look(self, run_id: str) -> Look | None:
         """Return what a run saw when it last looked, or None."""
         query = select(*columns_of(looks, Look)).where(looks.c.run_id == run_id)
-        row = self._first(query.order_by(looks.c.seq.desc()))
-        return Look(**row) if row else None
+        return self._one(Look, query.order_by(looks.c.seq.desc()))
 
     def broken_off(self, handler: str, but: str) -> datetime | None:
         """Return when a handler's last run with work saw it, if it has left no account.
@@ -139,8 +138,7 @@ class Runs(Repository):
         is_counted = passes.c.run_id == run.run_id
         if run.carry_attempts:
             is_counted = is_on_queue(run.queue_manager, run.queue)
-        at: datetime | None = self._value(last_pass_of(is_counted))
-        return at
+        return self._moment(last_pass_of(is_counted))
 
     def newest_pass(self, queue_manager: str, state_queue: str) -> tuple[Run, datetime] | None:
         """Return the run behind a state queue that began a pass last, and when; None if none did.

@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, select
 
 from mqdlq.ledger.database import Repository, add, columns_of, in_turn
 from mqdlq.ledger.runs import Run, has_acted, is_beside, is_on_queue, whole_runs_before
-from mqdlq.ledger.tables import causes, compact_snapshots, prunings, runs, sightings, snapshots
+from mqdlq.ledger.tables.runs import causes, compact_snapshots, prunings, runs, sightings, snapshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ class Snapshots(Repository):
 
     def of_run(self, run_id: str) -> TakenSnapshot | None:
         """Return a run's snapshot, or None."""
-        row = self._first(select(snapshots).where(snapshots.c.run_id == run_id))
-        return TakenSnapshot(**row) if row else None
+        return self._one(TakenSnapshot, select(snapshots).where(snapshots.c.run_id == run_id))
 
     def not_settled(self) -> dict[str, str]:
         """Return the snapshots of runs that have not made their last browse: id to run id."""
@@ -95,8 +94,7 @@ class Snapshots(Repository):
                 snapshots.c.run_id.not_in(select(compact_snapshots.c.run_id)),
             )
         )
-        at: datetime | None = self._value(query)
-        return at
+        return self._moment(query)
 
     def record_pruned(self, snapshot_ids: Iterable[str], at: datetime) -> None:
         """Record snapshots as pruned, before they are; a recorded one stays as it is."""
@@ -107,10 +105,7 @@ class Snapshots(Repository):
 
     def pruned_at(self, snapshot_id: str) -> datetime | None:
         """Return when a snapshot was pruned, None if it was not."""
-        at: datetime | None = self._value(
-            select(prunings.c.at).where(prunings.c.snapshot_id == snapshot_id)
-        )
-        return at
+        return self._moment(select(prunings.c.at).where(prunings.c.snapshot_id == snapshot_id))
 
     def record_causes(self, run_id: str, found: Iterable[Cause]) -> None:
         """Record why the messages of a run's snapshot are dead letters, once."""

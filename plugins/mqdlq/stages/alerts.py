@@ -62,7 +62,7 @@ def send(
 ) -> None:
     """Tell people of a run that has ended; of nothing twice, however often this is called."""
     run_id = facts.run.run_id
-    before = ledger.alerts.told(run_id)
+    before = ledger.alerts.sent(run_id)
     found = alerts_of(facts, thresholds, ledger=ledger, now=now)
     news = [alert for alert in found if alert.event not in before]
     told = notify(news)
@@ -77,7 +77,7 @@ def send_of_no_run(refusal: Refusal, notify: Notify, *, ledger: Ledger, now: dat
     handler, run_id = refusal.handler, refusal.run_id
     if not ledger.runs.refusal(run_id):
         ledger.runs.record_refusal(run_id, handler, refusal.why, now)
-    before = ledger.alerts.told(run_id)
+    before = ledger.alerts.sent(run_id)
     found = of_no_run(handler, run_id, refusal.short, ledger)
     told = notify([alert for alert in found if alert.event not in before])
     ledger.alerts.record(run_id, told, [] if before else [Event.FAILED], now)

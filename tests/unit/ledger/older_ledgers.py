@@ -11,7 +11,8 @@ from sqlalchemy import Column, Engine, MetaData, Table, inspect, select, text
 from mqdlq.ledger.database import connect_to, in_turn, to_migrate
 from mqdlq.ledger.migrations import BEFORE_REVISIONS, VERSION_TABLE, revisions, upgrade
 from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS, statements
-from mqdlq.ledger.tables import ATTEMPT_STATES, metadata
+from mqdlq.ledger.tables import metadata
+from mqdlq.ledger.tables.messages import ATTEMPT_STATES
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
 from tests.support.postgresql import running
 

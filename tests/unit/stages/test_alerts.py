@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger import Look, Run
-from mqdlq.ledger.tables import alerts
+from mqdlq.ledger.tables.runs import alerts
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, of_no_run, standing
 from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import make_pass, settle
@@ -57,7 +57,7 @@ def events(
     lasting = standing(facts, thresholds, ledger=world.ledger, now=world.clock())
     names = [alert.event for alert in found]
     world.ledger.alerts.record(run.run_id, names, lasting, world.clock())
-    assert world.ledger.alerts.told(run.run_id) == set(names)
+    assert world.ledger.alerts.sent(run.run_id) == set(names)
     return found
 
 

@@ -71,6 +71,11 @@ class Kind(TypeDecorator[StrEnum]):
         super().__init__(length)
         self.members = members
 
+    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
+        """Return a plain text: drivers take longer to find out what a member is."""
+        del dialect
+        return None if value is None else str(value)
+
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
         """Return the member; null where the column of an outer join has no row."""
         del dialect
