@@ -30,11 +30,9 @@ class _Measured(Record):
     def measure(cls, data: bytes, *, encoding: int, available: int) -> int:
         """Return the StrucLength that the header at the beginning of `data` states.
 
-        `available` is how much of the message there is from its beginning. Raises
-        `MalformedHeaderError` where that is too little, or the length cannot be.
+        `data` is the fixed part at least, `available` how much of the message there is from its
+        beginning. Raises `MalformedHeaderError` where the length cannot be.
         """
-        if available < cls.length or len(data) < cls.length:
-            raise cls.error(0, f"{cls.length} bytes", f"{min(available, len(data))}")
         order = order_of(cls.structure, encoding)
         stated = order.integer(data[cls.layout["struc_length"].place])
         if not cls.length <= stated <= available:
