@@ -126,7 +126,7 @@ def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dic
     )
     for _ in rounds(audit, kills):
         if audit.figures["rounds"] % TELL_EVERY == 0:
-            sys.stderr.write(f"{audit.figures['kills']} of {kills} executions killed\n")
+            sys.stderr.write(f"{audit.figures['kills']} of {kills} tasks killed\n")
     audit.world.ledger.close()
     return {
         "seed": seed,

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import embedded_mq
-from mqdlq.errors import ExecutionError
+from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 from mqdlq.stages.execute import make_pass, settle
@@ -185,3 +185,81 @@ def test_a_warning_of_a_put_is_a_failed_attempt(world: World) -> None:
     assert (md.Priority, body[172:]) == (12, b"urgent")
     assert world.bodies("PAYMENTS") == [b"usual"]
     assert world.bodies("PARKED") == [b"x"]
+
+
+# -- messages that somebody else takes
+
+
+@pytest.mark.parametrize(
+    ("faults", "left"),
+    [
+        pytest.param("MQGET[DLQ]:6:2033:before", b"2", id="before its get"),
+        pytest.param(
+            "MQCMIT:2:2003:before,MQGET[DLQ]:8:2033:before", b"1", id="before it is got again"
+        ),
+    ],
+)
+def test_a_message_that_is_gone_at_its_get_is_passed_by(
+    world: World, faults: str, left: bytes
+) -> None:
+    bodies = [b"0", b"1", b"2", b"3"]
+    for body in bodies:
+        world.dead_letter(body)
+    execution = world.plan("ACTION(RETRY)")
+    embedded_mq.faults.set(faults)
+
+    result = make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert (result.attempts, result.pending) == (3, 1)
+    assert world.bodies("PAYMENTS") == [body for body in bodies if body != left]
+
+
+def test_a_message_that_is_gone_after_the_unit_before_it_was_made_again_is_passed_by(
+    world: World,
+) -> None:
+    """A unit that is full by MAXUMSGS is committed with the next message under the cursor."""
+    bodies = [b"%d" % number for number in range(6)]
+    for body in bodies:
+        world.dead_letter(body)
+    execution = world.plan("ACTION(RETRY)")
+    world.mqsc("ALTER QMGR MAXUMSGS(6)")
+    looks = "MQGET[DLQ]:16:2033:before,MQGET[DLQ]:17:2033:before"
+    embedded_mq.faults.set(f"MQCMIT:3:2003:before,{looks}")
+
+    result = make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert (result.attempts, result.pending) == (5, 1)
+    assert world.bodies("PAYMENTS") == bodies[:5]
+
+
+def test_a_get_that_fails_for_another_reason_ends_the_pass(world: World) -> None:
+    for number in range(4):
+        world.dead_letter(b"%d" % number)
+    execution = world.plan("ACTION(RETRY)")
+    embedded_mq.faults.set("MQGET[DLQ]:6:2016:before")
+
+    with pytest.raises(QueueManagerError, match=r"MQGET of queue DLQ failed: .* \(2016\)"):
+        make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert world.bodies("PAYMENTS") == [b"0"]
+    assert world.depths("DLQ") == (3,)
+
+
+@pytest.mark.parametrize(("get", "reason"), [(2, 2003), (6, 2003), (6, 2024)])
+def test_a_get_that_fails_because_of_its_unit_is_made_again_alone(
+    world: World, get: int, reason: int
+) -> None:
+    bodies = [b"0", b"1", b"2", b"3"]
+    for body in bodies:
+        world.dead_letter(body)
+    execution = world.plan("ACTION(RETRY)")
+    embedded_mq.faults.set(f"MQGET[DLQ]:{get}:{reason}:before")
+
+    result = make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert (result.attempts, result.pending) == (4, 0)
+    assert world.bodies("PAYMENTS") == bodies
