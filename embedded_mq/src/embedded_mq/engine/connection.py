@@ -1,7 +1,7 @@
 """One connection (MQHCONN) to an embedded queue manager: its handles and its unit of work.
 
-A connection that dies leaves what it put and got under syncpoint to whoever next looks: the places
-of its puts are given up, and its gets backed out.
+If the process of a connection dies, the next connection that looks for dead ones backs out its unit
+of work.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ class Connection:
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.is_broken = False
         self.has_new_commands = False
+        """Whether it has put to the command queue since the command server last looked."""
         self.changes_trace = False
         """Whether the message that is being got gets other trace properties (see `faults`)."""
-        """Whether it has put to the command queue since the command server last looked."""
         self.user = (user or process_user())[:USER_LENGTH]
         self.unit_of_work = UnitOfWork()
         self.message_handles = MessageHandles()
@@ -342,7 +342,7 @@ class Connection:
                 definitions.remove(self.store, queue.queue_id)
 
     def free_what_the_dead_hold(self) -> bool:
-        """Back out what dead connections left; says whether there were any."""
+        """Back out the units of work of dead connections; return whether there were any."""
         if not self._dead():
             return False
         with self.store.writing():

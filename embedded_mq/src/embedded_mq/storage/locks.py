@@ -77,9 +77,9 @@ class LockFile:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the turn to write, and keep it for a block; it cannot be taken twice.
+        """Wait for the turn to write, and keep it for the block; blocks cannot be nested.
 
-        The next writer wakes at once, where SQLite's own wait sleeps in steps.
+        The next writer wakes at once, whereas SQLite's own wait sleeps in steps.
         """
         _collector.pause()
         try:

@@ -100,7 +100,7 @@ def token(place: int) -> bytes:
 
 @cache
 def _query(index: str, condition: str, position: str = "") -> str:
-    """Return the query for the first message that fits and is not held from the one who asks."""
+    """Return the query for the first message that fits and that the caller may see."""
     return f"""
         SELECT place, rank, backout_count, expires_at, descriptor, properties, body
         FROM message {f"INDEXED BY {index}" if index else ""}
