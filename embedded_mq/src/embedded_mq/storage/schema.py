@@ -1,7 +1,8 @@
 """The tables of a queue manager, and how an earlier layout becomes this one.
 
-A message has a row from the moment it is put. Its `place` is never used again, and orders messages
-of equal rank; rank is 9 less the priority, so that the least comes first.
+A message has a row from the moment it is put. Its `place` orders messages of equal rank; rank is 9
+less the priority, so that the least comes first. No place is used again: `last_place` is the last
+one of the messages that are gone.
 
 A message that is put or got and not committed, or locked by a browse, also has a row in `held`,
 which hides it from everyone but its owner. A unit of work ends by one transaction over these rows.
@@ -25,10 +26,10 @@ CREATE TABLE held(
     connection_id INTEGER NOT NULL,
     kind INTEGER NOT NULL);
 CREATE TRIGGER put AFTER INSERT ON message BEGIN
-    UPDATE operation SET last_place = NEW.place;
     UPDATE queue SET depth = depth + 1 WHERE queue_id = NEW.queue_id;
 END;
 CREATE TRIGGER removed AFTER DELETE ON message BEGIN
+    UPDATE operation SET last_place = OLD.place WHERE last_place < OLD.place;
     UPDATE queue SET depth = depth - 1 WHERE queue_id = OLD.queue_id;
     DELETE FROM held WHERE place = OLD.place;
 END;
@@ -99,7 +100,6 @@ ALTER TABLE queue ADD COLUMN depth INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE connection DROP COLUMN units_ended;
 ALTER TABLE operation ADD COLUMN last_place INTEGER NOT NULL DEFAULT 0;
 {HELD}
-UPDATE operation SET last_place = (SELECT coalesce(max(place), 0) FROM message);
 UPDATE queue SET depth = (SELECT count(*) FROM message WHERE queue_id = queue.queue_id);
 PRAGMA application_id = {LAYOUT};
 """  # noqa: S608 (a number and a text of this module)

@@ -42,8 +42,9 @@ def _has_room(connection: Connection, way: Way) -> bool:
 
 
 INSERT = """
-INSERT INTO message
-    VALUES((SELECT last_place + 1 FROM operation), ?, ?, ?, ?, ?, 0, ?, ?, ?)
+INSERT INTO message VALUES(
+    (SELECT max(last_place, (SELECT coalesce(max(place), 0) FROM message)) + 1 FROM operation),
+    ?, ?, ?, ?, ?, 0, ?, ?, ?)
 """
 HOLD = "INSERT INTO held VALUES(?, ?, ?, ?)"
 
