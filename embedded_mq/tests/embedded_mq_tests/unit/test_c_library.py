@@ -20,11 +20,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+TESTS = Path(__file__).parents[2]
+
+
 def python(script: str, home: Path) -> str:
     """Run a script in a process of its own and return what it prints."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
-        env={**os.environ, "EMBEDDED_MQ_HOME": str(home)},
+        env=os.environ | {"EMBEDDED_MQ_HOME": str(home), "PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,
         check=True,
