@@ -186,7 +186,7 @@ def _place(directory: Path) -> Iterator[dict[str, str]]:
         embedded_mq.create("QM1")
         definitions = (f"DEFINE QLOCAL(DLQ.{number:04})" for number in range(QUEUES))
         embedded_mq.run_mqsc("QM1", "\n".join(definitions))
-        open_ledger().engine.dispose()
+        open_ledger().close()
         migrate()
         yield environment()
     finally:
