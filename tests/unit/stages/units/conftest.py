@@ -11,12 +11,16 @@ import embedded_mq
 from tests.support.moving import KINDS, Moving
 from tests.support.world import World
 
-CLIENTS = ("pymqi", "ibmmq")
+CLIENTS = ("ibmmq", "pymqi")
+TASKS = [
+    pytest.param((kind, client), marks=[pytest.mark.slow] * (client != CLIENTS[0]))
+    for kind in KINDS
+    for client in CLIENTS
+]
+"""`make test-fast` runs under the first client only."""
 
 
-@pytest.fixture(
-    name="moving", params=[(kind, client) for kind in KINDS for client in CLIENTS], ids="-".join
-)
+@pytest.fixture(name="moving", params=TASKS, ids="-".join)
 def _moving(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Moving]:

@@ -11,6 +11,8 @@ import embedded_mq
 from mqdlq.errors import QueueManagerError
 from tests.support.moving import KINDS, Moving
 
+pytestmark = pytest.mark.slow
+
 BODIES = [b"0", b"1", b"2", b"3"]
 BROKEN = 2009
 ALL = "MQDLQ_ALL_REASONS" in os.environ
