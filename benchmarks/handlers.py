@@ -30,7 +30,7 @@ import embedded_mq
 from mqdlq import home
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.local.services import running
-from tests.e2e.services import Airflow, airflow
+from tests.e2e.running.services import Airflow, airflow
 from tests.support import postgresql
 from tests.support.world import DEFINITIONS, World
 

@@ -1,9 +1,9 @@
 """Hostile headers: what a byte of them costs, beside hashing the same bytes with SHA-256.
 
-Each kind of tests/support/hostile_messages.py is made at a hundredth, a tenth and the whole of its
-hostile size. `read` is our own reading of all headers (`describe`), `browsed` the embedded queue
-manager's part of an MQGET with a message handle, which takes the properties out of the MQRFH2s. A
-ratio is processor time over that of the hash of the same bytes. `growth` is the cost per byte at
+Each kind of tests/support/wire/hostile_messages.py is made at a hundredth, a tenth and the whole of
+its hostile size. `read` is our own reading of all headers (`describe`), `browsed` the embedded
+queue manager's part of an MQGET with a message handle, which takes the properties out of MQRFH2s.
+A ratio is processor time over that of the hash of the same bytes. `growth` is the cost per byte at
 full size over that at a tenth: 1 is linear, 10 would be quadratic.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from embedded_mq.engine.messages.delivery import look_around
 from embedded_mq.structures import MQMD
 from mqdlq.headers import DeadLetterHeader, describe
-from tests.support.hostile_messages import GROWING
+from tests.support.wire.hostile_messages import GROWING
 
 SIZES = (100, 10, 1)
 LETTER = DeadLetterHeader(2053, "PAYMENTS", "QM1", put_date="20261121", put_time="11000000")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.place import CONNECTION, TABLES, Place
-from tests.e2e.services import Airflow, airflow
+from tests.e2e.running.place import CONNECTION, TABLES, Place
+from tests.e2e.running.services import Airflow, airflow
 from tests.support import postgresql
 
 

@@ -13,8 +13,8 @@ import embedded_mq
 from mqdlq.airflow.provider import provider_info
 from mqdlq.local.foreground import migrate
 from mqdlq.local.services import Services, in_use
-from tests.e2e.browser import Page, browser
-from tests.e2e.services import Airflow, free_port
+from tests.e2e.running.browser import Page, browser
+from tests.e2e.running.services import Airflow, free_port
 from tests.support.world import World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]

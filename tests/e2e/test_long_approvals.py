@@ -11,9 +11,9 @@ import pytest
 from mqdlq.airflow.params import SCHEMAS
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.ledger import Approval
-from tests.e2e.browser import browser
-from tests.e2e.place import Place
-from tests.e2e.services import Airflow
+from tests.e2e.running.browser import browser
+from tests.e2e.running.place import Place
+from tests.e2e.running.services import Airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

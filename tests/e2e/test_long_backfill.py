@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.place import TABLES, Place
-from tests.e2e.services import ENDED, Airflow, now
+from tests.e2e.running.place import TABLES, Place
+from tests.e2e.running.services import ENDED, Airflow, now
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

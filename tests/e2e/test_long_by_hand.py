@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.e2e.place import POOL, Place
-from tests.e2e.services import Airflow
+from tests.e2e.running.place import POOL, Place
+from tests.e2e.running.services import Airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

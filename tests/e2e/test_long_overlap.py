@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
-from tests.e2e.place import Place
-from tests.e2e.services import Airflow
+from tests.e2e.running.place import Place
+from tests.e2e.running.services import Airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

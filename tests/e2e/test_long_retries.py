@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.ledger import open_ledger
-from tests.e2e.services import airflow
+from tests.e2e.running.services import airflow
 from tests.support import postgresql
 from tests.support.world import World
 

@@ -30,8 +30,8 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.model import Outcome
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from tests.e2e.containers import LOOPBACK, SERVICES, Containers
-from tests.e2e.services import ENDED, Airflow, now
+from tests.e2e.running.containers import LOOPBACK, SERVICES, Containers
+from tests.e2e.running.services import ENDED, Airflow, now
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

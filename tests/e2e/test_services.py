@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
-from tests.e2e.services import airflow
+from tests.e2e.running.services import airflow
 from tests.support.world import World
 
 pytestmark = pytest.mark.e2e

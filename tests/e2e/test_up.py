@@ -10,7 +10,7 @@ import pytest
 import embedded_mq
 from mqdlq import home
 from mqdlq.local import up
-from tests.e2e.services import airflow
+from tests.e2e.running.services import airflow
 
 pytestmark = pytest.mark.e2e
 

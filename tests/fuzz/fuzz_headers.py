@@ -5,7 +5,8 @@
 
 Atheris is not in requirements.lock; it has no wheel for every platform. The first five bytes of an
 input choose MQMD.Format, Encoding and CodedCharSetId, the others are the body. The search begins
-with the hostile headers of tests/support/hostile_messages.py, some parts of each, beside CORPUS.
+with the hostile headers of tests/support/wire/hostile_messages.py, some parts of each, beside
+CORPUS.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import atheris
 
 with atheris.instrument_imports(include=["mqdlq.headers"]):
     from tests.fuzz.header_properties import FORMATS, as_input, what_must_hold
-    from tests.support.hostile_messages import GROWING
+    from tests.support.wire.hostile_messages import GROWING
 
 STRUC_IDS = ["DLH ", "MDE ", "XQH ", "MD  ", "RFH ", "CIH ", "IIH ", "TM  ", "PDMQ"]
 

@@ -27,7 +27,7 @@ from mqdlq.headers import (
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, text_codec
 from mqdlq.headers.limits import HEADERS_READ
 from mqdlq.model import MessageClass
-from tests.support.hostile_messages import NATIVE, Hostile
+from tests.support.wire.hostile_messages import NATIVE, Hostile
 
 LONGEST_PROBLEM = 1_000
 FORMATS = {

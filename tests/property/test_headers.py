@@ -19,8 +19,8 @@ from tests.fuzz.header_properties import (
     message_of,
     what_must_hold,
 )
-from tests.support.hostile_messages import GROWING
-from tests.support.pastes import amqsbcg, dmpmqmsg
+from tests.support.wire.hostile_messages import GROWING
+from tests.support.wire.pastes import amqsbcg, dmpmqmsg
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from mqdlq.evaluation.workers import write_archive
 from mqdlq.home import PROJECT
 from mqdlq.local import spark_cluster
 from mqdlq.plan import plan_hash
-from tests.spark.equality import expected, random_rows, random_table
-from tests.spark.snapshot_builders import write_rows
+from tests.support.evaluation.equality import expected, random_rows, random_table
+from tests.support.evaluation.snapshot_builders import write_rows
 
 pytestmark = pytest.mark.spark
 

@@ -17,7 +17,7 @@ from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.history import write_history
 from mqdlq.rules import parse
 from mqdlq.stages.report.export import OUTCOMES
-from tests.spark.snapshot_builders import (
+from tests.support.evaluation.snapshot_builders import (
     NOON,
     dead_letter,
     no_dead_letter,

@@ -24,8 +24,13 @@ from mqdlq.lake import PlanDescription, StepCount
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
-from tests.spark.snapshot_builders import dead_letter, no_dead_letter, take_snapshot, write_rows
 from tests.spark.test_strategies import WHOLE
+from tests.support.evaluation.snapshot_builders import (
+    dead_letter,
+    no_dead_letter,
+    take_snapshot,
+    write_rows,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -15,8 +15,8 @@ from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash
 from mqdlq.rules import parse
-from tests.spark.snapshot_builders import dead_letter, no_dead_letter, write_rows
 from tests.spark.test_evaluate_rules import RULES, by_python, odd_rows
+from tests.support.evaluation.snapshot_builders import dead_letter, no_dead_letter, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -18,7 +18,7 @@ from mqdlq.lake import Snapshot
 from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.lake.storage import remove_directory
 from mqdlq.rules import parse
-from tests.spark.snapshot_builders import (
+from tests.support.evaluation.snapshot_builders import (
     NOON,
     dead_letter,
     no_dead_letter,

@@ -18,7 +18,7 @@ from mqdlq.evaluation.writing.plan_receipts import are_whole, counts_of, disposi
 from mqdlq.lake.schema import HEADERS, PLAN
 from mqdlq.plan import plan_hash
 from mqdlq.rules import Pattern, parse
-from tests.spark.equality import expected, random_rows, random_table
+from tests.support.evaluation.equality import expected, random_rows, random_table
 
 NULLABLE = pa.schema([field.with_nullable(True) for field in HEADERS])
 

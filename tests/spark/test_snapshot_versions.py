@@ -12,7 +12,7 @@ from mqdlq import lake
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.home import PROJECT
 from mqdlq.lake.schema import HEADERS
-from tests.spark.snapshot_builders import dead_letter, take_snapshot
+from tests.support.evaluation.snapshot_builders import dead_letter, take_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

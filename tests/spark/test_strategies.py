@@ -23,8 +23,8 @@ from mqdlq.lake import Snapshot
 from mqdlq.model import PlannedMessage
 from mqdlq.plan import plan_hash
 from mqdlq.rules import RulesTable, parse, print_table
-from tests.spark.equality import expected, random_rows, random_table
-from tests.spark.snapshot_builders import NOON, write_rows
+from tests.support.evaluation.equality import expected, random_rows, random_table
+from tests.support.evaluation.snapshot_builders import NOON, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

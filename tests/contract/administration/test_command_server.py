@@ -10,7 +10,7 @@ import pytest
 from embedded_mq.pcf.constants import reason_code
 from embedded_mq_tests.builders import Application
 from tests.support.builders_mq import World
-from tests.support.pcf_messages import COMMAND_QUEUE, LOCAL, Commander, Given, typed
+from tests.support.wire.pcf_messages import COMMAND_QUEUE, LOCAL, Commander, Given, typed
 
 DLH_LENGTH = 172
 MODEL = "SYSTEM.DEFAULT.MODEL.QUEUE"

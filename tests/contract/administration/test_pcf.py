@@ -12,7 +12,7 @@ import pytest
 
 from embedded_mq_tests.builders import Application
 from tests.support.builders_mq import World
-from tests.support.pcf_messages import Commander
+from tests.support.wire.pcf_messages import Commander
 
 NAME = "MQDLQ.PCF.TEST"
 

@@ -9,7 +9,7 @@ import pytest
 
 from embedded_mq.pcf.constants import reason_code
 from embedded_mq_tests.builders import Application
-from tests.support.pcf_messages import COMMAND_QUEUE, LOCAL, NAMED, Commander, Given, typed
+from tests.support.wire.pcf_messages import COMMAND_QUEUE, LOCAL, NAMED, Commander, Given, typed
 
 MODEL = "SYSTEM.DEFAULT.MODEL.QUEUE"
 

@@ -24,8 +24,8 @@ from mqdlq.cli import app
 from mqdlq.headers import MessageDescriptor
 from mqdlq.ledger import database
 from tests.support.commands import everything, examples
-from tests.support.pastes import amqsbcg
 from tests.support.postgresql import running
+from tests.support.wire.pastes import amqsbcg
 
 pytestmark = pytest.mark.slow
 

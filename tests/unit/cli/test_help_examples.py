@@ -19,7 +19,7 @@ from mqdlq.headers import MessageDescriptor
 from mqdlq.local import demo
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.commands import THROUGH_AIRFLOW, loaded, script
-from tests.support.pastes import amqsbcg
+from tests.support.wire.pastes import amqsbcg
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

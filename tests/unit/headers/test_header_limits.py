@@ -20,7 +20,8 @@ from mqdlq.headers import (
 )
 from mqdlq.headers.limits import FOLDERS_READ, HEADERS_READ
 from mqdlq.model import MessageClass
-from tests.support.hostile_messages import (
+from tests.support.steps import steps
+from tests.support.wire.hostile_messages import (
     GROWING,
     NATIVE,
     Hostile,
@@ -30,7 +31,6 @@ from tests.support.hostile_messages import (
     hostile_messages,
     long_property,
 )
-from tests.support.steps import steps
 
 LETTER = DeadLetterHeader(2053, "PAYMENTS", "QM1", put_date="20261121", put_time="09153042")
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from mqdlq.errors import PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.fields import as_json, descriptor_fields
 from mqdlq.headers.pastes import PastedMessage, read_pasted
-from tests.support.pastes import amqsbcg, dmpmqmsg
+from tests.support.wire.pastes import amqsbcg, dmpmqmsg
 
 MD = MessageDescriptor(
     report=1,

@@ -20,7 +20,7 @@ from mqdlq.headers import (
     describe,
 )
 from mqdlq.headers.fields import as_json, shown_fields
-from tests.support import wire_vectors
+from tests.support.wire import wire_vectors
 
 VECTORS = [
     (path.stem, vector)

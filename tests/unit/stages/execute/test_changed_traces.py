@@ -8,7 +8,7 @@ from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.restoring import restored
 from tests.support.world import World
-from tests.unit.stages.execute.with_properties import (
+from tests.unit.stages.execute.messages.with_properties import (
     copies,
     put_back,
     put_with_properties,

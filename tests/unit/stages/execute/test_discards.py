@@ -15,7 +15,7 @@ from mqdlq.lake.archive import Copy, write_copies
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
-from tests.unit.stages.execute.with_properties import (
+from tests.unit.stages.execute.messages.with_properties import (
     ALL_KINDS,
     BODY,
     copies,

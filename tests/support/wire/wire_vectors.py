@@ -1,4 +1,4 @@
-"""Writes the wire vectors: `python -m tests.support.wire_vectors` makes tests/corpus/wire/*.json.
+"""Writes tests/corpus/wire/*.json: `python -m tests.support.wire.wire_vectors`.
 
 A vector is a message body in hexadecimal digits, what its MQMD says of it, and what must be read
 from it. Bodies and expectations are put together side by side from `wire_layouts`, which was
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.wire_layouts import KINDS, complete, order, packed, text
+from tests.support.wire.wire_layouts import KINDS, complete, order, packed, text
 
-CORPUS = Path(__file__).parents[1] / "corpus" / "wire"
+CORPUS = Path(__file__).parents[2] / "corpus" / "wire"
 PAYLOAD = b"payload"
 ASCII_LITTLE, EBCDIC_BIG = (546, 819), (785, 500)
 NOT_ALL = "MQDLH needs 172 bytes, the message has {}"

@@ -13,14 +13,14 @@ from mqdlq import lake
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.whole import browse_whole
-from tests.support.hostile_messages import (
+from tests.support.restoring import restored
+from tests.support.wire.hostile_messages import (
     ABSURD_LENGTHS,
     GROWING,
     Hostile,
     stated,
     stated_of_folder,
 )
-from tests.support.restoring import restored
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

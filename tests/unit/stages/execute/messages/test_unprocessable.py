@@ -15,7 +15,7 @@ from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.restore.listing import listed
 from tests.support.restoring import restored
 from tests.support.world import World
-from tests.unit.stages.execute.with_properties import (
+from tests.unit.stages.execute.messages.with_properties import (
     ALL_KINDS,
     add_properties,
     seen_by_an_application,

@@ -1,6 +1,8 @@
 """Run the test suite of an unpacked ibmmq source distribution over the embedded queue manager.
 
-``python tests/ibmmq_suite.py DIRECTORY/code/tests [options of pytest]``. The suite needs `ddt`.
+Run this file with DIRECTORY/code/tests and, if you like, options of pytest.
+
+The suite needs `ddt`.
 """
 
 from __future__ import annotations

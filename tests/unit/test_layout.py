@@ -1,0 +1,44 @@
+"""No file and no directory grows until nobody finds anything in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.support.paths import ROOT
+
+MOST_LINES, MOST_MODULES = 400, 15
+PLACES = ("plugins", "embedded_mq", "spark", "dags", "deploy", "benchmarks", "tests")
+TOO_FULL = {"plugins/mqdlq/mqi"}
+"""Directories that are too full and wait for someone to split them: take out, never add."""
+
+
+def modules() -> list[Path]:
+    found = [path for place in PLACES for path in (ROOT / place).rglob("*.py")]
+    assert len(found) > 500
+    return sorted(path.relative_to(ROOT) for path in found)
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    lengths = {
+        str(path): len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in modules()
+    }
+
+    too_long = {path: lines for path, lines in lengths.items() if lines > MOST_LINES}
+    assert not too_long, f"split these modules, {MOST_LINES} lines at most: {too_long}"
+
+
+def test_no_directory_has_more_than_15_modules() -> None:
+    counts = Counter(str(path.parent) for path in modules() if path.name != "__init__.py")
+
+    too_full = {place: count for place, count in counts.items() if count > MOST_MODULES}
+    assert too_full.keys() == TOO_FULL, (
+        f"move modules into packages, {MOST_MODULES} in a directory at most, or take a directory"
+        f" that has no more out of TOO_FULL: {too_full}"
+    )
+
+
+def test_no_module_and_package_have_the_same_name() -> None:
+    twins = [str(path) for path in modules() if (ROOT / path).with_suffix("").is_dir()]
+
+    assert not twins, f"rename the module or the package beside it: {twins}"
