@@ -224,3 +224,14 @@ os.kill(os.getpid(), signal.SIGKILL)
     other = mq.connect()
     opened = other.open("A", "INPUT_SHARED")
     assert [other.get(opened)[1].BackoutCount for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_cursor_on_the_last_message_finds_a_new_one_after_that_is_gone(app: Application) -> None:
+    """The new message takes a place behind the cursor, never that of the old one."""
+    app.put("A", b"last")
+    queue = app.open("A", "BROWSE", "INPUT_SHARED")
+    app.get(queue, "BROWSE_FIRST")
+    app.get(app.open("A", "INPUT_SHARED"))
+    app.put("A", b"new")
+
+    assert app.get(queue, "BROWSE_NEXT")[0] == b"new"
