@@ -13,12 +13,12 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import shown
 from mqdlq.mqi.state_queue import Markers
+from mqdlq.stages.execute.acceptance import why_not_to_act
 from mqdlq.stages.execute.booking import Booking, Try
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetters
 from mqdlq.stages.execute.discards import copy_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
 from mqdlq.stages.execute.ownership import own_until, pass_by_what_others_own
-from mqdlq.stages.execute.permission import why_not_to_act
 from mqdlq.stages.execute.recovery import recover
 from mqdlq.stages.execute.work import Met, load_work
 from mqdlq.stages.units.destinations import Destinations

@@ -11,6 +11,7 @@ from mqdlq.ledger import InStep, OutcomeFact, Settled, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
+from mqdlq.stages.execute.acceptance import why_not_to_act
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.explanations import (
     Findings,
@@ -20,7 +21,6 @@ from mqdlq.stages.execute.explanations import (
 )
 from mqdlq.stages.execute.ownership import give_up_all
 from mqdlq.stages.execute.parked import Bystanders, NotSelected, ParkedList, Vanished, to_be_parked
-from mqdlq.stages.execute.permission import why_not_to_act
 from mqdlq.stages.execute.work import WorkList, load_work
 
 SECOND_LOOK_S = 5.0
