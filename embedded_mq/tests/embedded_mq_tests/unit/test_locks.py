@@ -103,7 +103,7 @@ def test_a_put_fails_if_another_process_deletes_the_queue_just_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """IBM MQ docs, "2052 (0804) (RC2052): MQRC_Q_DELETED"; MQPUT1 holds no handle."""
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")
