@@ -136,7 +136,7 @@ class Containers:
 
     def environment(self, service: str) -> dict[str, str]:
         """Return what the image and the compose file set, and where things are on this machine."""
-        text = (PROJECT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+        text = (PROJECT / "Dockerfile").read_text().partition(" AS production\n")[2]
         image = dict(re.findall(r"(?m)^(?:ENV|   ) (\w+)=(\S+)", text))
         image.pop("PATH")
         own = self.compose["services"][service].get("environment") or {}

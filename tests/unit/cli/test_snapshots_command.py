@@ -18,6 +18,8 @@ from mqdlq.stages.report import write_report
 from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 RULES = "WAIT(NO)\nACTION(IGNORE)\n"
 
 

@@ -12,22 +12,14 @@ import pytest
 
 from mqdlq import home
 
-SPEC = importlib.util.spec_from_file_location(
-    "containers", home.PROJECT / "tests" / "e2e" / "containers.py"
-)
+pytestmark = pytest.mark.airflow
 
 
 @pytest.fixture(name="module", scope="module")
 def _module() -> ModuleType:
-    assert SPEC
-    assert SPEC.loader
-    found = importlib.util.module_from_spec(SPEC)
-    sys.modules[SPEC.name] = found  # dataclasses look their module up
-    SPEC.loader.exec_module(found)
-    return found
+    return importlib.import_module("tests.e2e.running.containers")
 
 
-@pytest.mark.slow
 def test_every_service_is_rehearsed_but_those_that_need_a_container(
     module: ModuleType, tmp_path: Path
 ) -> None:

@@ -16,6 +16,8 @@ from mqdlq.mqi import transports
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 INSTALL = "`pip install ./embedded_mq` in the project's directory installs it"
 
 

@@ -16,6 +16,8 @@ from mqdlq.stages.approve import note_causes, questions
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 RULES = """
 RETRYINT(60) WAIT(NO)
 DESTQ(PAYMENTS) ACTION(RETRY)

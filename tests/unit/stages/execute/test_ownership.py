@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import World
+
+pytestmark = pytest.mark.slow
 
 RULES = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(3)"
 

@@ -16,6 +16,8 @@ from mqdlq.stages.execute import make_pass, settle
 from tests.support.paths import ROOT
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 BODIES = [b"one", b"two", b"three"]
 RULES = {
     "RETRY": ("ACTION(RETRY)", "PAYMENTS"),

@@ -10,6 +10,8 @@ from mqdlq.headers import DLH_LENGTH
 from tests.support.restoring import discarded, restored
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 COA, COD = 0x100, 0x800
 GROUP = b"g" * 24
 SEGMENT = {"GroupId": GROUP, "MsgSeqNumber": 3, "Offset": 6, "MsgFlags": 8 | 4}
