@@ -140,6 +140,7 @@ class Restoration(Moving):
         """Let a run discard the bodies, unless an earlier case had them, and select the copies."""
         if bodies not in self.archived:
             self.archived[bodies] = discarded(self.world, *bodies, **fields)
+            self.world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")  # of the discarding run's marker
         self.restorations += 1
         asked: dict[str, Any] = {
             "run_id": self.archived[bodies],
