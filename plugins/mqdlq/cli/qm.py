@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from mqdlq.cli.on_demand import built_command
-from mqdlq.mqi import transports
+from mqdlq.mqi.connecting import transports
 
 OURS, THEIRS = "mqdlq qm", "embedded-mq"
 

@@ -22,8 +22,8 @@ from mqdlq import home
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.mqi import transports
 from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, connect
+from mqdlq.mqi.connecting import transports
 
 QUEUE_MANAGER = "QM1"
 LITTLE_ENDIAN, BIG_ENDIAN, Z_OS = 546, 273, 785  # MQENC: Linux on x86, AIX, z/OS

@@ -11,9 +11,9 @@ from typing import Any, Self
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi import client as clients
-from mqdlq.mqi import transports
-from mqdlq.mqi.connect_options import connect_arguments
-from mqdlq.mqi.settings import ConnectionSettings
+from mqdlq.mqi.connecting import transports
+from mqdlq.mqi.connecting.options import connect_arguments
+from mqdlq.mqi.connecting.settings import ConnectionSettings
 
 MQCC_FAILED = 2
 CONNECTION_GONE = tuple(

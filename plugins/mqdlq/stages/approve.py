@@ -16,13 +16,7 @@ from typing import Any
 from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards, Event
-from mqdlq.lake import (
-    PlanDescription,
-    find_plan,
-    plan_directory,
-    planned_messages,
-    snapshot_rows,
-)
+from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages, snapshot_rows
 from mqdlq.ledger import Approval, Cause, Ledger, Run
 from mqdlq.model import Action, Outcome
 from mqdlq.stages.alerts import Alert

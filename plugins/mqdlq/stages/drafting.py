@@ -12,15 +12,7 @@ from mqdlq.constants import MQRC, name_of
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
-from mqdlq.rules import (
-    ControlData,
-    Pattern,
-    Rule,
-    RulesError,
-    RulesTable,
-    parse,
-    print_table,
-)
+from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
 
 _COLUMNS: Final = ("message_key", "class", "dlh_reason", "dlh_dest_q_name")
 _PASSING: Final = {

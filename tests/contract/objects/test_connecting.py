@@ -19,8 +19,8 @@ from embedded_mq_tests.c_library import exports
 from embedded_mq_tests.c_library.memory import read_connect_options
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.client import Client
-from mqdlq.mqi.connect_options import connect_arguments
-from mqdlq.mqi.settings import ConnectionSettings
+from mqdlq.mqi.connecting.options import connect_arguments
+from mqdlq.mqi.connecting.settings import ConnectionSettings
 from tests.support.builders_mq import World
 
 pytestmark = pytest.mark.embedded_only

@@ -12,8 +12,8 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError, TransportError
-from mqdlq.mqi import transports
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.connecting import transports
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -95,7 +95,7 @@ def test_a_connection_says_what_is_missing_and_how_to_install_it(
         tmp_path,
         """
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.airflow_connections import AirflowConnection
+from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
 extra = {"queue_manager": "QM1", "transport": "embedded"}
 try:
     AirflowConnection("mq_payments", "ibmmq", extra).settings()

@@ -11,11 +11,7 @@ from typing import Any
 
 from mqdlq.constants import reason_text
 from mqdlq.lake import snapshot_rows
-from mqdlq.ledger import (
-    Attempt,
-    InStep,
-    OutcomeFact,
-)
+from mqdlq.ledger import Attempt, InStep, OutcomeFact
 from mqdlq.model import Action, Disposition, Outcome
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME

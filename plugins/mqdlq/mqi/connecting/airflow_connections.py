@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi.settings import ConnectionSettings
+from mqdlq.mqi.connecting.settings import ConnectionSettings
 
 CONNECTION_TYPE: Final = "ibmmq"
 EXTRAS: Final = (

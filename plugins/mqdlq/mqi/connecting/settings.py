@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mqdlq.errors import ConnectionSettingsError
-from mqdlq.mqi import transports
+from mqdlq.mqi.connecting import transports
 
 TRANSPORTS = ("client", "bindings", "embedded")
 RECONNECT = ("no", "yes", "queue_manager")

@@ -10,7 +10,7 @@ from typing import Any
 
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.client import Client
-from mqdlq.mqi.settings import ConnectionSettings
+from mqdlq.mqi.connecting.settings import ConnectionSettings
 
 MQCHT_CLNTCONN = 6
 MQXPT_TCP = 2

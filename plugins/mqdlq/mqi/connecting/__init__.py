@@ -1,0 +1,1 @@
+"""Connection settings, and what a connection is made of."""
