@@ -6,13 +6,18 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 TEST_PROCESSES ?= 2
 
+# By themselves they reach every branch of the packages under [tool.coverage.run] in pyproject.toml.
+CORE_TESTS := tests/unit/rules tests/unit/headers tests/unit/test_plan.py \
+  tests/unit/test_structures.py tests/unit/stages/units \
+  tests/unit/stages/execute/test_units.py tests/unit/stages/execute/test_discards.py
+
 BIN := .venv/bin
 UV := $(BIN)/uv
 READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-fast test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check format lock clean java
+.PHONY: help set-up setup run up down test test-fast coverage test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check format lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
 
 help:  ## this list
@@ -32,10 +37,13 @@ down: $(READY)  ## stop what `make up` started
 	@$(BIN)/python -m mqdlq.local.up --down
 
 # Tests compile once, and not in each process: where the environment forbids bytecode, this allows it.
-test test-fast: export PYTHONDONTWRITEBYTECODE =
+coverage test test-fast: export PYTHONDONTWRITEBYTECODE =
 
-test: $(READY)  ## every test that needs neither Docker nor IBM MQ
-	$(BIN)/pytest -m "not long" -n $(TEST_PROCESSES) --dist loadfile
+test: coverage  ## every test that needs neither Docker nor IBM MQ
+	$(BIN)/pytest -m "not long" $(CORE_TESTS:%=--ignore=%) -n $(TEST_PROCESSES) --dist loadfile
+
+coverage: $(READY)  ## the tests of rules, headers, plan and units of work, which reach every branch
+	$(BIN)/pytest --quiet $(CORE_TESTS) --cov -n $(TEST_PROCESSES) --dist loadfile
 
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
 	$(BIN)/pytest --quiet --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
@@ -108,7 +116,7 @@ lock: $(UV)  ## write both locks from requirements.txt; pins stay where they sti
 	@$(UV) pip compile --quiet --universal --generate-hashes deploy/tools.txt -o deploy/tools.lock
 
 clean:  ## remove .venv, caches and the state in var/
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache var
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage var
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Checked before anything is downloaded, as Spark will look for it: JAVA_HOME, else PATH.

@@ -6,7 +6,14 @@ from hashlib import sha256
 import pytest
 
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
-from mqdlq.plan import plan_hash, resolve, row_content, steps_for
+from mqdlq.plan import (
+    needs_a_dlh,
+    plan_hash,
+    resolve,
+    row_content,
+    steps_for,
+    steps_without_a_dlh,
+)
 from mqdlq.rules import parse
 
 ROW = {
@@ -90,6 +97,41 @@ def test_nothing_comes_after_what_cannot_fail(action: Action) -> None:
 
 def test_a_message_no_rule_matches_has_no_steps() -> None:
     assert steps("REASON(MQRC_Q_FULL) ACTION(RETRY)\n", dlh_reason=2085) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "needed"),
+    [
+        ("ACTION(RETRY)", "ACTION(RETRY)"),
+        ("ACTION(FWD) FWDQ(&DESTQ)", "FWDQ(&DESTQ)"),
+        ("ACTION(FWD) FWDQ(&REPLYQ) FWDQM(&REPLYQM)", "FWDQ(&REPLYQ)"),
+        ("ACTION(FWD) FWDQ(PARKED) FWDQM(&DESTQM)", "FWDQM(&DESTQM)"),
+        ("ACTION(FWD) FWDQ(PARKED) FWDQM(QM9)", ""),
+        ("ACTION(DISCARD)", ""),
+        ("ACTION(IGNORE)", ""),
+    ],
+)
+def test_a_target_taken_from_the_message_needs_its_mqdlh(rule: str, needed: str) -> None:
+    table = parse(f"{rule}\n")
+
+    assert needs_a_dlh(table.rules[0]) == needed
+    assert bool(steps_without_a_dlh(table)) is not bool(needed)
+
+
+@pytest.mark.parametrize("header", ["YES", "NO"])
+def test_a_message_without_an_mqdlh_is_forwarded_as_it_is(header: str) -> None:
+    table = parse(f"ACTION(FWD) FWDQ(PARKED) FWDQM(QM9) HEADER({header}) PUTAUT(CTX)\n")
+
+    assert steps_without_a_dlh(table) == (
+        Step(1, 1, Action.FWD, "PARKED", "QM9", True, PutAuthority.CTX, 1),
+    )
+
+
+@pytest.mark.parametrize("action", [Action.DISCARD, Action.IGNORE])
+def test_a_message_without_an_mqdlh_can_be_discarded_or_ignored(action: Action) -> None:
+    (step,) = steps_without_a_dlh(parse(f"ACTION({action})\n"))
+
+    assert step == Step(1, 1, action, "", "", False, PutAuthority.DEF, 1)
 
 
 def test_a_rows_content_measures_every_value() -> None:

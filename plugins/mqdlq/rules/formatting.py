@@ -13,7 +13,7 @@ from typing import Final
 
 from mqdlq.rules.diagnostics import Report, RulesError
 from mqdlq.rules.printing import print_entries
-from mqdlq.rules.reading import CheckResult, check, decoded
+from mqdlq.rules.reading import check, decoded
 from mqdlq.rules.records import ControlData
 from mqdlq.rules.syntax.lines import BLANKS, COLUMNS, Entry, entries
 from mqdlq.rules.table import RulesTable
@@ -33,7 +33,8 @@ def format_table(text: str | bytes, source: str = "<rules>") -> str:
     result = check(text, source)
     if result.table is None:
         raise RulesError(result.diagnostics)
-    return "".join(f"{line}\n" for line in _one_blank(_formatted(decoded(text), result)))
+    prints = _prints(result.table, has_control=bool(result.control))
+    return "".join(f"{line}\n" for line in _one_blank(_formatted(decoded(text), iter(prints))))
 
 
 def comments(text: str | bytes) -> tuple[tuple[str, ...], ...]:
@@ -53,8 +54,7 @@ def comments(text: str | bytes) -> tuple[tuple[str, ...], ...]:
     return (*groups, tuple(group))
 
 
-def _formatted(text: str, result: CheckResult) -> Iterator[str]:
-    prints = _prints(result)
+def _formatted(text: str, prints: Iterator[list[str]]) -> Iterator[str]:
     for item in _items(text):
         if isinstance(item, Entry):
             yield from next(prints)
@@ -64,15 +64,11 @@ def _formatted(text: str, result: CheckResult) -> Iterator[str]:
             yield ""
 
 
-def _prints(result: CheckResult) -> Iterator[list[str]]:
-    """Yield the canonical lines of the entries; control data that says nothing new has none."""
-    table: RulesTable | None = result.table
-    if table is None:
-        return
-    if result.control:
-        yield print_entries(table.control, ()).split("\n")[:-1]
-    for rule in table.rules:
-        yield print_entries(ControlData(), (rule,)).split("\n")[:-1]
+def _prints(table: RulesTable, *, has_control: bool) -> list[list[str]]:
+    """Return the canonical lines of each entry; control data that only has defaults has none."""
+    texts = [print_entries(table.control, ())] if has_control else []
+    texts += [print_entries(ControlData(), (rule,)) for rule in table.rules]
+    return [text.split("\n")[:-1] for text in texts]
 
 
 def _items(text: str) -> Iterator[Entry | str]:

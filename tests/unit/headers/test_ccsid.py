@@ -19,6 +19,15 @@ def test_every_byte_comes_back_as_it_was(ccsid: int) -> None:
     assert codec.encode(codec.decode(EVERY_BYTE)) == EVERY_BYTE
 
 
+@pytest.mark.parametrize("data", [b"\x87\x90", b"\x81"])
+def test_bytes_that_a_code_page_would_write_otherwise_come_back_as_they_were(data: bytes) -> None:
+    """In CCSID 932 some characters stand in two places, and some bytes are half a character."""
+    codec = text_codec(932)
+
+    assert codec is not None
+    assert codec.encode(codec.decode(data)) == data
+
+
 @pytest.mark.parametrize(
     ("ccsids", "family", "struc_id"),
     [

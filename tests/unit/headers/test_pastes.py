@@ -11,6 +11,7 @@ from mqdlq.errors import PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.fields import as_json, descriptor_fields
 from mqdlq.headers.pastes import PastedMessage, read_pasted
+from mqdlq.headers.pastes import dmpmqmsg as dmpmqmsg_files
 from tests.support.wire.pastes import amqsbcg, dmpmqmsg
 
 MD = MessageDescriptor(
@@ -246,3 +247,7 @@ def test_what_cannot_be_understood_is_said_with_its_line(text: str, error: str) 
 def test_without_a_name_the_error_says_line() -> None:
     with pytest.raises(PasteError, match=r"^line 2: 'x' is no hexadecimal digit"):
         read_pasted("44\nx")
+
+
+def test_a_file_of_dmpmqmsg_with_comments_only_has_no_messages() -> None:
+    assert list(dmpmqmsg_files.read(["* dmpmqmsg Version: 9.4.0", "", "  "])) == []

@@ -236,6 +236,9 @@ def test_what_is_not_the_header_is_said_with_its_place(kind: Any, data: bytes, t
         (RulesHeader2(name_value_ccsid=819, folders=("<a/>",)),
          ("MQRFH2 at offset 36: expected NameValueData in characters of NameValueCCSID 819, "
          "found others")),
+        (RulesHeader2(name_value_ccsid=1200, folders=(b"", "\ud800")),
+         ("MQRFH2 at offset 40: expected NameValueData in characters of NameValueCCSID 1200, "
+         "found others")),
         (TransmissionQueueHeader(msg_desc=MessageDescriptor()),
          "MQXQH at offset 104: expected an MQMD of version 1, found version 2"),
     ],

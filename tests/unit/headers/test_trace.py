@@ -7,6 +7,7 @@ import pytest
 from mqdlq.headers import (
     DeadLetterHeader,
     MessageDescriptor,
+    RulesHeader,
     RulesHeader2,
     without_trace_properties,
 )
@@ -114,3 +115,26 @@ def test_an_mqrfh2_that_says_anything_else_stays(folder: str, flags: int) -> Non
     assert kept == md
     assert body.startswith(b"RFH ")
     assert b"traceparent" not in body
+
+
+MANY_FOLDERS = RulesHeader2(NATIVE, UTF_8, "MQHRF2", folders=("",) * 1001)
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("MQHRF", RulesHeader(NATIVE, UTF_8, "MQHRF2").encode(encoding=NATIVE, ccsid=LATIN_1)),
+        ("MQHRF2", MANY_FOLDERS.encode(encoding=NATIVE, ccsid=LATIN_1)),
+    ],
+    ids=["another header", "a header that is not read whole"],
+)
+def test_a_header_goes_only_if_the_one_before_it_can_be_written_again(
+    name: str, before: bytes
+) -> None:
+    """The one before it describes it, and would have to describe the data."""
+    md = described(NATIVE, LATIN_1, name)
+    body = before + rfh2(f"<usr>{TRACES[0]}</usr>") + b"body"
+
+    assert without_trace_properties(md, body) == (md, body)
+    kept = before + rfh2(f"<usr>{TRACES[0]}{OTHER}</usr>") + b"body"
+    assert without_trace_properties(md, kept)[1] == before + rfh2(f"<usr>{OTHER}</usr>") + b"body"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.rules import compare, parse
+from mqdlq.rules.comparing import action_text
 from tests.support.steps import steps
 
 
@@ -19,6 +20,20 @@ def test_tables_that_mean_the_same_do_not_differ() -> None:
     new = "* the same\naction(retry) destq(A*) reason(2053) retry(1)\nMSGTYPE(*) ACTION(IGNORE)\n"
 
     assert compare(parse(old), parse(new)).is_same
+
+
+def test_control_data_differs_by_keyword() -> None:
+    old = parse("RETRYINT(90) WAIT(NO)\nACTION(IGNORE)\n")
+    new = parse("RETRYINT(30) INPUTQ(DLQ) WAIT(NO)\nACTION(IGNORE)\n")
+
+    assert compare(old, new).control == (("INPUTQ", "", "DLQ"), ("RETRYINT", "90", "30"))
+    assert not compare(old, new).is_same
+
+
+def test_an_action_is_shown_without_the_patterns() -> None:
+    (rule,) = parse("REASON(2053) DESTQ(A*) ACTION(FWD) FWDQ(P) HEADER(NO)\n").rules
+
+    assert action_text(rule) == "ACTION(FWD) FWDQ(P) HEADER(NO)"
 
 
 def test_a_rule_is_added_removed_or_changed() -> None:

@@ -131,6 +131,17 @@ def test_a_rule_covers_another_if_each_of_its_patterns_does() -> None:
     assert not matches(wide, {"dlh_dest_q_name": "AB", "user_identifier": "JO"})
 
 
+def test_a_number_covers_itself_only() -> None:
+    one, other, any_text = parse(
+        "REASON(1) ACTION(RETRY)\nREASON(2) ACTION(RETRY)\nDESTQ(*A*) ACTION(RETRY)\n"
+    ).rules
+
+    assert covers(one.patterns[0], one.patterns[0])
+    assert not covers(one.patterns[0], other.patterns[0])
+    assert not covers(any_text.patterns[0], one.patterns[0])
+    assert not covers(one.patterns[0], any_text.patterns[0])
+
+
 @pytest.mark.parametrize(("wide", "narrow"), [(" ?*", " *A*"), ("*A?", "AA*")])
 def test_no_may_be_wrong_where_an_asterisk_hides_what_is_sure(wide: str, narrow: str) -> None:
     assert not includes(wide, narrow, 3)

@@ -8,6 +8,7 @@ import pytest
 
 from mqdlq.errors import MqDlqError
 from mqdlq.rules import RulesError, Severity, check, parse
+from tests.support.steps import steps
 
 BAD = "* comment\nREASON(MQRC_Q_FUL) ACTION(RETRY)\nACTION(FWD)\tFWDQM(A)\n"
 
@@ -85,19 +86,29 @@ def test_a_line_of_a_million_characters_shows_the_part_that_is_meant() -> None:
     ids=lambda text: repr(text[:10]),
 )
 def test_endless_input_is_refused_in_bounded_time(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
 
     assert check(text).table is None
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 20
 
 
-def test_a_thousand_rules_are_read_well_within_a_second() -> None:
-    text = "".join(
-        f"REASON(MQRC_Q_FULL) DESTQ('Queue.{number}.*') ACTION(FWD) FWDQ(PARKED.{number})\n"
-        for number in range(1000)
+def test_twice_the_rules_take_twice_the_work() -> None:
+    once, twice = (
+        "".join(
+            f"REASON(MQRC_Q_FULL) DESTQ('Queue.{number}.*') ACTION(FWD) FWDQ(PARKED.{number})\n"
+            for number in range(count)
+        )
+        for count in (100, 200)
     )
 
-    start = time.perf_counter()
+    assert len(parse(twice).rules) == 200
+    assert steps(lambda: parse(twice)) < 2.1 * steps(lambda: parse(once))
 
-    assert len(parse(text).rules) == 1000
-    assert time.perf_counter() - start < 0.5
+
+def test_a_long_word_is_not_compared_with_every_symbolic_name() -> None:
+    found = [
+        check(f"REASON(MQRC_Q_FUL{'L' * count}) ACTION(RETRY)\n").diagnostics[0].message
+        for count in (2, 60)
+    ]
+
+    assert ["did you mean" in message for message in found] == [True, False]

@@ -107,7 +107,7 @@ def _value(entry: Field, written: str, line: int) -> int | str | bytes:
                 found = f"found {len(data)}"
                 raise PasteError(line, f"{entry.ibm_name} has {entry.length} bytes, {found}")
             return data
-        case Kind.TEXT:
+        case _:
             text = written.rstrip(" ")
             try:
                 length = len(text.encode("utf-8", "surrogateescape"))

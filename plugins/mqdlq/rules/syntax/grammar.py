@@ -207,8 +207,8 @@ class _Parser:
         self._error("syntax", keyword.start, keyword.end, message)
         self._is_whole = False
         while not tokens.is_at_end and not tokens.check("parameter ahead"):
-            if not (tokens.read("separator") or tokens.read("junk")):
-                break
+            if not tokens.read("separator"):
+                tokens.read("junk")
 
     def _junk(self, start: int) -> None:
         """Report what no parameter can begin with, up to the next separator."""

@@ -11,7 +11,6 @@ from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.hints import hint
 from mqdlq.mqi.streams import stream_advice
 
-MQQT_LOCAL = 1
 MQTC_OFF = 0
 MQQA_PUT_INHIBITED = 1
 
@@ -134,30 +133,25 @@ class Destinations:
     def _inquire(self, name: str, q_mgr_name: str) -> int:
         """Look whether a local queue is there, open for puts, and has room; note what it takes.
 
-        A queue that is not local, or that we may not inquire about, is left to the first put; a
-        blank name at another queue manager is refused by any put (IBM MQ docs, "2184 (0888)
-        (RC2184)").
+        A queue that is not local, and so has no depth, or that we may not inquire about, is left
+        to the first put; a blank name at another queue manager is refused by any put (IBM MQ docs,
+        "2184 (0888) (RC2184)").
         """
         if q_mgr_name not in {"", self.queue_manager.name}:
             return 0 if name else MQRC["MQRC_REMOTE_Q_NAME_ERROR"]
         constants = self.queue_manager.client.CMQC
         try:
-            kind, inhibited, depth, deepest, longest, triggers = (
-                self.queue_manager.inquire_attributes(
-                    name,
-                    constants.MQIA_Q_TYPE,
-                    constants.MQIA_INHIBIT_PUT,
-                    constants.MQIA_CURRENT_Q_DEPTH,
-                    constants.MQIA_MAX_Q_DEPTH,
-                    constants.MQIA_MAX_MSG_LENGTH,
-                    constants.MQIA_TRIGGER_CONTROL,
-                )
+            inhibited, depth, deepest, longest, triggers = self.queue_manager.inquire_attributes(
+                name,
+                constants.MQIA_INHIBIT_PUT,
+                constants.MQIA_CURRENT_Q_DEPTH,
+                constants.MQIA_MAX_Q_DEPTH,
+                constants.MQIA_MAX_MSG_LENGTH,
+                constants.MQIA_TRIGGER_CONTROL,
             )
         except QueueManagerError as error:
             unknown = MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
             return unknown if error.reason == unknown else 0
-        if kind != MQQT_LOCAL:
-            return 0
         self._longest[name, q_mgr_name] = longest
         if triggers == MQTC_OFF:
             self._without_trigger.add((name, q_mgr_name))

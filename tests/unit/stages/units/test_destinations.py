@@ -1,0 +1,191 @@
+"""A pass asks the queue manager once about each destination, and remembers what puts have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import embedded_mq
+from mqdlq.constants import MQRC
+from mqdlq.model import PutAuthority
+from mqdlq.stages.units.destinations import Destinations
+from tests.support.world import World
+
+PAYMENTS = ("PAYMENTS", "QM1")
+NOT_AUTHORIZED, FULL, INHIBITED, UNKNOWN = 2035, 2053, 2051, 2085
+
+QUEUES = """
+DEFINE QLOCAL(FULL) MAXDEPTH(0)
+DEFINE QLOCAL(NARROW) MAXMSGL(4)
+DEFINE QALIAS(ALIAS) TARGET(CLOSED)
+DEFINE QLOCAL(TRIGGERED) TRIGGER
+DEFINE QLOCAL(COPY) PUT(DISABLED)
+DEFINE QLOCAL(STREAMED) STREAMQ(COPY) STRMQOS(MUSTDUP)
+"""
+
+
+@pytest.fixture(name="destinations")
+def _destinations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Destinations]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path)
+    world.mqsc(QUEUES)
+    with world.ledger, world.connect() as queue_manager:
+        yield Destinations(queue_manager, 8)
+    embedded_mq.faults.set("")
+
+
+@pytest.mark.parametrize(
+    ("name", "q_mgr_name", "reason"),
+    [
+        ("PAYMENTS", "", 0),
+        ("PAYMENTS", "QM1", 0),
+        ("CLOSED", "", INHIBITED),
+        ("FULL", "QM1", FULL),
+        ("NOWHERE", "", UNKNOWN),
+        ("ALIAS", "", 0),
+        ("NOWHERE", "QM2", 0),
+        ("", "QM2", 2184),
+    ],
+)
+def test_an_inquiry_finds_why_no_put_can_succeed(
+    destinations: Destinations, name: str, q_mgr_name: str, reason: int
+) -> None:
+    """A queue that is not local is left to the first put."""
+    assert destinations.reason_blocked((name, q_mgr_name)) == reason
+
+
+def test_a_queue_that_nobody_may_inquire_is_left_to_the_first_put(
+    destinations: Destinations,
+) -> None:
+    embedded_mq.faults.set(f"MQOPEN[CLOSED]:1:{NOT_AUTHORIZED}:before")
+
+    assert destinations.reason_blocked(("CLOSED", "")) == 0
+
+
+def test_the_queue_manager_is_asked_once_about_each_destination(
+    destinations: Destinations,
+) -> None:
+    assert destinations.reason_blocked(PAYMENTS) == 0
+
+    embedded_mq.run_mqsc("QM1", "ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
+
+    assert destinations.reason_blocked(PAYMENTS) == 0
+    assert destinations.reason_blocked(("PAYMENTS", "")) == INHIBITED
+
+
+def test_a_move_that_puts_nothing_is_never_blocked(destinations: Destinations) -> None:
+    destinations.failed(None, FULL)
+
+    assert destinations.reason_blocked(None) == 0
+    assert destinations.advice(None, 2063) == ""
+    assert not destinations.may_trigger(None)
+
+
+def test_a_destination_that_refuses_us_is_closed_to_our_own_authority_only(
+    destinations: Destinations,
+) -> None:
+    destinations.failed(PAYMENTS, NOT_AUTHORIZED, PutAuthority.DEF)
+
+    assert destinations.reason_blocked(PAYMENTS) == NOT_AUTHORIZED
+    assert destinations.reason_blocked(PAYMENTS, PutAuthority.CTX) == 0
+
+
+def test_a_user_without_authority_closes_a_destination_to_nobody(
+    destinations: Destinations,
+) -> None:
+    destinations.failed(PAYMENTS, NOT_AUTHORIZED, PutAuthority.CTX)
+
+    assert destinations.reason_blocked(PAYMENTS, PutAuthority.DEF) == 0
+    assert destinations.reason_blocked(PAYMENTS, PutAuthority.CTX) == 0
+
+
+@pytest.mark.parametrize("authority", PutAuthority)
+@pytest.mark.parametrize("reason", [FULL, 2192, 2196, 2199])
+def test_a_reason_of_the_destination_blocks_it_under_every_authority(
+    destinations: Destinations, reason: int, authority: PutAuthority
+) -> None:
+    destinations.failed(PAYMENTS, reason, authority)
+
+    assert {destinations.reason_blocked(PAYMENTS, each) for each in PutAuthority} == {reason}
+    assert destinations.reason_blocked(("PAYMENTS", "")) == 0
+
+
+def test_a_reason_of_the_message_blocks_nothing(destinations: Destinations) -> None:
+    destinations.failed(PAYMENTS, MQRC["MQRC_MSG_TOO_BIG_FOR_Q"])
+
+    assert destinations.reason_blocked(PAYMENTS) == 0
+
+
+def test_the_allowance_doubles_up_to_the_limit_and_starts_again_after_a_failure(
+    destinations: Destinations,
+) -> None:
+    levels = []
+    for _ in range(5):
+        levels.append(destinations.level(PAYMENTS))
+        destinations.succeeded(PAYMENTS)
+    destinations.failed(PAYMENTS, 2030)
+
+    assert levels == [1, 2, 4, 8, 8]
+    assert destinations.level(PAYMENTS) == 1
+    assert destinations.level(("ORDERS", "")) == 1
+
+
+def test_a_message_is_too_long_from_the_first_byte_above_maxmsgl(
+    destinations: Destinations,
+) -> None:
+    assert not destinations.is_too_long(("NARROW", ""), 5)  # nobody has asked yet
+
+    destinations.reason_blocked(("NARROW", ""))
+
+    assert [destinations.is_too_long(("NARROW", ""), length) for length in (4, 5)] == [False, True]
+
+
+def test_a_put_may_trigger_unless_the_queue_is_known_to_have_no_trigger(
+    destinations: Destinations,
+) -> None:
+    queues = [("PAYMENTS", ""), ("TRIGGERED", ""), ("ALIAS", "")]
+    assert all(destinations.may_trigger(queue) for queue in queues)
+
+    for queue in queues:
+        destinations.reason_blocked(queue)
+
+    assert [destinations.may_trigger(queue) for queue in queues] == [False, True, True]
+
+
+STREAM = (
+    "its stream queue COPY gives this reason: STRMQOS(MUSTDUP) refuses a message that cannot be"
+    " put to both STREAMED and COPY"
+)
+
+
+@pytest.mark.parametrize(
+    ("destination", "reason", "advice"),
+    [
+        (("STREAMED", ""), INHIBITED, STREAM),
+        (("STREAMED", "QM1"), INHIBITED, STREAM),
+        (("STREAMED", ""), 2030, STREAM.replace("gives", "may give")),
+        (("STREAMED", "QM2"), INHIBITED, ""),
+        (("STREAMED", ""), NOT_AUTHORIZED, ""),
+        (("", ""), INHIBITED, ""),
+        (PAYMENTS, INHIBITED, ""),
+    ],
+)
+def test_a_stream_queue_is_named_where_a_local_queue_refuses_a_message(
+    destinations: Destinations, destination: tuple[str, str], reason: int, advice: str
+) -> None:
+    assert destinations.advice(destination, reason) == advice
+
+
+def test_a_blank_name_has_advice_of_its_own(destinations: Destinations) -> None:
+    assert destinations.advice(("", ""), UNKNOWN).startswith("the message does not name a queue;")
+
+
+def test_advice_is_asked_for_once(destinations: Destinations) -> None:
+    first = destinations.advice(("STREAMED", ""), INHIBITED)
+
+    embedded_mq.run_mqsc("QM1", "ALTER QLOCAL(STREAMED) STREAMQ(' ')")
+
+    assert destinations.advice(("STREAMED", ""), INHIBITED) == first == STREAM
+    assert destinations.advice(("STREAMED", ""), FULL) == ""

@@ -1,0 +1,119 @@
+"""A task waits five minutes for the state queue, and then says who holds it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mqdlq.errors import AnotherExecutorError
+from mqdlq.stages.units.resources import Resources
+from mqdlq.stages.units.turn import take_turn
+from tests.support.restoring import discarded, restoring
+from tests.support.world import NOON, World
+
+HELD = (
+    "another executor holds the state queue MQDLQ.STATE of queue manager QM1 (MQRC_OBJECT_IN_USE"
+    " (2042)): one at a time may act on a dead-letter queue; this one touched nothing; "
+)
+A_RUN = (
+    "by this ledger it is run run-1 of handler test on queue DLQ, whose last pass began at"
+    " 2026-11-21 12:00:00 UTC"
+)
+A_RESTORATION = "by this ledger it is restoration restoration-1, asked for at {} UTC"
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path)
+    with world.ledger:
+        yield world
+
+
+def resources(world: World) -> Resources:
+    return Resources(
+        settings=world.settings,
+        ledger=world.ledger,
+        clock=world.clock,
+        sleep=world.clock.sleep,
+        log=world.log,
+    )
+
+
+def refusal(world: World) -> str:
+    """Hold the state queue over another connection for as long as a task waits."""
+    with world.connect() as other, world.connect() as ours:
+        held = other.open("MQDLQ.STATE", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
+        with (
+            pytest.raises(AnotherExecutorError) as refused,
+            take_turn(ours, "MQDLQ.STATE", resources(world)),
+        ):
+            pass
+        other.close(held)
+    return str(refused.value)
+
+
+def test_a_task_waits_five_minutes_for_its_turn(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        said = refusal(world)
+
+    unknown = "this ledger knows of no pass there: the holder keeps another ledger"
+    assert said == HELD + unknown
+    assert world.clock.now - NOON == timedelta(minutes=5)
+    waiting = [record.message for record in caplog.records]
+    assert waiting == [f"waiting for another executor: {HELD.rstrip('; ')}; {unknown}"] * 30
+
+
+def test_a_task_has_its_turn_once_the_queue_is_released(world: World) -> None:
+    with world.connect() as other, world.connect() as ours:
+        held = other.open("MQDLQ.STATE", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
+
+        def release(seconds: float) -> None:
+            world.clock.sleep(seconds)
+            other.close(held)
+
+        with take_turn(ours, "MQDLQ.STATE", replace(resources(world), sleep=release)) as state:
+            assert state.markers() == []
+    assert world.clock.now - NOON == timedelta(seconds=10)
+
+
+def test_the_run_whose_pass_began_last_is_named(world: World) -> None:
+    world.dead_letter()
+    world.handle("ACTION(RETRY)")
+
+    assert refusal(world) == HELD + A_RUN
+
+
+@pytest.mark.parametrize(("later", "holder"), [(0, A_RESTORATION), (1, A_RESTORATION), (-1, A_RUN)])
+def test_the_newer_of_a_restoration_and_a_pass_is_named(
+    world: World, later: int, holder: str
+) -> None:
+    """Where both began at once it is the restoration: a pass ends before one is asked for."""
+    discarded(world, b"body")
+    world.clock.now = asked_at = NOON + timedelta(seconds=later)
+    restoring(world)
+
+    assert refusal(world) == HELD + holder.format(f"{asked_at:%Y-%m-%d %H:%M:%S}")
+
+
+def test_a_restoration_is_named_where_no_pass_is_known(world: World) -> None:
+    discarded(world, b"body")
+    elsewhere = replace(
+        restoring(world).restoration, restoration_id="restoration-2", state_queue="ORDERS"
+    )
+    world.ledger.restorations.record(elsewhere, world.ledger.archive.copies())
+    with world.connect() as other, world.connect() as ours:
+        held = other.open("ORDERS", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
+        with (
+            pytest.raises(AnotherExecutorError, match="it is restoration restoration-2"),
+            take_turn(ours, "ORDERS", resources(world)),
+        ):
+            pass
+        other.close(held)
