@@ -24,7 +24,14 @@ PARTS = (
     "home.py",
 )
 # What these raise, commands report in a sentence of their own.
-OF_COMMANDS = ("stages/report/", "stages/snapshot/", "local/demo.py")
+OF_COMMANDS = (
+    "stages/drafting.py",
+    "stages/report/",
+    "stages/shadow.py",
+    "stages/snapshot/",
+    "local/demo.py",
+    "local/spark_cluster.py",
+)
 
 
 def text_of(node: ast.expr) -> str:
