@@ -17,7 +17,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-fast coverage test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check format lock clean java
+.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check format lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
 
 help:  ## this list
@@ -48,6 +48,12 @@ coverage: $(READY)  ## the tests of rules, headers, plan and units of work, whic
 test-fast: $(READY)  ## the quick tests: no Airflow, no JVM, no kills
 	$(BIN)/pytest --quiet --ignore tests/airflow --ignore tests/e2e --ignore tests/spark \
 	  -m "not airflow and not slow" -n $(TEST_PROCESSES) --dist worksteal
+
+# mutmut takes modules to be named by their paths below src. It goes on where it was interrupted.
+mutate: $(READY)  ## change one expression of that code after another: hours, or MUTANTS='mqdlq.plan.*'
+	@ln -sfn plugins src && mkdir -p mutants && ln -sfn src mutants/plugins
+	$(BIN)/mutmut run --max-children $(TEST_PROCESSES) $(MUTANTS)
+	@$(BIN)/python -m tests.support.coverage.mutants
 
 test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: twenty minutes
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
@@ -116,7 +122,7 @@ lock: $(UV)  ## write both locks from requirements.txt; pins stay where they sti
 	@$(UV) pip compile --quiet --universal --generate-hashes deploy/tools.txt -o deploy/tools.lock
 
 clean:  ## remove .venv, caches and the state in var/
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage var
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage mutants src var
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Checked before anything is downloaded, as Spark will look for it: JAVA_HOME, else PATH.

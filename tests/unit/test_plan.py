@@ -62,7 +62,16 @@ def test_an_ampersand_takes_the_name_from_the_message(
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [(None, ""), ("", ""), ("A\0B", "A"), ("A  \0  ", "A"), ("\0\0", "")]
+    ("name", "target"),
+    [
+        (None, ""),
+        ("", ""),
+        ("A\0B", "A"),
+        ("A  \0  ", "A"),
+        ("\0\0", ""),
+        ("X\t ", "X\t"),
+        (" X", " X"),
+    ],
 )
 def test_a_name_ends_where_mqopen_ends_it(name: str | None, target: str) -> None:
     (step,) = steps("ACTION(FWD) FWDQ(&REPLYQ)\n", {**ROW, "reply_to_q": name})

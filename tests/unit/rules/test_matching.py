@@ -74,3 +74,9 @@ def test_a_nul_is_a_blank_only_where_that_is_asked_for() -> None:
 
     assert not matches(rule("DESTQ(MY.QUEUE)"), values)
     assert matches(rule("DESTQ(MY.QUEUE) REASON(2053) REPLYQ(' ')"), with_nuls_as_blanks(values))
+
+
+def test_only_blanks_and_nuls_at_the_end_of_a_value_go() -> None:
+    values = {"a": " AX \0 ", "b": "X\t\0", "c": 3, "d": None}
+
+    assert with_nuls_as_blanks(values) == {"a": " AX", "b": "X\t", "c": 3, "d": None}

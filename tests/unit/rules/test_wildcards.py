@@ -54,6 +54,15 @@ def test_a_pattern_matches_as_the_vectors_say(
     assert (compiled(pattern).match(field.ljust(length)) is not None) is expected
 
 
+@pytest.mark.parametrize("pattern", ["A?B*C*D*E", "A?B*C*D*", "A?B"])
+def test_each_stretch_between_asterisks_is_looked_for(pattern: str) -> None:
+    """A new line is a character like others."""
+    field = pattern.replace("?", "\n").replace("*", "-\n")
+
+    assert compiled(pattern).match(field.ljust(48))
+    assert not compiled(pattern).match(field.replace("B", "Z").ljust(48))
+
+
 def test_a_hostile_pattern_costs_no_more_than_reading() -> None:
     hostile = compiled("*A" * 47 + "*B")
     field = "A" * 48
