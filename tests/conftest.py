@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -23,6 +24,15 @@ def pytest_configure() -> None:
     has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
     if has_room and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop servers and remove directories as a process does that ends by itself.
+
+    A worker of pytest-xdist ends by os._exit, which leaves out the functions of atexit.
+    """
+    if hasattr(config, "workerinput"):
+        atexit._run_exitfuncs()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shlex
@@ -204,6 +205,7 @@ KINDS = {
 def healthy() -> Path:
     """Make a home with the demo's queue manager once; tests copy it."""
     place = Path(tempfile.mkdtemp(prefix="mqdlq-healthy-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
     environment = {**os.environ, "MQDLQ_HOME": str(place / "home")}
     subprocess.run([sys.executable, "-m", "mqdlq.local.demo"], env=environment, check=True)
     return place / "home"
