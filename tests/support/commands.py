@@ -55,4 +55,4 @@ THROUGH_AIRFLOW: set[Path] = {("airflow",), ("check",), ("restore", "run"), ("ru
 
 def script(path: Path) -> str:
     """Return the examples of a command, as its help shows them, as a program for a shell."""
-    return "\n".join(examples(loaded()[path]))
+    return "\n".join(examples(everything()[path]))
