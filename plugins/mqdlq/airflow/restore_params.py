@@ -101,7 +101,7 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
 
 def request(values: Mapping[str, Any], who: str) -> Request:
     """Return what a person asks for by a run's parameters; raises RestoreError."""
-    from mqdlq.stages.restore import Request  # noqa: PLC0415 (Arrow: not at parse time)
+    from mqdlq.stages.restore import Request  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
     return Request(
         run_id=values.get("run") or "",

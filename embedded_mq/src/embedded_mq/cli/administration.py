@@ -50,13 +50,10 @@ def mqsc(
     Either all commands take effect or, if one is wrong, none.
 
     SET FAULT('VERB[QUEUE]:N:WHAT:WHEN') is for tests: it makes the Nth call of VERB fail for all
-    programs that use the queue manager. With N+ all later calls fail, too. WHAT is a reason code,
-    kill, delay=SECONDS or, for MQGET, trace: the queue manager then changes the properties
+    programs that use the queue manager. N+ means the Nth and all later calls. WHAT is a reason
+    code, kill, delay=SECONDS or, for MQGET, trace: the queue manager then changes the properties
     traceparent and tracestate of a message that is got. WHEN is before or after. DISPLAY FAULT
     shows the faults, CLEAR FAULT removes them.
-
-    For example:
-      echo 'DISPLAY QUEUE(*) CURDEPTH' | embedded-mq mqsc QM1
     """
     for line in embedded_mq.run_mqsc(name, read_text(file)):
         typer.echo(line)

@@ -15,7 +15,7 @@ from embedded_mq.pcf import constants as pcf_constants
 @pytest.fixture(params=["pymqi", "ibmmq"])
 def client(request: pytest.FixtureRequest) -> Any:
     embedded_mq.install()
-    return pytest.importorskip(request.param, reason="pymqi is not on every machine")
+    return pytest.importorskip(request.param, reason="needs pymqi, which is not installed")
 
 
 def test_every_number_is_that_of_the_client(client: Any) -> None:

@@ -54,7 +54,7 @@ def test_a_queue_manager_is_created_once(tmp_path: Path) -> None:
         embedded_mq.create("Q M", tmp_path)
 
 
-@pytest.mark.skipif(find_spec("pymqi") is None, reason="pymqi is not on every machine")
+@pytest.mark.skipif(find_spec("pymqi") is None, reason="needs pymqi, which is not installed")
 def test_a_program_reaches_a_queue_manager_in_a_directory_of_its_own(tmp_path: Path) -> None:
     output = python(f"""
 import embedded_mq

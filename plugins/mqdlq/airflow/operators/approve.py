@@ -40,7 +40,7 @@ class Approve(Stage):
 
     def execute(self, context: Context) -> str:
         """Accept the plan, or ask; returns the plan's id."""
-        # Arrow: not at parse time.
+        # imports Arrow, which DAG parsing must not.
         from mqdlq.stages import approve  # noqa: PLC0415
         from mqdlq.stages.backfill.differences import report_differences  # noqa: PLC0415
 
@@ -83,7 +83,7 @@ class Approve(Stage):
         Airflow hands the answer over once. It is kept first: where the ledger or the lake cannot
         be reached at this moment, the task's next attempt finds it and asks nobody again.
         """
-        from mqdlq.stages.approve import answer_of  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq.stages.approve import answer_of  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         person = event.get("responded_by_user") or {}
         answer = answer_of(

@@ -26,7 +26,7 @@ class Execute(Stage):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Make the pass; returns what is left to be tried again, and from when on."""
-        from mqdlq.stages.execute import make_pass  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq.stages.execute import make_pass  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         with self.work(context) as work:
             return left_by(make_pass(execution_of(work)))
@@ -34,7 +34,7 @@ class Execute(Stage):
 
 def execution_of(work: Work) -> Execution:
     """Return what a pass works with."""
-    from mqdlq.stages.execute import Execution  # noqa: PLC0415 (Arrow: not at parse time)
+    from mqdlq.stages.execute import Execution  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
     return Execution(
         run=work.run,

@@ -18,7 +18,7 @@ class ExportOutcomes(BaseOperator):
     def execute(self, context: Context) -> dict[str, str | int]:
         """Write the file; returns where lake and history stand, and how much there is to read."""
         del context
-        from mqdlq import lake  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq import lake  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.report.export import export_outcomes  # noqa: PLC0415 (Arrow)
 
         history = f"{home.lake().rstrip('/')}/history"

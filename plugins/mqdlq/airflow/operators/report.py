@@ -80,7 +80,7 @@ class Report(Stage):
         """Tell people and metrics of a run, and remove the snapshots that it has outdated."""
         from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
-        from mqdlq.stages.snapshot import prune_after  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq.stages.snapshot import prune_after  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         handler, now = load_handler(self.handler), utc_now()
         tell_people = partial(notify, handler, context=context, run_id=run.run_id)

@@ -44,7 +44,7 @@ class Select(BaseBranchOperator):
 
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; returns the task that goes on."""
-        from mqdlq.stages.restore import begin  # noqa: PLC0415 (Arrow: not at parse time)
+        from mqdlq.stages.restore import begin  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.restore.words import announced  # noqa: PLC0415 (the same)
 
         values = context["params"]

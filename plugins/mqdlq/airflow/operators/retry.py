@@ -36,7 +36,7 @@ class Retry(Stage):
         return self._passes(context, event)
 
     def _passes(self, context: Context, left: dict[str, Any]) -> dict[str, int]:
-        # Arrow: not at parse time.
+        # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.execute import make_pass, settle  # noqa: PLC0415
         from mqdlq.stages.report.words import outcomes_in_words  # noqa: PLC0415
 
@@ -49,7 +49,7 @@ class Retry(Stage):
 
     def _wait(self, work: Work, left: dict[str, Any]) -> bool:
         """Wait for the next pass, in place or deferred; return whether there is to be one."""
-        # Arrow: not at parse time.
+        # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.execute.waiting import why_not_to_wait  # noqa: PLC0415
 
         moment = datetime.fromisoformat(left["next_pass_at"])

@@ -28,7 +28,7 @@ class Snapshot(Stage):
 
     def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
-        # Arrow: not at parse time.
+        # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.backfill.together import snapshot_of_window  # noqa: PLC0415
         from mqdlq.stages.snapshot import SnapshotOptions  # noqa: PLC0415
         from mqdlq.stages.snapshot.stage import places_of, snapshot_queue  # noqa: PLC0415
@@ -53,7 +53,7 @@ class Snapshot(Stage):
 
 
 def _payload_key(conn_id: str) -> PayloadKey:
-    from mqdlq.stages.snapshot.keys import key_of  # noqa: PLC0415 (Arrow: not at parse time)
+    from mqdlq.stages.snapshot.keys import key_of  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
     connection = BaseHook.get_connection(conn_id)
     return key_of(conn_id, connection.password, connection.extra_dejson)

@@ -84,7 +84,7 @@ def test_a_killed_task_goes_on_where_it_was(moving: Moving, kill: str) -> None:
     assert sorted(moving.world.bodies("PAYMENTS")) == BODIES
 
 
-@pytest.mark.skipif(not ALL, reason="make soak kills at every call")
+@pytest.mark.skipif(not ALL, reason="takes minutes; MQDLQ_ALL_REASONS=1 runs it, as make soak does")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_task_killed_at_any_call_goes_on_where_it_was(moving: Moving, when: str) -> None:
     for call in calls(moving):
