@@ -54,6 +54,9 @@ def mqsc(
     code, kill, delay=SECONDS or, for MQGET, trace: the queue manager then changes the properties
     traceparent and tracestate of a message that is got. WHEN is before or after. DISPLAY FAULT
     shows the faults, CLEAR FAULT removes them.
+
+    For example:
+      echo 'DISPLAY QUEUE(*) CURDEPTH' | embedded-mq mqsc QM1
     """
     for line in embedded_mq.run_mqsc(name, read_text(file)):
         typer.echo(line)

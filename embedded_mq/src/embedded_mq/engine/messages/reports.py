@@ -6,7 +6,7 @@ the message and those on expiry to none. Reports on exceptions are made by chann
 queue manager that a put can tell of the failure by its reason code.
 
 What IBM's documentation says of these fields and could not be read again when this was written is
-named in docs/mqi-coverage.md.
+named in docs/reference/mqi-coverage.md.
 """
 
 from __future__ import annotations
