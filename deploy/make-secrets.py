@@ -1,8 +1,8 @@
 """The secrets of docker-compose.yaml: a directory in, the files that are missing in it made.
 
-Run as ``python deploy/make-secrets.py deploy/secrets``; what is there stays as it is. Delete a file
-to have it made anew, and see docs/deploy.md for what else its change takes. Standard library only,
-for it runs before anything is installed.
+Run as ``python deploy/make-secrets.py deploy/secrets``; it keeps files that exist. To replace a
+secret, delete its file; docs/how-to/deploy.md says what else to change. Standard library only,
+because it runs before anything is installed.
 """
 
 from __future__ import annotations

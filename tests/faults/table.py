@@ -1,6 +1,7 @@
-"""What execution and restoring do about every reason code of every MQ call, and the page of it.
+"""How execution and restoring react to each reason code of each MQ call, and the page of it.
 
-`test_reasons.py` proves each line; ``python -m tests.faults.table`` writes docs/failures.md.
+`test_reasons.py` proves each line; ``python -m tests.faults.table`` writes
+docs/reference/mq-failures.md.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from mqdlq.constants import TRANSIENT, reason_text
 from tests.support.moving import Moving
 
-PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mq-failures.md"
 REASONS = (
     2003, 2009, 2016, 2024, 2030, 2031, 2033, 2035, 2051, 2053, 2063, 2071, 2085, 2087, 2102, 2109,
     2124, 2161, 2162, 2195, 2549,
@@ -276,7 +277,7 @@ A failed put of an execution is logged as `AMQ8722`: as a warning once for a que
 
 
 def page() -> str:
-    """Return docs/failures.md."""
+    """Return docs/reference/mq-failures.md."""
     transient = ", ".join(map(reason_text, sorted(TRANSIENT)))
     lines = [INTRODUCTION.format(transient=transient), ""]
     for call in CALLS:

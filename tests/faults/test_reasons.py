@@ -1,4 +1,4 @@
-"""Every reason code at every MQ call that moves messages has the effect docs/failures.md names."""
+"""Each reason code at each MQ call has the effect that docs/reference/mq-failures.md names."""
 
 from __future__ import annotations
 

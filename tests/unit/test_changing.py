@@ -11,7 +11,7 @@ from mqdlq.airflow.params import SCHEMAS
 from mqdlq.handlers.operation import Event
 
 ROOT = Path(__file__).parents[2]
-CHANGING = (ROOT / "docs" / "changing.md").read_text(encoding="utf-8")
+CHANGING = (ROOT / "docs" / "contributing" / "changing.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FILES = sorted(set(re.findall(r"`([\w./-]+/[\w.-]+\.\w+|README\.md)`", CHANGING)))
 

@@ -1,4 +1,4 @@
-"""docs/mqi-coverage.md says what the code does."""
+"""docs/reference/mqi-coverage.md says what the code does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/mutants.md explains changes of code that is there."""
+"""docs/contributing/mutants.md explains changes of code that is there."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ all that follows is the library's own code. Several processes may use one queue 
 It refuses options and calls that it does not emulate, with IBM MQ's reason code and a line in the
 log `embedded_mq`. It does not refuse everything that a queue manager would do in addition:
 it makes no trigger messages and no events, starts no channels and converts no data, and it keeps or
-ignores some attributes. docs/reference/mqi-coverage.md lists all of this, and the facts that nobody has
-verified with a real queue manager. Queue managers of other names are reached through IBM's client
-library.
+ignores some attributes. docs/reference/mqi-coverage.md lists all of this, and the facts that nobody
+has verified with a real queue manager. Queue managers of other names are reached through IBM's
+client library.
 """
 
 from __future__ import annotations

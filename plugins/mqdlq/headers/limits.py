@@ -2,7 +2,7 @@
 
 IBM MQ has no limits like the first three: it never reads a chain of headers as a whole. A message
 that exceeds one keeps its class, `problem` names the limit, and all bytes that are not read count
-as payload or as a part of their header. docs/decode.md states these limits for users.
+as payload or as a part of their header. docs/how-to/decode-messages.md states these limits.
 """
 
 from __future__ import annotations

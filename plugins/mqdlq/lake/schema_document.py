@@ -1,6 +1,6 @@
-"""The schema of snapshots in words: nothing in, the text of docs/snapshot-schema.md out.
+"""The schema of snapshots in words: nothing in, the text of docs/reference/snapshot-schema.md out.
 
-`python -m mqdlq.lake.schema_document > docs/snapshot-schema.md` writes it anew.
+`python -m mqdlq.lake.schema_document > docs/reference/snapshot-schema.md` writes it anew.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def document() -> str:
             "",
             "## payload/*.parquet",
             "",
-            "Only where the handler's `payload` says so; see [snapshots](snapshots.md).",
+            "Only with `payload` in the handler; see [snapshots](../explanation/snapshots.md).",
             "",
             *_table(PAYLOAD, _PAYLOAD),
             "",

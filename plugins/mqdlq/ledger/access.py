@@ -67,7 +67,7 @@ _TRANSIENT: Final = {_END_IT, _UNREACHABLE, _STARTING, _CONFLICT, _BUSY, _HOST}
 
 
 def remedies() -> set[str]:
-    """Return what each fault of a database asks a person to do; docs/runbook.md explains them."""
+    """Return the remedy of each fault of a database; docs/how-to/runbook.md explains them."""
     of_sqlite = {remedy for _, remedy in _SQLITE.values()}
     return {_UNREACHABLE, *of_sqlite, *_POSTGRESQL.values(), *_CONNECTING.values()}
 

@@ -13,7 +13,7 @@ from mqdlq.handlers.operation import Event
 from mqdlq.ledger import access
 from mqdlq.model import Outcome
 
-RUNBOOK = (home.PROJECT / "docs" / "runbook.md").read_text(encoding="utf-8")
+RUNBOOK = (home.PROJECT / "docs" / "how-to" / "runbook.md").read_text(encoding="utf-8")
 PACKAGE = home.PROJECT / "plugins" / "mqdlq"
 PARTS = (
     "airflow",
@@ -84,7 +84,7 @@ def test_every_outcome_has_its_entry(outcome: Outcome) -> None:
 def test_every_failure_has_its_entry(text: str) -> None:
     rows = [line for line in RUNBOOK.splitlines() if f"`{text}`" in line]
 
-    assert rows, f"docs/runbook.md has no entry for: {text}"
+    assert rows, f"docs/how-to/runbook.md has no entry for: {text}"
     assert all(cell.strip() for cell in rows[0].strip("|").split("|"))
 
 

@@ -220,7 +220,7 @@ def test_an_exception_is_reported_by_a_channel_only(app: Application) -> None:
 def test_a_report_has_the_identity_of_the_message_and_the_origin_of_the_queue_manager(
     app: Application,
 ) -> None:
-    """The context of a report as it is recalled; see docs/mqi-coverage.md."""
+    """The context of a report as it is recalled; see docs/reference/mqi-coverage.md."""
     sent = put(app, Report=COA)
 
     ((_, md),) = reports(app)
@@ -233,7 +233,7 @@ def test_a_report_has_the_identity_of_the_message_and_the_origin_of_the_queue_ma
 
 @pytest.mark.embedded_only
 def test_a_dead_letter_neither_arrives_nor_is_delivered(app: Application) -> None:
-    """As it is recalled; see docs/mqi-coverage.md. It may expire."""
+    """As it is recalled; see docs/reference/mqi-coverage.md. It may expire."""
     put(app, b"DLH ".ljust(172) + BODY, Report=COA | COD, Format=b"MQDEAD  ")
     bring_about(app, "COD")
     assert reports(app) == []

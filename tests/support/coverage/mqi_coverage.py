@@ -1,4 +1,4 @@
-"""docs/mqi-coverage.md from code: what the embedded queue manager does, and which test shows it.
+"""Write docs/reference/mqi-coverage.md: what the embedded queue manager does, with its tests.
 
 Run ``python -m tests.support.coverage.mqi_coverage`` to write it. What is honoured, ignored or
 refused comes from the engine's own tables and from IBM's constants in the client library. A
@@ -34,7 +34,7 @@ from mqdlq.constants import MQRC
 from tests.support.coverage import mqi_coverage_notes, mqi_facts
 
 TESTS = Path(__file__).parents[2]
-DOCUMENT = TESTS.parent / "docs" / "mqi-coverage.md"
+DOCUMENT = TESTS.parent / "docs" / "reference" / "mqi-coverage.md"
 ENGINE = Path(embedded_mq.__file__).parent
 SHOWN_BY = (TESTS / "contract", TESTS.parent / "embedded_mq" / "tests")
 
@@ -73,7 +73,7 @@ class Shown:
     test: str
 
     def __str__(self) -> str:
-        return f"[{self.test}](../{self.file})"
+        return f"[{self.test}](../../{self.file})"
 
 
 Proofs = Mapping[str, Shown]

@@ -1,4 +1,4 @@
-"""Notes of docs/mqi-coverage.md that no table can give: the limits of what is honoured."""
+"""Notes of docs/reference/mqi-coverage.md that no table can give: limits of honoured options."""
 
 from __future__ import annotations
 

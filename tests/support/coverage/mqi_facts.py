@@ -1,4 +1,4 @@
-"""What docs/mqi-coverage.md says beyond options and names: each fact with the test that shows it.
+"""Facts of docs/reference/mqi-coverage.md beyond options and names, each with its test.
 
 `mqi_coverage` writes these tables. A fact names its test by function, which must exist; one without
 a test says so. Where IBM's documentation could not be read for a fact, its text says "unverified",

@@ -1,4 +1,4 @@
-"""Compare the mutants that survived `make mutate` with those that docs/mutants.md explains.
+"""Compare the mutants that survived `make mutate` with those in docs/contributing/mutants.md.
 
 ``python -m tests.support.coverage.mutants`` prints each survivor without a reason as the row that
 the page needs, and ends with 1 if there is one.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tests.support.paths import ROOT
 
-PAGE = ROOT / "docs" / "mutants.md"
+PAGE = ROOT / "docs" / "contributing" / "mutants.md"
 MUTMUT = Path(sys.executable).with_name("mutmut")
 ANY = "*"
 """Stands on the page for all mutants of a function."""

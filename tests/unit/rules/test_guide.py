@@ -18,7 +18,7 @@ from mqdlq.rules.keywords import KEYWORDS
 from mqdlq.rules.lint import WARNING_CODES, Code, review
 from mqdlq.rules.lint.actions import WITHOUT_HOPE
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "rules-guide.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 WARN = {"warning"}
 REFUSE = {"error", "_error", "_FaultError"}

@@ -9,7 +9,7 @@ from mqdlq.rules.records import Rule
 
 
 class Code(StrEnum):
-    """The linter's codes; `docs/rules-guide.md` has a section for each."""
+    """The linter's codes; `docs/reference/rules.md` has a section for each."""
 
     UNREACHABLE_RULE = "unreachable-rule"
     SHADOWED_RULE = "shadowed-rule"

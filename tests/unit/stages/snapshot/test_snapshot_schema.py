@@ -28,7 +28,7 @@ def taken(world: World) -> Path:
 
 
 def test_the_page_on_the_schema_is_that_of_the_code() -> None:
-    page = PROJECT / "docs" / "snapshot-schema.md"
+    page = PROJECT / "docs" / "reference" / "snapshot-schema.md"
 
     assert page.read_text(encoding="utf-8") == document()
 
