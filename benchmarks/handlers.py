@@ -27,7 +27,7 @@ import psutil
 import pytest
 
 import embedded_mq
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.local.services import running
 from tests.e2e.running.services import Airflow, airflow
@@ -180,7 +180,7 @@ def parse_s(number: int) -> float:
             (rules / f"{handler(one)}.yaml").write_text(
                 f"connection: qm1\nrules: {handler(one)}.rules\n"
             )
-        program = PARSE.format(file=home.PROJECT / "dags" / "mq_dlq.py", number=number)
+        program = PARSE.format(file=directories.PROJECT / "dags" / "mq_dlq.py", number=number)
         environment = {
             **os.environ,
             "MQDLQ_HOME": directory,

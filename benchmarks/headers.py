@@ -59,7 +59,8 @@ def cost(name: str, count: int) -> dict[str, float]:
         "bytes": len(body),
         "hash": per_byte(lambda: sha256(body), body),
         "read": per_byte(
-            lambda: describe(body, len(body), encoding=546, ccsid=819, format="MQDEAD"), body
+            lambda: describe(body, len(body), encoding=546, ccsid=819, format="MQDEAD"),
+            body,
         ),
         "browsed": per_byte(lambda: browsed(md, body), body),
     }

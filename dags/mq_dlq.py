@@ -21,9 +21,9 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.assets import asset
-from mqdlq.airflow.documentation import page
+from mqdlq.airflow.dag_documentation import page
 from mqdlq.airflow.operators.approve import Approve
 from mqdlq.airflow.operators.base import result_of
 from mqdlq.airflow.operators.execute import Execute
@@ -70,7 +70,7 @@ for handler in handlers:
         snapshot = Snapshot(task_id="snapshot", handler=name, outlets=[asset(name, "snapshot")])
         evaluate = SparkSubmitOperator(
             task_id="evaluate",
-            application=str(home.PROJECT / "spark" / "evaluate_rules.py"),
+            application=str(directories.PROJECT / "spark" / "evaluate_rules.py"),
             application_args=[
                 "--snapshot",
                 "{{ result_of(ti, 'snapshot')['snapshot'] }}",

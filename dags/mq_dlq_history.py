@@ -13,7 +13,7 @@ from __future__ import annotations
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, chain
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.operators.base import result_of
 from mqdlq.airflow.operators.export import ExportOutcomes
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment, templated_conf
@@ -30,7 +30,7 @@ with DAG(
     export = ExportOutcomes(task_id="export")
     history = SparkSubmitOperator(
         task_id="history",
-        application=str(home.PROJECT / "spark" / "dlq_history.py"),
+        application=str(directories.PROJECT / "spark" / "dlq_history.py"),
         application_args=[
             "--lake",
             "{{ result_of(ti, 'export')['lake'] }}",

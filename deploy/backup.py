@@ -24,7 +24,7 @@ import typer
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.engine import URL, make_url
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import MqDlqError
 
 LEDGER, LAKE = "ledger", "lake.tar"
@@ -40,7 +40,7 @@ def backup(directory: Path) -> None:
     if directory.exists():
         raise BackupError(f"{directory} is there already; name a new directory")
     lake = _lake()
-    url = make_url(home.ledger_url())
+    url = make_url(directories.ledger_url())
     if not lake.is_dir():
         raise BackupError(f"there is no lake {lake}; is MQDLQ_LAKE right?")
     if not _has_tables(url):
@@ -48,7 +48,7 @@ def backup(directory: Path) -> None:
     os.umask(0o077)  # the archive holds customers' messages
     building = directory.with_name(f"{directory.name}.part")
     shutil.rmtree(building, ignore_errors=True)
-    home.make_private_directory(building)
+    directories.make_private_directory(building)
     if url.drivername.startswith("sqlite"):
         with (
             sqlite3.connect(str(url.database)) as source,
@@ -59,8 +59,8 @@ def backup(directory: Path) -> None:
         _run(url, "pg_dump", "--format=custom", "--no-owner", f"--file={building / LEDGER}")
     with tarfile.open(building / LAKE, "w") as archive:
         archive.add(lake, arcname=".", recursive=False)
-        for parent, directories, files in os.walk(lake):
-            for name in (*directories, *files):
+        for parent, subdirectories, files in os.walk(lake):
+            for name in (*subdirectories, *files):
                 _add(archive, Path(parent, name), lake)
     building.rename(directory)
 
@@ -70,7 +70,7 @@ def restore(directory: Path) -> None:
     lake = _lake()
     if lake.exists() and any(lake.iterdir()):
         raise BackupError(f"the lake {lake} is not empty; move it away first")
-    url = make_url(home.ledger_url())
+    url = make_url(directories.ledger_url())
     if _has_tables(url):
         raise BackupError(f"the ledger {url} is not empty; name or make an empty database")
     if url.drivername.startswith("sqlite"):
@@ -80,7 +80,7 @@ def restore(directory: Path) -> None:
     else:
         options = ("--single-transaction", "--exit-on-error", "--no-owner")
         _run(url, "pg_restore", *options, f"--dbname={url.database}", str(directory / LEDGER))
-    home.make_private_directory(lake)
+    directories.make_private_directory(lake)
     with tarfile.open(directory / LAKE) as archive:
         archive.extractall(lake, filter="data")
 
@@ -96,7 +96,7 @@ def _add(archive: tarfile.TarFile, path: Path, lake: Path) -> None:
 
 
 def _lake() -> Path:
-    location = home.lake().removeprefix("file://")
+    location = directories.lake().removeprefix("file://")
     if "://" in location:
         raise BackupError(f"the lake {location} is in an object store: copy it with its own means")
     return Path(location)

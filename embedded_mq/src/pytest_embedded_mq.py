@@ -50,10 +50,10 @@ def embedded_queue_manager(
     is found by programs that the test starts, too, by EMBEDDED_MQ_HOME.
     """
     import embedded_mq  # noqa: PLC0415
-    from embedded_mq.storage import places  # noqa: PLC0415
+    from embedded_mq.storage import directories  # noqa: PLC0415
 
     directory = tmp_path / "queue_managers"
-    monkeypatch.setattr(places, "_chosen", None)
+    monkeypatch.setattr(directories, "_chosen", None)
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(directory))
     embedded_mq.install()
     texts = [str(text) for mark in request.node.iter_markers("mqsc") for text in mark.args]

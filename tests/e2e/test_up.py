@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.local import up
 from tests.e2e.running.services import airflow
 
@@ -28,7 +28,7 @@ PAUSED = (
 def test_the_demo_is_unpaused_at_the_first_start_and_then_stays_as_its_user_leaves_it(
     tmp_path: Path,
 ) -> None:
-    shutil.copytree(home.PROJECT / "include" / "rules", tmp_path / "rules")
+    shutil.copytree(directories.PROJECT / "include" / "rules", tmp_path / "rules")
 
     with airflow(tmp_path) as running:
         embedded_mq.create("QM1")

@@ -8,8 +8,8 @@ from mqdlq.ledger import Ledger
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.restore import restore
-from mqdlq.stages.restore.recovery import settle_open_units
-from mqdlq.stages.units.turn import take_turn
+from mqdlq.stages.restore.interrupted_copies import settle_open_units
+from mqdlq.stages.units.exclusive_access import take_turn
 from tests.faults.rounds import Round, bare
 from tests.support.restoring import discarded, ended, restoring, states
 from tests.support.world import World

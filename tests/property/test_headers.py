@@ -11,7 +11,7 @@ from mqdlq.errors import MalformedHeaderError, PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, classify
 from mqdlq.headers.ebcdic import tables
 from mqdlq.headers.limits import HEADERS_READ
-from mqdlq.headers.pastes import PastedMessage, read_pasted
+from mqdlq.headers.pasted_messages import PastedMessage, read_pasted
 from mqdlq.model import MessageClass
 from tests.fuzz.header_properties import (
     CODECS,

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from mqdlq import lake
+from mqdlq.directories import PROJECT
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.evaluation.workers import write_archive
-from mqdlq.home import PROJECT
 from mqdlq.local import spark_cluster
 from mqdlq.plan import plan_hash
 from tests.support.evaluation.equality import expected, random_rows, random_table

@@ -15,11 +15,11 @@ import pytest
 from evaluate_rules import main
 
 from mqdlq import lake
+from mqdlq.directories import PROJECT
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
-from mqdlq.home import PROJECT
 from mqdlq.lake import PlanDescription, StepCount
 from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
 from mqdlq.plan import plan_hash, resolve, steps_for

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mqdlq import lake
+from mqdlq.directories import PROJECT
 from mqdlq.evaluation.evaluate import evaluate
-from mqdlq.home import PROJECT
 from mqdlq.lake.schema import HEADERS
 from tests.support.evaluation.snapshot_builders import dead_letter, take_snapshot
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mqdlq.constants import FAMILIES, PLATFORM_DEPENDENT, family_of
-from mqdlq.home import PROJECT
+from mqdlq.directories import PROJECT
 
 NAMES_FILE = PROJECT / "plugins/mqdlq/constants/names.txt"
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import embedded_mq
-from mqdlq import home, lake
+from mqdlq import directories, lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.headers import DeadLetterHeader
@@ -35,7 +35,7 @@ from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.beginning import begin_run, prepare_run
+from mqdlq.stages.sense.start_run import begin_run, prepare_run
 from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
 from tests.support.turns import insist_on_turns
 
@@ -106,7 +106,7 @@ class World:
         os.environ["MQDLQ_HOME"] = str(self.directory)
         if not embedded_mq.exists("QM1"):
             made = _queue_manager(self.definitions, self.checks_headers)
-            home.make_private_directory(self.directory / "queue_managers")
+            directories.make_private_directory(self.directory / "queue_managers")
             shutil.copytree(made, self.directory / "queue_managers" / made.name)
         self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
         self.lake_root = str(self.directory / "lake")

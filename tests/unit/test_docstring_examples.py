@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from mqdlq.home import PROJECT
+from mqdlq.directories import PROJECT
 
 PLUGINS = PROJECT / "plugins"
 WITH_EXAMPLES = sorted(

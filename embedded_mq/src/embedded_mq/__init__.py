@@ -21,10 +21,10 @@ from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 if TYPE_CHECKING:
     from embedded_mq.clients.installing import install, shadows
     from embedded_mq.mqsc.administration import create_defined, depths, run_mqsc
+    from embedded_mq.storage.directories import create, exists, names
     from embedded_mq.storage.dumping import dump, load
     from embedded_mq.storage.faults import faults
     from embedded_mq.storage.lifecycle import end, quiesce, start, status
-    from embedded_mq.storage.places import create, exists, names
 
 __all__ = [
     "EmbeddedQueueManagerError",
@@ -52,7 +52,7 @@ _WHERE = {
     "storage.dumping": ("dump", "load"),
     "storage.faults": ("faults",),
     "storage.lifecycle": ("end", "quiesce", "start", "status"),
-    "storage.places": ("create", "exists", "names"),
+    "storage.directories": ("create", "exists", "names"),
 }
 
 

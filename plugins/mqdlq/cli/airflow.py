@@ -17,7 +17,7 @@ def airflow(context: typer.Context) -> None:
     For example:
       mqdlq airflow dags list
     """
-    become("-m", "mqdlq.local.command", *context.args)
+    become("-m", "mqdlq.local.airflow_command", *context.args)
 
 
 def become(*arguments: str) -> NoReturn:

@@ -32,4 +32,4 @@ def check(
     except HandlerError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None
-    become("-W", "ignore", "-m", "mqdlq.local.check", handler)
+    become("-W", "ignore", "-m", "mqdlq.local.permission_check", handler)

@@ -16,7 +16,7 @@ import typer
 from typer._coercion import FileRuntimeParam, RuntimeParam, build_runtime_param
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import MqDlqError
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
@@ -155,7 +155,7 @@ def _reported() -> Iterator[None]:
     except OSError as error:
         if not error.filename:
             raise
-        _fail(home.explain(error))
+        _fail(directories.explain(error))
 
 
 def _fail(text: str) -> None:

@@ -32,8 +32,8 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.rules import RulesError, RulesTable
-from mqdlq.stages.report.causes import cause_of
-from mqdlq.stages.report.words import CLASSES, moment, next_step, numbers, place, target, visible
+from mqdlq.stages.report.cause_advice import cause_of
+from mqdlq.stages.report.wording import CLASSES, moment, next_step, numbers, place, target, visible
 from mqdlq.stages.snapshot.preview import Planned, Preview, Trouble, preview_queue
 
 USAGE: Final = 2

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.constants import MQRC
 from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
 from mqdlq.mqi.connect import QueueManager, connect
@@ -145,7 +145,7 @@ def _unknown(name: str, error: Exception) -> str:
     }
     return (
         f"queue manager {name} is not known here\n"
-        f"  embedded queue managers in {home.shown(home.queue_managers())}:"
+        f"  embedded queue managers in {directories.shown(directories.queue_managers())}:"
         f" {_embedded_names()}\n"
         "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*):"
         f" {', '.join(connections) or 'none'}\n"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import LedgerError, MqDlqError
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.stages.report import (
@@ -26,7 +26,7 @@ from mqdlq.stages.report import (
     rows_for_people,
     written_stages,
 )
-from mqdlq.stages.report.words import moment
+from mqdlq.stages.report.wording import moment
 
 
 class Format(StrEnum):
@@ -106,7 +106,7 @@ def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
 
 def _list(run_id: str, ledger: Ledger) -> None:
     """Write the messages as they are read: a million of them need no more memory than a few."""
-    sources = read_sources(run_id, ledger, home.lake())
+    sources = read_sources(run_id, ledger, directories.lake())
     for trouble in sources.troubles:
         typer.echo(f"mqdlq: {trouble}; only what the ledger knows is listed", err=True)
     for row in rows_for_people(sources, ledger):
@@ -117,7 +117,7 @@ def _read(run_id: str, ledger: Ledger) -> Report:
     stages, error = written_stages(run_id)
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)
     return read_report(
-        run_id, ledger=ledger, lake_root=home.lake(), stages=stages, error=error, now=now
+        run_id, ledger=ledger, lake_root=directories.lake(), stages=stages, error=error, now=now
     )
 
 

@@ -17,7 +17,7 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
-from mqdlq.stages.report.words import count, moment, place, span, visible
+from mqdlq.stages.report.wording import count, moment, place, span, visible
 from mqdlq.stages.restore.listing import CanBe, Listed, listed, newest_first
 
 USAGE: Final = 2

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.cli.files import Format
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
@@ -59,7 +59,7 @@ def shadow(
     """
     try:
         first, second, *others = [
-            Snapshot.named(home.lake(), name) for name in (before, after, *(arrivals or ()))
+            Snapshot.named(directories.lake(), name) for name in (before, after, *(arrivals or ()))
         ]
         found = compare(first, second, others)
     except LakeError as error:

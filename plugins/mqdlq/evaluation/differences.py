@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from mqdlq import home, lake
+from mqdlq import directories, lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.deciding.comparison import SAMPLES, Comparison, compared
 from mqdlq.evaluation.deciding.decisions import columns_needed
@@ -122,7 +122,7 @@ def _by_spark(
         for snapshot in stored:
             arguments += ["--snapshot", snapshot.directory]
         messages = sum(snapshot.manifest.messages for snapshot in stored)
-        application = home.PROJECT / "spark" / "compare_rules.py"
+        application = directories.PROJECT / "spark" / "compare_rules.py"
         if submit(application, arguments, messages) or not output.is_file():
             raise LakeError("the comparison in Spark failed; what it said stands above")
         found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))

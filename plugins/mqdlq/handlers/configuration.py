@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
@@ -127,7 +127,7 @@ _KEYS: Final = {key: key for key in Handler.model_fields if key not in _NOT_KEYS
 
 def handler_names(directory: Path | None = None) -> list[str]:
     """Return the names of all handlers configured in the rules directory, sorted."""
-    return sorted(path.stem for path in (directory or home.rules_directory()).glob("*.yaml"))
+    return sorted(path.stem for path in (directory or directories.rules_directory()).glob("*.yaml"))
 
 
 def load_handlers(directory: Path | None = None) -> tuple[list[Handler], list[HandlerError]]:
@@ -146,7 +146,7 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
 
     Raises HandlerError, which names the file and the line and column of everything at fault.
     """
-    folder = directory or home.rules_directory()
+    folder = directory or directories.rules_directory()
     path = folder / f"{name}.yaml"
     if fault := name_fault(name):
         raise HandlerError(f"{path}: {fault}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.chain import Chain, ChainedHeader, walk
 from mqdlq.headers.classify import Classified, classify
-from mqdlq.headers.describe import Description, describe
 from mqdlq.headers.key import message_key
+from mqdlq.headers.message_description import Description, describe
 from mqdlq.headers.records import (
     DLH_LENGTH,
     MD_LENGTH,

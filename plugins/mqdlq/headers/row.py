@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import Final
 
 from mqdlq.headers.ccsid import storable
-from mqdlq.headers.describe import describe
 from mqdlq.headers.key import message_key
+from mqdlq.headers.message_description import describe
 from mqdlq.headers.records import DLH_LENGTH, XQH_LENGTH, DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.times import expires_at, gmt
 from mqdlq.structures import MQDLH, MQMD, MQMDE, MQRFH2

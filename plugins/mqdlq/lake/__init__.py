@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.lake.descriptions import PlanDescription, SnapshotCounts, SnapshotManifest, StepCount
+from mqdlq.lake.full_rows import newest_rows, rows_of_parked, whole_rows
 from mqdlq.lake.locations import plan_directory, plan_id, snapshot_directory
 from mqdlq.lake.plans import (
     count_planned,
@@ -27,7 +28,6 @@ from mqdlq.lake.snapshots import (
     snapshot_stands,
 )
 from mqdlq.lake.storage import read_text, uri, write_text
-from mqdlq.lake.whole import newest_rows, rows_of_parked, whole_rows
 
 __all__ = [
     "PlanDescription",

@@ -11,7 +11,7 @@ from typing import Self
 
 from sqlalchemy import Engine
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.ledger.access import shown
 from mqdlq.ledger.accounts import Accounts, LastAccount, Sighting
 from mqdlq.ledger.alerts import Alerts
@@ -21,10 +21,10 @@ from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import InStep, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate
 from mqdlq.ledger.outcomes import HistoryRow, Learned, LearnedCount, OutcomeFact, Outcomes
-from mqdlq.ledger.parked import Lot, Parked, ParkedMessages, Parking, Settled
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.runs import DRY_RUN, Look, Run, Runs
+from mqdlq.ledger.settled_messages import Lot, Parked, ParkedMessages, Parking, Settled
 from mqdlq.ledger.snapshots import Cause, Snapshots, TakenSnapshot
 
 __all__ = [
@@ -105,7 +105,7 @@ def open_ledger(url: str | None = None) -> Ledger:
     The default is the URL of `home.ledger_url`. Raises LedgerUnavailableError if the database
     cannot be reached, opened or used.
     """
-    engine = connect_to(url or home.ledger_url())
+    engine = connect_to(url or directories.ledger_url())
     try:
         migrate(engine)
     except BaseException:

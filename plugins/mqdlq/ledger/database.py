@@ -29,7 +29,7 @@ from sqlalchemy import (
     select,
 )
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.ledger.access import explain, not_writable, unusable, url_of
 
 TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
@@ -169,7 +169,7 @@ def _make_private(url: URL) -> None:
     if url.database and url.database != ":memory:":
         file = Path(url.database)
         try:
-            home.make_private_directory(file.parent)
+            directories.make_private_directory(file.parent)
             if not file.exists():
                 _create(file)
         except OSError as error:

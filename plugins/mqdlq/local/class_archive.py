@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.evaluation.spark_conf import CLASS_ARCHIVE, submit_command, submit_environment
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
@@ -32,7 +32,7 @@ def make_archive(archive: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="mqdlq-") as directory:
         snapshot = _snapshot(f"{directory}/lake")
         arguments = ["--snapshot", snapshot, "--plan", f"{directory}/plan"]
-        application = home.PROJECT / "spark" / "evaluate_rules.py"
+        application = directories.PROJECT / "spark" / "evaluate_rules.py"
         command = submit_command(application, arguments, messages=0)
         place = command.index(str(application))
         options = f"-XX:ArchiveClassesAtExit={archive} -XX:+UseSerialGC -Xlog:disable"

@@ -18,7 +18,7 @@ from typing import Any
 
 import typer
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.headers import DeadLetterHeader
@@ -227,7 +227,7 @@ def main(
 
 
 def _own(client: str | None) -> ConnectionSettings:
-    definitions = home.PROJECT / "include" / "mqsc" / f"{QUEUE_MANAGER}.mqsc"
+    definitions = directories.PROJECT / "include" / "mqsc" / f"{QUEUE_MANAGER}.mqsc"
     with transports.embedded(f"queue manager {QUEUE_MANAGER} of the demo") as queue_managers:
         if not queue_managers.exists(QUEUE_MANAGER):
             queue_managers.create(QUEUE_MANAGER)

@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-from mqdlq import home
+from mqdlq import directories
 
 DEMO_CONNECTION = "mq_demo"
 
@@ -42,7 +42,7 @@ _DEFAULTS = {
 
 def airflow_home() -> Path:
     """Return the directory of the project's own Airflow: its metadata and its logs."""
-    return home.home().resolve() / "airflow"
+    return directories.home().resolve() / "airflow"
 
 
 def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -56,11 +56,11 @@ def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
     }
     own = {
         "AIRFLOW_HOME": str(airflow_home()),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home.PROJECT / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(home.PROJECT / "plugins"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(directories.PROJECT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(directories.PROJECT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         _METADATA: f"sqlite:///{airflow_home() / 'airflow.db'}",
-        "MQDLQ_HOME": str(home.home().resolve()),
+        "MQDLQ_HOME": str(directories.home().resolve()),
         # spark-submit is looked for on PATH only.
         "PATH": os.pathsep.join([sysconfig.get_path("scripts"), base.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,

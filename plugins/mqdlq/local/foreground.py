@@ -23,14 +23,14 @@ from typing import Any
 
 import typer
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow import restore_params
 from mqdlq.airflow.params import fault, named_messages
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import HomeError, MqDlqError
 from mqdlq.handlers import load_handler
 from mqdlq.local.environment import airflow_home, environment
-from mqdlq.local.follow import Follower
+from mqdlq.local.log_lines import Follower
 from mqdlq.local.task_logs import TaskLogs
 from mqdlq.stages.run_options import RunOptions, rules_of
 
@@ -49,13 +49,13 @@ def migrate(more: Mapping[str, str] | None = None) -> None:
     except MqDlqError as error:
         sys.exit(f"mqdlq: {error}")
     except OSError as error:
-        sys.exit(f"mqdlq: {home.explain(error)}")
+        sys.exit(f"mqdlq: {directories.explain(error)}")
 
 
 def _migrate(more: Mapping[str, str]) -> None:
     version = importlib.metadata.version("apache-airflow-core")
     done = airflow_home() / f".migrated-{version}"
-    home.make_private_directory(airflow_home())
+    directories.make_private_directory(airflow_home())
     if not more:
         _check_metadata(airflow_home() / "airflow.db")
     if done.exists():
@@ -94,11 +94,11 @@ def run(handler: str, conf: str) -> int:
     """Run the handler's DAG once; show how it goes and the report; return the exit code."""
     migrate()
     follower, task_logs = Follower(typer.echo), TaskLogs(f"mq_dlq_{handler}")
-    logs = home.home() / "logs"
-    home.make_private_directory(logs)
+    logs = directories.home() / "logs"
+    directories.make_private_directory(logs)
     log, unnamed = logs / f"{handler}-{os.getpid()}.log", True  # until Airflow gives the run an id
     tail: deque[str] = deque(maxlen=TAIL)
-    command = [sys.executable, "-m", "mqdlq.local.one_run", f"mq_dlq_{handler}"]
+    command = [sys.executable, "-m", "mqdlq.local.dags_test", f"mq_dlq_{handler}"]
     with (
         log.open("w", encoding="utf-8", errors="backslashreplace") as file,
         subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)

@@ -22,7 +22,7 @@ from typing import Any, Final
 import httpx
 import psutil
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import MqDlqError
 from mqdlq.local.environment import airflow_home, environment
 
@@ -115,11 +115,11 @@ class Services:
 
     def start(self, name: str, command: tuple[str, ...] = ()) -> Process:
         """Start a service, or another command of this Python that is to live as long as they."""
-        logs = home.home() / "logs"
-        home.make_private_directory(logs)
+        logs = directories.home() / "logs"
+        directories.make_private_directory(logs)
         words = command or COMMANDS[name]
         if self._tied and words[:2] == AIRFLOW:
-            words = ("-m", "mqdlq.local.tied", *words[2:])
+            words = ("-m", "mqdlq.local.parent_watch", *words[2:])
         with (logs / f"{name}.log").open("ab") as log:
             started = subprocess.Popen(  # noqa: S603 (this very Python, arguments of our own)
                 [sys.executable, *words],
@@ -152,7 +152,7 @@ class Services:
             if dead or time.monotonic() > deadline:
                 which = ", ".join(sorted(dead)) or "some service"
                 raise ServicesError(
-                    f"{which} did not come up; the logs are in {home.home() / 'logs'}"
+                    f"{which} did not come up; the logs are in {directories.home() / 'logs'}"
                 )
             time.sleep(0.5)
 
@@ -233,7 +233,7 @@ def _file() -> Path:
 
 def _write(processes: list[Process]) -> None:
     file = _file()
-    home.make_private_directory(file.parent)
+    directories.make_private_directory(file.parent)
     new = file.with_suffix(f".{os.getpid()}")
     new.write_text(json.dumps([asdict(one) for one in processes]), encoding="utf-8")
     new.replace(file)

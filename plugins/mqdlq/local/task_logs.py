@@ -14,8 +14,8 @@ from typing import IO, Any, Final
 
 from jinja2 import Template
 
-from mqdlq import home
-from mqdlq.local.follow import entry_of
+from mqdlq import directories
+from mqdlq.local.log_lines import entry_of
 
 PLACE: Final = ("base_log_folder", "log_filename_template")
 """Airflow's options in section `logging` that say where the log of an attempt is."""
@@ -25,7 +25,7 @@ _END = re.compile(r"\[DAG TEST\] end task ")
 
 
 class TaskLogs:
-    """Takes the lines of ``mqdlq.local.one_run`` and writes each task's part to a file."""
+    """Takes the lines of ``mqdlq.local.dags_test`` and writes each task's part to a file."""
 
     def __init__(self, dag_id: str) -> None:
         """Write nothing until the lines say where to."""
@@ -73,7 +73,7 @@ class TaskLogs:
         if self._place:
             name = Template(self._place["log_filename_template"]).render(ti=ti)
             file = Path(self._place["base_log_folder"]) / name
-            home.make_private_directory(file.parent)
+            directories.make_private_directory(file.parent)
             self._file = file.open("a", encoding="utf-8")
 
     def _write(self, entry: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 import typer
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.local.environment import airflow_home, environment
 from mqdlq.local.foreground import migrate
 from mqdlq.local.services import START_S, USER, Services, ServicesError, password, running, stop_all
@@ -29,7 +29,9 @@ def up(port: int) -> None:
     """Start the services and the feeder; say where the UI is. Raises ServicesError."""
     if alive := running():
         names = ", ".join(process.name for process in alive)
-        raise ServicesError(f"it runs already over {home.home()} ({names}); `make down` stops it")
+        raise ServicesError(
+            f"it runs already over {directories.home()} ({names}); `make down` stops it"
+        )
     services = Services(port)
     migrate()
     tell_the_story()
@@ -43,7 +45,7 @@ def up(port: int) -> None:
     typer.echo(
         f"Airflow is at {services.address}, user {USER}, password {password()}\n"
         f"{state_of_the_demo(services.address)}\n"
-        f"Logs are in {home.home() / 'logs'}; `make down` stops all of it."
+        f"Logs are in {directories.home() / 'logs'}; `make down` stops all of it."
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from mqdlq.constants import reason_text
 from mqdlq.errors import ClientNotFoundError, QueueManagerError
 from mqdlq.mqi.hints import hint
-from mqdlq.mqi.packed import PackedStructures, packed_structures
+from mqdlq.mqi.packed_descriptors import PackedStructures, packed_structures
 
 NAMES = ("pymqi", "ibmmq")
 

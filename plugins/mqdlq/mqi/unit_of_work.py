@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
+from mqdlq.mqi.archived_messages import read_whole
 from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
 from mqdlq.mqi.connect import QueueManager, name_bytes
-from mqdlq.mqi.whole import read_whole
 from mqdlq.structures import DEFAULTS_OF_VERSION_2, MQMD_LENGTH_1
 
 OF_A_HEADER = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})

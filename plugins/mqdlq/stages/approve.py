@@ -21,8 +21,8 @@ from mqdlq.ledger import Approval, Cause, Ledger, Run
 from mqdlq.model import Action, Outcome
 from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
-from mqdlq.stages.execute.parked import ParkedList
-from mqdlq.stages.report.words import count, plan_in_words
+from mqdlq.stages.execute.settled_messages import ParkedList
+from mqdlq.stages.report.wording import count, plan_in_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.retries import RetryTransient
 
 PARSE = """
@@ -63,7 +63,7 @@ def bag_of(rules: Path) -> DagBag:
     """Parse the DAG folder with the handlers of a rules directory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MQDLQ_RULES_DIR", str(rules))
-        bag = DagBag(dag_folder=home.PROJECT / "dags")
+        bag = DagBag(dag_folder=directories.PROJECT / "dags")
     assert bag.import_errors == {}
     return bag
 
@@ -71,7 +71,7 @@ def bag_of(rules: Path) -> DagBag:
 @pytest.fixture(scope="module", name="dag")
 def _dag() -> DAG:
     """Parse the DAG folder; the demo's DAG."""
-    bag = DagBag(dag_folder=home.PROJECT / "dags")
+    bag = DagBag(dag_folder=directories.PROJECT / "dags")
 
     assert bag.import_errors == {}
     return bag.dags["mq_dlq_demo"]
@@ -88,7 +88,7 @@ def test_the_evaluation_is_submitted_to_spark(dag: DAG) -> None:
     evaluate = dag.get_task("evaluate")
 
     assert type(evaluate) is SparkSubmitOperator
-    assert evaluate.application == str(home.PROJECT / "spark" / "evaluate_rules.py")
+    assert evaluate.application == str(directories.PROJECT / "spark" / "evaluate_rules.py")
 
 
 def test_only_the_report_runs_whatever_became_of_the_tasks_before_it(dag: DAG) -> None:
@@ -218,7 +218,7 @@ def test_what_was_missed_is_not_caught_up(dag: DAG) -> None:
 
 
 def test_every_task_is_tried_again_three_times_after_a_transient_fault(dag: DAG) -> None:
-    restore = DagBag(dag_folder=home.PROJECT / "dags").dags["mq_dlq_restore"]
+    restore = DagBag(dag_folder=directories.PROJECT / "dags").dags["mq_dlq_restore"]
 
     for task in (*dag.tasks, *restore.tasks):
         assert (task.task_id, task.retries) == (task.task_id, 3)
@@ -244,13 +244,13 @@ def test_a_handler_says_how_often_its_tasks_are_tried_again(tmp_path: Path) -> N
 
 
 def test_parsing_opens_no_connection_and_imports_nothing_heavy() -> None:
-    found = in_a_fresh_process(PARSE, home.PROJECT / "dags")
+    found = in_a_fresh_process(PARSE, directories.PROJECT / "dags")
 
     assert found == [{}, ["mq_dlq_demo", "mq_dlq_history", "mq_dlq_restore"], []]
 
 
 def test_airflow_scans_one_plugin_file_and_leaves_the_package_alone() -> None:
-    plugins = home.PROJECT / "plugins"
+    plugins = directories.PROJECT / "plugins"
     found = in_a_fresh_process(SCAN, plugins, AIRFLOW__CORE__PLUGINS_FOLDER=str(plugins))
 
     assert found == [["mqdlq"], ["mqdlq_plugin"]]
@@ -264,13 +264,13 @@ def test_a_broken_handler_breaks_its_own_dag_only_and_is_told_by_file_and_line(
     (tmp_path / "bad.yaml").write_text("connection: mq_demo\n")
 
     errors, dags, _ = in_a_fresh_process(
-        PARSE, home.PROJECT / "dags", MQDLQ_RULES_DIR=str(tmp_path)
+        PARSE, directories.PROJECT / "dags", MQDLQ_RULES_DIR=str(tmp_path)
     )
 
     assert dags == ["mq_dlq_good", "mq_dlq_history", "mq_dlq_restore"]
     # An import error takes all DAGs of its file out of use, so it must not be that of the DAGs.
     assert isinstance(errors, dict)
-    assert list(errors) == [str(home.PROJECT / "dags" / "mq_dlq_broken_handlers.py")]
+    assert list(errors) == [str(directories.PROJECT / "dags" / "mq_dlq_broken_handlers.py")]
     text = str(*errors.values())
     assert f"{tmp_path}/bad.yaml:1:1: a handler needs " in text
     assert f"{tmp_path}/night.yaml:3:11: schedule: 'every night' is no schedule; expected " in text

@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 import embedded_mq
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.operators.restore import Restore, Select
 from mqdlq.airflow.params import fault
 from mqdlq.airflow.restore_params import reason_number, schemas
@@ -71,7 +71,7 @@ def run_all(dag_run_id: str = "one", **params: Any) -> dict[str, Any]:
 def bag(rules: Path) -> DagBag:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MQDLQ_RULES_DIR", str(rules))
-        return DagBag(dag_folder=home.PROJECT / "dags" / "mq_dlq_restore.py")
+        return DagBag(dag_folder=directories.PROJECT / "dags" / "mq_dlq_restore.py")
 
 
 def test_each_handler_has_a_task_in_the_pool_of_its_passes(tmp_path: Path) -> None:

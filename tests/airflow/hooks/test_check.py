@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from mqdlq.local.check import check, fixed_targets
+from mqdlq.local.permission_check import check, fixed_targets
 from mqdlq.rules import parse
 
 RULES = """

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mqdlq import home
+from mqdlq import directories
 
 MQDLQ = Path(sys.executable).with_name("mqdlq")
 
@@ -49,7 +49,7 @@ def test_a_first_command_prepares_the_metadata_of_this_home_and_prints_nothing_b
 
     folder = airflow(tmp_path, "config", "get-value", "core", "dags_folder")
 
-    assert folder.stdout == f"{home.PROJECT / 'dags'}\n"
+    assert folder.stdout == f"{directories.PROJECT / 'dags'}\n"
 
 
 def test_ctrl_c_reaches_airflow_itself(tmp_path: Path) -> None:

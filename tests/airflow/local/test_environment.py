@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.local.environment import environment
 
@@ -23,7 +23,7 @@ def test_airflow_is_the_projects_own(tmp_path: Path) -> None:
     prepared = environment({"AIRFLOW_HOME": "/elsewhere", "SPARK_HOME": "/opt/spark"})
 
     assert prepared["AIRFLOW_HOME"] == str(tmp_path / "airflow")
-    assert prepared["AIRFLOW__CORE__DAGS_FOLDER"] == str(home.PROJECT / "dags")
+    assert prepared["AIRFLOW__CORE__DAGS_FOLDER"] == str(directories.PROJECT / "dags")
     assert "SPARK_HOME" not in prepared
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import embedded_mq
 from mqdlq.cli.run import run
-from mqdlq.home import account
+from mqdlq.directories import account
 from mqdlq.local.foreground import TERMINATED
 from tests.support.world import World
 
@@ -122,7 +122,7 @@ def test_a_run_over_an_empty_queue_skips_all_but_the_report_and_succeeds(place: 
 
 STRANGE_OUTPUT = """
 import os, sys
-if "mqdlq.local.one_run" in sys.orig_argv:
+if "mqdlq.local.dags_test" in sys.orig_argv:
     os.write(1, b"pas trouv\\xe9\\n")
     os.write(1, b'{"timestamp": "12:00", "level": "info", "event": "a file \\\\udce9"}\\n')
 """

@@ -11,7 +11,7 @@ import pytest
 
 from mqdlq.airflow.operators import options
 from mqdlq.airflow.operators.options import started_by
-from mqdlq.home import account
+from mqdlq.directories import account
 
 
 def run(kind: str, user: str | None = None, *assets: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.operators.approve import Approve
 from mqdlq.airflow.operators.retry import Retry
 from mqdlq.errors import ExecutionError
@@ -41,7 +41,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def test_spark_is_not_asked_to_evaluate_a_snapshot_that_never_was(
     dag_id: str, task_id: str, before: str
 ) -> None:
-    dag = DagBag(dag_folder=home.PROJECT / "dags").dags[dag_id]
+    dag = DagBag(dag_folder=directories.PROJECT / "dags").dags[dag_id]
     task = dag.get_task(task_id)
 
     with pytest.raises(ExecutionError) as refused:
@@ -51,7 +51,7 @@ def test_spark_is_not_asked_to_evaluate_a_snapshot_that_never_was(
 
 
 def test_a_result_that_is_there_is_handed_to_spark() -> None:
-    dag = DagBag(dag_folder=home.PROJECT / "dags").dags["mq_dlq_demo"]
+    dag = DagBag(dag_folder=directories.PROJECT / "dags").dags["mq_dlq_demo"]
     task: Any = dag.get_task("evaluate")
     left = {"snapshot": "lake/s", "plan": "lake/p", "messages": 3}
     context: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: left)}
@@ -89,8 +89,8 @@ def test_a_plan_that_nobody_evaluated_is_not_accepted(world: World) -> None:
     world.snapshot(run)
 
     assert approve(world, {"plan_id": "p-1"}) == (
-        f"the task evaluate has left no plan in {plan_directory(home.lake(), 'p-1')}: it was marked"
-        " as done by hand, or the plan was removed; clear evaluate and what follows"
+        f"the task evaluate has left no plan in {plan_directory(directories.lake(), 'p-1')}:"
+        " it was marked as done by hand, or the plan was removed; clear evaluate and what follows"
     )
     assert world.ledger.plans.of_run(run.run_id) is None
 

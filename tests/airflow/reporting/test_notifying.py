@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq.airflow.notifying import notifier_class, notify
+from mqdlq.airflow.notifications import notifier_class, notify
 from mqdlq.airflow.operators.report import Report
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler

@@ -21,7 +21,7 @@ from mqdlq.airflow.hooks import ledger as ledger_connection
 from mqdlq.airflow.hooks.ibmmq import forget_settings
 from mqdlq.airflow.schedules import schedule_of
 from mqdlq.airflow.triggers import arrival as arrival_trigger
-from mqdlq.airflow.triggers import silence
+from mqdlq.airflow.triggers import daemon_threads
 from mqdlq.airflow.triggers.arrival import ArrivalTrigger, Lookout
 from mqdlq.airflow.triggers.few_threads import MOST_THREADS
 from mqdlq.errors import HandlerError, QueueManagerError
@@ -29,8 +29,8 @@ from mqdlq.handlers import load_handler
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import MOST_CONNECTIONS, shared_inquiries
-from mqdlq.stages.sense.beginning import next_run
-from mqdlq.stages.sense.news import TELL_AGAIN, Seen, Told, is_news
+from mqdlq.stages.sense.start_run import next_run
+from mqdlq.stages.sense.work_detection import TELL_AGAIN, Seen, Told, is_news
 from tests.airflow.triggers.test_triggers import put
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -155,7 +155,7 @@ def test_a_silent_queue_manager_is_reported_and_keeps_no_other_waiting(
         return connect(settings, **options)
 
     monkeypatch.setattr(inquiries, "connect", hang)
-    monkeypatch.setattr(silence, "SILENT_S", 0.1)
+    monkeypatch.setattr(daemon_threads, "SILENT_S", 0.1)
 
     async def look_at_both() -> Seen:
         silent = [asyncio.ensure_future(Lookout("night").look(NOON)) for _ in range(40)]

@@ -17,8 +17,8 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped,
 import embedded_mq
 from mqdlq.airflow.operators.sense import POLL_S, Sense
 from mqdlq.airflow.params import SCHEMAS
-from mqdlq.airflow.triggers.answer import AnswerTrigger
 from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
+from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import open_ledger

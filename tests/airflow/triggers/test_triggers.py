@@ -19,9 +19,9 @@ from airflow.triggers.base import BaseTrigger
 
 import embedded_mq
 from mqdlq.airflow.hooks.ibmmq import forget_settings
-from mqdlq.airflow.triggers import silence
-from mqdlq.airflow.triggers.answer import AnswerTrigger
+from mqdlq.airflow.triggers import daemon_threads
 from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
+from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi import inquiries
@@ -268,8 +268,8 @@ def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         return connect(settings)
 
     monkeypatch.setattr(inquiries, "connect", hang)
-    monkeypatch.setattr(silence, "SILENT_S", 0.01)
-    monkeypatch.setattr(silence, "LAST_S", 0.01)
+    monkeypatch.setattr(daemon_threads, "SILENT_S", 0.01)
+    monkeypatch.setattr(daemon_threads, "LAST_S", 0.01)
     yield
     over.set()
 

@@ -30,10 +30,10 @@ import pytest
 import yaml
 from airflow.utils.net import get_hostname
 
-from mqdlq import home
+from mqdlq import directories
 from tests.support.postgresql import DEBIAN, INSTALL
 
-PROJECT = home.PROJECT
+PROJECT = directories.PROJECT
 LOOPBACK = "127.0.0.1"
 ORDER = (
     *("postgres", "mq-embedded", "airflow-init", "spark-master", "spark-worker-1"),

@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import make_url
 from typer.testing import CliRunner
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.cli import app
 from mqdlq.headers import MessageDescriptor
 from mqdlq.ledger import database
@@ -215,7 +215,7 @@ def healthy() -> Path:
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Go to a directory with a healthy home and the files that the examples of the help name."""
     shutil.copytree(healthy(), tmp_path / "home")
-    shutil.copytree(home.PROJECT / "include", tmp_path / "include")
+    shutil.copytree(directories.PROJECT / "include", tmp_path / "include")
     shutil.copy(tmp_path / "include/rules/demo.rules", tmp_path / "old.rules")
     (tmp_path / "dead.jsonl").touch()
     paste = amqsbcg([(MessageDescriptor(format="MQSTR"), b"stray")])

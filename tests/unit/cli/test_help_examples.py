@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.headers import MessageDescriptor
 from mqdlq.local import demo
 from mqdlq.stages.execute import make_pass, settle
@@ -42,7 +42,7 @@ class Prepared:
 def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     """Fill QM1 as the demo does, handle it once between two dry runs, and fill it again."""
     directory = tmp_path_factory.mktemp("examples")
-    shutil.copytree(home.PROJECT / "include", directory / "include")
+    shutil.copytree(directories.PROJECT / "include", directory / "include")
     rules = (directory / "include/rules/demo.rules").read_text(encoding="utf-8")
     (directory / "old.rules").write_text(rules, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:

@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 from embedded_mq.storage.dumping import dump
 from mqdlq import lake
 from mqdlq.cli import app
+from mqdlq.directories import account
 from mqdlq.errors import ExecutionError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
-from mqdlq.home import account
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from mqdlq import home
+from mqdlq import directories
 
-PROJECT = home.PROJECT
+PROJECT = directories.PROJECT
 COMPOSE_FILE = PROJECT / "docker-compose.yaml"
 
 

@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import QueueManagerError
 from mqdlq.local import demo
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense import beginning
+from mqdlq.stages.sense import start_run
 from tests.support.world import World
 
-AUTHORITIES = (home.PROJECT / "deploy" / "mq" / "authorities.mqsc").read_text(encoding="utf-8")
-DEFINITIONS = (home.PROJECT / "include" / "mqsc" / "QM1.mqsc").read_text(encoding="utf-8")
-RULES = (home.PROJECT / "include" / "rules" / "demo.rules").read_text(encoding="utf-8")
+AUTHORITIES = (directories.PROJECT / "deploy" / "mq" / "authorities.mqsc").read_text(
+    encoding="utf-8"
+)
+DEFINITIONS = (directories.PROJECT / "include" / "mqsc" / "QM1.mqsc").read_text(encoding="utf-8")
+RULES = (directories.PROJECT / "include" / "rules" / "demo.rules").read_text(encoding="utf-8")
 DLQ, STATE = "SYSTEM.DEAD.LETTER.QUEUE", "MQDLQ.STATE"
 TARGETS = ("PAYMENTS.IN", "PAYMENTS.INTL", "PAYMENTS.PARKED", "ORDERS.PARKED", "REPLIES.LATE")
 QUEUES = (DLQ, STATE, *TARGETS, "QUOTES.TICKER", "LEGAL.HOLD", "PAYROLL.RUN")
@@ -75,7 +77,7 @@ def become(world: World, user: str) -> None:
 
 
 def sensed(world: World) -> int:
-    return beginning.depth(world.start(RULES), world.settings)
+    return start_run.depth(world.start(RULES), world.settings)
 
 
 def outcomes(world: World, *, dry_run: bool) -> dict[str, int]:
@@ -97,7 +99,7 @@ def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> N
     become(world, SENSE)
     run = world.start(RULES)
 
-    assert beginning.depth(run, world.settings) == 71
+    assert start_run.depth(run, world.settings) == 71
     with pytest.raises(QueueManagerError) as refused:
         world.snapshot(run)
     assert str(refused.value) == (f"MQOPEN of queue {DLQ} failed: MQRC_NOT_AUTHORIZED (2035)")

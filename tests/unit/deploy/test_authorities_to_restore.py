@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.mqi import permissions
 from tests.support.restoring import restored
 from tests.support.world import World
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.slow
 
 __all__ = ["world_fixture"]
 
-RESTORE = (home.PROJECT / "deploy" / "mq" / "authorities-restore.mqsc").read_text(encoding="utf-8")
+RESTORE = (directories.PROJECT / "deploy" / "mq" / "authorities-restore.mqsc").read_text(
+    encoding="utf-8"
+)
 PARKED = "ORDERS.PARKED"
 TO_THE_DLQ: dict[str, Any] = {"again": True}
 TO_ANOTHER: dict[str, Any] = {"to_queue": PARKED, "header": False, "again": True}

@@ -215,7 +215,7 @@ def test_every_file_that_is_mounted_is_there() -> None:
 def test_every_setting_of_ours_is_one_the_program_reads() -> None:
     environment = set(services()["airflow-scheduler"]["environment"])
     environment |= set(re.findall(r"\b(MQDLQ_\w+)=", dockerfile()))
-    source = (PROJECT / "plugins" / "mqdlq" / "home.py").read_text(encoding="utf-8")
+    source = (PROJECT / "plugins" / "mqdlq" / "directories.py").read_text(encoding="utf-8")
 
     read = set(re.findall(r"\"(MQDLQ_\w+)\"", source))
     assert {name for name in environment if name.startswith("MQDLQ_")} <= read

@@ -12,14 +12,14 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.ledger import open_ledger
 from tests.support.postgresql import DEBIAN, running
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = home.PROJECT / "deploy" / "compose-backup.sh"
+SCRIPT = directories.PROJECT / "deploy" / "compose-backup.sh"
 RULES = "DESTQ(PAYMENTS) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(DISCARD)\n"
 # It looks at the words before the program, which are those of the script, and runs the rest.
 DOCKER = """#!/bin/bash

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 
-PROJECT = home.PROJECT
+PROJECT = directories.PROJECT
 ACCEPTED = {"MQ_LICENSE": "accept"}
 EMBEDDED = {
     "COMPOSE_PROFILES": "embedded",

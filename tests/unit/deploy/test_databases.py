@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.lake.archive import read_back
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.migrations import revisions
@@ -71,7 +71,7 @@ def test_migrations_run_once_however_many_processes_start_at_once(
 
 
 def _backup(verb: str, directory: Path, environment: dict[str, str]) -> Any:
-    script = home.PROJECT / "deploy" / "backup.py"
+    script = directories.PROJECT / "deploy" / "backup.py"
     return subprocess.run(
         [sys.executable, script, verb, directory],
         env=environment,
@@ -205,7 +205,9 @@ def test_nothing_is_not_copied_for_something(
 
 
 def _script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("backup", home.PROJECT / "deploy" / "backup.py")
+    spec = importlib.util.spec_from_file_location(
+        "backup", directories.PROJECT / "deploy" / "backup.py"
+    )
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

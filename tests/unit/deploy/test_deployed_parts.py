@@ -16,21 +16,23 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 import embedded_mq
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.ledger import open_ledger
 from mqdlq.local import demo
 from tests.support.postgresql import running
 from tests.support.world import World
 
-RULES = (home.PROJECT / "include" / "rules" / "demo.rules").read_text(encoding="utf-8")
+RULES = (directories.PROJECT / "include" / "rules" / "demo.rules").read_text(encoding="utf-8")
 
 
 def mounted_mqsc() -> list[str]:
     """Return the MQSC files in the order in which the queue manager's container runs them."""
-    compose = yaml.safe_load((home.PROJECT / "docker-compose.yaml").read_text(encoding="utf-8"))
+    compose = yaml.safe_load(
+        (directories.PROJECT / "docker-compose.yaml").read_text(encoding="utf-8")
+    )
     mounts = [volume.split(":") for volume in compose["services"]["mq"]["volumes"]]
     files = sorted((target, source) for source, target, *_ in mounts if source.startswith("."))
-    return [(home.PROJECT / source).read_text(encoding="utf-8") for _, source in files]
+    return [(directories.PROJECT / source).read_text(encoding="utf-8") for _, source in files]
 
 
 @pytest.mark.slow
@@ -93,7 +95,7 @@ def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> 
     options = ("-p", "place", "-p", "no:cacheprovider", "-k", "real", "tests/contract")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", f"--basetemp={tmp_path / 'tests'}", *options],
-        cwd=home.PROJECT,
+        cwd=directories.PROJECT,
         env={
             **os.environ,
             "PYTHONPATH": str(tmp_path),
@@ -112,7 +114,7 @@ def test_each_database_is_its_roles_alone() -> None:
     """The script that PostgreSQL's container runs once, run once on a server of the tests' own."""
     server = running()
     url = make_url(server.new_ledger_url())
-    script = home.PROJECT / "deploy" / "postgres" / "create-databases.sh"
+    script = directories.PROJECT / "deploy" / "postgres" / "create-databases.sh"
     # The tests' server trusts everybody; this reads the passwords all the same.
     secret = Path(str(url.query["host"])) / "secret"
     secret.write_text("it's a \\secret", encoding="utf-8")

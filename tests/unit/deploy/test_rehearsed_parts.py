@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 
 pytestmark = pytest.mark.airflow
 
@@ -55,4 +55,8 @@ def test_nothing_is_left_of_a_containers_places_and_ports(
 
 def _without(directory: Path, text: str) -> str:
     """Return the text without what is rightly there: this machine's own places."""
-    return text.replace(str(directory), "").replace(str(home.PROJECT), "").replace(sys.prefix, "")
+    return (
+        text.replace(str(directory), "")
+        .replace(str(directories.PROJECT), "")
+        .replace(sys.prefix, "")
+    )

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 
 pytestmark = pytest.mark.slow
 
-PROJECT = home.PROJECT
+PROJECT = directories.PROJECT
 PRODUCT = ("plugins", "spark", "dags")
 OURS = {
     "embedded_mq",

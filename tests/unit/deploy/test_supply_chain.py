@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 
 
 @pytest.fixture(name="report")
 def _report() -> Any:
-    place = home.PROJECT / "deploy" / "supply_chain.py"
+    place = directories.PROJECT / "deploy" / "supply_chain.py"
     spec = importlib.util.spec_from_file_location("supply_chain", place)
     assert spec
     assert spec.loader

@@ -10,8 +10,8 @@ import pytest
 from mqdlq.errors import PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.fields import as_json, descriptor_fields
-from mqdlq.headers.pastes import PastedMessage, read_pasted
-from mqdlq.headers.pastes import dmpmqmsg as dmpmqmsg_files
+from mqdlq.headers.pasted_messages import PastedMessage, read_pasted
+from mqdlq.headers.pasted_messages import dmpmqmsg as dmpmqmsg_files
 from tests.support.wire.pastes import amqsbcg, dmpmqmsg
 
 MD = MessageDescriptor(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, ForeignKeyConstraint, Index, MetaData, String, Table
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.ledger import migrations, open_ledger
 from mqdlq.ledger.tables import metadata
 from tests.unit.ledger.older_ledgers import another, declared, schema_of
@@ -156,7 +156,7 @@ def test_a_wheel_brings_the_revisions_with_it(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         check=True,
-        cwd=home.PROJECT,
+        cwd=directories.PROJECT,
         capture_output=True,
     )
     (wheel,) = tmp_path.glob("*.whl")

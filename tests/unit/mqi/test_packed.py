@@ -9,7 +9,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.mqi import client
-from mqdlq.mqi.packed import PackedStructures, packed_structures
+from mqdlq.mqi.packed_descriptors import PackedStructures, packed_structures
 
 KINDS = ("MD", "GMO", "PMO", "OD")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import ClientNotFoundError
 from mqdlq.mqi import client
 from mqdlq.mqi.pymqi_layer import LockedSdist, install_layer, locked, sdk
@@ -122,7 +122,7 @@ def test_an_sdist_the_lock_does_not_name_is_refused_and_nothing_written(
 
 
 def test_the_lock_names_pymqi_with_its_hash() -> None:
-    found = locked(home.PROJECT / "requirements.lock")
+    found = locked(directories.PROJECT / "requirements.lock")
 
     assert found.entry.startswith(f"pymqi=={found.version} \\\n    --hash=sha256:")
     assert len(found.digests) == 1

@@ -16,7 +16,7 @@ from mqdlq.ledger.tables.runs import alerts
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, of_no_run, standing
 from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.report.numbers import read_report
+from mqdlq.stages.report.building import read_report
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -29,7 +29,7 @@ from embedded_mq.engine.failures import (
 from embedded_mq.engine.messages import getting, putting
 from embedded_mq.engine.objects import closing, opening
 from embedded_mq.pcf import command_server
-from embedded_mq.storage import places
+from embedded_mq.storage import directories
 from embedded_mq.storage.faults import due_for_all, faults, strike
 from embedded_mq.structures import MQCMHO, MQGMO, MQMD, MQOD, MQPMO
 
@@ -215,15 +215,15 @@ def connect(
 def _handle_of_this_thread(name: str) -> int | None:
     for hconn, connection in _connections.items():
         is_here = connection.thread is threading.current_thread() and not connection.is_broken
-        if is_here and connection.directory == places.directory_of(name):
+        if is_here and connection.directory == directories.directory_of(name):
             return hconn
     return None
 
 
 def _connection_to(name: str, user: str, *, is_client: bool) -> Connection:
-    if not places.exists(name):
+    if not directories.exists(name):
         raise CallFailedError("MQRC_Q_MGR_NAME_ERROR")
-    return Connection(places.directory_of(name), user, is_client=is_client)
+    return Connection(directories.directory_of(name), user, is_client=is_client)
 
 
 def MQCONN(name: str | bytes) -> tuple[int, int, int]:

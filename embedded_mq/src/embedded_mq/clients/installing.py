@@ -9,7 +9,7 @@ from types import ModuleType
 
 from embedded_mq.clients import ibmmqc, pymqe, routing
 from embedded_mq.errors import EmbeddedQueueManagerError
-from embedded_mq.storage import places
+from embedded_mq.storage import directories
 
 _installed: dict[str, ModuleType] = {}
 
@@ -19,19 +19,19 @@ def install(directory: Path | str | None = None) -> None:
 
     Queue managers are looked for in `directory`, one subdirectory each; without one, where an
     earlier call said, else in EMBEDDED_MQ_HOME, as it is at each connection (see
-    `embedded_mq.storage.places`). May be called again. Raises EmbeddedQueueManagerError if a client
-    is loaded already with its C extension, or `ibmmq` with its OpenTelemetry propagation, which
-    adds to the messages it moves.
+    `embedded_mq.storage.directories`). May be called again. Raises EmbeddedQueueManagerError if a
+    client is loaded already with its C extension, or `ibmmq` with its OpenTelemetry propagation,
+    which adds to the messages it moves.
     """
     if directory is not None:
-        places.choose(Path(directory))
+        directories.choose(Path(directory))
     _install_below_ibmmq()
     _install_below_pymqi()
 
 
 def shadows(name: str) -> bool:
     """Whether the clients of this process reach an embedded queue manager by this name."""
-    return bool(_installed) and places.exists(name)
+    return bool(_installed) and directories.exists(name)
 
 
 def _install_below_ibmmq() -> None:

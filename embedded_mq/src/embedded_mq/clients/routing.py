@@ -15,7 +15,7 @@ from typing import Any
 
 from embedded_mq.clients import calls
 from embedded_mq.engine.failures import MQCC_FAILED, log
-from embedded_mq.storage import places
+from embedded_mq.storage import directories
 
 CONNECT = ("MQCONN", "MQCONNX")
 SET_UP = ("MQCBINIT", "MQLOGCF")  # these two know no connection; both sides get them
@@ -72,7 +72,7 @@ class Elsewhere:
         @wraps(call)
         def connect(name: str | bytes, *arguments: Any) -> tuple[int, int, int]:
             wanted = calls.name_of(name)
-            extension = None if places.exists(wanted) else self._loaded(wanted)
+            extension = None if directories.exists(wanted) else self._loaded(wanted)
             if extension is None:
                 return call(name, *arguments)  # type: ignore[no-any-return]
             hconn, completion, reason = getattr(extension, verb)(name, *arguments)
@@ -93,7 +93,7 @@ class Elsewhere:
                     "queue manager %r is not embedded (embedded: %s), and IBM's MQ client library,"
                     " which reaches all others, could not be loaded: %s",
                     name,
-                    ", ".join(places.names()) or "none",
+                    ", ".join(directories.names()) or "none",
                     error,
                 )
                 return None

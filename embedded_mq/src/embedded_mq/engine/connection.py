@@ -23,7 +23,7 @@ from embedded_mq.engine.objects.attributes import COMMAND_QUEUE
 from embedded_mq.engine.objects.resolution import Destination
 from embedded_mq.engine.unit_of_work import UnitOfWork
 from embedded_mq.storage.catalogue import CREATED_BY, ENDED, QUIESCING, Catalogue, Definition
-from embedded_mq.storage.places import process_user
+from embedded_mq.storage.directories import process_user
 from embedded_mq.storage.store import Store
 from embedded_mq.structures import object_name
 

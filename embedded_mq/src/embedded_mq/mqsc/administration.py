@@ -16,7 +16,7 @@ from embedded_mq.mqsc import display as mqsc_display
 from embedded_mq.mqsc import faults as mqsc_faults
 from embedded_mq.mqsc import queues as mqsc_queues
 from embedded_mq.mqsc.syntax import Command, Problem, ProblemError, commands
-from embedded_mq.storage import places
+from embedded_mq.storage import directories
 
 Work = Callable[[Connection, Command], list[str]]
 
@@ -65,7 +65,7 @@ def create_defined(
     name: str,
     text: str,
     directory: Path | None = None,
-    attributes: Mapping[str, Value] = places.NO_ATTRIBUTES,
+    attributes: Mapping[str, Value] = directories.NO_ATTRIBUTES,
 ) -> tuple[Path, list[str]]:
     """Create a queue manager with what MQSC commands define; returns its directory and their lines.
 
@@ -73,7 +73,7 @@ def create_defined(
     cannot be carried out, no queue manager is created (MqscError).
     """
     done: list[str] = []
-    path = places.create(
+    path = directories.create(
         name, directory, lambda building: done.extend(run_mqsc(name, text, building)), attributes
     )
     return path, done
@@ -99,7 +99,7 @@ def connect(name: str, directory: Path | None = None) -> Connection:
     Raises EmbeddedQueueManagerError where there is none of that name, or it is ended.
     """
     try:
-        return Connection(places.existing(name, directory), is_administrative=True)
+        return Connection(directories.existing(name, directory), is_administrative=True)
     except CallFailedError:
         raise EmbeddedQueueManagerError(
             f"queue manager {name} is ended; `embedded-mq start {name}` starts it"

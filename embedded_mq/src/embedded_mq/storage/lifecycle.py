@@ -12,7 +12,7 @@ from pathlib import Path
 from embedded_mq.engine import unit_of_work
 from embedded_mq.engine.objects import definitions
 from embedded_mq.errors import EmbeddedQueueManagerError
-from embedded_mq.storage import places
+from embedded_mq.storage import directories
 from embedded_mq.storage.catalogue import ENDED, QUIESCING, RUNNING
 from embedded_mq.storage.store import Store
 
@@ -67,7 +67,7 @@ def status(name: str, directory: Path | None = None) -> str:
 
 @contextmanager
 def _opened(name: str, directory: Path | None) -> Iterator[Store]:
-    store = Store(places.existing(name, directory))
+    store = Store(directories.existing(name, directory))
     try:
         yield store
     finally:

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from embedded_mq.errors import EmbeddedQueueManagerError
-from embedded_mq.storage import places
+from embedded_mq.storage import directories
 from embedded_mq_tests.c_library.elf import shared_object
 from embedded_mq_tests.c_library.exports import EXPORTS
 
@@ -31,7 +31,7 @@ def install(directory: Path | str | None = None) -> None:
     EmbeddedQueueManagerError where it cannot work.
     """
     if directory is not None:
-        places.choose(Path(directory))
+        directories.choose(Path(directory))
     if _loaded:
         return
     here = (platform.system(), platform.machine())

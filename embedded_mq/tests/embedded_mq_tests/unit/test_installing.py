@@ -80,7 +80,7 @@ def test_the_nearest_setting_says_where_queue_managers_are(tmp_path: Path) -> No
 import os
 from pathlib import Path
 import embedded_mq
-from embedded_mq.storage.places import directory_of
+from embedded_mq.storage.directories import directory_of
 os.chdir({str(tmp_path)!r})
 print(directory_of("QM1"))
 os.environ["EMBEDDED_MQ_HOME"] = "/environment"

@@ -8,7 +8,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.operators.base import Stage, in_the_foreground, progress, result_of, utc_now
 from mqdlq.handlers import load_handler
@@ -42,7 +42,7 @@ class Approve(Stage):
         """Accept the plan, or ask; returns the plan's id."""
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages import approve  # noqa: PLC0415
-        from mqdlq.stages.backfill.differences import report_differences  # noqa: PLC0415
+        from mqdlq.stages.backfill.backfill_differences import report_differences  # noqa: PLC0415
 
         window = self.window(context)
         with self.work(context) as work:
@@ -65,7 +65,7 @@ class Approve(Stage):
                 made["plan_id"],
                 load_handler(self.handler).approval,
                 ledger=work.ledger,
-                lake_root=home.lake(),
+                lake_root=directories.lake(),
                 clock=utc_now,
                 log=progress,
                 answer=given,
@@ -95,7 +95,7 @@ class Approve(Stage):
         return self.execute(context)
 
     def _ask(self, context: Context, run: Run, accepted: Accepted) -> None:
-        from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (only where one is asked)
+        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where one is asked)
         from mqdlq.stages.approve import alert_of, page_of  # noqa: PLC0415 (the same)
 
         handler = load_handler(self.handler)

@@ -19,8 +19,8 @@ from mqdlq.errors import ExecutionError, HandlerError, LedgerError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.sense.beginning import connection_for
-from mqdlq.stages.sense.window import Window
+from mqdlq.stages.sense.backfill_window import Window
+from mqdlq.stages.sense.start_run import connection_for
 
 DEFER_FROM_S = 10
 """Waits below this are slept in the worker: the scheduler takes a task that is resumed sooner than

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.operators.base import Stage, Work, progress, utc_now
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def execution_of(work: Work) -> Execution:
         run=work.run,
         settings=work.settings,
         ledger=work.ledger,
-        lake_root=home.lake(),
+        lake_root=directories.lake(),
         clock=utc_now,
         sleep=time.sleep,
         log=progress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import BaseOperator, Context
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.operators.base import progress
 from mqdlq.ledger import open_ledger
 
@@ -21,10 +21,10 @@ class ExportOutcomes(BaseOperator):
         from mqdlq import lake  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.report.export import export_outcomes  # noqa: PLC0415 (Arrow)
 
-        history = f"{home.lake().rstrip('/')}/history"
+        history = f"{directories.lake().rstrip('/')}/history"
         with open_ledger() as ledger:
             outcomes = export_outcomes(ledger, history)
-        stored = lake.finished_snapshots(home.lake())
+        stored = lake.finished_snapshots(directories.lake())
         messages = sum(snapshot.manifest.messages for snapshot in stored)
         progress.info("%d outcomes, %d messages in all snapshots", outcomes, messages)
-        return {"lake": home.lake(), "history": history, "messages": messages}
+        return {"lake": directories.lake(), "history": history, "messages": messages}

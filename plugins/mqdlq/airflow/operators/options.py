@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Context
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.operators.base import BACKFILL, in_the_foreground
 from mqdlq.airflow.params import fault, named_messages, wait_seconds
 from mqdlq.errors import HandlerError
@@ -47,7 +47,7 @@ def started_by(context: Context) -> str:
     dag_run = context["dag_run"]
     user, kind = dag_run.triggering_user_name, dag_run.run_type.value
     if in_the_foreground():
-        return f"{home.account()} from the command line"
+        return f"{directories.account()} from the command line"
     if kind == "scheduled":
         return "the schedule"
     if kind == "asset_triggered":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.metrics import emit
@@ -38,7 +38,7 @@ class Report(Stage):
 
     def execute(self, context: Context) -> dict[str, str]:
         """Write the report; returns where it stands."""
-        from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (only where a run has ended)
+        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
         from mqdlq.stages.report import write_report  # noqa: PLC0415 (templates: not at parse time)
 
@@ -56,7 +56,7 @@ class Report(Stage):
             files = write_report(
                 run_id,
                 ledger=ledger,
-                lake_root=home.lake(),
+                lake_root=directories.lake(),
                 stages=states,
                 clock=utc_now,
                 error=ledger.runs.refusal(run_id, since) if is_refused else "",
@@ -78,7 +78,7 @@ class Report(Stage):
 
     def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
         """Tell people and metrics of a run, and remove the snapshots that it has outdated."""
-        from mqdlq.airflow.notifying import notify  # noqa: PLC0415 (only where a run has ended)
+        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
         from mqdlq.stages.snapshot import prune_after  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
@@ -88,4 +88,4 @@ class Report(Stage):
         facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest)
         alerts.send(facts, handler.alerts, tell_people, ledger=ledger, now=now)
         emit(run, ledger, now, files.reasons, oldest)
-        prune_after(run, handler, home.lake(), ledger=ledger, now=now, log=progress)
+        prune_after(run, handler, directories.lake(), ledger=ledger, now=now, log=progress)

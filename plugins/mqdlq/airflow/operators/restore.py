@@ -17,7 +17,7 @@ from mqdlq.airflow.restore_params import request
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
-from mqdlq.stages.sense.beginning import connection_for
+from mqdlq.stages.sense.start_run import connection_for
 
 report_text = logging.getLogger("mqdlq.stages.report")
 """How the restoration went, as text; `mqdlq restore run` ends with it."""
@@ -45,7 +45,7 @@ class Select(BaseBranchOperator):
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; returns the task that goes on."""
         from mqdlq.stages.restore import begin  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
-        from mqdlq.stages.restore.words import announced  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore.restoration_wording import announced  # noqa: PLC0415 (the same)
 
         values = context["params"]
         handler = load_handler(str(values["handler"]))
@@ -77,7 +77,7 @@ class Restore(Stage):
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore; returns counts and a short text. Fails where not all of it could be done."""
         from mqdlq.stages.restore import Restoring, restore  # noqa: PLC0415 (Arrow: the same)
-        from mqdlq.stages.restore.words import told  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore.restoration_wording import told  # noqa: PLC0415 (the same)
 
         name = restoration_id(context)
         with open_ledger() as ledger:

@@ -38,7 +38,7 @@ class Retry(Stage):
     def _passes(self, context: Context, left: dict[str, Any]) -> dict[str, int]:
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.execute import make_pass, settle  # noqa: PLC0415
-        from mqdlq.stages.report.words import outcomes_in_words  # noqa: PLC0415
+        from mqdlq.stages.report.wording import outcomes_in_words  # noqa: PLC0415
 
         with self.work(context) as work:
             while left["pending"] and self._wait(work, left):
@@ -50,7 +50,7 @@ class Retry(Stage):
     def _wait(self, work: Work, left: dict[str, Any]) -> bool:
         """Wait for the next pass, in place or deferred; return whether there is to be one."""
         # imports Arrow, which DAG parsing must not.
-        from mqdlq.stages.execute.waiting import why_not_to_wait  # noqa: PLC0415
+        from mqdlq.stages.execute.next_pass import why_not_to_wait  # noqa: PLC0415
 
         moment = datetime.fromisoformat(left["next_pass_at"])
         handler, pending = load_handler(self.handler), left["pending"]

@@ -22,12 +22,12 @@ from mqdlq.airflow.operators.base import (
 )
 from mqdlq.airflow.operators.options import options_of
 from mqdlq.airflow.pools import shared_without_a_pool
-from mqdlq.airflow.triggers.answer import AnswerTrigger
 from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
+from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.stages.sense.looking import Sensing, look
+from mqdlq.stages.sense.inspect_queue import Sensing, look
 from mqdlq.stages.sense.waiting import (
     BREATH,
     Fail,

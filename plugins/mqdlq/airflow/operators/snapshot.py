@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook, Context
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.operators.base import Stage
 from mqdlq.airflow.operators.execute import execution_of
@@ -29,7 +29,7 @@ class Snapshot(Stage):
     def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # imports Arrow, which DAG parsing must not.
-        from mqdlq.stages.backfill.together import snapshot_of_window  # noqa: PLC0415
+        from mqdlq.stages.backfill.merged_snapshot import snapshot_of_window  # noqa: PLC0415
         from mqdlq.stages.snapshot import SnapshotOptions  # noqa: PLC0415
         from mqdlq.stages.snapshot.stage import places_of, snapshot_queue  # noqa: PLC0415
 
@@ -49,11 +49,11 @@ class Snapshot(Stage):
         if window is None:
             facts = {"snapshot_id": manifest.snapshot_id, "messages": manifest.messages}
             tell(context, self.handler, "snapshot", **facts)
-        return places_of(manifest, home.lake())
+        return places_of(manifest, directories.lake())
 
 
 def _payload_key(conn_id: str) -> PayloadKey:
-    from mqdlq.stages.snapshot.keys import key_of  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+    from mqdlq.stages.snapshot.encryption_keys import key_of  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
     connection = BaseHook.get_connection(conn_id)
     return key_of(conn_id, connection.password, connection.extra_dejson)

@@ -16,16 +16,16 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from mqdlq.airflow.hooks.ibmmq import forget_settings, shared_settings
 from mqdlq.airflow.hooks.ledger import shared_ledger
 from mqdlq.airflow.operators.base import utc_now
-from mqdlq.airflow.triggers.answer import LONGEST_BACK_OFF_S
+from mqdlq.airflow.triggers.daemon_threads import answer_of
 from mqdlq.airflow.triggers.few_threads import shared_threads
-from mqdlq.airflow.triggers.silence import answer_of
+from mqdlq.airflow.triggers.queue_manager_availability import LONGEST_BACK_OFF_S
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiries
-from mqdlq.stages.sense.beginning import find_queue, next_run, place_of
-from mqdlq.stages.sense.news import Seen, Told, is_news, look_for_the_next
 from mqdlq.stages.sense.rules_watch import Stamp, files_of, stamp
+from mqdlq.stages.sense.start_run import find_queue, next_run, place_of
+from mqdlq.stages.sense.work_detection import Seen, Told, is_news, look_for_the_next
 
 Answer = TypeVar("Answer")
 

@@ -13,7 +13,7 @@ from mqdlq.cli.messages.decode_text import drawn
 from mqdlq.errors import PasteError
 from mqdlq.headers import ChainedHeader, Description, describe
 from mqdlq.headers.fields import as_json, descriptor_fields, shown_fields, undecoded
-from mqdlq.headers.pastes import PastedMessage, as_text, read_pasted
+from mqdlq.headers.pasted_messages import PastedMessage, as_text, read_pasted
 
 _FORMAT: Final = "MQDEAD"
 _ENCODING: Final = 546

@@ -9,7 +9,7 @@ from mqdlq import constants
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, storable
 from mqdlq.headers.fields import ShownField, descriptor_fields, shown_fields
-from mqdlq.headers.pastes import PastedMessage
+from mqdlq.headers.pasted_messages import PastedMessage
 from mqdlq.headers.representation import ByteOrder, integer_order
 
 _FAMILIES: Final = {

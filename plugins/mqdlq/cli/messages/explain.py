@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mqdlq import home, lake
+from mqdlq import directories, lake
 from mqdlq.cli.files import STANDARD_INPUT, Format, parse_table
 from mqdlq.cli.messages.explanations import (
     explanation_as_json,
@@ -159,7 +159,7 @@ def _opened(
         with Path(source).open("rb") as file:
             yield file_messages(file, source, _warn)
     elif not queue and _SNAPSHOT_ID.fullmatch(source):
-        yield snapshot_messages(lake.find_snapshot(home.lake(), source))
+        yield snapshot_messages(lake.find_snapshot(directories.lake(), source))
     elif not queue and ("://" in source or Path(source).is_dir()):
         yield snapshot_messages(source.rstrip("/"))
     elif queue or is_known(source, address):

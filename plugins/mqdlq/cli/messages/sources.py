@@ -15,8 +15,15 @@ from typing import Any, BinaryIO, Final
 from mqdlq import lake
 from mqdlq.errors import MqDlqError
 from mqdlq.headers import describe, header_row
-from mqdlq.headers.pastes import PastedMessage, amqsbcg, as_text, dmpmqmsg, json_lines, read_pasted
-from mqdlq.headers.pastes.pasted import NO_DIGIT
+from mqdlq.headers.pasted_messages import (
+    PastedMessage,
+    amqsbcg,
+    as_text,
+    dmpmqmsg,
+    json_lines,
+    read_pasted,
+)
+from mqdlq.headers.pasted_messages.pasted import NO_DIGIT
 from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass
 from mqdlq.mqi.connect import QueueManager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mqdlq import home, lake
+from mqdlq import directories, lake
 from mqdlq.cli.files import name_of, parse_table
 from mqdlq.cli.rules.diff_page import diff_page
 from mqdlq.errors import LakeError
@@ -120,17 +120,17 @@ def diff(
 
 def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> list[Snapshot]:
     """Return the snapshots named and those taken so far back; raise `LakeError` if none."""
-    places = {Snapshot.named(home.lake(), snapshot).directory for snapshot in named}
+    places = {Snapshot.named(directories.lake(), snapshot).directory for snapshot in named}
     if back:
         now = datetime.now(UTC)  # noqa: TID251 (an entry point)
-        found = lake.finished_snapshots(home.lake())
+        found = lake.finished_snapshots(directories.lake())
         places |= {
             one.directory
             for one in found
             if one.manifest.taken_at >= now - back and not one.manifest.put_together_from
         }
     if not places:
-        raise LakeError(f"{home.lake()} holds no finished snapshot taken in the last {back}")
+        raise LakeError(f"{directories.lake()} holds no finished snapshot taken in the last {back}")
     return [Snapshot.at(place) for place in sorted(places)]
 
 

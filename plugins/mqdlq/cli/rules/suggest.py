@@ -9,7 +9,7 @@ import typer
 from mqdlq.cli.rules.diff import USAGE, Since, Snapshots, stored_snapshots
 from mqdlq.errors import LakeError
 from mqdlq.rules import RulesError, check
-from mqdlq.stages.drafting import causes, draft
+from mqdlq.stages.rule_suggestions import causes, draft
 
 
 def suggest(

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.model import MessageClass
-from mqdlq.stages.report.causes import cause_of
-from mqdlq.stages.report.words import CLASSES, period, place
-from mqdlq.stages.snapshot.causes import Cause
+from mqdlq.stages.report.cause_advice import cause_of
+from mqdlq.stages.report.wording import CLASSES, period, place
+from mqdlq.stages.snapshot.cause_counts import Cause
 
 _MOST: Final = 12
 

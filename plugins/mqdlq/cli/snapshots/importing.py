@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mqdlq import home, lake
+from mqdlq import directories, lake
 from mqdlq.cli.files import YAML, Format, name_of, review_table
 from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
 from mqdlq.headers import MessageDescriptor, header_row
-from mqdlq.headers.pastes import PastedMessage, PasteError, as_text, read_pasted
+from mqdlq.headers.pasted_messages import PastedMessage, PasteError, as_text, read_pasted
 from mqdlq.rules import RulesError, print_table
 
 _NAME_LENGTH: Final = 48
@@ -133,12 +133,12 @@ def _written(
     place: tuple[str, str], pastes: list[_Paste], at: datetime, rules: _Rules
 ) -> tuple[lake.SnapshotManifest, str]:
     snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-    with lake.SnapshotWriter(home.lake(), *place, snapshot_id) as writer:
+    with lake.SnapshotWriter(directories.lake(), *place, snapshot_id) as writer:
         for row in _rows(pastes, at):
             writer.write(row)
         manifest = writer.publish(
             taken_at=at,
-            taken_by=home.account(),
+            taken_by=directories.account(),
             rules_digest=rules.digest,
             rules_text=rules.text,
             imported_from=tuple(paste.described() for paste in pastes),

@@ -11,16 +11,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mqdlq import home, lake
+from mqdlq import directories, lake
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.cli.snapshots.causes import causes_table
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
-from mqdlq.stages.report.words import moment, place, visible
+from mqdlq.stages.report.wording import moment, place, visible
 from mqdlq.stages.snapshot import prune_snapshots, why_kept
-from mqdlq.stages.snapshot.causes import Cause, causes_of
+from mqdlq.stages.snapshot.cause_counts import Cause, causes_of
 
 USAGE: Final = 2
 Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
@@ -36,7 +36,7 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
       mqdlq snapshots list --format json
     """
     try:
-        found = lake.finished_snapshots(home.lake())
+        found = lake.finished_snapshots(directories.lake())
         with open_ledger() as ledger:
             now = datetime.now(UTC)  # noqa: TID251 (an entry point)
             kept = why_kept(found, ledger, now)
@@ -46,7 +46,7 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
         listed = [_as_json(one, kept) for one in found]
         typer.echo(json.dumps({"snapshots": listed}, indent=2))
     elif not found:
-        typer.echo(f"no snapshots in {home.lake()}")
+        typer.echo(f"no snapshots in {directories.lake()}")
     else:
         typer.echo("\n".join(_listed(found, kept)))
 
@@ -65,7 +65,7 @@ def show(
       mqdlq snapshots show 20261121T120000Z-1a2b3c4d
     """
     try:
-        found = Snapshot.named(home.lake(), snapshot)
+        found = Snapshot.named(directories.lake(), snapshot)
         causes = causes_of(lake.whole_rows(found.directory, Cause.COLUMNS))
         parked = _parked(found.directory)
     except MqDlqError as error:
@@ -110,7 +110,7 @@ def prune(
     try:
         with open_ledger() as ledger:
             pruned = prune_snapshots(
-                home.lake(),
+                directories.lake(),
                 ledger=ledger,
                 now=datetime.now(UTC),  # noqa: TID251 (an entry point)
                 keep=keep,

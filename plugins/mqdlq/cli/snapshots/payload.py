@@ -9,10 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
-from mqdlq import home, lake
+from mqdlq import directories, lake
 from mqdlq.errors import ConnectionSettingsError, LakeError, MqDlqError
 from mqdlq.stages.snapshot.capture import payloads
-from mqdlq.stages.snapshot.keys import keys_of
+from mqdlq.stages.snapshot.encryption_keys import keys_of
 
 _PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -48,7 +48,7 @@ def write_payload(
     try:
         directory = snapshot.rstrip("/")
         if "/" not in directory:
-            directory = lake.find_snapshot(home.lake(), directory)
+            directory = lake.find_snapshot(directories.lake(), directory)
         written = _write(directory, to, message or (), _keys(key_connection))
     except (MqDlqError, OSError) as error:
         typer.echo(f"mqdlq: {error}", err=True)

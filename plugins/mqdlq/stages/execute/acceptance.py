@@ -9,7 +9,7 @@ from mqdlq.errors import ExecutionError
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan
 from mqdlq.ledger import DRY_RUN, AcceptedPlan, Ledger, Run
 from mqdlq.plan import plan_hash
-from mqdlq.stages.execute.parked import parked_places
+from mqdlq.stages.execute.settled_messages import parked_places
 
 
 def accept_plan(

@@ -18,7 +18,7 @@ from mqdlq.mqi.hints import shown
 from mqdlq.mqi.state_queue import Marker
 from mqdlq.stages.execute.actions import header_of, is_old_news
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.work import WorkItem, step_to_try
+from mqdlq.stages.execute.pending_steps import WorkItem, step_to_try
 from mqdlq.stages.units.destinations import Destination
 
 CHARGES_AT_ONCE = 500

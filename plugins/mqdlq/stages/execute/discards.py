@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from mqdlq.errors import QueueManagerError
 from mqdlq.lake.archive import Copy, read_copies, write_copies
 from mqdlq.model import Action
+from mqdlq.mqi.archived_messages import browse_whole
 from mqdlq.mqi.browse import GONE, BrowseCursor
-from mqdlq.mqi.whole import browse_whole
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.work import WorkList
+from mqdlq.stages.execute.pending_steps import WorkList
 
 
 def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:

@@ -18,12 +18,12 @@ from mqdlq.stages.execute.booking import Booking, Try
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetters
 from mqdlq.stages.execute.discards import copy_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
-from mqdlq.stages.execute.ownership import own_until, pass_by_what_others_own
-from mqdlq.stages.execute.recovery import recover
-from mqdlq.stages.execute.work import Met, load_work
+from mqdlq.stages.execute.interrupted_attempts import recover
+from mqdlq.stages.execute.leases import own_until, pass_by_what_others_own
+from mqdlq.stages.execute.pending_steps import Met, load_work
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import Units
-from mqdlq.stages.units.turn import take_turn
+from mqdlq.stages.units.exclusive_access import take_turn
 
 
 def make_pass(execution: Execution) -> PassResult:

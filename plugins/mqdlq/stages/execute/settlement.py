@@ -13,15 +13,21 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.execute.acceptance import why_not_to_act
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.explanations import (
+from mqdlq.stages.execute.leases import give_up_all
+from mqdlq.stages.execute.outcome_reasons import (
     Findings,
     blocked_destinations,
     explained,
     why_vanished,
 )
-from mqdlq.stages.execute.ownership import give_up_all
-from mqdlq.stages.execute.parked import Bystanders, NotSelected, ParkedList, Vanished, to_be_parked
-from mqdlq.stages.execute.work import WorkList, load_work
+from mqdlq.stages.execute.pending_steps import WorkList, load_work
+from mqdlq.stages.execute.settled_messages import (
+    Bystanders,
+    NotSelected,
+    ParkedList,
+    Vanished,
+    to_be_parked,
+)
 
 SECOND_LOOK_S = 5.0
 """How long to wait before what has vanished is looked for once more."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from mqdlq.stages.report.files import (
+from mqdlq.stages.report.building import read_report
+from mqdlq.stages.report.grouping import rows_for_people
+from mqdlq.stages.report.json_report import render_json, render_row
+from mqdlq.stages.report.report_files import (
     ReportFiles,
     latest_run_id,
     report_directory,
     write_report,
     written_stages,
 )
-from mqdlq.stages.report.gathering import rows_for_people
-from mqdlq.stages.report.json import render_json, render_row
-from mqdlq.stages.report.numbers import read_report
-from mqdlq.stages.report.records import Report, Verdict
-from mqdlq.stages.report.sources import read_sources
-from mqdlq.stages.report.text import print_report, render_text
+from mqdlq.stages.report.report_records import Report, Verdict
+from mqdlq.stages.report.report_sources import read_sources
+from mqdlq.stages.report.text_report import print_report, render_text
 
 __all__ = [
     "Report",

@@ -8,10 +8,10 @@ from typing import Final
 
 from mqdlq.ledger import Sighting
 from mqdlq.model import DEPARTED, Outcome, Trait
-from mqdlq.stages.report.gathering import Gathered
-from mqdlq.stages.report.records import Account, LastBrowse, Verdict
-from mqdlq.stages.report.sources import Sources
-from mqdlq.stages.report.words import count, moment, numbers
+from mqdlq.stages.report.grouping import Gathered
+from mqdlq.stages.report.report_records import Account, LastBrowse, Verdict
+from mqdlq.stages.report.report_sources import Sources
+from mqdlq.stages.report.wording import count, moment, numbers
 
 _ON_THE_QUEUE: Final = Outcome.having(Trait.STAYS)
 _PERHAPS_ON_THE_QUEUE: Final = frozenset(Outcome) - _ON_THE_QUEUE - DEPARTED

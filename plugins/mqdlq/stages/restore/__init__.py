@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.stages.restore.restoration import Result, restore
+from mqdlq.stages.restore.restoration_resources import Restoring
 from mqdlq.stages.restore.selection import Request, begin
-from mqdlq.stages.restore.work import Restoring
 
 __all__ = ["Request", "Restoring", "Result", "begin", "restore"]

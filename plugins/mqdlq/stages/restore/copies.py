@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mqdlq.lake.archive import Copy, read_copies
 from mqdlq.ledger import ArchivedCopy, CopyId, CopyState, Restoration
 from mqdlq.model import AttemptState, RestorationState
-from mqdlq.stages.report.words import moment, place
+from mqdlq.stages.report.wording import moment, place
 
 
 class Found(NamedTuple):

@@ -14,9 +14,9 @@ from mqdlq.lake.archive import Copy
 from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.rules import RulesError, parse
-from mqdlq.stages.report.words import moment, place
+from mqdlq.stages.report.wording import moment, place
 from mqdlq.stages.restore.copies import read, why_provisional
-from mqdlq.stages.restore.letters import dead_letter_header, descriptor_of
+from mqdlq.stages.restore.dead_letter_headers import dead_letter_header, descriptor_of
 
 TENTHS = 10
 """MQMD.Expiry counts tenths of a second."""

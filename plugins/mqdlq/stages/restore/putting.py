@@ -13,8 +13,8 @@ from mqdlq.model import PutAuthority, RestorationState
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Marker
 from mqdlq.mqi.unit_of_work import Delivery, Syncpoint
-from mqdlq.stages.restore.letters import delivery_of
-from mqdlq.stages.restore.work import Restoring
+from mqdlq.stages.restore.dead_letter_headers import delivery_of
+from mqdlq.stages.restore.restoration_resources import Restoring
 from mqdlq.stages.units.destinations import Destination, Destinations
 
 NOT_WRITTEN_AT_ONCE = 500

@@ -11,12 +11,12 @@ from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.restore.copies import Found, already, read, refusals
+from mqdlq.stages.restore.interrupted_copies import settle_open_units
 from mqdlq.stages.restore.putting import Booking, Copies, Put, put_of
-from mqdlq.stages.restore.recovery import settle_open_units
-from mqdlq.stages.restore.work import Restoring
+from mqdlq.stages.restore.restoration_resources import Restoring
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import Units
-from mqdlq.stages.units.turn import take_turn
+from mqdlq.stages.units.exclusive_access import take_turn
 
 ENDS = frozenset(
     {

@@ -10,9 +10,9 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import MalformedHeaderError, RestoreError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import ArchivedCopy, Ledger, Restoration
-from mqdlq.stages.report.words import place
+from mqdlq.stages.report.wording import place
 from mqdlq.stages.restore.copies import read
-from mqdlq.stages.restore.letters import dead_letter_header
+from mqdlq.stages.restore.dead_letter_headers import dead_letter_header
 
 
 @dataclass(frozen=True, slots=True)

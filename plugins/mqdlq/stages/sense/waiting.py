@@ -15,7 +15,7 @@ from mqdlq.errors import MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Run
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.news import Watch
+from mqdlq.stages.sense.work_detection import Watch
 
 BREATH: Final = timedelta(minutes=1)
 """How long a run with schedule @continuous takes to fail: Airflow starts the next one at once."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqdlq.stages.snapshot.options import PayloadKey, SnapshotOptions
-from mqdlq.stages.snapshot.retention import Pruned, prune_after, prune_snapshots, why_kept
+from mqdlq.stages.snapshot.snapshot_options import PayloadKey, SnapshotOptions
+from mqdlq.stages.snapshot.snapshot_retention import Pruned, prune_after, prune_snapshots, why_kept
 from mqdlq.stages.snapshot.taking import take_snapshot
 
 __all__ = [

@@ -20,8 +20,8 @@ from mqdlq.headers import PREFIX_LENGTH
 from mqdlq.lake import SnapshotWriter, payload_rows, read_manifest
 from mqdlq.mqi.browse import BrowseCursor, Browsed
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.stages.snapshot.options import SnapshotOptions
 from mqdlq.stages.snapshot.rows import Sighted
+from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 
 NONCE: Final = 12
 _AT_ONCE: Final = 64 << 10

@@ -18,8 +18,8 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.causes import Cause, CauseCount
-from mqdlq.stages.snapshot.marks import Marks
+from mqdlq.stages.snapshot.cause_counts import Cause, CauseCount
+from mqdlq.stages.snapshot.highlights import Marks
 from mqdlq.stages.snapshot.rows import RowBuilder, Sighted
 
 _AT_ONCE: Final = 4096

@@ -24,7 +24,7 @@ from mqdlq.headers.times import gmt
 from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import Browsed
-from mqdlq.stages.snapshot.marks import Marks
+from mqdlq.stages.snapshot.highlights import Marks
 from mqdlq.structures import MQDLH, MQMD, Kind, Packed
 
 _PLAIN_FORMATS: Final = (b"MQSTR   ", b"        ")

@@ -10,9 +10,9 @@ from mqdlq.errors import HandlerError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import Execution, settle
-from mqdlq.stages.sense.news import has_open_units
-from mqdlq.stages.snapshot.named import check_named
-from mqdlq.stages.snapshot.options import SnapshotOptions
+from mqdlq.stages.sense.work_detection import has_open_units
+from mqdlq.stages.snapshot.named_messages import check_named
+from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot
 
 

@@ -21,10 +21,10 @@ from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.stages.snapshot.capture import Capture
-from mqdlq.stages.snapshot.known import Known
-from mqdlq.stages.snapshot.marks import Marks, asking
-from mqdlq.stages.snapshot.options import SnapshotOptions
+from mqdlq.stages.snapshot.compact_rows import Known
+from mqdlq.stages.snapshot.highlights import Marks, asking
 from mqdlq.stages.snapshot.rows import RowBuilder, Sighted, as_array, expiries
+from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.structures import MQMD
 
 PROGRESS_EVERY: Final = 10_000

@@ -11,10 +11,10 @@ import pytest
 from mqdlq import lake
 from mqdlq.lake import SnapshotManifest, snapshot_rows
 from mqdlq.ledger import Run, TakenSnapshot
-from mqdlq.stages.backfill.differences import Difference, differences
-from mqdlq.stages.backfill.together import put_together, still_kept
+from mqdlq.stages.backfill.backfill_differences import Difference, differences
+from mqdlq.stages.backfill.merged_snapshot import put_together, still_kept
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.window import Window, snapshots_of
+from mqdlq.stages.sense.backfill_window import Window, snapshots_of
 from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.world import NOON, World
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq import home
+from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
-from mqdlq.stages.backfill.together import snapshot_of_window
+from mqdlq.stages.backfill.merged_snapshot import snapshot_of_window
 from mqdlq.stages.execute import settle
-from mqdlq.stages.sense.window import Window
+from mqdlq.stages.sense.backfill_window import Window
 from tests.support.world import NOON, World
 
 DAY = Window(NOON, NOON + timedelta(days=1))
@@ -41,7 +41,7 @@ def test_a_backfill_refuses_what_needs_an_mqdlh_for_a_named_message_without(
     settle(first)
     (row,) = snapshot_rows(world.recorded_snapshot(first.run.run_id).location)
     key = row["message_key"].hex()
-    assert home.lake() == world.lake_root
+    assert directories.lake() == world.lake_root
     run = world.start(RULES, dry_run=not apply, message_keys=(key,), action=action)
     why = (
         f"{named} is refused for 1 of 1 named messages: without a valid MQDLH a message can only be"

@@ -13,9 +13,9 @@ from mqdlq import lake
 from mqdlq.cli.rules.diff import stored_snapshots
 from mqdlq.ledger import Run
 from mqdlq.model import Outcome
-from mqdlq.stages.backfill.together import put_together, still_kept
+from mqdlq.stages.backfill.merged_snapshot import put_together, still_kept
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.window import Window, snapshots_of
+from mqdlq.stages.sense.backfill_window import Window, snapshots_of
 from mqdlq.stages.snapshot import prune_snapshots, why_kept
 from tests.support.world import NOON, World
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mqdlq.handlers import Handler
-from mqdlq.stages.execute.waiting import why_not_to_wait
+from mqdlq.stages.execute.next_pass import why_not_to_wait
 from tests.support.records import NOON, run_record
 from tests.support.world import World
 

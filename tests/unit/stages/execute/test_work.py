@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.model import Action, PutAuthority, Step
-from mqdlq.stages.execute.work import step_to_try
+from mqdlq.stages.execute.pending_steps import step_to_try
 
 
 def step(rule: int, action: Action, tries: int = 1) -> Step:

@@ -15,8 +15,15 @@ from mqdlq.cli import app
 from mqdlq.lake import snapshots
 from mqdlq.ledger import Ledger, database
 from mqdlq.model import Outcome
-from mqdlq.stages.report import Report, ReportFiles, gathering, people, read_report, render_text
-from mqdlq.stages.report.json import render_json
+from mqdlq.stages.report import (
+    Report,
+    ReportFiles,
+    grouping,
+    needs_attention,
+    read_report,
+    render_text,
+)
+from mqdlq.stages.report.json_report import render_json
 from tests.unit.stages.report.ended_runs import (
     ALL_WELL,
     START,
@@ -37,8 +44,8 @@ ReportOf = Callable[..., Report]
 @pytest.fixture(name="few")
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a report list three messages in the same trouble, and four in all."""
-    monkeypatch.setattr(people, "MOST_OF_A_GROUP", 3)
-    monkeypatch.setattr(people, "MOST_ROWS", 4)
+    monkeypatch.setattr(needs_attention, "MOST_OF_A_GROUP", 3)
+    monkeypatch.setattr(needs_attention, "MOST_ROWS", 4)
 
 
 def letters() -> list[Letter]:
@@ -123,8 +130,8 @@ def test_more_troubles_than_are_told_apart_are_counted_by_outcome_and_reason(
     report_of: ReportOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where each dead letter was for a temporary queue of its own."""
-    monkeypatch.setattr(people, "MOST_TROUBLES", 2)
-    monkeypatch.setattr(gathering, "MOST_DESTINATIONS", 2)
+    monkeypatch.setattr(needs_attention, "MOST_TROUBLES", 2)
+    monkeypatch.setattr(grouping, "MOST_DESTINATIONS", 2)
 
     report = report_of(EndedRun([unmatched(dest_q_name=f"AMQ.{n}") for n in range(7)]))
 
@@ -145,7 +152,7 @@ def test_the_memory_of_a_report_does_not_grow_with_the_messages_beyond_their_num
     ledger: Ledger, lake_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight bytes are held of each; all that was known of them took some five thousand."""
-    monkeypatch.setattr(people, "MOST_OF_A_GROUP", 20)
+    monkeypatch.setattr(needs_attention, "MOST_OF_A_GROUP", 20)
     monkeypatch.setattr(database, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(snapshots._batches, "__defaults__", (50,))
     few, many = 400, 2_400

@@ -10,9 +10,9 @@ import pytest
 from mqdlq.ledger import Ledger
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 from mqdlq.stages.report import Report, Verdict
-from mqdlq.stages.report.gathering import BINS
-from mqdlq.stages.report.records import CauseGroup, RuleRow, Tried
-from mqdlq.stages.report.sources import WrittenRule, written_rules
+from mqdlq.stages.report.grouping import BINS
+from mqdlq.stages.report.report_records import CauseGroup, RuleRow, Tried
+from mqdlq.stages.report.report_sources import WrittenRule, written_rules
 from tests.unit.stages.report.ended_runs import (
     ALL_WELL,
     PUT_INHIBITED,

@@ -10,8 +10,8 @@ import pytest
 from mqdlq.ledger import Run
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report import Report, read_report, render_json, render_text, rows_for_people
-from mqdlq.stages.report.html import render_html
-from mqdlq.stages.report.sources import read_sources
+from mqdlq.stages.report.html_report import render_html
+from mqdlq.stages.report.report_sources import read_sources
 from tests.support.world import World
 from tests.unit.stages.report.ended_runs import failed_at
 

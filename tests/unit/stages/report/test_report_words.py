@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mqdlq.model import MessageClass, Outcome, Trait
-from mqdlq.stages.report import words
-from mqdlq.stages.report.causes import Kind, cause_of
-from mqdlq.stages.report.words import next_step, numbers, period, span, visible
+from mqdlq.stages.report import wording
+from mqdlq.stages.report.cause_advice import Kind, cause_of
+from mqdlq.stages.report.wording import next_step, numbers, period, span, visible
 from tests.unit.stages.report.ended_runs import (
     NO_AUTHORITY,
     NO_QUEUE,
@@ -19,7 +19,7 @@ from tests.unit.stages.report.ended_runs import (
     START,
 )
 
-STYLES = Path(words.__file__).with_name("report.css").read_text(encoding="utf-8")
+STYLES = Path(wording.__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("outcome", sorted({*Outcome} - {Outcome.NOT_SELECTED}))  # never drawn

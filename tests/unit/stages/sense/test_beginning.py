@@ -9,8 +9,8 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger import Run
 from mqdlq.rules import RulesError
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense import beginning
-from mqdlq.stages.sense.news import has_open_units, is_unfinished
+from mqdlq.stages.sense import start_run
+from mqdlq.stages.sense.work_detection import has_open_units, is_unfinished
 from tests.support.world import World
 
 
@@ -119,7 +119,7 @@ def test_depth_is_inquired(world: World) -> None:
     world.dead_letter()
     run = world.start("ACTION(RETRY)")
 
-    assert beginning.depth(run, world.settings) == 1
+    assert start_run.depth(run, world.settings) == 1
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_an_interrupted_unit_is_work_on_an_empty_queue_too(world: World) -> None
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
     later = world.start("ACTION(RETRY)")
 
-    assert beginning.depth(later, world.settings) == 0
+    assert start_run.depth(later, world.settings) == 0
     assert is_unfinished(later, world.ledger)
     assert has_open_units(later, world.ledger)
 

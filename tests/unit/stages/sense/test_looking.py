@@ -14,7 +14,8 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Approval, Look, Run, TakenSnapshot
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.looking import Sensing, look
+from mqdlq.stages.sense.backfill_window import Window
+from mqdlq.stages.sense.inspect_queue import Sensing, look
 from mqdlq.stages.sense.waiting import (
     Pause,
     Proceed,
@@ -24,7 +25,6 @@ from mqdlq.stages.sense.waiting import (
     WaitForMessages,
     WaitForQueueManager,
 )
-from mqdlq.stages.sense.window import Window
 from tests.support.world import World
 
 AWAY = "MQCONNX:1:2059:before"

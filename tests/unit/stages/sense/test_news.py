@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.ledger import Look
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.news import Watch, watch_for
+from mqdlq.stages.sense.work_detection import Watch, watch_for
 from tests.support.world import World
 
 RULES = (

@@ -12,7 +12,6 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.news import Watch
 from mqdlq.stages.sense.waiting import (
     BREATH,
     Facts,
@@ -29,6 +28,7 @@ from mqdlq.stages.sense.waiting import (
     before_failing,
     end_of_wait,
 )
+from mqdlq.stages.sense.work_detection import Watch
 from tests.support.records import NOON, run_record
 
 LATER = NOON + timedelta(seconds=60)

@@ -10,7 +10,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.stages.snapshot.marks import MOST_DESTINATIONS, BackoutRule, Marks
+from mqdlq.stages.snapshot.highlights import MOST_DESTINATIONS, BackoutRule, Marks
 from tests.support.world import World
 
 IGNORE = "RETRYINT(60)\nACTION(IGNORE)"

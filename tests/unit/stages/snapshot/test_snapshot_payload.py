@@ -16,7 +16,7 @@ from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.stages.snapshot import PayloadKey
 from mqdlq.stages.snapshot.capture import payloads
-from mqdlq.stages.snapshot.keys import key_of, keys_of
+from mqdlq.stages.snapshot.encryption_keys import key_of, keys_of
 from tests.support.world import World
 
 KEY = PayloadKey("2026-11", b"k" * 32)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row, message_key
 from mqdlq.lake.schema import HEADERS
 from mqdlq.mqi.browse import Browsed
-from mqdlq.stages.snapshot.marks import BackoutRule, Marks
+from mqdlq.stages.snapshot.highlights import BackoutRule, Marks
 from mqdlq.stages.snapshot.rows import RowBuilder, Sighted
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from mqdlq import lake
-from mqdlq.home import PROJECT
+from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
 from mqdlq.lake.schema_document import document
 from tests.support.world import World

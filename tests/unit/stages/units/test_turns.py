@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mqdlq.errors import AnotherExecutorError
+from mqdlq.stages.units.exclusive_access import take_turn
 from mqdlq.stages.units.resources import Resources
-from mqdlq.stages.units.turn import take_turn
 from tests.support.restoring import discarded, restoring
 from tests.support.world import NOON, World
 

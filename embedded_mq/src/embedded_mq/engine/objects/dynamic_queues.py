@@ -10,7 +10,7 @@ from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.objects import authority, definitions
 from embedded_mq.storage.catalogue import CREATED_BY, DEFINITION_TYPE, Definition
-from embedded_mq.storage.places import NAME
+from embedded_mq.storage.directories import NAME
 
 ANY = "*"
 NAME_LENGTH = 48

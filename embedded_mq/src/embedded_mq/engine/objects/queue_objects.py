@@ -13,7 +13,7 @@ from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.objects import definitions
 from embedded_mq.engine.objects.attributes import QUEUE_ATTRIBUTES, Value, defaults
 from embedded_mq.storage.catalogue import Definition
-from embedded_mq.storage.places import NAME
+from embedded_mq.storage.directories import NAME
 
 TYPES = {
     "QLOCAL": mq.MQQT_LOCAL,

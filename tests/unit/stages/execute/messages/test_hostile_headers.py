@@ -11,8 +11,8 @@ from embedded_mq.headers import rfh2
 from embedded_mq.structures import MQMD
 from mqdlq import lake
 from mqdlq.headers import DeadLetterHeader
+from mqdlq.mqi.archived_messages import browse_whole
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.mqi.whole import browse_whole
 from tests.support.restoring import restored
 from tests.support.wire.hostile_messages import (
     ABSURD_LENGTHS,

@@ -1,0 +1,38 @@
+"""Messages as people paste them: text in; MQMD, body and total length of each message out.
+
+Four kinds are told apart by their look: JSON lines of `mqdlq qm`, the output of amqsbcg, a file of
+dmpmqmsg, and hexadecimal digits alone.
+"""
+
+from __future__ import annotations
+
+from mqdlq.errors import PasteError
+from mqdlq.headers.pasted_messages import amqsbcg, digits, dmpmqmsg, json_lines
+from mqdlq.headers.pasted_messages.pasted import PastedMessage
+
+__all__ = ["PasteError", "PastedMessage", "as_text", "read_pasted"]
+
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def as_text(data: bytes) -> str:
+    """Return a file as text: UTF-8, or UTF-16 as a Windows shell writes what it redirects."""
+    if data[:2] in _UTF_16_MARKS:
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8-sig", "surrogateescape")
+
+
+def read_pasted(text: str, name: str = "") -> tuple[PastedMessage, ...]:
+    """Read every message of a paste, in order; `name` is the file's, for errors.
+
+    Raises `PasteError` for the first line that cannot be understood; nothing is skipped that could
+    be a part of a message.
+    """
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    try:
+        for reader in (json_lines, amqsbcg, dmpmqmsg):
+            if reader.is_meant(lines):
+                return tuple(reader.read(lines))
+        return (digits.read(lines),)
+    except PasteError as error:
+        raise PasteError(error.line, error.message, name) from None

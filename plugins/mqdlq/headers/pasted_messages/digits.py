@@ -1,0 +1,36 @@
+"""Hexadecimal digits of one message's body: lines in, the message out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mqdlq.errors import PasteError
+from mqdlq.headers.pasted_messages.pasted import NO_DIGIT, PastedMessage, hexadecimal
+
+_EXPECTED: Final = (
+    "expected the digits of a message's body, the output of amqsbcg, or a file of dmpmqmsg"
+)
+
+
+def read(lines: Sequence[str]) -> PastedMessage:
+    """Read digits, however they are divided into lines and groups; a leading 0x is skipped.
+
+    Raises `PasteError`, also where there is no digit: more likely the program before a pipe
+    failed than that a message without a body was meant.
+    """
+    parts: list[str] = []
+    last = 1
+    for number, line in enumerate(lines, start=1):
+        written = "".join(line.split())
+        if not parts:
+            written = written.removeprefix("0x").removeprefix("0X")
+        if wrong := NO_DIGIT.search(written):
+            raise PasteError(number, f"{wrong[0]!r} is no hexadecimal digit; {_EXPECTED}")
+        if written:
+            parts.append(written)
+            last = number
+    if not parts:
+        raise PasteError(1, f"there is nothing to read; {_EXPECTED}")
+    data = hexadecimal("".join(parts), last, "the body")
+    return PastedMessage(None, data, len(data), 1, "hexadecimal digits")

@@ -1,0 +1,39 @@
+"""Airflow's `dags test`, living no longer than its parent, in the name of the user who runs it.
+
+Run as ``python -m mqdlq.local.dags_test ARGUMENTS…`` with the arguments of ``airflow dags test``.
+`foreground` follows what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from mqdlq import directories
+from mqdlq.local import parent_watch
+from mqdlq.local.task_logs import PLACE
+
+
+def main() -> None:
+    """Say where Airflow keeps task logs, then run the DAG."""
+    parent_watch.end_with_parent()
+    from airflow.__main__ import main as airflow  # noqa: PLC0415 (slow: the watch comes first)
+    from airflow.configuration import conf  # noqa: PLC0415 (the same)
+    from airflow.models.dagrun import DagRun  # noqa: PLC0415 (the same)
+    from sqlalchemy import event  # noqa: PLC0415 (the same)
+
+    options = {name: conf.get("logging", name) for name in PLACE}
+    sys.stdout.write(f"{json.dumps(options)}\n")
+    event.listen(DagRun, "before_insert", _name_the_user)
+    sys.argv = ["airflow", "dags", "test", *sys.argv[1:]]
+    airflow()
+
+
+def _name_the_user(_mapper: Any, _connection: Any, dag_run: Any) -> None:
+    """Replace the user `dag_test`, whom Airflow enters for whoever runs the command."""
+    dag_run.triggering_user_name = directories.account()
+
+
+if __name__ == "__main__":
+    main()

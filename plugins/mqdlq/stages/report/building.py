@@ -1,0 +1,113 @@
+"""Read everything that a report says of a run into one frozen `Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from mqdlq.ledger import Ledger
+from mqdlq.model import AttemptState
+from mqdlq.stages.report.grouping import Gathered, gather, rule_rows
+from mqdlq.stages.report.report_records import Report, RunFacts
+from mqdlq.stages.report.report_sources import Sources, read_sources
+from mqdlq.stages.report.verdict import account_of, judge
+from mqdlq.stages.report.wording import count
+
+STAGES = ("sense", "snapshot", "evaluate", "approve", "execute", "retry")
+
+
+def read_report(
+    run_id: str,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    stages: Mapping[str, str],
+    error: str = "",
+    now: datetime,
+) -> Report:
+    """Read everything there is to say of a run; a run nobody recorded has a report too.
+
+    `lake_root` is where a plan is looked for that was never accepted.
+
+    `stages` are the states of the stages before the report, as Airflow names them ("success",
+    "failed", "upstream_failed", "skipped"); `error` is the text of what stopped the run.
+    """
+    stages = {name: str(stages[name] or "none") for name in sorted(stages, key=_place_in_the_run)}
+    sources, gathered = gather(read_sources(run_id, ledger, lake_root), ledger)
+    account = account_of(sources, gathered)
+    verdict, headline, why = judge(sources, gathered, account, stages, error)
+    people, unaccounted = gathered.people, gathered.unaccounted
+    listed, missing, states = people.rows(), unaccounted.rows(), gathered.attempts
+    return Report(
+        verdict=verdict,
+        headline=headline,
+        why=why,
+        run=_run_facts(run_id, sources, gathered),
+        stages=stages,
+        error=error.strip(),
+        troubles=sources.troubles,
+        snapshot=sources.snapshot,
+        plan=sources.plan,
+        account=account,
+        rules=rule_rows(gathered.rules, sources),
+        causes=gathered.causes.groups(),
+        needs_a_person=people.messages,
+        people_groups=people.groups(),
+        people=listed,
+        without_outcome=unaccounted.messages,
+        unaccounted_groups=unaccounted.groups(),
+        unaccounted=missing,
+        more=_more(run_id, people.messages + unaccounted.messages, len(listed) + len(missing)),
+        learned=tuple(ledger.outcomes.learned_counts(run_id)),
+        oldest_left=gathered.oldest_left,
+        timeline=gathered.timeline.points(),
+        attempts={state: states[state] for state in AttemptState if states[state]},
+        written_at=now,
+    )
+
+
+def _more(run_id: str, messages: int, listed: int) -> str:
+    """Say how many messages are counted and grouped, but not listed in full, and what lists all."""
+    if listed >= messages:
+        return ""
+    rest = count(messages - listed, "message")
+    return (
+        f"{rest} more of {messages:,} {'is' if messages - listed == 1 else 'are'} counted here but"
+        f" not listed: `mqdlq report {run_id} --needs-a-person` lists all of them."
+    )
+
+
+def _place_in_the_run(stage: str) -> tuple[int, str]:
+    return (STAGES.index(stage) if stage in STAGES else len(STAGES), stage)
+
+
+def _run_facts(run_id: str, sources: Sources, gathered: Gathered) -> RunFacts:
+    run = sources.run
+    if run is None:
+        return RunFacts(run_id)
+    return RunFacts(
+        run_id=run_id,
+        handler=run.handler,
+        dag_run_id=run.dag_run_id,
+        run_type=run.run_type,
+        dry_run=run.dry_run,
+        queue_manager=run.queue_manager,
+        queue=run.queue,
+        rules_source=run.rules_source,
+        rules_digest=run.rules_digest,
+        retry_interval_s=run.retry_interval_s,
+        wait_s=run.wait_s,
+        started_by=run.started_by,
+        started_at=run.started_at,
+        ended_at=_last_fact(run.started_at, sources, gathered),
+        message_keys=run.message_keys,
+    )
+
+
+def _last_fact(started_at: datetime, sources: Sources, gathered: Gathered) -> datetime:
+    times = [started_at]
+    times.extend([sources.snapshot.taken_at] if sources.snapshot else [])
+    times.extend([sources.plan.accepted_at] if sources.plan and sources.plan.accepted_at else [])
+    times.extend([sources.sighting.at] if sources.sighting else [])
+    times.extend([gathered.last_at] if gathered.last_at else [])
+    return max(times)

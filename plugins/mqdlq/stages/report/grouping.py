@@ -1,0 +1,237 @@
+"""Count and group all messages of a run while they are read once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from mqdlq.constants import reason_text
+from mqdlq.ledger import Attempt, Ledger, OutcomeFact
+from mqdlq.model import DEPARTED, Action, AttemptState, MessageClass, Outcome
+from mqdlq.stages.report.cause_advice import cause_of
+from mqdlq.stages.report.message_outcomes import Message, UnreadableError, messages_of
+from mqdlq.stages.report.needs_attention import (
+    NO_RULE,
+    People,
+    needs_a_person,
+    person_row,
+    would_be_acted_on,
+)
+from mqdlq.stages.report.report_records import CauseGroup, PersonRow, RuleRow, TimelinePoint
+from mqdlq.stages.report.report_sources import Sources
+
+BINS: Final = 60
+"""Into how many stretches of equal length the time of a run is cut."""
+
+
+class Timeline:
+    """Attempts of one rule and target that came to the same state in the same stretch, counted."""
+
+    def __init__(self, span: tuple[datetime, datetime] | None) -> None:
+        """Take in nothing yet; `span` is when the attempts were made, None without any."""
+        self._points: dict[tuple[object, ...], TimelinePoint] = {}
+        self._span = span
+
+    def add(self, attempt: Attempt) -> None:
+        """Take in an attempt."""
+        start, end = self._span or (attempt.at, attempt.at)
+        whole = (end - start).total_seconds() or 1.0
+        stretch = int((attempt.at - start).total_seconds() / whole * (BINS - 1))
+        lane = (attempt.rule, attempt.action, attempt.target_q, attempt.target_q_mgr)
+        key = (*lane, attempt.state, attempt.mqrc, stretch)
+        point = self._points.get(key)
+        if point is None:
+            point = TimelinePoint(attempt.at, *lane, attempt.state, attempt.mqrc, 0)
+        at, attempts = min(point.at, attempt.at), point.attempts + 1
+        self._points[key] = replace(point, at=at, attempts=attempts)
+
+    def points(self) -> tuple[TimelinePoint, ...]:
+        """Return the points, lane by lane, each from its beginning."""
+        points = self._points.values()
+        return tuple(sorted(points, key=lambda p: (p.rule, p.target_q, p.target_q_mgr, p.at)))
+
+
+MOST_DESTINATIONS: Final = 10_000
+"""How many causes a report tells apart: beyond, those of one reason are counted together."""
+OTHERS: Final = "(other destinations)"
+
+RuleKey = tuple[int, str, str, str, Outcome]
+
+
+def rule_key(fact: OutcomeFact) -> RuleKey:
+    """Return what a row of `rule_rows` counts together."""
+    return fact.rule, fact.action, fact.target_q, fact.target_q_mgr, fact.outcome
+
+
+def rule_rows(counted: Mapping[RuleKey, int], sources: Sources) -> tuple[RuleRow, ...]:
+    """Give outcomes by rule, action and target the order of the table; no rule comes last.
+
+    `counted` are those of the run's own messages; the parked ones are added.
+    """
+    counts = Counter(counted)
+    for s, number in sources.parked.items():
+        if s.outcome is Outcome.NOT_SELECTED:
+            continue
+        counts[s.rule, s.action, s.target_q, s.target_q_mgr, s.outcome] += number
+    last = 1 + max((key[0] for key in counts), default=0)
+    ordered = sorted(counts.items(), key=lambda item: (item[0][0] or last, item[0]))
+    rows = []
+    for (rule, action, target_q, target_q_mgr, outcome), messages in ordered:
+        written = sources.rules.get(rule, NO_RULE)
+        rows.append(
+            RuleRow(
+                rule, written.line, written.text, action, target_q, target_q_mgr, outcome, messages
+            )
+        )
+    return tuple(rows)
+
+
+class Causes:
+    """Dead letters by reason and destination, taken in one by one."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[int, str, str], _Cause] = {}
+
+    def add(self, message: Message) -> None:
+        """Take in a dead letter."""
+        key = (message.reason, message.dest_q_name, message.dest_q_mgr_name)
+        if key not in self._groups and len(self._groups) >= MOST_DESTINATIONS:
+            key = (message.reason, OTHERS, "")
+        self._groups.setdefault(key, _Cause()).add(message)
+
+    def groups(self) -> tuple[CauseGroup, ...]:
+        """Return them, the largest group first."""
+        made = [group.made(*key) for key, group in self._groups.items()]
+        return tuple(
+            sorted(made, key=lambda g: (-g.messages, g.reason, g.dest_q_name, g.dest_q_mgr_name))
+        )
+
+
+@dataclass(slots=True)
+class _Cause:
+    messages: int = 0
+    ended: Counter[Outcome] = field(default_factory=Counter)
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    def add(self, message: Message) -> None:
+        self.messages += 1
+        if message.outcome is not None:
+            self.ended[message.outcome.outcome] += 1
+        at = message.dead_lettered_at
+        if at is not None:
+            self.first_at = min(self.first_at or at, at)
+            self.last_at = max(self.last_at or at, at)
+
+    def made(self, reason: int, dest_q_name: str, dest_q_mgr_name: str) -> CauseGroup:
+        cause = cause_of(reason)
+        return CauseGroup(
+            reason=reason,
+            reason_text=reason_text(reason),
+            meaning=cause.meaning,
+            kind=cause.kind.value,
+            dest_q_name=dest_q_name,
+            dest_q_mgr_name=dest_q_mgr_name,
+            messages=self.messages,
+            outcomes={outcome: self.ended[outcome] for outcome in Outcome if self.ended[outcome]},
+            first_at=self.first_at,
+            last_at=self.last_at,
+        )
+
+
+class Gathered:
+    """The messages of a run, taken in one by one; nothing is held of those that are well.
+
+    `booked` counts the outcomes of the run's own messages, `acted_on_but_for_dry_run` the actions
+    that a dry run alone kept from being taken, `full_rows` those that the snapshot has a full row
+    of. `people` need a person, `unaccounted` have no outcome.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        """Take in nothing yet."""
+        self.booked: Counter[Outcome] = Counter()
+        self.rules: Counter[RuleKey] = Counter()
+        self.acted_on_but_for_dry_run: Counter[str] = Counter()
+        self.causes = Causes()
+        self.people = People()
+        self.unaccounted = People()
+        self.attempts: Counter[AttemptState] = Counter()
+        self.timeline = timeline
+        self.full_rows = 0
+        self.oldest_left: datetime | None = None
+        self.last_at: datetime | None = None
+
+    def add(self, message: Message, sources: Sources) -> None:
+        """Take in a message."""
+        fact = message.outcome
+        self.full_rows += message.cls is not None and not message.is_parked
+        if message.cls is MessageClass.DEAD_LETTER:
+            self.causes.add(message)
+        has_left = message.is_known_since or (fact is not None and fact.outcome in DEPARTED)
+        if message.since is not None and not has_left:
+            self.oldest_left = min(self.oldest_left or message.since, message.since)
+        if needs_a_person(message):
+            self.people.add(person_row(message, sources))
+        for attempt in message.attempts:
+            self.attempts[attempt.state] += 1
+            self.timeline.add(attempt)
+            self._know_of(attempt.at)
+        if message.was_left_before:
+            return
+        if fact is None:
+            self.unaccounted.add(person_row(message, sources))
+        else:
+            self._book(fact)
+
+    def _book(self, fact: OutcomeFact) -> None:
+        self.booked[fact.outcome] += 1
+        self.rules[rule_key(fact)] += 1
+        if would_be_acted_on(fact):
+            self.acted_on_but_for_dry_run[fact.action] += 1
+        self._know_of(fact.at)
+
+    def _know_of(self, at: datetime) -> None:
+        self.last_at = max(self.last_at or at, at)
+
+    @property
+    def would_be_left(self) -> int:
+        """How many messages a rule would leave if this were no dry run."""
+        return self.acted_on_but_for_dry_run[Action.IGNORE]
+
+
+def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
+    """Read all messages of a run once; what the lake no longer holds is told in `troubles`."""
+    span = ledger.attempts.between(sources.run.run_id) if sources.run is not None else None
+    may = {"lake": True, "parked": True}
+    while True:
+        gathered = Gathered(Timeline(span))
+        try:
+            for message in messages_of(sources, ledger, **may):
+                gathered.add(message, sources)
+        except UnreadableError as error:
+            may["parked" if error.is_of_parked else "lake"] = False
+            if not error.is_of_parked:
+                sources = replace(sources, manifest=None)
+            sources = replace(sources, troubles=(*sources.troubles, str(error)))
+        else:
+            break
+    has_all = not sources.is_for_named  # else the messages that are not named are left out
+    if has_all and sources.manifest is not None and sources.snapshot is not None:
+        held, recorded = gathered.full_rows + sources.manifest.parked, sources.snapshot.messages
+        if held != recorded:
+            trouble = f"the snapshot holds {held} messages, the ledger says {recorded}"
+            sources = replace(sources, troubles=(*sources.troubles, trouble))
+    return sources, gathered
+
+
+def rows_for_people(sources: Sources, ledger: Ledger) -> Iterator[PersonRow]:
+    """Yield every message that needs a person or has no outcome, one after another.
+
+    Raises UnreadableError where the snapshot cannot be read to its end.
+    """
+    for message in messages_of(sources, ledger):
+        if message.outcome is None or needs_a_person(message):
+            yield person_row(message, sources)

@@ -1,0 +1,214 @@
+"""Read the messages of a run, one after another, with what became of each.
+
+Lake and ledger are read side by side, in browse order, so that a report on a million messages
+holds a few thousand at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from mqdlq.errors import LakeError
+from mqdlq.lake import parked_rows, rows_of_parked, snapshot_rows
+from mqdlq.ledger import Attempt, InStep, Ledger, Listed, OutcomeFact, Settled
+from mqdlq.model import MessageClass, Outcome
+from mqdlq.stages.report.report_sources import SNAPSHOT_UNREADABLE, Sources
+
+_COLUMNS: Final = (
+    "browse_seq",
+    "class",
+    "problem",
+    "msg_id",
+    "message_key",
+    "dlh_reason",
+    "dlh_dest_q_name",
+    "dlh_dest_q_mgr_name",
+    "dead_lettered_at",
+    "put_at",
+)
+"""All that a report reads of a snapshot: no body, no user identifier."""
+_HOW: Final = ("outcome", "rule", "action", "target_q", "target_q_mgr")
+_PARKED_UNREADABLE: Final = "what was left before cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the run with what became of it; `cls` is None where the lake has no row of it.
+
+    `reason` is the MQDLH's, 0 where there is no MQDLH; `since` is when the message was
+    dead-lettered or, where nothing says that, put. `is_known_since` says that the ledger learned
+    later how it had ended; `is_parked` that the snapshot has a compact row of it, and
+    `was_left_before` that it is as an earlier run had left it, not among those the run lists.
+    """
+
+    browse_seq: int
+    cls: MessageClass | None
+    problem: str
+    msg_id: str
+    message_key: str
+    reason: int
+    dest_q_name: str
+    dest_q_mgr_name: str
+    dead_lettered_at: datetime | None
+    since: datetime | None
+    outcome: OutcomeFact | None
+    attempts: tuple[Attempt, ...]
+    is_known_since: bool = False
+    is_parked: bool = False
+    was_left_before: bool = False
+
+
+class UnreadableError(LakeError):
+    """The lake's part of the messages cannot be read: of the snapshot's own, or of parked ones."""
+
+    def __init__(self, what: str, error: Exception) -> None:
+        super().__init__(f"{what}: {error}")
+        self.is_of_parked = what == _PARKED_UNREADABLE
+
+
+def messages_of(
+    sources: Sources, ledger: Ledger, *, lake: bool = True, parked: bool = True
+) -> Iterator[Message]:
+    """Yield the messages of a run: in browse order, then the parked ones in whatever order.
+
+    A run for named messages has no others.
+
+    Without `lake`, or `parked`, only the ledger is asked about the messages, or the parked ones.
+    Raises UnreadableError where the lake fails; what was yielded before is to be forgotten then.
+    """
+    run, manifest = sources.run, sources.manifest
+    if run is None:
+        return
+    snapshot = sources.snapshot if lake and manifest is not None else None
+    rows: Iterator[dict[str, Any]] = iter(())
+    if snapshot is not None:
+        rows = _readable(SNAPSHOT_UNREADABLE, lambda: snapshot_rows(snapshot.location, _COLUMNS))
+    known = ledger.outcomes.corrected(run.run_id)
+    has_parked = parked and snapshot is not None and manifest is not None and manifest.parked > 0
+    named = run.named
+    has_parked = has_parked and not named
+    vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]] = {}
+    same: dict[OutcomeFact | None, OutcomeFact | None] = {}
+    attempts = InStep(ledger.attempts.in_browse_order(run.run_id))
+    for browse_seq, row, listed in _side_by_side(rows, ledger.messages.listed(run.run_id)):
+        if row and listed is None and named and row["message_key"] not in named:
+            continue
+        tried = tuple(attempts.on(browse_seq))
+        if row is None and listed is not None and has_parked:
+            vanished[browse_seq] = (_shared(listed, same), tried)
+            continue
+        fact, message_id = (listed.outcome, listed.message_id) if listed else (None, 0)
+        is_known = message_id in known
+        yield _message(browse_seq, row or {}, fact, tried, is_known_since=is_known)
+    if snapshot is not None and has_parked and (sources.parked or vanished):
+        yield from _parked(snapshot.location, snapshot.taken_at, vanished)
+    for browse_seq, (listed, tried) in sorted(vanished.items()):
+        yield _message(browse_seq, {}, listed.outcome, tried)
+
+
+def _parked(
+    location: str, taken_at: datetime, vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]]
+) -> Iterator[Message]:
+    """Yield the parked messages; those that vanished were listed, and have outcomes of their own.
+
+    Takes those that are found out of `vanished`. Most parked messages were left alike, so what is
+    held for each is a number.
+    """
+    kinds: dict[Settled, int] = {}
+    left: dict[int, int] = {}
+
+    def compact() -> Iterator[dict[str, Any]]:
+        for batch in parked_rows(location, ("browse_seq", *_HOW)):
+            yield from batch.to_pylist()
+
+    for row in _readable(_PARKED_UNREADABLE, compact):
+        browse_seq = row.pop("browse_seq")
+        how = Settled(**row | {"outcome": Outcome(row["outcome"])})
+        left[browse_seq] = kinds.setdefault(how, len(kinds))
+    by_number = list(kinds)
+    for row in _readable(_PARKED_UNREADABLE, lambda: rows_of_parked(location, _COLUMNS)):
+        browse_seq = row["browse_seq"]
+        if browse_seq in vanished:
+            listed, tried = vanished.pop(browse_seq)
+            yield _message(browse_seq, row, listed.outcome, tried, is_parked=True)
+            continue
+        how = by_number[left[browse_seq]]
+        fact = OutcomeFact(
+            0, why=_why(how.outcome, row), at=taken_at, **{n: getattr(how, n) for n in _HOW}
+        )
+        yield _message(browse_seq, row, fact, (), is_parked=True, was_left_before=True)
+
+
+def _shared(listed: Listed, same: dict[OutcomeFact | None, OutcomeFact | None]) -> Listed:
+    """Return a listed message with one fact for all that ended alike: there may be very many."""
+    fact = listed.outcome
+    if fact is not None:
+        names = ("why", "rule", "action", "target_q", "target_q_mgr", "at")
+        fact = OutcomeFact(0, fact.outcome, *(getattr(fact, name) for name in names))
+    return Listed(listed.browse_seq, 0, same.setdefault(fact, fact))
+
+
+def _readable(
+    what: str, open_rows: Callable[[], Iterable[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of the lake; a failure to read them says what they are."""
+    try:
+        yield from open_rows()
+    except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
+        raise UnreadableError(what, error) from error
+
+
+def _side_by_side(
+    rows: Iterator[dict[str, Any]], listed: Iterator[Listed]
+) -> Iterator[tuple[int, dict[str, Any] | None, Listed | None]]:
+    """Yield each browse_seq of either once, with the row and the listing it has, in browse order.
+
+    Raises UnreadableError where the rows are not in browse order.
+    """
+    row, one, before = next(rows, None), next(listed, None), -1
+    while row is not None or one is not None:
+        at_row = row["browse_seq"] if row is not None else None
+        at_one = one.browse_seq if one is not None else None
+        browse_seq = min(at for at in (at_row, at_one) if at is not None)
+        if browse_seq <= before:
+            error = ValueError(f"message {browse_seq} comes after message {before}")
+            raise UnreadableError(SNAPSHOT_UNREADABLE, error)
+        before = browse_seq
+        has_row, is_listed = at_row == browse_seq, at_one == browse_seq
+        yield browse_seq, row if has_row else None, one if is_listed else None
+        row = next(rows, None) if has_row else row
+        one = next(listed, None) if is_listed else one
+
+
+def _why(outcome: Outcome, row: dict[str, Any]) -> str:
+    """Say what settling said when the message was new, so that old and new stand together."""
+    if outcome is Outcome.UNPROCESSABLE:
+        return str(row["problem"])
+    return "no rule matches" if outcome is Outcome.LEFT_NO_RULE else "as an earlier run left it"
+
+
+def _message(
+    browse_seq: int,
+    row: dict[str, Any],
+    outcome: OutcomeFact | None,
+    attempts: tuple[Attempt, ...],
+    **marks: bool,
+) -> Message:
+    return Message(
+        browse_seq=browse_seq,
+        cls=MessageClass(row["class"]) if row else None,
+        problem=row.get("problem") or "",
+        msg_id=(row.get("msg_id") or b"").hex(),
+        message_key=(row.get("message_key") or b"").hex(),
+        reason=row.get("dlh_reason") or 0,
+        dest_q_name=row.get("dlh_dest_q_name") or "",
+        dest_q_mgr_name=row.get("dlh_dest_q_mgr_name") or "",
+        dead_lettered_at=row.get("dead_lettered_at"),
+        since=row.get("dead_lettered_at") or row.get("put_at"),
+        outcome=outcome,
+        attempts=attempts,
+        **marks,
+    )

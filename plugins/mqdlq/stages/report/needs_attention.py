@@ -1,0 +1,204 @@
+"""Group the messages that need a person by their trouble.
+
+All are counted, and their numbers kept; the first of each group are listed in full.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from mqdlq.constants import reason_text
+from mqdlq.ledger import DRY_RUN, OutcomeFact
+from mqdlq.model import AttemptState, MessageClass, Outcome, Trait
+from mqdlq.stages.report.cause_advice import cause_of
+from mqdlq.stages.report.message_outcomes import Message
+from mqdlq.stages.report.report_records import PersonGroup, PersonRow, Tried, TriedGroup
+from mqdlq.stages.report.report_sources import Sources, WrittenRule
+from mqdlq.stages.report.wording import CLASSES, STATES, count, next_step, numbers, place, target
+
+MOST_OF_A_GROUP: Final = 1_000
+"""How many messages in the same trouble a report lists in full."""
+MOST_ROWS: Final = 10_000
+"""How many messages it lists in full in all."""
+MOST_TROUBLES: Final = 2_000
+"""How many troubles it tells apart: what comes beyond is gathered by outcome and reason."""
+
+MANY: Final = "various destinations"
+
+_ORDER = {outcome: at for at, outcome in enumerate(Outcome)}
+NO_RULE: Final = WrittenRule(0, "")
+
+
+def needs_a_person(message: Message) -> bool:
+    """Whether a message's outcome needs one; a dry run alone does not, nor what is known since."""
+    fact = message.outcome
+    if fact is None or message.is_known_since:
+        return False
+    return Trait.NEEDS_A_PERSON in fact.outcome.traits and not would_be_acted_on(fact)
+
+
+def would_be_acted_on(fact: OutcomeFact) -> bool:
+    """Whether nothing but the dry run kept a message's next step from being taken."""
+    return fact.outcome is Outcome.NOT_ATTEMPTED and fact.why == DRY_RUN
+
+
+def person_row(message: Message, sources: Sources) -> PersonRow:
+    """Say of a message what is wrong with it, what was tried, and what to do next."""
+    outcome = message.outcome.outcome if message.outcome else None
+    failures = [a.mqrc for a in message.attempts if a.state is AttemptState.FAILED]
+    in_the_way = failures[-1] if failures else message.reason
+    return PersonRow(
+        browse_seq=message.browse_seq,
+        msg_id=message.msg_id,
+        message_key=message.message_key,
+        outcome=outcome,
+        cls=message.cls,
+        problem=message.problem,
+        reason=message.reason,
+        reason_text=reason_text(message.reason) if message.reason else "",
+        cause=_cause(message),
+        dest_q_name=message.dest_q_name,
+        dest_q_mgr_name=message.dest_q_mgr_name,
+        dead_lettered_at=message.dead_lettered_at,
+        why=message.outcome.why if message.outcome else "",
+        next_step=next_step(
+            outcome,
+            message.cls,
+            in_the_way,
+            has_given_action=sources.run is not None and sources.run.has_given_action,
+        ),
+        tried=tuple(
+            Tried(
+                rule=attempt.rule,
+                line=sources.rules.get(attempt.rule, NO_RULE).line,
+                action=attempt.action,
+                target_q=attempt.target_q,
+                target_q_mgr=attempt.target_q_mgr,
+                state=attempt.state,
+                reason=attempt.mqrc,
+                reason_text=reason_text(attempt.mqrc) if attempt.mqrc else "",
+                at=attempt.at,
+            )
+            for attempt in message.attempts
+        ),
+    )
+
+
+def _cause(message: Message) -> str:
+    if message.cls is None:
+        return "the snapshot has no row of it"
+    if message.cls is not MessageClass.DEAD_LETTER:
+        return CLASSES[message.cls]
+    meaning = cause_of(message.reason).meaning
+    return f"{reason_text(message.reason)}: {meaning}" if meaning else reason_text(message.reason)
+
+
+class People:
+    """Messages in trouble, taken in one by one.
+
+    What is held of each beyond those that are listed is its browse_seq, eight bytes.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[object, ...], _Group] = {}
+        self.messages = 0
+        self._listed = 0
+
+    def add(self, row: PersonRow) -> None:
+        """Take in a message."""
+        self.messages += 1
+        trouble = _trouble(row)
+        group = self._groups.get(trouble)
+        if group is None:
+            if len(self._groups) >= MOST_TROUBLES:
+                trouble = (row.outcome, row.cls, row.reason)
+            group = self._groups.setdefault(trouble, _Group(row, is_mixed=len(trouble) == 3))  # noqa: PLR2004
+        is_listed = len(group.rows) < MOST_OF_A_GROUP and self._listed < MOST_ROWS
+        self._listed += is_listed
+        group.add(row, is_listed=is_listed)
+
+    @property
+    def browse_seqs(self) -> Iterable[int]:
+        """The messages by number, in no order."""
+        return (place for group in self._groups.values() for place in group.places)
+
+    def groups(self) -> tuple[PersonGroup, ...]:
+        """Return the messages in the same trouble together, worst first, then the largest."""
+        made = [group.made() for group in self._groups.values()]
+        return tuple(sorted(made, key=lambda group: (-_worry(group.first), -group.messages)))
+
+    def rows(self) -> tuple[PersonRow, ...]:
+        """Return those that are listed in full, in browse order."""
+        rows = [row for group in self._groups.values() for row in group.rows]
+        return tuple(sorted(rows, key=lambda row: row.browse_seq))
+
+
+@dataclass
+class _Group:
+    """Messages in the same trouble: `first` speaks for all, but for browse_seqs and times."""
+
+    first: PersonRow
+    is_mixed: bool
+    rows: list[PersonRow] = field(default_factory=list)
+    places: array[int] = field(default_factory=lambda: array("Q"))
+    tried: dict[tuple[object, ...], tuple[Tried, int, datetime, datetime]] = field(
+        default_factory=dict
+    )
+
+    def add(self, row: PersonRow, *, is_listed: bool) -> None:
+        self.places.append(row.browse_seq)
+        if row.browse_seq < self.first.browse_seq:
+            self.first = row
+        if is_listed:
+            self.rows.append(row)
+        for one in () if self.is_mixed else row.tried:
+            how = (one.rule, one.target_q, one.target_q_mgr, one.state, one.reason)
+            first, made, since, until = self.tried.get(how, (one, 0, one.at, one.at))
+            self.tried[how] = (first, made + 1, min(since, one.at), max(until, one.at))
+
+    def made(self) -> PersonGroup:
+        messages = len(self.places)
+        return PersonGroup(
+            first=self.first,
+            messages=messages,
+            browse_seqs=numbers(self.places),
+            rows=tuple(sorted(self.rows, key=lambda row: row.browse_seq)),
+            tried=tuple(
+                TriedGroup(first, made // messages, since, until)
+                for first, made, since, until in self.tried.values()
+            ),
+            is_mixed=self.is_mixed,
+        )
+
+
+def _worry(row: PersonRow) -> int:
+    return len(_ORDER) if row.outcome is None else _ORDER[row.outcome]
+
+
+def _trouble(row: PersonRow) -> tuple[object, ...]:
+    to = (row.dest_q_name, row.dest_q_mgr_name)
+    tried = tuple((t.rule, t.target_q, t.target_q_mgr, t.state, t.reason) for t in row.tried)
+    return (row.outcome, row.cause, row.problem, to, row.why, row.next_step, tried)
+
+
+def destination_in_words(group: PersonGroup) -> str:
+    """Return where the messages of a group were to go."""
+    first = group.first
+    return MANY if group.is_mixed else place(first.dest_q_name, first.dest_q_mgr_name)
+
+
+def tried_in_words(tried: TriedGroup, messages: int) -> str:
+    """Say what was tried on each of so many messages, when, and how it went."""
+    first = tried.first
+    to = f" to {target(first.target_q, first.target_q_mgr)}" if first.target_q else ""
+    each = " each" if messages > 1 else ""
+    until = f" to {tried.last_at:%H:%M:%S}" if tried.last_at > tried.first_at else ""
+    return (
+        f"{first.action}{to} by rule {first.rule} (line {first.line}), "
+        f"{count(tried.attempts, 'attempt')}{each} {tried.first_at:%H:%M:%S}{until}: "
+        f"{first.reason_text or STATES[first.state]}"
+    )

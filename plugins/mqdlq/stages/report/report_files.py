@@ -1,0 +1,140 @@
+"""Write a report as text, HTML and JSON files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from mqdlq import directories
+from mqdlq.errors import LedgerError
+from mqdlq.ledger import Ledger
+from mqdlq.stages.report.building import read_report
+from mqdlq.stages.report.html_report import render_html
+from mqdlq.stages.report.json_report import render_json
+from mqdlq.stages.report.report_records import Report
+from mqdlq.stages.report.text_report import render_text
+
+_PRIVATE_FILE: Final = 0o600
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """A written report; `why` says why the run counts as failed, "" where it does not."""
+
+    text: str
+    html_path: Path
+    json_path: Path
+    failed: bool
+    why: str
+    short: str = ""
+    """Verdict, headline and why, as an alert tells them."""
+    adds_up: bool = True
+    """Whether the account adds up, where there is one that was to."""
+    oldest_left: datetime | None = None
+    """Since when the oldest message that stays on the queue is there."""
+    reasons: Mapping[int, int] = field(default_factory=dict)
+    """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
+
+
+def write_report(
+    run_id: str,
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    stages: Mapping[str, str],
+    clock: Callable[[], datetime],
+    error: str = "",
+) -> ReportFiles:
+    """Write report.html, report.json and report.txt of a run, over those of an earlier call.
+
+    Works however far the run came, also where the ledger has no such run: then `stages` (the
+    states Airflow gave the stages) and `error` (the text of what stopped it) are all there is.
+    Ledger and lake are only read. Raises LedgerError for a run id that cannot name a directory.
+    """
+    directory = report_directory(run_id)
+    report = read_report(
+        run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=clock()
+    )
+    text = render_text(report)
+    directories.make_private_directory(directory)
+    html_path, json_path = directory / "report.html", directory / "report.json"
+    _write(directory / "report.txt", text)
+    _write(html_path, render_html(report))
+    _write(json_path, render_json(report))
+    # An account that was not closed says nothing: the run broke off before its last browse.
+    closed = report.account is not None and report.account.last_browse is not None
+    return ReportFiles(
+        text,
+        html_path,
+        json_path,
+        report.failed,
+        report.why,
+        short="\n".join(filter(None, (report.headline, report.why))),
+        adds_up=report.account is None or report.account.adds_up or not closed,
+        oldest_left=report.oldest_left,
+        reasons=_reasons(report),
+    )
+
+
+def _reasons(report: Report) -> Counter[int]:
+    counted: Counter[int] = Counter()
+    for group in report.causes:
+        counted[group.reason] += group.messages
+    if report.account is not None and not report.troubles:
+        counted[0] += report.account.messages - counted.total()
+    return +counted
+
+
+def report_directory(run_id: str) -> Path:
+    """Return where a run's report stands; raise LedgerError for an id unfit for a directory."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise LedgerError(
+            f"run id {run_id!r} cannot name a directory: expected letters, digits, '_', '-', '.'"
+        )
+    return directories.home() / "reports" / run_id
+
+
+def written_stages(run_id: str) -> tuple[dict[str, str], str]:
+    """Return the stages' states and the error that a written report of the run knows.
+
+    The ledger does not hold them; both are empty where no report was written.
+    """
+    try:
+        text = (report_directory(run_id) / "report.json").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}, ""
+    document = json.loads(text)
+    return document["stages"], document["error"]
+
+
+def latest_run_id(ledger: Ledger) -> str | None:
+    """Return the run that came last, be it one that failed before the ledger had it."""
+    latest = ledger.runs.latest()
+    written = sorted(
+        directories.home().glob("reports/*/report.json"), key=lambda p: p.stat().st_mtime
+    )
+    if written:
+        newest = written[-1].parent.name
+        at = written[-1].stat().st_mtime
+        if ledger.runs.get(newest) is None and (
+            latest is None or at > latest.started_at.timestamp()
+        ):
+            return newest
+    return None if latest is None else latest.run_id
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a private file that appears whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    temporary.replace(path)

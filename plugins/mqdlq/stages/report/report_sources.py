@@ -1,0 +1,120 @@
+"""Read what ledger and lake know of one run, apart from its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mqdlq.errors import LakeError
+from mqdlq.lake import SnapshotManifest, find_plan, plan_directory, plan_id, read_manifest
+from mqdlq.ledger import Ledger, Look, Run, Settled, Sighting
+from mqdlq.rules import check
+from mqdlq.stages.report.report_records import PlanFacts, SnapshotFacts
+
+SNAPSHOT_UNREADABLE: Final = "the snapshot cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRule:
+    """A rule as the run's table has it: the line its entry begins on, and its text."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a report is made from, but for the messages; `rules` are by ordinal.
+
+    `parked` counts the messages that were left as they had been by an earlier run; `manifest` is
+    None where the snapshot cannot be read.
+    """
+
+    run: Run | None
+    snapshot: SnapshotFacts | None
+    plan: PlanFacts | None
+    sighting: Sighting | None
+    parked: Mapping[Settled, int]
+    rules: Mapping[int, WrittenRule]
+    manifest: SnapshotManifest | None
+    troubles: tuple[str, ...]
+    look: Look | None = None
+    """What the run saw of its queue when it looked for work."""
+
+    @property
+    def is_for_named(self) -> bool:
+        """Whether the run is for named messages only."""
+        return self.run is not None and bool(self.run.message_keys)
+
+
+def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
+    """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""
+    run = ledger.runs.get(run_id)
+    if run is None:
+        return Sources(None, None, None, None, {}, {}, None, ())
+    snapshot = _snapshot(run_id, ledger)
+    manifest, troubles = _manifest(snapshot)
+    return Sources(
+        run=run,
+        snapshot=snapshot,
+        plan=_plan(run, snapshot, ledger, lake_root),
+        sighting=ledger.accounts.of_run(run_id),
+        parked=ledger.parked.outcomes(run_id),
+        rules=written_rules(run.rules_text),
+        manifest=manifest,
+        troubles=troubles,
+        look=ledger.runs.last_look(run_id),
+    )
+
+
+def written_rules(text: str) -> dict[int, WrittenRule]:
+    """Return the rules of a table by ordinal, as they are written, without the comments between.
+
+    A text that is no valid table has none.
+    """
+    table = check(text).table
+    if table is None:
+        return {}
+    lines = text.splitlines()
+    starts = [rule.line for rule in table.rules] + [len(lines) + 1]
+    written = {}
+    for rule, end in zip(table.rules, starts[1:], strict=True):
+        entry = [line.rstrip() for line in lines[rule.line - 1 : end - 1]]
+        kept = [line for line in entry if line and not line.startswith("*")]
+        written[rule.ordinal] = WrittenRule(rule.line, "\n".join(kept))
+    return written
+
+
+def _snapshot(run_id: str, ledger: Ledger) -> SnapshotFacts | None:
+    row = ledger.snapshots.of_run(run_id)
+    if row is None:
+        return None
+    return SnapshotFacts(row.snapshot_id, row.location, row.messages, row.taken_at)
+
+
+def _plan(
+    run: Run, snapshot: SnapshotFacts | None, ledger: Ledger, lake_root: str
+) -> PlanFacts | None:
+    """Return the plan the ledger has accepted, else the one that waits in the lake."""
+    row = ledger.plans.of_run(run.run_id)
+    if row is not None:
+        return PlanFacts(row.plan_id, row.plan_hash, row.accepted_at)
+    if snapshot is None:
+        return None
+    identifier = plan_id(snapshot.snapshot_id, run.rules_digest)
+    try:
+        found = find_plan(plan_directory(lake_root, identifier))
+    except (LakeError, OSError):
+        return None
+    return None if found is None else PlanFacts(identifier, found.plan_hash, None)
+
+
+def _manifest(snapshot: SnapshotFacts | None) -> tuple[SnapshotManifest | None, tuple[str, ...]]:
+    """Return a snapshot's manifest, or what is wrong with it."""
+    if snapshot is None:
+        return None, ()
+    try:
+        return read_manifest(snapshot.location), ()
+    except (LakeError, OSError, ValueError) as error:  # ValueError: not JSON
+        return None, (f"{SNAPSHOT_UNREADABLE}: {error}",)

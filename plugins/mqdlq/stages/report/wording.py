@@ -1,0 +1,193 @@
+"""Outcomes, classes and names in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from mqdlq.ledger import LearnedCount
+from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait
+from mqdlq.stages.report.cause_advice import cause_of
+
+NO_OUTCOME: Final = "without an outcome"
+
+STATES: Final = {
+    AttemptState.CONFIRMED: "succeeded",
+    AttemptState.FAILED: "failed",
+    AttemptState.BACKED_OUT_WITH_BATCH: "backed out",
+    AttemptState.INTENDED: "not settled",
+    AttemptState.UNKNOWN: "unknown",
+}
+
+CLASSES: Final = {
+    MessageClass.DEAD_LETTER: "dead letter",
+    MessageClass.TRUNCATED_DLH: "truncated MQDLH",
+    MessageClass.UNSUPPORTED_DLH_VERSION: "unsupported MQDLH version",
+    MessageClass.UNDECODABLE: "undecodable MQDLH",
+    MessageClass.NO_DLH: "no MQDLH",
+}
+
+
+DISPOSITIONS: Final = {
+    Disposition.PLANNED: "planned",
+    Disposition.NO_RULE: "unmatched",
+    Disposition.UNPROCESSABLE: "unprocessable",
+}
+
+
+def outcomes_in_words(outcomes: Mapping[Outcome, int]) -> str:
+    """Return outcomes as one line: ``2 delivered, 1 unmatched; not selected: 4``."""
+    parts = [
+        f"{outcomes[outcome]:,} {outcome.words}"
+        for outcome in Outcome
+        if outcome is not Outcome.NOT_SELECTED and outcomes.get(outcome)
+    ]
+    others = outcomes.get(Outcome.NOT_SELECTED, 0)
+    return "; ".join(filter(None, [", ".join(parts), not_selected(others)]))
+
+
+def plan_in_words(
+    dispositions: Mapping[str, int], settled: Mapping[Outcome, int], others: int
+) -> str:
+    """Return what a plan covers as one line, and what it does not cover.
+
+    `settled` counts the messages that earlier runs have settled, `others` those that are not
+    selected.
+    """
+    planned = ", ".join(
+        f"{dispositions[disposition]:,} {words}"
+        for disposition, words in DISPOSITIONS.items()
+        if dispositions.get(disposition)
+    )
+    number = sum(settled.values())
+    before = f"{number:,} settled by earlier runs: {outcomes_in_words(settled)}" if number else ""
+    return "; ".join(filter(None, [planned, before, not_selected(others)])) or "no messages"
+
+
+def not_selected(messages: int) -> str:
+    """Return in words how many messages a run for named messages was not started for."""
+    return f"not selected: {messages:,}" if messages else ""
+
+
+def outcome_in_words(outcome: Outcome | None) -> str:
+    """Return an outcome in words, also that there is none."""
+    return NO_OUTCOME if outcome is None else outcome.words
+
+
+_BY_NAME: Final = "move it with message_keys and action"
+_BY_CLASS: Final[dict[MessageClass | None, str]] = {
+    MessageClass.TRUNCATED_DLH: f"find out what cut it; {_BY_NAME}",
+    MessageClass.UNSUPPORTED_DLH_VERSION: f"find the program that wrote this header; {_BY_NAME}",
+    MessageClass.UNDECODABLE: f"find the program that put it under that CCSID; {_BY_NAME}",
+    MessageClass.NO_DLH: f"find the program that put it here bare; {_BY_NAME}",
+}
+
+
+def next_step(
+    outcome: Outcome | None,
+    cls: MessageClass | None,
+    reason: int,
+    *,
+    has_given_action: bool = False,
+) -> str:
+    """Say what a person does next; `reason` is what stands in the way now, 0 if unknown.
+
+    With `has_given_action` an action was given for the message, which no later run repeats.
+    """
+    advice = cause_of(reason).advice if reason else ""
+    stays = outcome and Trait.STAYS in outcome.traits
+    if has_given_action and outcome and stays and outcome.disposition is Disposition.PLANNED:
+        again = "give the same action again"
+        return f"{advice}; then {again}" if advice else again
+    steps: dict[Outcome | None, str] = {
+        None: "run the handler again: it settles what was under way and looks anew",
+        Outcome.LEFT_NO_RULE: f"add a rule for it, or {_BY_NAME}",
+        Outcome.EXHAUSTED: f"{advice}; then run the handler again" if advice else "run it again",
+        Outcome.RETRY_PENDING: f"{advice}; the next run tries again" if advice else "run it again",
+        Outcome.UNPROCESSABLE: _BY_CLASS.get(cls, "look at the message on the queue"),
+        Outcome.UNKNOWN: "look for units of work in doubt, then at the target, before any new put",
+        Outcome.NOT_ATTEMPTED: "run the handler again",
+    }
+    return steps[outcome]
+
+
+def visible(name: str) -> str:
+    r"""Return a name from a message so that no character of it acts on a terminal or a page.
+
+    >>> print(visible("A\x1b[31mB"))
+    A\x1b[31mB
+    """
+    if not name:
+        return "(blank)"
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in name
+    )
+
+
+def place(queue: str, queue_manager: str) -> str:
+    """Return a queue and its queue manager as people write them: ``ORDERS @ QM2``."""
+    return f"{visible(queue)} @ {visible(queue_manager)}" if queue_manager else visible(queue)
+
+
+def target(queue: str, queue_manager: str) -> str:
+    """Return the target of an action, "" where it has none."""
+    return place(queue, queue_manager) if queue or queue_manager else ""
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time to the second in UTC, "" for none."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def period(first: datetime | None, last: datetime | None) -> str:
+    """Return the time between two moments: ``2026-11-21 01:19:29 to 01:21:49 UTC``."""
+    if first is None or last is None or first == last:
+        return moment(first)
+    until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    return f"{first:%Y-%m-%d %H:%M:%S} to {until} UTC"
+
+
+def span(seconds: float) -> str:
+    """Return a duration: ``7 s``, ``2 min 5 s``, ``3 h 0 min``."""
+    whole = round(seconds)
+    if whole < 60:  # noqa: PLR2004
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:  # noqa: PLR2004
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: ``1 message``, ``2 messages``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def learned_in_words(learned: LearnedCount, run_id: str) -> str:
+    """Say, in the report of a run, what was booked for want of knowing and is known now."""
+    to = target(learned.target_q, learned.target_q_mgr)
+    ended = learned.outcome.words + (f" to {to}" if to else "")
+    messages, are = count(learned.messages, "message"), "is" if learned.messages == 1 else "are"
+    if learned.of_run == run_id != learned.run_id:
+        since = f"known since run {visible(learned.run_id)}"
+        return f"{messages}, booked as unknown, {are} {since}: {ended}."
+    of_run = "" if learned.of_run == run_id else f" of run {visible(learned.of_run)}"
+    return f"{messages}{of_run}, booked as unknown, {are} now known: {ended}."
+
+
+def numbers(values: Iterable[int], shown: int = 8) -> str:
+    """Return browse_seqs as people read them: ``3, 5-9, 12``; what is too much is left out."""
+    runs: list[list[int]] = []
+    for value in sorted(values):
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1][-1] = value
+        elif len(runs) == shown:
+            return ", ".join(_ends(runs)) + " ..."
+        else:
+            runs.append([value, value])
+    return ", ".join(_ends(runs))
+
+
+def _ends(runs: list[list[int]]) -> Iterator[str]:
+    return (f"{first}" if first == last else f"{first}-{last}" for first, last in runs)

@@ -1,0 +1,189 @@
+"""Begin a run: read and freeze its rules, find its queue by MQINQ, and record it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from mqdlq import directories
+from mqdlq.constants import MQRC
+from mqdlq.errors import ConnectionSettingsError, HandlerError, MqDlqError, QueueManagerError
+from mqdlq.handlers import Handler
+from mqdlq.ledger import Ledger, Run
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.rules import RulesTable, parse
+from mqdlq.stages.run_options import RunOptions, rules_of
+
+SCHEDULED: Final = RunOptions(run_type="scheduled")
+"""The options of a run that nobody asks for."""
+
+
+def prepare_run(
+    run_id: str,
+    handler: Handler,
+    settings: ConnectionSettings,
+    *,
+    ledger: Ledger,
+    clock: Callable[[], datetime],
+    options: RunOptions,
+) -> Run:
+    """Read the rules and find the queue of a run; only MQINQ touches the queue manager.
+
+    A run already recorded is returned as it was: rules read at its start hold to its end. Why a
+    run cannot begin is recorded. Raises RulesError or HandlerError before anything is connected,
+    and ConnectionSettingsError or QueueManagerError where the queue cannot be found.
+    """
+    recorded = ledger.runs.get(run_id)
+    if recorded is not None:
+        if (recorded.handler, recorded.dag_run_id) != (handler.name, options.dag_run_id):
+            raise HandlerError(
+                f"run {run_id} is in the ledger as DAG run {recorded.dag_run_id} of handler"
+                f" {recorded.handler}: start {options.dag_run_id} of {handler.name} under another"
+                " DAG run id"
+            )
+        return recorded
+    try:
+        return _begin(run_id, handler, settings, clock, options)
+    except MqDlqError as error:
+        ledger.runs.record_refusal(run_id, handler.name, str(error), clock())
+        raise
+
+
+def next_run(handler: Handler, settings: ConnectionSettings, queue: str, now: datetime) -> Run:
+    """Return the run that would begin now by the handler's schedule; nothing is recorded.
+
+    `queue` is what `find_queue` has found. No queue manager is asked. Raises what the start of a
+    run raises.
+    """
+    return _begin("", handler, settings, lambda: now, SCHEDULED, queue=queue)
+
+
+def begin_run(run: Run, ledger: Ledger) -> None:
+    """Record a run; from here on its rules hold to its end. Recorded before, it stays as it was."""
+    if ledger.runs.get(run.run_id) is None:
+        ledger.runs.record(run)
+
+
+def _begin(
+    run_id: str,
+    handler: Handler,
+    settings: ConnectionSettings,
+    clock: Callable[[], datetime],
+    options: RunOptions,
+    *,
+    queue: str = "",
+) -> Run:
+    source, text, table = rules_of(handler, options)
+    wait_s = _wait_s(handler, table, options)
+    place, named = _place_of(table, settings, options)
+    if not queue:
+        with connect(place, may_reconnect=True) as queue_manager:
+            queue = find_queue(queue_manager, named)
+    if queue == handler.state_queue:
+        raise HandlerError(
+            f"{handler.name}: state_queue {queue} is the very queue to be handled; name another"
+        )
+    return Run(
+        run_id=run_id,
+        handler=handler.name,
+        dag_run_id=options.dag_run_id,
+        run_type=options.run_type,
+        queue_manager=place.queue_manager,
+        queue=queue,
+        state_queue=handler.state_queue,
+        rules_source=directories.shown(source),
+        rules_digest=table.digest,
+        rules_text=text,
+        retry_interval_s=table.control.retry_interval_s,
+        wait_s=wait_s,
+        # With WAIT(YES) the runs form one continuous instance of the handler, and counts carry on;
+        # what a single run is asked to do differently does not change that. A given action is no
+        # part of it: given again, it is tried again.
+        carry_attempts=not options.action
+        and (handler.attempts == "ledger" or table.control.wait_s is None or handler.is_continuous),
+        dry_run=options.dry_run,
+        max_run_time_s=int(handler.max_run_time.total_seconds()),
+        started_at=clock(),
+        nul_as_blank=handler.nul_as_blank,
+        hold_while_blocked=handler.hold_while_blocked,
+        deliver_truncated=handler.deliver_truncated,
+        messages_in_a_unit=handler.messages_in_a_unit,
+        max_plan_age_s=int(handler.max_plan_age.total_seconds()),
+        message_keys=options.message_keys,
+        started_by=options.started_by,
+    )
+
+
+def _wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:
+    if options.wait_s is not None:
+        return options.wait_s[0]
+    if options.action:
+        return 0  # the messages it is for are there, or it is not for others
+    if handler.is_by_event:
+        return 0  # a trigger has waited for it
+    # Runs that follow one another without end wait for work, or would spin.
+    return None if handler.is_continuous else table.control.wait_s
+
+
+def patience(handler: Handler, options: RunOptions) -> tuple[str, timedelta]:
+    """Return the queue manager that a run waits for while it cannot be reached, and how long.
+
+    The name is that which the run or its rules give, "" for the connection's own; the time is none
+    for WAIT(NO). Raises RulesError or HandlerError, as the start of a run does.
+    """
+    source, text = handler.rules_text(options.rules)
+    table = parse(text, source)
+    wait_s = _wait_s(handler, table, options)
+    longest = handler.max_run_time if wait_s is None else timedelta(seconds=wait_s)
+    return options.input_q_mgr or table.control.input_q_mgr, longest
+
+
+def depth(run: Run, settings: ConnectionSettings) -> int:
+    """Return the CURDEPTH of the run's queue; the queue is opened for inquiry only."""
+    place = connection_for(settings, run.queue_manager)
+    with connect(place, may_reconnect=True) as queue_manager:
+        return queue_manager.depth(run.queue)
+
+
+def connection_for(settings: ConnectionSettings, queue_manager: str) -> ConnectionSettings:
+    """Return the settings for the named queue manager; a blank name keeps theirs."""
+    return replace(settings, queue_manager=queue_manager) if queue_manager else settings
+
+
+def place_of(handler: Handler, settings: ConnectionSettings) -> tuple[ConnectionSettings, str]:
+    """Return where the next scheduled run looks: at which queue manager, and for which queue.
+
+    The name is blank where the rules name none. Raises RulesError or HandlerError.
+    """
+    return _place_of(rules_of(handler, SCHEDULED)[2], settings, SCHEDULED)
+
+
+def _place_of(
+    table: RulesTable, settings: ConnectionSettings, options: RunOptions
+) -> tuple[ConnectionSettings, str]:
+    """Apply the order of precedence: the run's own names, then INPUTQM and INPUTQ.
+
+    A name given for the run counts even when it is blank (IBM MQ docs, "runmqdlq").
+    """
+    place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
+    return place, table.control.input_q if options.input_q is None else options.input_q
+
+
+def find_queue(queue_manager: QueueManager, named: str) -> str:
+    """Return the local queue of that name, or for a blank one the dead-letter queue, by MQINQ.
+
+    Raises ConnectionSettingsError for a queue that is not local, and QueueManagerError.
+    """
+    queue = named.strip() or queue_manager.dead_letter_q_name()
+    try:
+        queue_manager.depth(queue)
+    except QueueManagerError as error:
+        if error.reason == MQRC["MQRC_SELECTOR_NOT_FOR_TYPE"]:
+            raise ConnectionSettingsError(
+                f"INPUTQ {queue} on queue manager {queue_manager.name} is not a local queue:"
+                " name the queue that holds the messages"
+            ) from error
+        raise
+    return queue
