@@ -17,7 +17,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check format lock clean java
+.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose format lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
 
 help:  ## this list
@@ -84,6 +84,9 @@ check: $(READY)  ## lint, format, types, dead code, import contracts, handlers a
 	$(BIN)/vulture
 	$(BIN)/lint-imports
 	$(BIN)/mqdlq rules check include/rules
+
+prose: $(READY)  ## the words of documents, docstrings and messages (IN=directory: there only)
+	@$(BIN)/python -m tests.support.prose $(IN)
 
 format: $(READY)  ## lay out the code as `make check` expects
 	$(BIN)/ruff check --quiet --fix

@@ -1,0 +1,1 @@
+"""A linter of prose that runs offline, by the rules in `styles`, which Vale reads, too."""
