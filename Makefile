@@ -9,7 +9,7 @@ TEST_PROCESSES ?= 2
 # By themselves they reach every branch of the packages under [tool.coverage.run] in pyproject.toml.
 CORE_TESTS := tests/unit/rules tests/unit/headers tests/unit/test_plan.py \
   tests/unit/test_structures.py tests/unit/stages/units \
-  tests/unit/stages/execute/test_units.py tests/unit/stages/execute/test_discards.py
+  tests/unit/stages/execute/test_units_of_work.py tests/unit/stages/execute/test_discards.py
 
 BIN := .venv/bin
 UV := $(BIN)/uv

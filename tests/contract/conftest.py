@@ -25,7 +25,7 @@ from embedded_mq_tests import c_library
 from embedded_mq_tests.builders import Application
 from mqdlq.mqi import client
 from mqdlq.mqi.connect import ConnectionSettings
-from tests.support.builders_mq import RealWorld, World
+from tests.support.contract_worlds import RealWorld, World
 
 REAL = "MQDLQ_TEST_QUEUE_MANAGER"
 C_LIBRARY = "c_library"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_demo import MQDLQ, call, fill, run_demo
-from tests.support.commands import THROUGH_AIRFLOW, declared, script
+from tests.support.declared_commands import THROUGH_AIRFLOW, declared, script
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -11,7 +11,7 @@ from mqdlq.stages.restore import restore
 from mqdlq.stages.restore.interrupted_copies import settle_open_units
 from mqdlq.stages.units.exclusive_access import take_turn
 from tests.faults.rounds import Round, bare
-from tests.support.restoring import discarded, ended, restoring, states
+from tests.support.restorations import discarded, ended, restoring, states
 from tests.support.world import World
 
 OPEN = {RestorationState.INTENDED, RestorationState.UNKNOWN}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqdlq.constants import TRANSIENT, reason_text
-from tests.support.moving import Moving
+from tests.support.moving_tasks import Moving
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mq-failures.md"
 REASONS = (

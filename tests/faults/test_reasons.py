@@ -14,7 +14,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.client import NAMES
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.faults.table import CALLS, PAGE, REASONS, Call, page
-from tests.support.moving import KINDS, Moving
+from tests.support.moving_tasks import KINDS, Moving
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from tests.fuzz.header_properties import (
     what_must_hold,
 )
 from tests.support.wire.hostile_messages import GROWING
-from tests.support.wire.pastes import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from mqdlq.cli import app
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.lake import StepCount
-from tests.support.wire.pastes import amqsbcg
+from tests.support.wire.pasted_messages import amqsbcg
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -37,7 +37,7 @@ from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, 
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import begin_run, prepare_run
 from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
-from tests.support.turns import insist_on_turns
+from tests.support.write_locks import insist_on_turns
 
 DEFINITIONS = """
 ALTER QMGR DEADQ(DLQ)

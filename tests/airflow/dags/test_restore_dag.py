@@ -20,7 +20,7 @@ from mqdlq.airflow.params import fault
 from mqdlq.airflow.restore_params import reason_number, schemas
 from mqdlq.errors import HandlerError, LedgerError, RestoreError
 from mqdlq.handlers import load_handler
-from tests.support.restoring import discarded
+from tests.support.restorations import discarded
 from tests.support.world import World
 
 ID = "restore-one"

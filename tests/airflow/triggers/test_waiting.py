@@ -13,7 +13,7 @@ from mqdlq.airflow.operators.sense import POLL_S
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.ledger import Run, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
-from tests.support.records import run_record
+from tests.support.run_records import run_record
 
 
 def now() -> datetime:

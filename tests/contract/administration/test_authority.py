@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 CONNECT = "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT,INQ)"
 ME = pwd.getpwuid(os.geteuid()).pw_name

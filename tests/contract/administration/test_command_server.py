@@ -9,7 +9,7 @@ import pytest
 
 from embedded_mq.pcf.constants import reason_code
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 from tests.support.wire.pcf_messages import COMMAND_QUEUE, LOCAL, Commander, Given, typed
 
 DLH_LENGTH = 172

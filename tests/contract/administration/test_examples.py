@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 TOP = """
 import embedded_mq; {boundary}

@@ -10,7 +10,7 @@ import pytest
 
 import embedded_mq
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 pytestmark = pytest.mark.slow
 KILLED = -signal.SIGKILL

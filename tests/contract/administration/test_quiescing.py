@@ -7,7 +7,7 @@ import pytest
 import embedded_mq
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 
 def test_calls_that_ask_for_it_fail_while_it_is_quiescing(app: Application) -> None:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 NATIVE, LATIN_1, INHERIT = 546, 819, -2
 ANYTHING = (NATIVE, LATIN_1, b"MQSTR   ")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 MDE = struct.Struct("<4siiii8si24siiii")
 DLH = struct.Struct("<4sii48s48sii8si28s8s8s")

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 
 def put_with_properties(app: Application, **values: tuple[Any, str]) -> Any:

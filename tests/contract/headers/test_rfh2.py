@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 XML = (
     "<usr><colour>red &amp; blue</colour><size dt='i4'>3</size><raw dt='bin.hex'>00ff</raw>"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 
 def three(app: Application) -> None:

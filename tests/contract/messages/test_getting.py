@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 
 def test_a_message_comes_back_as_it_was_put(app: Application) -> None:

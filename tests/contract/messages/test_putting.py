@@ -13,7 +13,7 @@ import pytest
 
 import embedded_mq
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 
 def test_the_queue_manager_completes_the_descriptor(mq: World, app: Application) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 COA, COD, EXPIRATION = 0x100, 0x800, 0x200000
 COA_WITH_FULL_DATA = 0x700

@@ -6,7 +6,7 @@ import pytest
 
 from embedded_mq.errors import MqscError
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 MUSTDUP = "ALTER QLOCAL(A) STREAMQ(B) STRMQOS(MUSTDUP)"
 BESTEF = "ALTER QLOCAL(A) STREAMQ(B)"

@@ -6,7 +6,7 @@ import pytest
 
 import embedded_mq
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 
 def test_a_put_is_seen_by_others_when_it_is_committed(mq: World, app: Application) -> None:

@@ -21,7 +21,7 @@ from mqdlq.errors import ConnectionSettingsError
 from mqdlq.mqi.client import Client
 from mqdlq.mqi.connecting.options import connect_arguments
 from mqdlq.mqi.connecting.settings import ConnectionSettings
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 pytestmark = pytest.mark.embedded_only
 

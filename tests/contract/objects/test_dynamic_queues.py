@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 MODELS = """
 DEFINE QMODEL(TEMPORARY) DEFTYPE(TEMPDYN) MAXDEPTH(3) DEFPRTY(4)

@@ -8,7 +8,7 @@ from typing import Any
 
 import embedded_mq
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 
 def plain(mq: World) -> Application:

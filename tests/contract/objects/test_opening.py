@@ -8,7 +8,7 @@ import pytest
 
 from embedded_mq.errors import MqscError
 from embedded_mq_tests.builders import Application
-from tests.support.builders_mq import World
+from tests.support.contract_worlds import World
 
 ELSEWHERE = """
 DEFINE QLOCAL(TO.QM2) USAGE(XMITQ)

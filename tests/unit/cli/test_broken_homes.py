@@ -24,9 +24,9 @@ from mqdlq import directories
 from mqdlq.cli import app
 from mqdlq.headers import MessageDescriptor
 from mqdlq.ledger import database
-from tests.support.commands import everything, examples
+from tests.support.declared_commands import everything, examples
 from tests.support.postgresql import running
-from tests.support.wire.pastes import amqsbcg
+from tests.support.wire.pasted_messages import amqsbcg
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mqdlq.cli import COMMANDS, app
 from mqdlq.cli.on_demand import Group
-from tests.support.commands import declared, examples, loaded, mounted
+from tests.support.declared_commands import declared, examples, loaded, mounted
 
 TABLE = "include/rules/demo.rules"
 GROUPS: dict[tuple[str, ...], dict[str, str]] = (

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
 from mqdlq.headers import MessageDescriptor
-from tests.support.wire.pastes import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
 from tests.support.world import World
 
 RULES = """\

@@ -18,8 +18,8 @@ from mqdlq import directories
 from mqdlq.headers import MessageDescriptor
 from mqdlq.local import demo
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.commands import THROUGH_AIRFLOW, loaded, script
-from tests.support.wire.pastes import amqsbcg
+from tests.support.declared_commands import THROUGH_AIRFLOW, loaded, script
+from tests.support.wire.pasted_messages import amqsbcg
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.plan import steps_for
 from mqdlq.rules import explain, parse
 from mqdlq.stages.execute import make_pass
-from tests.support.wire.pastes import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
 from tests.support.world import World
 
 RULES = "REASON(MQRC_Q_FULL) DESTQ(PAY*) ACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(PARKED)\n"

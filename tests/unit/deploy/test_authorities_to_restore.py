@@ -8,7 +8,7 @@ import pytest
 
 from mqdlq import directories
 from mqdlq.mqi import permissions
-from tests.support.restoring import restored
+from tests.support.restorations import restored
 from tests.support.world import World
 from tests.unit.deploy.test_authorities import DLQ, EXECUTE, MAY, STATE, authorities, become
 from tests.unit.deploy.test_authorities import _world as world_fixture

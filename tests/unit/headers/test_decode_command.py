@@ -16,7 +16,7 @@ from mqdlq.headers import (
     RulesHeader2,
     TransmissionQueueHeader,
 )
-from tests.support.wire.pastes import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
 
 SECRET = b"the customer's secret"
 LETTER = DeadLetterHeader(

@@ -12,7 +12,7 @@ from embedded_mq.headers import rfh2
 from embedded_mq.headers.rfh2_folders import Room, properties
 from embedded_mq.structures import MQMD, MQPD
 from mqdlq.headers import RulesHeader2
-from tests.support.steps import CountedBytes, steps
+from tests.support.instruction_counts import CountedBytes, steps
 from tests.support.wire.hostile_messages import GROWING, NATIVE, Hostile, nested, nested_wide
 
 SET_FIRST = 0  # MQSMPO_SET_FIRST

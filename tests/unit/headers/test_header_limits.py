@@ -20,7 +20,7 @@ from mqdlq.headers import (
 )
 from mqdlq.headers.limits import FOLDERS_READ, HEADERS_READ
 from mqdlq.model import MessageClass
-from tests.support.steps import steps
+from tests.support.instruction_counts import steps
 from tests.support.wire.hostile_messages import (
     GROWING,
     NATIVE,

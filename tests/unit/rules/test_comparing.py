@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqdlq.rules import compare, parse
 from mqdlq.rules.comparing import action_text
-from tests.support.steps import steps
+from tests.support.instruction_counts import steps
 
 
 def changes(old: str, new: str) -> list[tuple[str, int | None, int | None]]:

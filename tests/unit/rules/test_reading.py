@@ -8,7 +8,7 @@ import pytest
 
 from mqdlq.errors import MqDlqError
 from mqdlq.rules import RulesError, Severity, check, parse
-from tests.support.steps import steps
+from tests.support.instruction_counts import steps
 
 BAD = "* comment\nREASON(MQRC_Q_FUL) ACTION(RETRY)\nACTION(FWD)\tFWDQM(A)\n"
 

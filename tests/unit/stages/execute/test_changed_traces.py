@@ -6,7 +6,7 @@ import pytest
 
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.restoring import restored
+from tests.support.restorations import restored
 from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import (
     copies,

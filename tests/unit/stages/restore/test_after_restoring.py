@@ -7,7 +7,7 @@ import pytest
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.snapshot import prune_snapshots
-from tests.support.restoring import DISCARD, discarded, restored, states
+from tests.support.restorations import DISCARD, discarded, restored, states
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

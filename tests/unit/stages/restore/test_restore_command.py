@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from tests.support.restoring import DISCARD, discarded, restored
+from tests.support.restorations import DISCARD, discarded, restored
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from mqdlq.headers import MessageDescriptor
 from mqdlq.lake import archive
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.restoring import DISCARD, discarded, ended, restored, restoring, whys
+from tests.support.restorations import DISCARD, discarded, ended, restored, restoring, whys
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

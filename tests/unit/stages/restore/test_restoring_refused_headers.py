@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.restoring import DISCARD, restored
+from tests.support.restorations import DISCARD, restored
 from tests.support.world import World
 
 

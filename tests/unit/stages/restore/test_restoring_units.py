@@ -10,7 +10,7 @@ import pytest
 from mqdlq.errors import LedgerError
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.restoring import (
+from tests.support.restorations import (
     DISCARD,
     discarded,
     ended,

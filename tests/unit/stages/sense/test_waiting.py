@@ -29,7 +29,7 @@ from mqdlq.stages.sense.waiting import (
     end_of_wait,
 )
 from mqdlq.stages.sense.work_detection import Watch
-from tests.support.records import NOON, run_record
+from tests.support.run_records import NOON, run_record
 
 LATER = NOON + timedelta(seconds=60)
 HOUR = timedelta(hours=1)

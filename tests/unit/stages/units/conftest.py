@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from tests.support.moving import KINDS, Moving
+from tests.support.moving_tasks import KINDS, Moving
 from tests.support.world import World
 
 CLIENTS = ("ibmmq", "pymqi")

@@ -7,7 +7,7 @@ import pytest
 import embedded_mq
 from mqdlq.mqi.unit_of_work import Syncpoint
 from mqdlq.stages.units import engine
-from tests.support.moving import Moving
+from tests.support.moving_tasks import Moving
 
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
 """Nobody knows how long a message an alias takes before the first put."""

@@ -9,7 +9,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import QueueManagerError
-from tests.support.moving import KINDS, Moving
+from tests.support.moving_tasks import KINDS, Moving
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from mqdlq import lake
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.mqi.archived_messages import browse_whole
 from mqdlq.mqi.browse import BrowseCursor
-from tests.support.restoring import restored
+from tests.support.restorations import restored
 from tests.support.wire.hostile_messages import (
     ABSURD_LENGTHS,
     GROWING,

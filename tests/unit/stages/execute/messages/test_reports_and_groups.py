@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mqdlq.headers import DLH_LENGTH
-from tests.support.restoring import discarded, restored
+from tests.support.restorations import discarded, restored
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

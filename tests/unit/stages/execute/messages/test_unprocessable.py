@@ -13,7 +13,7 @@ from mqdlq.lake import snapshot_rows
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.restore.listing import listed
-from tests.support.restoring import restored
+from tests.support.restorations import restored
 from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import (
     ALL_KINDS,

@@ -13,7 +13,7 @@ import pytest
 from mqdlq.errors import AnotherExecutorError
 from mqdlq.stages.units.exclusive_access import take_turn
 from mqdlq.stages.units.resources import Resources
-from tests.support.restoring import discarded, restoring
+from tests.support.restorations import discarded, restoring
 from tests.support.world import NOON, World
 
 HELD = (

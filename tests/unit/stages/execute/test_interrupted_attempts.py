@@ -199,7 +199,7 @@ def test_a_killed_execution_loses_and_repeats_nothing(
 
 def killed(world: World, fault: str, run_id: str) -> bool:
     """Make a pass in another process under a fault; return whether it was killed by it."""
-    script = "tests.support.one_pass"
+    script = "tests.support.run_one_pass"
     ended = subprocess.run(
         [sys.executable, "-m", script, world.directory, run_id, world.client or ""],
         env={**os.environ, "MQDLQ_FAULTS": fault, "MQDLQ_HOME": str(world.directory)},

@@ -15,7 +15,7 @@ from mqdlq.model import AttemptState, Outcome, RestorationState
 from mqdlq.stages.execute import Execution, PassResult, make_pass, settle
 from mqdlq.stages.restore import Restoring, restore
 from tests.support.paths import ROOT
-from tests.support.restoring import discarded, ended, restoring, states
+from tests.support.restorations import discarded, ended, restoring, states
 from tests.support.world import World
 
 DECIDED = {RestorationState.FAILED, RestorationState.NOT_ATTEMPTED}
@@ -89,7 +89,7 @@ class Executing(Moving):
     """Dead letters, and a run that retries them."""
 
     markers_before = 0
-    script = "tests.support.one_pass"
+    script = "tests.support.run_one_pass"
     moves_per_maxumsgs: ClassVar = {6: 2}
     words: ClassVar = {}
     rules: str = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)"
@@ -130,7 +130,7 @@ class Restoration(Moving):
     """Archived copies, and a restoration of them without their MQDLH."""
 
     markers_before = 1
-    script = "tests.support.one_restoration"
+    script = "tests.support.run_one_restoration"
     moves_per_maxumsgs: ClassVar = {6: 4}
     words: ClassVar = {"AMQ8722": "PAYMENTS"}
     archived: dict[tuple[bytes, ...], str] = field(default_factory=dict)

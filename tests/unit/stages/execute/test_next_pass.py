@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.handlers import Handler
 from mqdlq.stages.execute.next_pass import why_not_to_wait
-from tests.support.records import NOON, run_record
+from tests.support.run_records import NOON, run_record
 from tests.support.world import World
 
 LATE = "max_run_time ends before the next pass"

@@ -12,7 +12,7 @@ from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.fields import as_json, descriptor_fields
 from mqdlq.headers.pasted_messages import PastedMessage, read_pasted
 from mqdlq.headers.pasted_messages import dmpmqmsg as dmpmqmsg_files
-from tests.support.wire.pastes import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
 
 MD = MessageDescriptor(
     report=1,

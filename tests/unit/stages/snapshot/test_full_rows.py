@@ -9,7 +9,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.model import Outcome
-from tests.support.backlog import backlog, counts, handle, place
+from tests.support.settled_backlog import backlog, counts, handle, place
 from tests.support.world import World
 
 

@@ -14,7 +14,7 @@ from mqdlq.ledger import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import settle
 from mqdlq.stages.report import read_report
-from tests.support.backlog import RULES, backlog, counts, handle
+from tests.support.settled_backlog import RULES, backlog, counts, handle
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from tests.support import backlog
+from tests.support import settled_backlog
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -82,13 +82,13 @@ def test_of_twins_the_one_that_another_run_has_just_moved_is_that_runs(
 
 def test_a_parked_message_that_another_run_has_moved_is_that_runs(world: World) -> None:
     """A run by other rules does not know it as parked."""
-    backlog.backlog(world)
-    backlog.handle(world)
-    run = world.start(backlog.RULES)
+    settled_backlog.backlog(world)
+    settled_backlog.handle(world)
+    run = world.start(settled_backlog.RULES)
     world.clock.sleep(1)
     world.snapshot(run)
     world.accept(run)
-    assert backlog.counts(world, run) == (0, 3)
+    assert settled_backlog.counts(world, run) == (0, 3)
     world.handle("WAIT(NO)\nDESTQ(NOWHERE) ACTION(FWD) FWDQ(PARKED) HEADER(YES)")
 
     outcomes = settle(world.execution(run))
