@@ -1,8 +1,8 @@
-"""The secrets of docker-compose.yaml: a directory in, the files that are missing in it made.
+"""Create the missing secrets of docker-compose.yaml in a directory.
 
 Run as ``python deploy/make-secrets.py deploy/secrets``; it keeps files that exist. To replace a
-secret, delete its file; docs/how-to/deploy.md says what else to change. Standard library only,
-because it runs before anything is installed.
+secret, delete its file; docs/explanation/security.md names what else to change. It uses only the
+standard library, because it runs before anything is installed.
 """
 
 from __future__ import annotations
