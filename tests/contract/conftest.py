@@ -104,7 +104,7 @@ def _real(request: pytest.FixtureRequest) -> World:
         pytest.skip("uses what only the embedded queue manager has")
     embedded_mq.install()
     settings = ConnectionSettings(**json.loads(os.environ[REAL]))
-    library = client.resolve(settings.client)
+    library = client.import_client(settings.client)
     world = RealWorld(library.name, library.module, settings=settings)
     world.clear()
     return world

@@ -11,7 +11,7 @@ import pytest
 import embedded_mq
 from mqdlq.constants import reason_text
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.client import NAMES
+from mqdlq.mqi.client import CLIENT_NAMES
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.faults.table import CALLS, PAGE, REASONS, Call, page
 from tests.support.moving_tasks import KINDS, Moving
@@ -53,7 +53,9 @@ CASES = [
     if kind in call.made_by
     and reason not in call.never
     and (ALL or reason in call.otherwise or (place + number) % EVERY == 0)
-    for client in (NAMES if ALL else [NAMES[(place + number) // EVERY % len(NAMES)]])
+    for client in (
+        CLIENT_NAMES if ALL else [CLIENT_NAMES[(place + number) // EVERY % len(CLIENT_NAMES)]]
+    )
 ]
 
 

@@ -56,4 +56,4 @@ def test_fields_side_by_side_are_read_without_the_others() -> None:
 
     assert MQMD.reader("report").unpack_from(packed) == (3,)
     assert MQMD.reader("msg_id", "correl_id").unpack_from(packed) == (b"m" * 24, b"c" * 24)
-    assert packed[MQMD.place_of("msg_id", "correl_id")] == b"m" * 24 + b"c" * 24
+    assert packed[MQMD.slice_of("msg_id", "correl_id")] == b"m" * 24 + b"c" * 24

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mqdlq.mqi.client import NAMES
+from mqdlq.mqi.client import CLIENT_NAMES
 from mqdlq.mqi.connecting.settings import LENGTHS, RECONNECT, TRANSPORTS
 
 
@@ -79,7 +79,7 @@ def _fields() -> dict[str, Any]:
             "no",
         ),
         "client": _choice(
-            "Client library", "pymqi where it is installed, unless named.", NAMES, None
+            "Client library", "pymqi where it is installed, unless named.", CLIENT_NAMES, None
         ),
         "transport": _choice(
             "Transport",

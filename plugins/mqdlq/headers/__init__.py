@@ -1,4 +1,4 @@
-"""MQMD, MQDLH and the headers after it: bytes in, frozen records out, and back byte for byte."""
+"""Parse the MQMD, the MQDLH and further headers into frozen records, and write them unchanged."""
 
 from __future__ import annotations
 

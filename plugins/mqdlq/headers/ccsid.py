@@ -1,4 +1,4 @@
-"""CCSIDs: from IBM's number to the codec that reads and writes a header's text byte for byte."""
+"""Text codecs for CCSIDs, which read and write the text of headers without loss."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mqdlq.headers import ebcdic
 
 MQCCSI_INHERIT: Final = -2
 SPECIAL_CCSIDS: Final = frozenset({0, -1, MQCCSI_INHERIT, -3})
-"""MQCCSI_Q_MGR (or UNDEFINED), EMBEDDED, INHERIT and APPL: they name no code page by themselves."""
+"""MQCCSI_Q_MGR (or UNDEFINED), EMBEDDED, INHERIT and APPL, which do not name a code page."""
 UTF_16: Final = frozenset({1200, 13488, 17584})
-"""CCSIDs of UTF-16: data may be in them, and folders of an MQRFH2, but no header is."""
+"""CCSIDs of UTF-16, which data and folders of an MQRFH2 may have, but not headers."""
 _NO_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _ASCII: Final = bytes(range(128)).decode("ascii")
 
 
 class Family(StrEnum):
-    """The two families of code pages, which agree on letters, digits and blank within each."""
+    """Family of code pages with the same bytes for letters, digits and the blank."""
 
     ASCII = "ASCII"
     EBCDIC = "EBCDIC"
@@ -76,10 +76,10 @@ _EBCDIC: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TextCodec:
-    """Text of one CCSID, both ways without loss.
+    """Lossless codec for the text of one CCSID.
 
-    A byte the code page does not define becomes the lone surrogate U+DC00 + byte, as Python's
-    "surrogateescape" has it, and turns into that byte again.
+    A byte that the code page does not define is decoded as the lone surrogate U+DC00 + byte, as
+    with Python's "surrogateescape", and encoded as that byte again.
     """
 
     ccsid: int
@@ -89,11 +89,11 @@ class TextCodec:
     keeps_ascii: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """See whether bytes below 128 are ASCII's; in CCSID 864, one is not."""
+        """Check whether bytes below 128 are ASCII characters; in CCSID 864, one is not."""
         object.__setattr__(self, "keeps_ascii", self.table[:128] == _ASCII)
 
     def decode(self, data: bytes) -> str:
-        """Read text; never fails."""
+        """Decode text; never fails."""
         if self.keeps_ascii and data.isascii():
             return data.decode("ascii")
         if self.several_byte:
@@ -106,7 +106,7 @@ class TextCodec:
         return codecs.charmap_decode(data, "strict", self.table)[0]
 
     def encode(self, text: str) -> bytes:
-        """Write text; raise `UnicodeError` where the CCSID lacks a character."""
+        """Encode text; raise `UnicodeError` if the CCSID lacks a character."""
         if self.several_byte:
             return text.encode(self.several_byte, "surrogateescape")
         return codecs.charmap_encode(text, "strict", _encoding_map(self.table))[0]
@@ -114,10 +114,10 @@ class TextCodec:
 
 @cache
 def text_codec(ccsid: int) -> TextCodec | None:
-    """Return the codec of a CCSID, or None where nobody here knows it.
+    """Return the codec of a CCSID, or None if the CCSID is not supported.
 
-    UTF-16 and other CCSIDs without single-byte letters are among the unknown: no MQ header can be
-    in them (IBM MQ docs, "MQDLH - Dead-letter header").
+    UTF-16 and other CCSIDs without single-byte letters are not supported, because no MQ header can
+    have them (IBM MQ docs, "MQDLH - Dead-letter header").
     """
     if ccsid in _SINGLE_BYTE_ASCII:
         return TextCodec(ccsid, Family.ASCII, _table(_characters(_SINGLE_BYTE_ASCII[ccsid])))
@@ -133,25 +133,25 @@ def text_codec(ccsid: int) -> TextCodec | None:
 
 
 def following_ccsid(ccsid: int, preceding: int) -> int:
-    """Return the CCSID of what follows a header: its own statement, INHERIT resolved.
+    """Return the CCSID that a header states for the data after it, with INHERIT resolved.
 
-    The other special values stay as they are: they mean the same wherever they stand.
+    The other special values are returned unchanged.
     """
     return preceding if ccsid == MQCCSI_INHERIT else ccsid
 
 
 def storable(text: str) -> str:
-    """Put U+FFFD for each byte that was no character: neither Parquet nor JSON can hold those."""
+    """Replace undecodable bytes by U+FFFD, because Parquet and JSON cannot hold surrogates."""
     return text if text.isascii() else _NO_CHARACTER.sub("\ufffd", text)
 
 
 def _characters(codec: str) -> str:
-    """Return the 256 characters of a single-byte codec, U+FFFD where it has none."""
+    """Return the 256 characters of a single-byte codec, with U+FFFD for undefined bytes."""
     return "".join(bytes([byte]).decode(codec, "replace") for byte in range(256))
 
 
 def _table(characters: str) -> str:
-    """Return 256 characters, each one different: what is not gets its byte's own surrogate."""
+    """Return 256 distinct characters: repeated and undefined ones become lone surrogates."""
     seen = {ebcdic.UNDEFINED}
     distinct = []
     for byte, character in enumerate(characters):

@@ -1,8 +1,8 @@
-"""The chain of headers a message begins with: bytes, Format, Encoding and CCSID in, records out.
+"""Parse the chain of headers at the beginning of a message.
 
-Each header says in which Format, Encoding and CCSID the next one is; the MQMD says it of the first.
-The chain ends at a Format that names no header known here, where a header is broken, or at the
-limit (`mqdlq.headers.limits`). The bytes behind its end are payload, which is never looked at.
+Each header states the Format, Encoding and CCSID of the next one; the MQMD states those of the
+first header. The chain ends at a Format that names no supported header, at an invalid header, or at
+a limit (`mqdlq.headers.limits`). The bytes after its end are payload, which is never read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mqdlq.headers.records import (
     Record,
     TransmissionQueueHeader,
     TriggerMessage,
-    versioned,
+    kind_of_version,
 )
 from mqdlq.headers.rfh import RulesHeader, RulesHeader2, TooManyFoldersError
 
@@ -35,10 +35,10 @@ _AMS_STRUC_IDS: Final = {b"PDMQ", "PDMQ".encode("cp500")}
 
 @dataclass(frozen=True, slots=True)
 class ChainedHeader:
-    """A header, where in the message it stands, and in which Encoding and CCSID it is written.
+    """A header with its offset and length in bytes, and the Encoding and CCSID of its fields.
 
     `record` is None for the header of Advanced Message Security (`structure` PDMQ), which IBM does
-    not document: it is recognised and left as it is, a part of the payload.
+    not document: it is recognised, but it stays a part of the payload.
     """
 
     structure: str
@@ -51,7 +51,7 @@ class ChainedHeader:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The headers in order, where the payload begins, and what was wrong ("" where nothing)."""
+    """The headers in order, the offset of the payload, and a problem, or "" without one."""
 
     headers: tuple[ChainedHeader, ...]
     payload_offset: int
@@ -59,13 +59,13 @@ class Chain:
 
     @property
     def ams_protected(self) -> bool:
-        """Whether the payload is protected by Advanced Message Security."""
+        """Return whether the payload is protected by Advanced Message Security."""
         return any(header.record is None for header in self.headers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Following:
-    """What a header says of the bytes after it."""
+    """A header's description of the bytes after it."""
 
     encoding: int
     ccsid: int
@@ -74,7 +74,7 @@ class _Following:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a header begins in the bytes at hand, and how it is written."""
+    """The position of a header in the available bytes, with its Encoding and CCSID."""
 
     body: bytes
     offset: int
@@ -89,11 +89,11 @@ class _Place:
 
     @property
     def available(self) -> int:
-        """Return how much of the message there is from here, at hand or not."""
+        """Return the number of bytes of the message from here, whether `body` has them or not."""
         return self.total_length - self.offset
 
     def first(self, length: int) -> bytes:
-        """Return so many bytes, or all there are of a message that ends before."""
+        """Return the first `length` bytes from here, or fewer if the message ends before."""
         data = self.body[self.offset : self.offset + length]
         if len(data) < min(length, self.available):
             seen = f"only the first {len(self.body)} bytes of the message were looked at"
@@ -102,11 +102,11 @@ class _Place:
 
 
 class _ChainEndsError(Exception):
-    """A header is not read, although nothing is wrong with it; the text says why."""
+    """A header is not parsed although it may be valid; the text says why."""
 
 
 class _OutOfSightError(_ChainEndsError):
-    """The message goes on, but the bytes at hand end within a header."""
+    """The available bytes end within a header of a longer message."""
 
 
 def walk(
@@ -120,10 +120,10 @@ def walk(
 ) -> Chain:
     """Follow the chain from `offset` on; never fails.
 
-    `body` is the message's beginning, as much as is at hand: where it ends within a header that
-    the message goes on with, the chain ends before it and `problem` says so. Of an MQRFH or MQRFH2
-    the fixed part suffices, its StrucLength is believed; the same holds for one whose name/value
-    data exceeds a limit.
+    `body` is the available beginning of the message. If it ends within a header of a longer
+    message, the chain ends before that header and `problem` says so. For an MQRFH or MQRFH2 the
+    fixed part is enough, and its StrucLength is trusted; this also applies if its name/value data
+    exceeds a limit.
     """
     headers: list[ChainedHeader] = []
     beyond = ""  # the first limit that a header exceeds
@@ -134,7 +134,7 @@ def walk(
         try:
             length, record, problem = _read(read, place, len(headers))
         except MalformedHeaderError as error:
-            return Chain(tuple(headers), offset, beyond + _told(error, offset))
+            return Chain(tuple(headers), offset, beyond + _problem_text(error, offset))
         except _ChainEndsError as end:
             return Chain(tuple(headers), offset, f"{beyond}{structure} at offset {offset}: {end}")
         if problem and not beyond:
@@ -157,13 +157,13 @@ def _read(read: _Reader, place: _Place, before: int) -> tuple[int, Record, str]:
     return read(place)
 
 
-def _told(error: MalformedHeaderError, offset: int) -> str:
+def _problem_text(error: MalformedHeaderError, offset: int) -> str:
     at = MalformedHeaderError(error.structure, offset + error.offset, error.expected, error.found)
     return f"{at}; from offset {offset} on all is payload"
 
 
 def _following(record: Record, place: _Place) -> _Following | None:
-    """Return what a header says of the bytes after it, None where nothing follows."""
+    """Return a header's description of the bytes after it, or None if nothing follows."""
     if isinstance(record, TriggerMessage):
         return None
     if isinstance(record, CicsHeader1 | CicsHeader | ImsHeader):
@@ -176,7 +176,7 @@ def _following(record: Record, place: _Place) -> _Following | None:
 
 
 _Reader = Callable[[_Place], tuple[int, Record, str]]
-"""Reads a header at a place; returns its length, its fields, and which limit it exceeds or ""."""
+"""Reads a header; returns its length, its record, and the limit that it exceeds, or ""."""
 
 
 def _fixed(kind: type[Record], length: int) -> _Reader:
@@ -185,7 +185,7 @@ def _fixed(kind: type[Record], length: int) -> _Reader:
 
 def _cih(place: _Place) -> tuple[int, Record, str]:
     start = place.first(_IDENTITY_LENGTH)
-    kind = versioned((CicsHeader1, CicsHeader), start, place.encoding)
+    kind = kind_of_version((CicsHeader1, CicsHeader), start, place.encoding)
     return kind.length, kind.decode(place.first(kind.length), **place.how), ""
 
 

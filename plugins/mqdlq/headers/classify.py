@@ -1,4 +1,4 @@
-"""What a message on a dead-letter queue is: its first bytes in; class, MQDLH and remarks out."""
+"""Classify a message on a dead-letter queue by its first bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, UTF_16, Family, text_codec
 from mqdlq.headers.records import DLH_LENGTH, DeadLetterHeader
 from mqdlq.headers.representation import ByteOrder, header_codec, integer_order
-from mqdlq.headers.times import gmt
+from mqdlq.headers.times import parse_gmt
 from mqdlq.model import MessageClass
 
 MQFMT_DEAD_LETTER_HEADER: Final = "MQDEAD"
@@ -24,7 +24,7 @@ _UNREMARKABLE: Final = SPECIAL_CCSIDS | UTF_16
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """A message's class; `problem` is "" where nothing is to be said, `dlh` None without one."""
+    """A message's class, with a problem ("" without one) and its MQDLH (None without one)."""
 
     cls: MessageClass
     problem: str
@@ -39,18 +39,18 @@ def classify(
     ccsid: int,
     format: str,  # noqa: A002 - MQMD.Format
 ) -> Classified:
-    """Say what the message is. `encoding`, `ccsid` and `format` are the MQMD's.
+    """Classify a message. `encoding`, `ccsid` and `format` are those of its MQMD.
 
-    IBM's handler takes what has StrucId `DLH `, Version 1 and at least 172 bytes, whatever
-    MQMD.Format says. `body_prefix` must be the first min(172, total_length) bytes or more, else
-    `MalformedHeaderError`.
+    Like IBM's handler, this accepts an MQDLH with StrucId `DLH `, Version 1 and at least 172
+    bytes, whatever MQMD.Format is. `body_prefix` must have at least the first
+    min(172, total_length) bytes, else `MalformedHeaderError` is raised.
     """
     prefix = body_prefix[:DLH_LENGTH]
     if len(prefix) < min(DLH_LENGTH, total_length):
         needed = f"the first {min(DLH_LENGTH, total_length)} bytes of the message"
         raise MalformedHeaderError("MQDLH", len(prefix), needed, f"{len(prefix)}")
     if prefix[:4] not in STRUC_IDS:
-        because = ", although MQMD.Format is MQDEAD" if says_mqdead(format) else ""
+        because = ", although MQMD.Format is MQDEAD" if is_format_mqdead(format) else ""
         return Classified(MessageClass.NO_DLH, f"no MQDLH{because}", None)
     undecodable = _undecodable(prefix, ccsid)
     if undecodable:
@@ -62,7 +62,7 @@ def classify(
 
 
 def _undecodable(prefix: bytes, ccsid: int) -> str:
-    """Say why text cannot be read as the MQMD says, "" where it can."""
+    """Return why text cannot be decoded with the MQMD's CCSID, or "" if it can."""
     family = STRUC_IDS[prefix[:4]]
     codec = header_codec(ccsid, family)
     if codec is None:
@@ -90,12 +90,12 @@ def _by_version(prefix: bytes, encoding: int, ccsid: int, md_format: str) -> Cla
 
 
 def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
-    """Name what is odd about a valid dead letter."""
-    if not says_mqdead(md_format):
+    """Return what is unusual about a valid dead letter."""
+    if not is_format_mqdead(md_format):
         yield f"MQMD.Format is {md_format!r}, not MQDEAD"
     if ccsid in SPECIAL_CCSIDS:
         yield f"MQMD.CodedCharSetId {ccsid} names no code page; the MQDLH was read by its StrucId"
-    if gmt(dlh.put_date, dlh.put_time) is None:
+    if parse_gmt(dlh.put_date, dlh.put_time) is None:
         yield (
             f"MQDLH.PutDate {dlh.put_date!r} and PutTime {dlh.put_time!r} are no date and time "
             "(YYYYMMDD, HHMMSSTH)"
@@ -105,6 +105,6 @@ def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
         yield f"MQDLH.CodedCharSetId {dlh.coded_char_set_id} is not a CCSID known here"
 
 
-def says_mqdead(md_format: str) -> bool:
-    """Whether MQMD.Format says that the message begins with an MQDLH."""
+def is_format_mqdead(md_format: str) -> bool:
+    """Return whether MQMD.Format says that the message begins with an MQDLH."""
     return md_format.rstrip(" \0") == MQFMT_DEAD_LETTER_HEADER

@@ -1,8 +1,8 @@
-"""EBCDIC code pages that Python lacks: a CCSID in, the characters of its 256 bytes out.
+"""EBCDIC code pages that Python lacks.
 
-`ebcdic_tables.txt` beside this module holds them, a line each: the CCSID, then four hexadecimal
-digits for the character of every byte, FFFD where a byte alone is none. It is written by
-``python -m tests.support.wire.ebcdic_tables``.
+`ebcdic_tables.txt` in this directory has a line for each: the CCSID, then four hexadecimal digits
+for the character of every byte, FFFD for a byte that is not a character by itself.
+``python -m tests.support.wire.ebcdic_tables`` writes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A decoded header in, its fields under IBM's names out, as people and JSON are shown them."""
+"""List the fields of a decoded header under IBM's names, for people and for JSON."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ Value = int | str | bytes
 
 
 @dataclass(frozen=True, slots=True)
-class ShownField:
-    """A field: IBM's name, its offset in the header, and its value.
+class HeaderField:
+    """A field: IBM's name, its offset in the header, its length in bytes, and its value.
 
-    Text has no trailing blanks; a byte that is no character in it is a lone surrogate. `length` is
-    in bytes. `within` is the structure that stands in the header and holds the field: MsgDesc,
-    or "".
+    Text has no trailing blanks; an undecodable byte in it is a lone surrogate. `within` is the
+    structure inside the header that has the field: MsgDesc, or "".
     """
 
     ibm_name: str
@@ -29,32 +28,32 @@ class ShownField:
     within: str = ""
 
 
-def shown_fields(header: ChainedHeader) -> tuple[ShownField, ...]:
+def header_fields(header: ChainedHeader) -> tuple[HeaderField, ...]:
     """Return the fields of a header in IBM's order, StrucId and Version first."""
     if header.record is None:
-        return (ShownField("StrucId", 0, 4, AMS_HEADER),)
-    return (*_of(header.record), *_variable(header.record, header.length))
+        return (HeaderField("StrucId", 0, 4, AMS_HEADER),)
+    return (*_record_fields(header.record), *_variable(header.record, header.length))
 
 
-def descriptor_fields(descriptor: MessageDescriptor1) -> tuple[ShownField, ...]:
+def descriptor_fields(descriptor: MessageDescriptor1) -> tuple[HeaderField, ...]:
     """Return the fields of an MQMD."""
-    return _of(descriptor)
+    return _record_fields(descriptor)
 
 
-def _of(record: Record) -> tuple[ShownField, ...]:
+def _record_fields(record: Record) -> tuple[HeaderField, ...]:
     return tuple(
-        ShownField(field.ibm_name, field.offset, field.length, getattr(record, field.name))
+        HeaderField(field.ibm_name, field.offset, field.length, getattr(record, field.name))
         for field in record.layout.values()
     )
 
 
-def _variable(record: Record, length: int) -> tuple[ShownField, ...]:
-    """Return what comes after the fixed part of a header."""
+def _variable(record: Record, length: int) -> tuple[HeaderField, ...]:
+    """Return the fields after the fixed part of a header."""
     match record:
         case TransmissionQueueHeader():
             return tuple(
                 replace(field, offset=record.length + field.offset, within="MsgDesc")
-                for field in _of(record.msg_desc)
+                for field in _record_fields(record.msg_desc)
             )
         case RulesHeader():
             return (_folder("NameValueString", record.length, length, record.name_value_string),)
@@ -70,15 +69,15 @@ def _variable(record: Record, length: int) -> tuple[ShownField, ...]:
             return ()
 
 
-def _folder(name: str, start: int, end: int, value: str | bytes) -> ShownField:
-    return ShownField(name, start, end - start, value)
+def _folder(name: str, start: int, end: int, value: str | bytes) -> HeaderField:
+    return HeaderField(name, start, end - start, value)
 
 
-def as_json(fields: tuple[ShownField, ...]) -> dict[str, Any]:
+def as_json(fields: tuple[HeaderField, ...]) -> dict[str, Any]:
     """Return fields as a JSON object: numbers, text, identifiers in hexadecimal digits.
 
-    NameValueData is a list, the fields of MsgDesc are an object of their own. A byte that is no
-    character is U+FFFD.
+    NameValueData is a list; the fields of MsgDesc are a nested object. An undecodable byte is
+    U+FFFD.
     """
     shown: dict[str, Any] = {}
     for field in fields:
@@ -95,8 +94,8 @@ def as_json(fields: tuple[ShownField, ...]) -> dict[str, Any]:
     return shown
 
 
-def undecoded(fields: tuple[ShownField, ...]) -> tuple[ShownField, ...]:
-    """Return the fields of text that hold bytes which are no characters."""
+def undecodable_fields(fields: tuple[HeaderField, ...]) -> tuple[HeaderField, ...]:
+    """Return the text fields that have undecodable bytes."""
     return tuple(
         field
         for field in fields

@@ -1,4 +1,4 @@
-"""The identity of a message: descriptor and first bytes in, a SHA-256 out."""
+"""Identify a message by a SHA-256 digest of its descriptor and its first bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.records import DLH_LENGTH, MD_LENGTH
 from mqdlq.structures import MQMD
 
-_EXPIRY: Final = MQMD.place_of("expiry")
-_BACKOUT_COUNT: Final = MQMD.place_of("backout_count")
+_EXPIRY: Final = MQMD.slice_of("expiry")
+_BACKOUT_COUNT: Final = MQMD.slice_of("backout_count")
 
 
 def message_key(descriptor: bytes, total_length: int, body_prefix: bytes) -> bytes:
-    """Identify a message by what neither waiting on the queue nor a backout changes.
+    """Return the digest of the parts of a message that neither time nor a backout changes.
 
     SHA-256 over the packed MQMD with Expiry and BackoutCount zeroed, the total length (8 bytes,
     big-endian) and the first min(172, total_length) bytes, got without conversion. Equal messages

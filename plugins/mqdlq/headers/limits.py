@@ -1,8 +1,8 @@
-"""Limits on how much of a message's headers is read, so that no message can make it expensive.
+"""Limits for parsing headers, so that no message can make it expensive.
 
-IBM MQ has no limits like the first three: it never reads a chain of headers as a whole. A message
-that exceeds one keeps its class, `problem` names the limit, and all bytes that are not read count
-as payload or as a part of their header. docs/how-to/decode-messages.md states these limits.
+IBM MQ does not have the first three limits, because it never parses a whole chain of headers. A
+message that exceeds a limit keeps its class, `problem` names the limit, and unread bytes count as
+payload or as a part of their header. docs/how-to/decode-messages.md states these limits.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 HEADERS_READ: Final = 100
-"""How many headers are read of the chain behind an MQDLH; the headers after them are payload."""
+"""The number of headers that are read after an MQDLH; further headers are payload."""
 
 FOLDERS_READ: Final = 1_000
-"""How many folders an MQRFH2 may have for its folders to be read."""
+"""The maximum number of folders of an MQRFH2 whose folders are read."""
 
 NAME_VALUE_BYTES_READ: Final = 1 << 20
-"""How many bytes of name/value data an MQRFH or MQRFH2 may have for the data to be read."""
+"""The maximum number of bytes of name/value data of an MQRFH or MQRFH2 whose data is read."""
 
 LONGEST_MESSAGE: Final = 104_857_600
-"""How many bytes a message of IBM MQ has at most (IBM MQ docs, "MaxMsgLength")."""
+"""The maximum length of an IBM MQ message in bytes (IBM MQ docs, "MaxMsgLength")."""

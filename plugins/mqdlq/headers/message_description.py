@@ -1,4 +1,4 @@
-"""What a message is: its first bytes and what its MQMD says in; class, headers and remarks out."""
+"""Describe a message by its headers: its class, the chain of headers, and problems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.chain import Chain, ChainedHeader, walk
-from mqdlq.headers.classify import classify, says_mqdead
+from mqdlq.headers.classify import classify, is_format_mqdead
 from mqdlq.headers.records import DLH_LENGTH, DeadLetterHeader, MessageDescriptorExtension
 from mqdlq.model import MessageClass
 
@@ -18,10 +18,10 @@ _GROUP: Final = 8 | 16  # MQMF_MSG_IN_GROUP, MQMF_LAST_MSG_IN_GROUP
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A message as far as its headers tell.
+    """The description of a message by its headers.
 
-    `headers` begins with the MQDLH where `cls` is DEAD_LETTER, and else is what MQMD.Format leads
-    to. `problem` is "" where nothing is to be said. `payload_offset` is in bytes.
+    If `cls` is DEAD_LETTER, `headers` begins with the MQDLH, otherwise with the header that
+    MQMD.Format names. `problem` is "" without a problem. `payload_offset` is in bytes.
     """
 
     cls: MessageClass
@@ -43,10 +43,10 @@ def describe(
 ) -> Description:
     """Classify a message and follow its chain of headers.
 
-    `encoding`, `ccsid`, `format` and `msg_flags` are the MQMD's. A broken header behind an MQDLH
-    does not change the class: it is noted, and it and all after it is payload. `body` must be the
-    first min(172, total_length) bytes or more, else `MalformedHeaderError`; where it is not the
-    whole message, the chain is followed as far as it goes.
+    `encoding`, `ccsid`, `format` and `msg_flags` are those of the MQMD. An invalid header after an
+    MQDLH does not change the class: `problem` names it, and the payload begins with it. `body` must
+    have at least the first min(172, total_length) bytes, else `MalformedHeaderError` is raised; if
+    it is not the whole message, the chain is followed as far as possible.
 
     >>> from mqdlq.headers import DeadLetterHeader
     >>> header = DeadLetterHeader(2053, "PAYMENTS", "QM1", 546, 1208, "MQSTR")
@@ -70,7 +70,7 @@ def describe(
             format=dlh.format,
             offset=DLH_LENGTH,
         )
-    elif found.cls is MessageClass.NO_DLH and not says_mqdead(format):
+    elif found.cls is MessageClass.NO_DLH and not is_format_mqdead(format):
         chain = walk(body, total_length, encoding=encoding, ccsid=ccsid, format=format)
     else:
         chain = Chain((), 0)
@@ -83,7 +83,7 @@ def describe(
 
 
 def _flag_notes(msg_flags: int, headers: tuple[ChainedHeader, ...]) -> Iterator[str]:
-    """Name what is only a part of something larger; each physical message is handled by itself."""
+    """Return notes on segments and group members, each of which is handled as one message."""
     for header in headers:
         if isinstance(header.record, MessageDescriptorExtension):
             msg_flags |= header.record.msg_flags

@@ -1,8 +1,8 @@
-"""The message descriptor and headers with their text decoded: bytes in, records out, and back.
+"""Decode the message descriptor and headers into records with text, and encode them again.
 
-`mqdlq.structures.headers` declares their fields. Each is written in the Encoding and CCSID stated
-before it; its own, where it has any, describe what follows it. What a record was read from it is
-written as again, byte for byte.
+`mqdlq.structures.headers` declares their fields. A header is written in the Encoding and CCSID that
+the structure before it states; its own Encoding and CCSID describe the data after it. Encoding a
+decoded record returns the same bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ UTF_8: Final = 1208
 
 
 class Record(Structure[str]):
-    """A structure whose text has lost its trailing blanks; identifiers are bytes, NULs stay.
+    """A structure with decoded text without trailing blanks; identifiers are bytes, NULs stay.
 
-    `encoding` and `ccsid` are those stated before it. A CCSID of 0, -1, -2 or -3 names no code
-    page: the StrucId then tells the family, and ASCII is written. By default they are those of an
-    MQMD as the client library packs it for a connection with CCSID 1208.
+    `encoding` and `ccsid` are those that the structure before it states. A CCSID of 0, -1, -2 or -3
+    names no code page: decoding then detects the family by the StrucId, and encoding uses ASCII.
+    The defaults are those of an MQMD that the client library packs on a connection with CCSID 1208.
     """
 
     struc_id: str
@@ -39,7 +39,7 @@ class Record(Structure[str]):
 
     @classmethod
     def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
-        """Read the structure `data` begins with; raise `MalformedHeaderError`."""
+        """Decode the structure at the beginning of `data`; raise `MalformedHeaderError`."""
         record = cls.decode_fixed_part(data, encoding=encoding, ccsid=ccsid)
         if record.struc_length != cls.length:
             raise cls.error(8, f"StrucLength {cls.length}", f"{record.struc_length}")
@@ -47,7 +47,7 @@ class Record(Structure[str]):
 
     @classmethod
     def decode_fixed_part(cls, data: bytes, *, encoding: int, ccsid: int) -> Self:
-        """Read the declared fields only, whatever StrucLength is."""
+        """Decode the declared fields only, whatever StrucLength is."""
         codec = codec_of(cls.structure, ccsid, family_of(data, cls.struc_id))
         order = order_of(cls.structure, encoding)
         if len(data) < cls.length:
@@ -57,7 +57,7 @@ class Record(Structure[str]):
             raise cls.error(0, f"StrucId {cls.struc_id!r} in {codec.family}", "other bytes")
         if version != cls.version:
             raise cls.error(4, f"Version {cls.version}", f"{version}")
-        return cls.made_of(
+        return cls.from_values(
             [
                 cls.struc_id,
                 version,
@@ -69,12 +69,12 @@ class Record(Structure[str]):
         )
 
     def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
-        """Write the structure; raise `MalformedHeaderError` if a value or the CCSID is unfit."""
+        """Encode the structure; raise `MalformedHeaderError` for an unsuitable value or CCSID."""
         codec = codec_of(self.structure, ccsid, Family.ASCII)
         return self.encode_fixed_part(order_of(self.structure, encoding), codec)
 
     def encode_fixed_part(self, order: ByteOrder, codec: TextCodec, more: int = 0) -> bytes:
-        """Write the declared fields; `more` is how many bytes of the header follow them."""
+        """Encode the declared fields; `more` is the number of header bytes after them."""
         values = [
             self.length + more
             if each.name == "struc_length"
@@ -111,7 +111,7 @@ class Record(Structure[str]):
 
     @classmethod
     def error(cls, offset: int, expected: str, found: str) -> MalformedHeaderError:
-        """Return the error for what is wrong at an offset."""
+        """Return the error for a wrong value at an offset."""
         return MalformedHeaderError(cls.structure, offset, expected, found)
 
 
@@ -122,7 +122,7 @@ class MessageDescriptor1(Record, headers.MQMD1[str]):
 
 @dataclass
 class MessageDescriptor(MessageDescriptor1, headers.MQMD[str]):
-    """An MQMD of version 2. That of a message is always in the connection's CCSID."""
+    """An MQMD of version 2. A message's MQMD is always in the CCSID of the connection."""
 
 
 @dataclass
@@ -132,7 +132,7 @@ class DeadLetterHeader(Record, headers.MQDLH[str]):
 
 @dataclass
 class MessageDescriptorExtension(Record, headers.MQMDE[str]):
-    """An MQMDE: the five fields an MQMD of version 2 has more than one of version 1."""
+    """An MQMDE: the five fields that only an MQMD of version 2 has."""
 
 
 @dataclass
@@ -157,13 +157,13 @@ class TriggerMessage(Record, headers.MQTM[str]):
 
 @dataclass
 class TransmissionQueueHeader(Record, headers.MQXQH[str]):
-    """An MQXQH; `msg_desc` is the MQMD of the message it carries, and describes what follows."""
+    """An MQXQH; `msg_desc` is the MQMD of its message and describes the data after the header."""
 
     msg_desc: MessageDescriptor1 = field(default_factory=MessageDescriptor1)
 
     @classmethod
     def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
-        """Read the header and its MQMD."""
+        """Decode the header and its MQMD."""
         if len(data) < XQH_LENGTH:
             raise cls.error(0, f"{XQH_LENGTH} bytes", f"{len(data)}")
         record = super().decode(data, encoding=encoding, ccsid=ccsid)
@@ -175,7 +175,7 @@ class TransmissionQueueHeader(Record, headers.MQXQH[str]):
         return record
 
     def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
-        """Write the header and its MQMD."""
+        """Encode the header and its MQMD."""
         if self.msg_desc.version != MessageDescriptor1.version:
             found = f"version {self.msg_desc.version}"
             raise self.error(self.length, "an MQMD of version 1", found)
@@ -188,8 +188,8 @@ DLH_LENGTH: Final = DeadLetterHeader.length
 XQH_LENGTH: Final = TransmissionQueueHeader.length + MessageDescriptor1.length
 
 
-def versioned(kinds: Sequence[type[Record]], data: bytes, encoding: int) -> type[Record]:
-    """Return the kind of the Version that `data` states, or the last, the newest."""
+def kind_of_version(kinds: Sequence[type[Record]], data: bytes, encoding: int) -> type[Record]:
+    """Return the class for the Version that `data` states, or the last, newest class."""
     newest = kinds[-1]
     order = order_of(newest.structure, encoding)
     version = order.integer(data[newest.layout["version"].place])

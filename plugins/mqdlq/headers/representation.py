@@ -1,4 +1,4 @@
-"""How a header is written: the Encoding and CCSID before it in, byte order and text codec out."""
+"""Byte order and text codec of a header, from the Encoding and CCSID stated before it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, TextCodec, text_codec
 
 
 class ByteOrder(StrEnum):
-    """The order of an MQLONG's bytes, spelt as `struct` spells it."""
+    """The byte order of an MQLONG, with the character that `struct` uses."""
 
     BIG = ">"
     LITTLE = "<"
 
     def integer(self, data: bytes) -> int:
-        """Read an MQLONG in this order; never fails."""
+        """Decode an MQLONG in this order; never fails."""
         little = self is ByteOrder.LITTLE
         return int.from_bytes(data, "little" if little else "big", signed=True)
 
@@ -27,21 +27,21 @@ NATIVE: Final = 546 if sys.byteorder == "little" else 273
 """The Encoding in which the client library packs structures on this machine (MQENC_NATIVE)."""
 _INTEGER_MASK: Final = 0xF
 _INTEGER_ORDERS: Final = {1: ByteOrder.BIG, 2: ByteOrder.LITTLE}
-_STAND_INS: Final = {Family.ASCII: 819, Family.EBCDIC: 500}
+_DEFAULT_CCSIDS: Final = {Family.ASCII: 819, Family.EBCDIC: 500}
 
 
 def integer_order(encoding: int) -> ByteOrder | None:
-    """Return the byte order of an Encoding, None where it states none.
+    """Return the byte order of an Encoding, or None if the Encoding states none.
 
-    Only MQENC_INTEGER_MASK counts: 1 is MQENC_INTEGER_NORMAL (big-endian), 2 _REVERSED. The bits
-    for packed decimal and floating-point numbers say nothing of a header, which has none, so 17,
-    273 and 785 are all big-endian (IBM MQ docs, "Machine encodings").
+    Only MQENC_INTEGER_MASK counts: 1 is MQENC_INTEGER_NORMAL (big-endian), 2 is _REVERSED. The bits
+    for packed decimal and floating-point numbers do not matter, because headers have no such
+    numbers: 17, 273 and 785 are all big-endian (IBM MQ docs, "Machine encodings").
     """
     return _INTEGER_ORDERS.get(encoding & _INTEGER_MASK)
 
 
 def order_of(structure: str, encoding: int) -> ByteOrder:
-    """Return the byte order of an Encoding; raise `MalformedHeaderError` where it states none."""
+    """Return the byte order of an Encoding; raise `MalformedHeaderError` if it states none."""
     order = integer_order(encoding)
     if order is None:
         expected = "an Encoding with an integer order (MQENC_INTEGER_NORMAL or _REVERSED)"
@@ -50,12 +50,12 @@ def order_of(structure: str, encoding: int) -> ByteOrder:
 
 
 def header_codec(ccsid: int, family: Family) -> TextCodec | None:
-    """Return the codec for header text; a special CCSID is read as the family's commonest."""
-    return text_codec(_STAND_INS[family] if ccsid in SPECIAL_CCSIDS else ccsid)
+    """Return the codec for header text; a special CCSID means the family's default CCSID."""
+    return text_codec(_DEFAULT_CCSIDS[family] if ccsid in SPECIAL_CCSIDS else ccsid)
 
 
 def codec_of(structure: str, ccsid: int, family: Family) -> TextCodec:
-    """Return the codec for the text of a header; raise `MalformedHeaderError` if none is known."""
+    """Return the codec for the text of a header, or raise `MalformedHeaderError`."""
     codec = header_codec(ccsid, family)
     if codec is None:
         raise MalformedHeaderError(structure, 0, "a CCSID this project reads", f"CCSID {ccsid}")
@@ -63,7 +63,7 @@ def codec_of(structure: str, ccsid: int, family: Family) -> TextCodec:
 
 
 def family_of(start: bytes, struc_id: str) -> Family:
-    """Return the family a StrucId is written in; what is in neither counts as ASCII."""
+    """Return the family in which a StrucId is written, ASCII if neither matches."""
     return Family.EBCDIC if start[:4] == _in_ebcdic(struc_id) else Family.ASCII
 
 

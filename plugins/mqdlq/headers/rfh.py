@@ -1,8 +1,8 @@
-"""MQRFH and MQRFH2: bytes in, records with their name/value data out, and back byte for byte.
+"""Decode MQRFH and MQRFH2 headers into records with their name/value data, and encode them.
 
-Both begin like other headers and end with data of any length, which StrucLength counts in. Folders
-of an MQRFH2 are kept as they stand, with the blanks that pad them (IBM MQ docs, "MQRFH" and
-"MQRFH2 - Rules and formatting header 2").
+Both begin like other headers and end with data of any length, which StrucLength includes. Folders
+of an MQRFH2 keep the blanks that pad them, so that encoding returns the same bytes (IBM MQ docs,
+"MQRFH" and "MQRFH2 - Rules and formatting header 2").
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mqdlq.headers.representation import NATIVE, ByteOrder, codec_of, family_of,
 from mqdlq.structures import headers
 
 NAME_VALUE_LENGTH: Final = 4
-"""The length of the number that says how long the folder after it is."""
+"""The length in bytes of the number that states the length of the next folder."""
 _UTF_16: Final = {ByteOrder.BIG: "utf-16-be", ByteOrder.LITTLE: "utf-16-le"}
 
 
@@ -30,8 +30,8 @@ class _Measured(Record):
     def measure(cls, data: bytes, *, encoding: int, available: int) -> int:
         """Return the StrucLength that the header at the beginning of `data` states.
 
-        `data` is the fixed part at least, `available` how much of the message there is from its
-        beginning. Raises `MalformedHeaderError` where the length cannot be.
+        `data` is at least the fixed part; `available` is the number of bytes of the message from
+        the beginning of the header. Raises `MalformedHeaderError` for an impossible length.
         """
         order = order_of(cls.structure, encoding)
         stated = order.integer(data[cls.layout["struc_length"].place])
@@ -60,7 +60,7 @@ class RulesHeader(_Measured, headers.MQRFH[str]):
 
     @classmethod
     def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
-        """Read the header that `data` begins with; raise `MalformedHeaderError`."""
+        """Decode the header at the beginning of `data`; raise `MalformedHeaderError`."""
         record, rest = cls._parts(data, encoding, ccsid)
         text = codec_of(cls.structure, ccsid, family_of(data, cls.struc_id)).decode(rest)
         record.name_value_string = text.rstrip(" ")
@@ -68,7 +68,7 @@ class RulesHeader(_Measured, headers.MQRFH[str]):
         return record
 
     def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
-        """Write what `decode` reads; raise `MalformedHeaderError`."""
+        """Encode the header; raise `MalformedHeaderError`."""
         codec = codec_of(self.structure, ccsid, Family.ASCII)
         try:
             rest = codec.encode(self.name_value_string + " " * self.padding)
@@ -81,17 +81,17 @@ class RulesHeader(_Measured, headers.MQRFH[str]):
 
 @dataclass
 class RulesHeader2(_Measured, headers.MQRFH2[str]):
-    """An MQRFH2 with its folders (each a NameValueData), whole and in order.
+    """An MQRFH2 with its folders (each a NameValueData), complete and in order.
 
-    A folder is text where NameValueCCSID names one of the four it may (1208, 1200, 13488, 17584)
-    and the bytes are such text; else it is bytes. A byte of a UTF-8 folder that is no character
-    becomes a lone surrogate, as Python's "surrogateescape" has it, and turns into that byte again.
+    A folder is text if NameValueCCSID is one of the four allowed values (1208, 1200, 13488, 17584)
+    and the bytes can be decoded; otherwise it is bytes. An undecodable byte of a UTF-8 folder
+    becomes a lone surrogate, as with Python's "surrogateescape", and is encoded as that byte again.
     """
 
     folders: tuple[str | bytes, ...] = ()
 
     def folder_offsets(self) -> Iterator[int]:
-        """Yield where in the header each folder begins."""
+        """Yield the offset of each folder in the header."""
         offset = self.length
         for folder in self.folders:
             offset += NAME_VALUE_LENGTH
@@ -100,9 +100,9 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
 
     @classmethod
     def decode(cls, data: bytes, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> Self:
-        """Read the header that `data` begins with; raise `MalformedHeaderError`.
+        """Decode the header at the beginning of `data`; raise `MalformedHeaderError`.
 
-        With more folders than are read that is a `TooManyFoldersError`.
+        If it has more folders than the limit, that is a `TooManyFoldersError`.
         """
         record, rest = cls._parts(data, encoding, ccsid)
         order = order_of(cls.structure, encoding)
@@ -113,9 +113,9 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
         return record
 
     def encode(self, *, encoding: int = NATIVE, ccsid: int = UTF_8) -> bytes:
-        """Write what `decode` reads; raise `MalformedHeaderError`.
+        """Encode the header; raise `MalformedHeaderError`.
 
-        A folder is written as it stands: the caller pads it to a multiple of four bytes.
+        A folder is written unchanged: the caller pads it to a multiple of four bytes.
         """
         order = order_of(self.structure, encoding)
         endian: Literal["big", "little"] = "big" if order is ByteOrder.BIG else "little"
@@ -128,16 +128,16 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
 
 
 class TooManyFoldersError(MalformedHeaderError):
-    """An MQRFH2 has more folders than are read; nothing need be wrong with it."""
+    """An MQRFH2 has more folders than the limit, although it may be valid."""
 
     def __init__(self, offset: int) -> None:
-        """Say at which offset of the header the first folder beyond the limit begins."""
+        """Take the offset in the header of the first folder beyond the limit."""
         found = f"more than the limit of {FOLDERS_READ}"
         super().__init__("MQRFH2", offset, f"at most {FOLDERS_READ} folders", found)
 
 
 def _name_value_data(rest: bytes, order: ByteOrder) -> Iterator[bytes]:
-    """Yield the folder that each NameValueLength measures out."""
+    """Yield the folder after each NameValueLength."""
     at = count = 0
     while at < len(rest):
         if count == FOLDERS_READ:

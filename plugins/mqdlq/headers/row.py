@@ -1,4 +1,4 @@
-"""A browsed message as a row of a snapshot: descriptor and first bytes in, named columns out."""
+"""Convert a browsed message into a row of a snapshot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mqdlq.headers.ccsid import storable
 from mqdlq.headers.key import message_key
 from mqdlq.headers.message_description import describe
 from mqdlq.headers.records import DLH_LENGTH, XQH_LENGTH, DeadLetterHeader, MessageDescriptor
-from mqdlq.headers.times import expires_at, gmt
+from mqdlq.headers.times import expires_at, parse_gmt
 from mqdlq.structures import MQDLH, MQMD, MQMDE, MQRFH2
 
 PREFIX_LENGTH: Final = DLH_LENGTH + XQH_LENGTH + MQMDE.length + MQRFH2.length
-"""How much of a body `header_row` looks at: room for the longest chain that is common."""
+"""The number of body bytes that `header_row` reads: enough for the longest common chain."""
 
 _MD_COLUMNS: Final = tuple(field.name for field in MQMD.fields)
 _md_values: Final = attrgetter(*_MD_COLUMNS)
@@ -33,10 +33,10 @@ def header_row(
     maybe_truncated: bool = False,
     ccsid: int = 1208,
 ) -> dict[str, object]:
-    """Describe one message under the column names of the snapshot's `headers`.
+    """Return one message under the column names of the snapshot's `headers`.
 
-    `descriptor` is the packed MQMD, `body_prefix` the first `PREFIX_LENGTH` bytes or what there
-    is, `ccsid` the connection's. Raises `MalformedHeaderError`.
+    `descriptor` is the packed MQMD, `body_prefix` the first `PREFIX_LENGTH` bytes or fewer if the
+    message is shorter, `ccsid` the CCSID of the connection. Raises `MalformedHeaderError`.
     """
     md = MessageDescriptor.decode(descriptor, ccsid=ccsid)
     found = describe(
@@ -60,8 +60,10 @@ def header_row(
         "ams_protected": found.ams_protected,
         "maybe_truncated": maybe_truncated,
         "expires_at": expires_at(md.expiry, browsed_at),
-        "put_at": gmt(md.put_date, md.put_time),
-        "dead_lettered_at": gmt(found.dlh.put_date, found.dlh.put_time) if found.dlh else None,
+        "put_at": parse_gmt(md.put_date, md.put_time),
+        "dead_lettered_at": parse_gmt(found.dlh.put_date, found.dlh.put_time)
+        if found.dlh
+        else None,
     }
     return {
         name: storable(value) if isinstance(value, str) else value for name, value in row.items()

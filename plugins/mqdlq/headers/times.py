@@ -1,4 +1,4 @@
-"""Times of a message: the character dates and the remaining Expiry of a header in, UTC out."""
+"""Convert the date and time fields and the remaining Expiry of a message into UTC times."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _DATE_AND_TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)
 _HUNDREDTH: Final = 10_000  # microseconds
 
 
-def gmt(date: str, time: str) -> datetime | None:
-    """Read PutDate (YYYYMMDD) and PutTime (HHMMSSTH, to the hundredth), None where malformed."""
+def parse_gmt(date: str, time: str) -> datetime | None:
+    """Parse PutDate (YYYYMMDD) and PutTime (HHMMSSTH, in GMT); return None if malformed."""
     match = _DATE_AND_TIME.fullmatch(date + time)
     if match is None:
         return None
@@ -23,7 +23,7 @@ def gmt(date: str, time: str) -> datetime | None:
 
 
 def expires_at(expiry: int, browsed_at: datetime) -> datetime | None:
-    """Say when a message expires whose MQMD.Expiry (tenths of a second) was left at a browse.
+    """Return when a message expires, from its MQMD.Expiry (tenths of a second) at a browse.
 
     None for MQEI_UNLIMITED (-1). A time after the year 9999 becomes the last moment of that year.
     """

@@ -1,7 +1,7 @@
-"""A whole message without the trace properties that a queue manager may change when it is got.
+"""Remove the trace properties from a message, which a queue manager may change at a get.
 
 IBM MQ for z/OS from 9.4.3 on, with OTELTRAC(ON), gives a message another `traceparent` when an
-application receives it, so that it differs from what a browse has shown.
+application receives it, so that the message differs from the browsed one.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _MULTIPLE: Final = 4
 def without_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     """Return the packed MQMD and the body of a message as if it had no trace properties.
 
-    They stand right in the folder `usr` of an MQRFH2, in UTF-8: what has their name in a group of
-    properties is another property. An MQRFH2 that holds and says nothing else goes with them, and
-    what describes it describes the data behind it instead. Any other message, and one whose headers
-    cannot be read, comes back unchanged.
+    Trace properties are direct elements of the folder `usr` of an MQRFH2 in UTF-8; an element with
+    the same name in a group is another property. An MQRFH2 without other content is removed, and
+    the structure before it then describes the data after it. Other messages, and messages whose
+    headers cannot be parsed, are returned unchanged.
     """
     if not any(f"<{name}".encode() in body for name in TRACE_PROPERTIES):
         return descriptor, body
     try:
-        return _without(descriptor, body)
+        return _remove_trace_properties(descriptor, body)
     except MalformedHeaderError:
         return descriptor, body
 
 
-def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
+def _remove_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     md = MessageDescriptor.decode(descriptor)
     how = {"encoding": md.encoding, "ccsid": md.coded_char_set_id}
     chain = walk(body, len(body), **how, format=md.format)
@@ -50,16 +50,16 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
         as_is = body[header.offset : header.offset + header.length]
         record: Any = header.record
         if isinstance(record, RulesHeader2) and record.name_value_ccsid == UTF_8:
-            folders = tuple(each for each in map(_cleaned, record.folders) if each)
+            folders = tuple(each for each in map(_clean_folder, record.folders) if each)
             if not folders and record.folders and not record.flags:
                 described = described or _description(record)
                 continue
             if folders != record.folders:
                 record = replace(record, folders=folders)
         if described or record is not header.record:
-            if _written(header, header.record) != as_is:
+            if _write_header(header, header.record) != as_is:
                 raise MalformedHeaderError(header.structure, 0, "all of it to be read", "a part")
-            as_is = _written(header, replace(record, **described))
+            as_is = _write_header(header, replace(record, **described))
         parts.append(as_is)
         described = {}
     if described:
@@ -67,13 +67,13 @@ def _without(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     return descriptor, b"".join(reversed(parts))
 
 
-def _cleaned(folder: str | bytes) -> str | bytes:
-    """Return a folder without trace properties, "" where nothing else is in it."""
+def _clean_folder(folder: str | bytes) -> str | bytes:
+    """Return a folder without trace properties, or "" if nothing else is in it."""
     found = _USR.fullmatch(folder) if isinstance(folder, str) else None
     if found is None:
         return folder
     begin, content, end = found.groups()
-    kept = _without_elements(content)
+    kept = _remove_trace_elements(content)
     if kept == content:
         return folder
     if begin == "<usr>" and not kept:
@@ -82,10 +82,10 @@ def _cleaned(folder: str | bytes) -> str | bytes:
     return whole + " " * (-len(whole.encode("utf-8", "surrogateescape")) % _MULTIPLE)
 
 
-def _without_elements(content: str) -> str:
-    """Return the content of a folder without the elements of trace properties right in it.
+def _remove_trace_elements(content: str) -> str:
+    """Return the content of a folder without its direct elements that are trace properties.
 
-    Content with comments, or anything that no property is made of, comes back unchanged.
+    Content with comments, or with anything that is not part of a property, is returned unchanged.
     """
     if any(sign in content for sign in _NO_ELEMENTS):
         return content
@@ -104,7 +104,7 @@ def _description(record: RulesHeader2) -> dict[str, Any]:
     return {name: getattr(record, name) for name in ("encoding", "coded_char_set_id", "format")}
 
 
-def _written(header: ChainedHeader, record: Any) -> bytes:
+def _write_header(header: ChainedHeader, record: Any) -> bytes:
     if isinstance(record, DeadLetterHeader | RulesHeader2):
         return record.encode(encoding=header.encoding, ccsid=header.ccsid)
     raise MalformedHeaderError(header.structure, 0, "MQDLH or MQRFH2", header.structure)

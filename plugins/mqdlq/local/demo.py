@@ -132,7 +132,7 @@ class Mover:
         pmo.Options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
         copy = module.MD()
         copy.unpack(descriptor.pack())
-        with self._client.calling("MQPUT1", f"queue {queue}"):
+        with self._client.translating_errors("MQPUT1", f"queue {queue}"):
             self._queue_manager.handle.put1(target, body, copy, pmo)
 
 

@@ -35,7 +35,7 @@ def check(name: str) -> int:
             as_others = [rule for rule in table.rules if rule.put_authority is PutAuthority.CTX]
             own = [rule for rule in table.rules if rule not in as_others]
             targets = fixed_targets(own, settings.queue_manager)
-            found = permissions.missing(
+            found = permissions.find_missing(
                 queue_manager,
                 settings.user,
                 handler.state_queue,
@@ -43,7 +43,7 @@ def check(name: str) -> int:
                 targets=targets,
             )
             where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
-            typer.echo(permissions.told(found, where, settings.user))
+            typer.echo(permissions.describe_stages(found, where, settings.user))
     except QueueManagerError as error:
         typer.echo(permissions.advice(error, settings.user))
         return 1

@@ -1,4 +1,4 @@
-"""Messages of a queue, one after another, without removing or locking them."""
+"""Browse the messages of a queue without removing or locking them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mqdlq.mqi.connect import QueueManager
 
 HEADER_ONLY = 172
 GONE = (MQRC["MQRC_NO_MSG_AVAILABLE"], MQRC["MQRC_NO_MSG_UNDER_CURSOR"])
-"""Reasons of a get that say that somebody else has the message now."""
+"""Reason codes of a get that mean that another application has the message."""
 
 
 class Browsed(NamedTuple):
-    """A message as it was seen: its packed MQMD (version 2, 364 bytes) and the body's beginning.
+    """A browsed message: its packed MQMD (version 2, 364 bytes) and the first bytes of its body.
 
-    `token` is its MsgToken, by which the queue manager finds this very message again.
+    `token` is its MsgToken, with which the queue manager finds the same message again.
     """
 
     descriptor: bytes
@@ -30,11 +30,11 @@ class Browsed(NamedTuple):
         return f"<Browsed {self.total_length} bytes>"
 
 
-def message_view(queue_manager: QueueManager, options: int, handle: Any) -> Any:
-    """Return MQGMO for `options` with the one view of message properties used everywhere.
+def message_options(queue_manager: QueueManager, options: int, handle: Any) -> Any:
+    """Return the MQGMO for `options` that returns message properties in `handle`.
 
-    Browse and get must agree on it, or they would see different bytes: properties go to a message
-    handle, as in IBM's handler.
+    A browse and a get must use the same property options, or they return different bytes.
+    Properties go to a message handle, as in IBM's handler.
     """
     client = queue_manager.client
     gmo = client.packed.GMO()
@@ -50,14 +50,14 @@ def message_view(queue_manager: QueueManager, options: int, handle: Any) -> Any:
 
 
 def new_descriptor(queue_manager: QueueManager) -> Any:
-    """Return an MQMD to be filled: version 2, so that no MQMDE is put in front of an MQDLH."""
+    """Return an empty MQMD of version 2, for which MQGET puts no MQMDE in front of an MQDLH."""
     return queue_manager.client.packed.MD()
 
 
 class BrowseCursor:
-    """The browse cursor of one open queue handle.
+    """Browse cursor of one open queue handle.
 
-    Several may stand on one queue. A browse locks nothing and moves no BackoutCount.
+    A queue may have several cursors. A browse locks nothing and does not change BackoutCount.
     """
 
     def __init__(
@@ -67,25 +67,25 @@ class BrowseCursor:
         self.queue_manager = queue_manager
         self.queue = queue
         self.name = name
-        # One message handle serves for all: each get fills it anew, as in IBM's handler.
+        # All gets share one message handle: each get replaces its content, as in IBM's handler.
         self.handle = queue_manager.client.module.MessageHandle(queue_manager.handle)
         self._length = length
         self._is_at_end = False
         self._failure = queue_manager.client.module.MQMIError
         self._accept = queue_manager.client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
-        # One descriptor and one set of options serve for all, too: making them anew for every
-        # message takes longer than to get it.
+        # All gets share one descriptor and one set of options, too: to create them for each
+        # message takes longer than the get.
         self._descriptor = new_descriptor(queue_manager)
-        self._unset = self._descriptor.pack()
-        self._view = message_view(queue_manager, 0, self.handle)
-        self._options = self._view.Options
+        self._empty_descriptor = self._descriptor.pack()
+        self._get_options = message_options(queue_manager, 0, self.handle)
+        self._options = self._get_options.Options
 
     def messages(self) -> Iterator[Browsed]:
         """Yield every message from the head of the queue to its end.
 
-        While a message is the current one it is under the cursor, and a MQGMO_MSG_UNDER_CURSOR
-        on the same queue handle gets it. Whoever moves the cursor meanwhile has the rest yielded
-        from there; if the cursor came to the end by it, all messages are yielded once more.
+        The message that was yielded last is under the cursor: MQGMO_MSG_UNDER_CURSOR on the same
+        queue handle gets it. If the caller moves the cursor, the iteration continues from there;
+        if the caller moves it to the end of the queue, all messages are yielded again.
         """
         constants = self.queue_manager.client.CMQC
         where = constants.MQGMO_BROWSE_FIRST
@@ -96,18 +96,18 @@ class BrowseCursor:
         self._is_at_end = True
 
     def find(self, token: bytes, length: int | None = None) -> Browsed | None:
-        """Put the cursor on the message with this MsgToken; None if it is not there for us.
+        """Move the cursor to the message with this MsgToken; return None if it is not available.
 
-        `length` is how much of its body to browse, where that is not as much as of all others.
+        `length` is the number of bytes of its body to browse; the default is the cursor's length.
         """
         found = self._next(self.queue_manager.client.CMQC.MQGMO_BROWSE_FIRST, token, length)
         self._is_at_end = self._is_at_end and found is None
         return found
 
     def _next(self, where: int, token: bytes = b"", length: int | None = None) -> Browsed | None:
-        gmo, descriptor = self._view, self._descriptor
+        gmo, descriptor = self._get_options, self._descriptor
         gmo.Options = self._options | where | self._accept
-        descriptor.packed[:] = self._unset
+        descriptor.packed[:] = self._empty_descriptor
         if token:
             gmo.MatchOptions = self.queue_manager.client.CMQC.MQMO_MATCH_MSG_TOKEN
             gmo.MsgToken = token
@@ -131,10 +131,10 @@ class BrowseCursor:
         )
 
     def has_properties(self) -> bool:
-        """Whether the message last browsed by this cursor has message properties (MQINQMP)."""
+        """Return whether the last browsed message has message properties (MQINQMP)."""
         client = self.queue_manager.client
         try:
-            with client.calling("MQINQMP", f"queue {self.name}"):
+            with client.translating_errors("MQINQMP", f"queue {self.name}"):
                 self.handle.properties.get(b"%", max_value_length=1)
         except QueueManagerError as error:
             if error.reason == MQRC["MQRC_PROPERTY_NOT_AVAILABLE"]:

@@ -1,4 +1,4 @@
-"""Which client library is used: a name (or none) in, `pymqi` or `ibmmq` out, its errors as ours."""
+"""Import an MQ client library, `pymqi` or `ibmmq`, and translate its errors."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from mqdlq.errors import ClientNotFoundError, QueueManagerError
 from mqdlq.mqi.hints import hint
 from mqdlq.mqi.packed_descriptors import PackedStructures, packed_structures
 
-NAMES = ("pymqi", "ibmmq")
+CLIENT_NAMES = ("pymqi", "ibmmq")
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One of the two client libraries; their classes bear the same names."""
+    """One of the two client libraries, whose classes have the same names."""
 
     name: str
     module: Any
 
     @property
     def CMQC(self) -> Any:  # noqa: N802 (the library's own name)
-        """The MQI's constants, as the library has them."""
+        """The library's module of MQI constants."""
         return self.module.CMQC
 
     @property
     def packed(self) -> PackedStructures:
-        """The library's MD, GMO, PMO and OD, in a form that is fast (see `packed`)."""
+        """The library's MD, GMO, PMO and OD in a faster form (see `packed_descriptors`)."""
         return packed_structures(self.module)
 
     @contextmanager
-    def calling(self, verb: str, subject: str) -> Iterator[None]:
-        """Turn the library's MQMIError into a QueueManagerError that says what was called on what.
+    def translating_errors(self, verb: str, subject: str) -> Iterator[None]:
+        """Turn the library's MQMIError into a QueueManagerError with the call and its object.
 
         A warning (MQCC_WARNING) is raised like a failure, as both libraries do; `completion`
         tells them apart.
@@ -51,18 +51,19 @@ class Client:
             raise QueueManagerError(verb, subject, error.comp, error.reason, text) from error
 
 
-def resolve(name: str | None = None) -> Client:
-    """Import the client library `name`; without a name pymqi, or ibmmq where pymqi is absent.
+def import_client(name: str | None = None) -> Client:
+    """Import the client library `name`; without a name pymqi, or ibmmq if pymqi is not installed.
 
-    ibmmq's OpenTelemetry propagation, which would add properties to the messages we move, is kept
-    off. Raises ClientNotFoundError, which says what is missing.
+    ibmmq's OpenTelemetry propagation stays off, because it adds properties to messages. Raises
+    ClientNotFoundError, which names the missing package.
     """
-    if name is not None and name not in NAMES:
-        raise ClientNotFoundError(f"unknown MQ client {name!r}; known are {' and '.join(NAMES)}")
+    if name is not None and name not in CLIENT_NAMES:
+        known = " and ".join(CLIENT_NAMES)
+        raise ClientNotFoundError(f"unknown MQ client {name!r}; known are {known}")
     chosen = name or ("pymqi" if importlib.util.find_spec("pymqi") else "ibmmq")
     if chosen == "ibmmq" and "ibmmq" not in sys.modules:
-        # ibmmq switches its tracing on where it can import this module, and opentelemetry is
-        # always importable beside Airflow. A handler must not alter the messages it moves.
+        # ibmmq switches its tracing on if it can import this module, and opentelemetry is always
+        # installed with Airflow. A handler must not change the messages that it moves.
         sys.modules["mqotel"] = None  # type: ignore[assignment]
     try:
         return Client(chosen, importlib.import_module(chosen))
@@ -74,7 +75,7 @@ def _advice(name: str, error: ImportError) -> str:
     if importlib.util.find_spec(name) is None:
         return f"the Python package {name} is not installed; `make set-up` installs it"
     cause = error.__context__ or error
-    # Python says of a package without its extension that it is imported in a circle.
+    # Python reports a package without its extension as a circular import.
     is_without = isinstance(cause, ImportError) and cause.name == name
     return (
         f"the Python package {name} is installed, but IBM's MQ client library could not be loaded"

@@ -1,4 +1,4 @@
-"""Connection settings in, a connected queue manager out, real or embedded."""
+"""Connect to a queue manager, real or embedded, as the connection settings say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqdlq.mqi.connecting.options import connect_arguments
 from mqdlq.mqi.connecting.settings import ConnectionSettings
 
 MQCC_FAILED = 2
-CONNECTION_GONE = tuple(
+CONNECTION_GONE_REASONS = tuple(
     MQRC[name] for name in ("MQRC_CONNECTION_BROKEN", "MQRC_HCONN_ERROR", "MQRC_HOBJ_ERROR")
 )
 
@@ -24,12 +24,12 @@ __all__ = ["ConnectionSettings", "QueueManager", "connect", "name_bytes"]
 
 
 class QueueManager:
-    """One connection to a queue manager; used by one thread, closed by `disconnect`.
+    """One connection to a queue manager; one thread uses it, `disconnect` closes it.
 
-    As a context manager it backs out whatever is uncommitted when the block ends by an exception:
-    MQDISC alone would commit it (IBM MQ docs, "MQDISC"). Where backing out fails there is no
-    MQDISC at all, not even when the object goes: the queue manager backs out what a process that
-    ends has left.
+    As a context manager it backs out uncommitted work if the block ends with an exception, because
+    MQDISC alone would commit it (IBM MQ docs, "MQDISC"). If the backout fails, MQDISC is never
+    called, not even when Python deletes the object: when the process ends, the queue manager backs
+    out its work.
     """
 
     def __init__(self, client: clients.Client, handle: Any, name: str) -> None:
@@ -54,56 +54,56 @@ class QueueManager:
             self.disconnect()
         except QueueManagerError:
             if kind is None:
-                raise  # else the first error is the one to tell
+                raise  # otherwise the first error matters more
 
     def back_out(self) -> None:
-        """Undo everything uncommitted (MQBACK); if that fails, never disconnect in good order."""
+        """Back out uncommitted work (MQBACK); if that fails, `disconnect` does nothing."""
         try:
-            with self.client.calling("MQBACK", self.name):
+            with self.client.translating_errors("MQBACK", self.name):
                 self.handle.backout()
         except QueueManagerError:
             self._may_disconnect = False
             raise
 
     def disconnect(self) -> None:
-        """End the connection (MQDISC), which commits; not where something was to be backed out.
+        """End the connection (MQDISC), which commits, unless a backout has failed.
 
-        A broken connection is at its end already.
+        A broken connection has already ended.
         """
         if not self._may_disconnect:
             return
         try:
-            with self.client.calling("MQDISC", self.name):
+            with self.client.translating_errors("MQDISC", self.name):
                 self._disconnect()
         except QueueManagerError as error:
-            if error.reason not in CONNECTION_GONE:
+            if error.reason not in CONNECTION_GONE_REASONS:
                 raise
 
     def _disconnect(self) -> None:
         if self.client.name != "pymqi":
             self.handle.disconnect()
             return
-        # pymqi keeps to itself that MQDISC failed.
+        # pymqi hides a failed MQDISC.
         completion, reason = self.client.module.pymqe.MQDISC(self.handle.get_handle())
         if completion:
             raise self.client.module.MQMIError(completion, reason)
 
     def inquire(self, selector: int) -> Any:
         """Return one attribute of the queue manager: int, or str with trailing blanks removed."""
-        with self.client.calling("MQINQ", f"queue manager {self.name}"):
+        with self.client.translating_errors("MQINQ", f"queue manager {self.name}"):
             return _value(self.handle.inquire(selector))
 
     def open(self, queue: str, options: int) -> Any:
-        """Open a queue by name (MQOPEN); returns the client's own Queue, to be closed."""
-        with self.client.calling("MQOPEN", f"queue {queue}"):
+        """Open a queue by name (MQOPEN); return the client's Queue, which the caller closes."""
+        with self.client.translating_errors("MQOPEN", f"queue {queue}"):
             return self.client.module.Queue(self.handle, name_bytes(queue), options)
 
     def close(self, queue: Any) -> None:
-        """Close a queue; on a broken connection there is nothing left to close."""
+        """Close a queue; on a broken connection do nothing."""
         try:
             queue.close()
         except self.client.module.MQMIError as error:
-            if error.reason not in CONNECTION_GONE:
+            if error.reason not in CONNECTION_GONE_REASONS:
                 reason = error.reason
                 raise QueueManagerError(
                     "MQCLOSE", "queue", error.comp, reason, reason_text(reason)
@@ -111,7 +111,7 @@ class QueueManager:
 
     @contextmanager
     def browsing(self, queue: str) -> Iterator[Any]:
-        """Open a queue for browsing and nothing else; it is closed when the block ends."""
+        """Open a queue for browsing only, and close it when the block ends."""
         constants = self.client.CMQC
         opened = self.open(queue, constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING)
         try:
@@ -120,21 +120,21 @@ class QueueManager:
             self.close(opened)
 
     def inquire_queue(self, queue: str, selector: int) -> Any:
-        """Return one attribute of a queue, opened for inquiry only."""
+        """Return one attribute of a queue, which is opened for inquiry only."""
         return self.inquire_attributes(queue, selector)[0]
 
     def inquire_attributes(self, queue: str, *selectors: int) -> list[Any]:
-        """Return attributes of a queue in the order asked, opened for inquiry only."""
+        """Return attributes of a queue in the order of `selectors`; open it for inquiry only."""
         constants = self.client.CMQC
         opened = self.open(queue, constants.MQOO_INQUIRE | constants.MQOO_FAIL_IF_QUIESCING)
         try:
-            with self.client.calling("MQINQ", f"queue {queue}"):
+            with self.client.translating_errors("MQINQ", f"queue {queue}"):
                 return [_value(opened.inquire(selector)) for selector in selectors]
         finally:
             self.close(opened)
 
     def dead_letter_q_name(self) -> str:
-        """Return DEADQ, the queue manager's dead-letter queue; refuse if there is none."""
+        """Return DEADQ, the queue manager's dead-letter queue, or raise ConnectionSettingsError."""
         name = self.inquire(self.client.CMQC.MQCA_DEAD_LETTER_Q_NAME)
         if not name:
             raise ConnectionSettingsError(
@@ -149,13 +149,14 @@ class QueueManager:
 
 
 def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> QueueManager:
-    """Connect as the settings say; raises QueueManagerError or ClientNotFoundError.
+    """Connect as the settings say; raise QueueManagerError or ClientNotFoundError.
 
-    A broken connection stays broken, whatever the settings' `reconnect` says, unless the caller
-    says that it may be made anew: it must then have neither a unit of work nor a browse cursor.
+    The client reconnects automatically only if `may_reconnect` is set as well as the settings'
+    `reconnect`. A caller sets it for a connection with neither a unit of work nor a browse cursor.
 
-    The clients go by names alone. What is asked for embedded is never looked for elsewhere, nor the
-    other way round: ConnectionSettingsError where one name would stand for both in this process.
+    Client libraries know queue managers by name only. Transport `embedded` never reaches a real
+    queue manager, and other transports never reach an embedded one: if a name would mean both in
+    this process, ConnectionSettingsError is raised.
     """
     name, subject = settings.queue_manager, f"queue manager {settings.queue_manager}"
     if settings.transport == transports.EMBEDDED:
@@ -166,12 +167,12 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
             f" {settings.transport!r} as well; give the embedded one another name"
         )
     elif settings.transport == "client":
-        _leave_bodies_as_they_are()
-    client = clients.resolve(settings.client)
+        _disable_client_ams()
+    client = clients.import_client(settings.client)
     arguments = connect_arguments(client, settings, may_reconnect=may_reconnect)
-    # Not at exit: that would commit what could not be backed out.
+    # No MQDISC at exit: it would commit work that could not be backed out.
     handle = client.module.QueueManager(None, disconnect_on_exit=False)
-    with client.calling("MQCONN", subject):
+    with client.translating_errors("MQCONN", subject):
         handle.connect_with_options(name_bytes(name), **arguments)
     return QueueManager(client, handle, name)
 
@@ -184,17 +185,18 @@ def _install_embedded(name: str, subject: str) -> None:
             raise QueueManagerError("MQCONN", subject, MQCC_FAILED, reason, reason_text(reason))
 
 
-def _leave_bodies_as_they_are() -> None:
+def _disable_client_ams() -> None:
     """Switch client-side Advanced Message Security off, unless the environment decides otherwise.
 
-    It would open and close what is only to be moved. For this process is the least the C client
-    allows (IBM MQ docs, "Disabling Advanced Message Security at the client").
+    The client would decrypt and encrypt messages that are only moved. The C client can only
+    disable it for the whole process (IBM MQ docs, "Disabling Advanced Message Security at the
+    client").
     """
     os.environ.setdefault("MQS_DISABLE_ALL_INTERCEPT", "TRUE")
 
 
 def name_bytes(name: str) -> bytes:
-    """Return an object's name for the MQI; what no name can hold becomes '?', and is not found."""
+    """Return an object's name for the MQI; '?' replaces characters that no name can hold."""
     return name.encode("ascii", "replace")
 
 

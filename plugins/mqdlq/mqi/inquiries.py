@@ -1,6 +1,6 @@
-"""Inquiries of many queues, over a few connections that are kept from one to the next.
+"""Inquire about many queues over a few connections that stay open between inquiries.
 
-For a process that watches many queues: to connect costs a queue manager far more than to be asked.
+For a process that watches many queues: a connection costs a queue manager far more than an inquiry.
 """
 
 from __future__ import annotations
@@ -15,39 +15,42 @@ from typing import Any, Final, NamedTuple, TypeVar
 from mqdlq.errors import MqDlqError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
-MOST_CONNECTIONS: Final = 4
-"""To one queue manager by one set of settings."""
+MAX_CONNECTIONS: Final = 4
+"""The maximum number of connections for one set of connection settings."""
 
 IDLE_S: Final = 60.0
-"""After how long a connection ends that nobody has asked anything."""
+"""The number of seconds after which an unused connection ends."""
 
 
 Answer = TypeVar("Answer")
 
 
 class _Question(NamedTuple):
+    """An inquiry to run on a connection, and the future of its answer."""
+
     ask: Callable[[QueueManager], Any]
     answer: Future[Any]
 
 
-class Inquiries:
-    """Inquires of queue managers and their queues, and does nothing else; for many threads.
+class InquiryPool:
+    """Pool of connections that run inquiries, and no other calls, for many threads.
 
-    MQ's handles belong to the thread that made them, so each connection has a thread of its own.
-    It ends with the first call that fails, whose error goes to whoever has asked; the next question
-    makes another one. Where connecting fails, all that wait for this queue manager are told.
+    An MQ handle belongs to the thread that connected, so each connection has its own thread. A
+    connection ends with its first failing call; the error goes to the caller of that inquiry, and
+    the next inquiry connects again. If connecting fails, all waiting inquiries of this queue
+    manager fail.
     """
 
     def __init__(self, *, idle_s: float = IDLE_S) -> None:
-        """Connect to nothing yet; a connection lives for `idle_s` seconds after its last use."""
+        """Start without connections; each ends `idle_s` seconds after its last use."""
         self._idle_s = idle_s
         self._lock = Lock()
-        self._lines: dict[ConnectionSettings, _Line] = {}
+        self._inquiry_queues: dict[ConnectionSettings, _InquiryQueue] = {}
 
     def depth(self, settings: ConnectionSettings, queue: str) -> Future[int]:
         """Ask for the queue's CURDEPTH; the queue is opened for inquiry only.
 
-        The future raises what connecting and inquiring raise: QueueManagerError,
+        The future raises the errors of connecting and inquiring: QueueManagerError,
         ConnectionSettingsError, ClientNotFoundError.
         """
         return self.ask(settings, lambda queue_manager: queue_manager.depth(queue))
@@ -55,73 +58,75 @@ class Inquiries:
     def ask(
         self, settings: ConnectionSettings, question: Callable[[QueueManager], Answer]
     ) -> Future[Answer]:
-        """Put a question to the queue manager: a function that only inquires of it.
+        """Run `question`, a function that only makes inquiries, on a connection.
 
-        The future raises what connecting and the question raise.
+        The future raises the errors of connecting and of the question.
         """
         answer: Future[Answer] = Future()
         with self._lock:
-            line = self._lines.setdefault(settings, _Line())
-            line.questions.put(_Question(question, answer))
-            line.open += 1
-            if line.threads < min(line.open, MOST_CONNECTIONS):
-                Thread(target=self._serve, args=(settings, line), daemon=True).start()
-                line.threads += 1  # only now: where no thread can be started, there is none
+            inquiry_queue = self._inquiry_queues.setdefault(settings, _InquiryQueue())
+            inquiry_queue.questions.put(_Question(question, answer))
+            inquiry_queue.open += 1
+            if inquiry_queue.threads < min(inquiry_queue.open, MAX_CONNECTIONS):
+                Thread(target=self._serve, args=(settings, inquiry_queue), daemon=True).start()
+                inquiry_queue.threads += 1  # after the start, which may fail
         return answer
 
     def connections(self) -> int:
-        """Return how many connections there are, or are about to be."""
+        """Return the number of connections, including those being opened."""
         with self._lock:
-            return sum(line.threads for line in self._lines.values())
+            return sum(inquiry_queue.threads for inquiry_queue in self._inquiry_queues.values())
 
-    def _serve(self, settings: ConnectionSettings, line: _Line) -> None:
+    def _serve(self, settings: ConnectionSettings, inquiry_queue: _InquiryQueue) -> None:
         connection = None
         while True:
             try:
-                question = line.questions.get(timeout=self._idle_s)
+                question = inquiry_queue.questions.get(timeout=self._idle_s)
             except Empty:
                 with self._lock:
-                    if not line.questions.empty():
+                    if not inquiry_queue.questions.empty():
                         continue
-                    self._leave(settings, line)
+                    self._unregister_thread(settings, inquiry_queue)
                 break
-            connection = self._ask(settings, line, connection, question)
+            connection = self._ask(settings, inquiry_queue, connection, question)
         _end(connection)
 
-    def _leave(self, settings: ConnectionSettings, line: _Line) -> None:
-        """Take a thread off the account; what nobody serves any more is forgotten."""
-        line.threads -= 1
-        if not line.threads:
-            del self._lines[settings]
+    def _unregister_thread(
+        self, settings: ConnectionSettings, inquiry_queue: _InquiryQueue
+    ) -> None:
+        """Count a thread that ends; remove a queue of inquiries without threads."""
+        inquiry_queue.threads -= 1
+        if not inquiry_queue.threads:
+            del self._inquiry_queues[settings]
 
     def _ask(
         self,
         settings: ConnectionSettings,
-        line: _Line,
+        inquiry_queue: _InquiryQueue,
         connection: QueueManager | None,
         question: _Question,
     ) -> QueueManager | None:
-        """Answer a question; return the connection if it is good for another one."""
+        """Answer a question; return the connection if it can be used again."""
         try:
             connection = connection or connect(settings, may_reconnect=True)
-        except Exception as error:  # noqa: BLE001 (it is for whoever has asked)
-            for each in (question, *line.all_that_wait()):
-                self._answer(line, each, error)
+        except Exception as error:  # noqa: BLE001 (the caller gets it from the future)
+            for each in (question, *inquiry_queue.take_all_waiting()):
+                self._answer(inquiry_queue, each, error)
             return None
         try:
             found = question.ask(connection)
         except Exception as error:  # noqa: BLE001 (as above)
             _end(connection)
-            self._answer(line, question, error)
+            self._answer(inquiry_queue, question, error)
             return None
-        self._answer(line, question, found)
+        self._answer(inquiry_queue, question, found)
         return connection
 
-    def _answer(self, line: _Line, question: _Question, found: Any) -> None:
+    def _answer(self, inquiry_queue: _InquiryQueue, question: _Question, found: Any) -> None:
         with self._lock:
-            line.open -= 1
+            inquiry_queue.open -= 1
         if not question.answer.set_running_or_notify_cancel():
-            return  # whoever has asked waits no longer
+            return  # the caller has cancelled the inquiry
         if isinstance(found, Exception):
             question.answer.set_exception(found)
         else:
@@ -129,20 +134,20 @@ class Inquiries:
 
 
 @cache
-def shared_inquiries() -> Inquiries:
-    """Return the same to all that watch queues in this process."""
-    return Inquiries()
+def shared_inquiry_pool() -> InquiryPool:
+    """Return the one pool of this process."""
+    return InquiryPool()
 
 
-class _Line:
-    """What is asked of one queue manager: `open` questions, and the `threads` that take them."""
+class _InquiryQueue:
+    """The inquiries of one queue manager: the number of `open` ones and of `threads`."""
 
     def __init__(self) -> None:
         self.questions: SimpleQueue[_Question] = SimpleQueue()
         self.open = 0
         self.threads = 0
 
-    def all_that_wait(self) -> list[_Question]:
+    def take_all_waiting(self) -> list[_Question]:
         waiting = []
         while True:
             try:
@@ -152,7 +157,7 @@ class _Line:
 
 
 def _end(connection: QueueManager | None) -> None:
-    """End a connection, which has nothing under way that could be lost."""
+    """End a connection, which has no work that could be lost."""
     if connection is not None:
         try:
             connection.disconnect()

@@ -1,9 +1,9 @@
-"""The clients' MQMD, MQGMO, MQPMO and MQOD kept packed: a client library in, four fast classes out.
+"""Faster MQMD, MQGMO, MQPMO and MQOD classes for the client libraries.
 
-Both libraries hold a structure as attributes, and pack and unpack all of them, one by one, at every
-call: with small messages that takes most of the time. These subclasses of the library's own classes
-hold the packed bytes instead. A field is read and written in its place in them; `pack` and `unpack`
-do next to nothing. The libraries, unmodified, take them for their own.
+Both libraries keep the fields of a structure as attributes, and pack and unpack all of them one by
+one at every call, which takes most of the time for small messages. These subclasses of the
+libraries' classes keep the packed bytes instead and access a field in place; `pack` and `unpack` do
+almost nothing. The unmodified libraries accept them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any, Self
 
 from mqdlq.structures import MQGMO, MQMD, MQOD, MQPMO, Packed
 
-NEWEST = {"MD": 2, "GMO": 4, "PMO": 3}
-"""The versions set at the start: a lesser one hides fields that are used here."""
+DEFAULT_VERSIONS = {"MD": 2, "GMO": 4, "PMO": 3}
+"""The default versions: lower versions lack fields that are used here."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedStructures:
-    """The four classes of one library; calling one gives a structure with the library's defaults.
+    """The four classes of one library; calling one returns a structure with its defaults.
 
-    MD is of version 2, GMO of version 4, PMO of version 3. Fields bear IBM's names, as in the
-    library. Text is bytes, and comes back as long as the field. An OD has no object strings.
+    MD has version 2, GMO version 4, PMO version 3. Fields have IBM's names, as in the library.
+    Text is bytes, padded to the length of the field. An OD has no object strings.
     """
 
     MD: Any
@@ -45,7 +45,7 @@ def packed_structures(module: Any) -> PackedStructures:
 
 
 class _Field:
-    """One field: where it is in the packed bytes, and how."""
+    """One field: its position and format in the packed bytes."""
 
     __slots__ = ("_layout", "_offset")
 
@@ -63,14 +63,14 @@ class _Field:
 
 
 class _Packed:
-    """What the classes have in common; `packed` is the structure, as the MQI takes it."""
+    """Base of the classes; `packed` is the structure as the MQI takes it."""
 
     packed: bytearray
     default: bytes
     names: tuple[str, ...]
 
     def __init__(self, **fields: Any) -> None:
-        """Begin with the library's defaults; a field that does not exist is an AttributeError."""
+        """Start with the library's defaults (AttributeError for an unknown field)."""
         self.packed = bytearray(self.default)
         for name, value in fields.items():
             getattr(self, name)
@@ -81,7 +81,7 @@ class _Packed:
         return bytes(self.packed)
 
     def unpack(self, data: bytes) -> Self:
-        """Hold these bytes from now on."""
+        """Replace the structure by these bytes."""
         self.packed[:] = data
         return self
 
@@ -90,21 +90,21 @@ class _Packed:
         return {name: getattr(self, name) for name in self.names}
 
     def get_length(self) -> int:
-        """Return how many bytes there are."""
+        """Return the length in bytes."""
         return len(self.default)
 
     def __repr__(self) -> str:
-        """Show no content: names of users and queues are in it."""
+        """Show no content, because it includes names of users and queues."""
         return f"<{type(self).__name__}, {len(self.default)} bytes>"
 
     __str__ = __repr__
 
 
 def _packed(kind: type, structure: type[Packed]) -> type:
-    """Make a subclass of one of the library's classes that keeps its fields packed."""
+    """Create a subclass of one of the library's classes that keeps its fields packed."""
     template: Any = kind()
-    if kind.__name__ in NEWEST:
-        template.Version = NEWEST[kind.__name__]
+    if kind.__name__ in DEFAULT_VERSIONS:
+        template.Version = DEFAULT_VERSIONS[kind.__name__]
     fields = {
         field.ibm_name: _Field(field.code, field.offset)
         for field in structure.layout.values()

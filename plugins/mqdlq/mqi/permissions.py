@@ -1,7 +1,7 @@
-"""A connected queue manager in; which stages its user may carry out, and what is missing, out.
+"""Check which stages of a run the connected user has the authority for.
 
-Everything is tried for real, by MQOPEN and MQINQ alone: nothing is browsed, got or put. Source:
-IBM MQ docs, "Authorizations for MQI calls".
+The check makes real MQOPEN and MQINQ calls only; it browses, gets and puts no message. IBM MQ docs,
+"Authorizations for MQI calls".
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ ADVICE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """What a stage failed of: the authority and its object, or another reason than authority."""
+class MissingPermission:
+    """Why a stage fails: a missing authority and its object, or another error."""
 
     stage: str
     what: str
 
 
 class _Need(NamedTuple):
-    """The authorities a stage needs on a queue, each with the MQOO_* that asks for it."""
+    """The authorities that a stage needs on a queue, each with the MQOO_* option that tests it."""
 
     stage: str
     queue: str
@@ -51,36 +51,39 @@ class _Need(NamedTuple):
 
 
 def advice(error: QueueManagerError, user: str) -> str:
-    """Return an error's text, with what to look at where a connection failed by that reason."""
+    """Return an error's text, with advice if connecting failed with a known reason code."""
     for name, text in ADVICE.items():
         if MQRC[name] == error.reason:
-            return f"{error}: {text.format(user=_who(user))}"
+            return f"{error}: {text.format(user=_user_text(user))}"
     return str(error)
 
 
-def missing(
+def find_missing(
     queue_manager: QueueManager,
     user: str,
     state_queue: str,
     *,
     queue: str = "",
     targets: tuple[str, ...] = (),
-) -> list[Missing]:
-    """Return what keeps the user from sensing, from a dry run and from executing, in this order.
+) -> list[MissingPermission]:
+    """Return what prevents the user from sensing, a dry run and execution, in this order.
 
-    Without a name the queue to be handled is the queue manager's dead-letter queue. `targets` are
-    queues that messages are put to with all their context; those that only a message names are not
-    known before it is there.
+    Without `queue`, the queue manager's dead-letter queue is checked. `targets` are the queues to
+    which messages are put with all context; queues that only messages name are not known here.
     """
     constants = queue_manager.client.CMQC
     try:
         queue = queue or queue_manager.dead_letter_q_name()
     except QueueManagerError as error:
         if error.reason != MQRC["MQRC_NOT_AUTHORIZED"]:
-            return [Missing("sense", str(error))]
-        return [Missing("sense", _lacks(user, ["inq"], "queue manager", queue_manager.name))]
+            return [MissingPermission("sense", str(error))]
+        return [
+            MissingPermission(
+                "sense", _missing_authorities(user, ["inq"], "queue manager", queue_manager.name)
+            )
+        ]
     except ConnectionSettingsError as error:
-        return [Missing("sense", str(error))]
+        return [MissingPermission("sense", str(error))]
     browse, get = constants.MQOO_BROWSE, constants.MQOO_INPUT_SHARED
     needs = (
         _Need("sense", queue, {"inq": constants.MQOO_INQUIRE}),
@@ -104,10 +107,10 @@ def missing(
     return [fault for need in needs for fault in _try(queue_manager, need, user)]
 
 
-def told(found: list[Missing], where: str, user: str) -> str:
-    """Say of each stage whether an authority is missing, and which."""
+def describe_stages(found: list[MissingPermission], where: str, user: str) -> str:
+    """Return one line for each stage, with the missing authorities if there are any."""
     by_stage = {stage: [fault.what for fault in found if fault.stage == stage] for stage in STAGES}
-    lines, granted = [f"connected to {where} as {_who(user)}"], True
+    lines, granted = [f"connected to {where} as {_user_text(user)}"], True
     for stage, faults in by_stage.items():
         granted = granted and not faults
         text = GRANTED if granted else "; ".join(faults) or "needs what is missing above"
@@ -115,7 +118,7 @@ def told(found: list[Missing], where: str, user: str) -> str:
     return "\n".join(lines)
 
 
-def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missing]:
+def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[MissingPermission]:
     lacking = []
     for authority, options in need.authorities.items():
         try:
@@ -123,24 +126,26 @@ def _try(queue_manager: QueueManager, need: _Need, user: str) -> Iterator[Missin
         except QueueManagerError as error:
             if error.reason == MQRC["MQRC_NOT_AUTHORIZED"]:
                 lacking.append(authority)
-            # An executor at work holds its state queue: whoever asked was let in as far as that.
+            # A running executor holds its state queue; the authority was checked before that.
             elif error.reason != MQRC["MQRC_OBJECT_IN_USE"]:
-                yield Missing(need.stage, str(error))
+                yield MissingPermission(need.stage, str(error))
                 return
     if lacking:
-        yield Missing(need.stage, _lacks(user, lacking, "queue", need.queue))
+        yield MissingPermission(
+            need.stage, _missing_authorities(user, lacking, "queue", need.queue)
+        )
 
 
-def _lacks(user: str, authorities: list[str], kind: str, name: str) -> str:
-    """Return what a user lacks on an object, and the command that grants just that."""
+def _missing_authorities(user: str, authorities: list[str], kind: str, name: str) -> str:
+    """Return the missing authorities on an object, and the command that grants them."""
     profile = f"PROFILE('{name}') OBJTYPE(QUEUE)" if kind == "queue" else "OBJTYPE(QMGR)"
     lacking = " ".join(f"+{authority}" for authority in authorities)
     granted = ",".join(authority.upper() for authority in authorities)
     return (
-        f"MQRC_NOT_AUTHORIZED (2035): {_who(user)} lacks {lacking} on {kind} {name}"
+        f"MQRC_NOT_AUTHORIZED (2035): {_user_text(user)} lacks {lacking} on {kind} {name}"
         f" (SET AUTHREC {profile} PRINCIPAL('{user or '…'}') AUTHADD({granted}))"
     )
 
 
-def _who(user: str) -> str:
+def _user_text(user: str) -> str:
     return f"user {user}" if user else "the user this process or the channel stands for"

@@ -1,10 +1,10 @@
-"""The pymqi entry of requirements.lock in, pymqi installed in this Python environment out.
+"""Install the pymqi version that requirements.lock names, with or without its C extension.
 
-pymqi exists as source only and its C extension cannot be built without IBM's SDK. Where the SDK
-is found (MQ_FILE_PATH or /opt/mqm), pip builds it. Elsewhere its Python layer, unmodified and
-checked by hash, is put into site-packages: over an embedded queue manager that is all it needs.
+pymqi is published as source only, and its C extension cannot be built without IBM's SDK. If the SDK
+is installed (MQ_FILE_PATH or /opt/mqm), pip builds it. Otherwise pymqi's unmodified Python layer,
+checked by hash, is copied into site-packages, which is enough for an embedded queue manager.
 
-Run as ``python -m mqdlq.mqi.pymqi_layer requirements.lock``; run twice, the second does nothing.
+Run ``python -m mqdlq.mqi.pymqi_layer requirements.lock``; a second run does nothing.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class LockedSdist:
-    """What the lock says of pymqi: its entry as pip reads it, version and allowed digests."""
+    """The lock's entry for pymqi as pip reads it, with its version and allowed digests."""
 
     entry: str
     version: str
     digests: frozenset[str]
 
 
-def locked(lock: Path) -> LockedSdist:
-    """Read the pymqi entry of a lock file; raises ClientNotFoundError where there is none."""
+def read_lock_entry(lock: Path) -> LockedSdist:
+    """Read the pymqi entry of a lock file (ClientNotFoundError if it has none)."""
     found = ENTRY.search(lock.read_text(encoding="utf-8"))
     if found is None:
         raise ClientNotFoundError(f"{lock}: no entry for pymqi with a version and sha256 hashes")
     return LockedSdist(found[0], found["version"], frozenset(HASH.findall(found[0])))
 
 
-def sdk(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the directory of IBM's SDK, known by its header file, or None."""
+def find_sdk(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the directory of IBM's SDK, recognised by its header file, or None."""
     for directory in (environ.get("MQ_FILE_PATH"), "/opt/mqm"):
         if directory and (Path(directory) / "inc" / "cmqc.h").is_file():
             return Path(directory)
@@ -56,9 +56,9 @@ def sdk(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def install_layer(sdist: Path, wanted: LockedSdist, site_packages: Path) -> None:
-    """Put the Python layer of a pymqi sdist into `site_packages`, known to importlib.metadata.
+    """Copy the Python layer of a pymqi sdist into `site_packages`, with metadata for importlib.
 
-    Raises ClientNotFoundError if the sdist is not one the lock allows; nothing is written then.
+    Raises ClientNotFoundError, and writes nothing, if the lock does not allow the sdist.
     """
     content = sdist.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
@@ -70,7 +70,7 @@ def install_layer(sdist: Path, wanted: LockedSdist, site_packages: Path) -> None
     about = f"pymqi-{wanted.version}.dist-info"
     files = {**_layer(sdist, about), f"{about}/INSTALLER": b"mqdlq\n"}
     files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
-    # The dist-info is moved in last: an installation broken off half-way is known to nobody.
+    # The dist-info is moved last: an interrupted installation does not count as installed.
     with tempfile.TemporaryDirectory(prefix=".pymqi-", dir=site_packages) as staging:
         for name, data in files.items():
             path = Path(staging) / name
@@ -100,7 +100,7 @@ def _layer(sdist: Path, about: str) -> dict[str, bytes]:
 
 
 def _record(files: Mapping[str, bytes], own_name: str) -> bytes:
-    """Return RECORD as the wheel format has it: name, digest, size; itself without the latter."""
+    """Return a wheel's RECORD: name, digest and size of each file; only the name of RECORD."""
     lines = [f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in sorted(files.items())]
     return "".join([*lines, f"{own_name},,\n"]).encode()
 
@@ -110,7 +110,7 @@ def _digest(data: bytes) -> str:
 
 
 def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
-    # setuptools is in the lock and installed by now: no build brings in anything unpinned.
+    # setuptools is in the lock and already installed: a build installs nothing unpinned.
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
         requirements.write(wanted.entry + "\n")
         requirements.flush()
@@ -121,12 +121,12 @@ def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
         )
     if done.returncode:
         raise ClientNotFoundError(
-            f"pip {verb} of pymqi {wanted.version} failed: {_fault(done.stderr)}"
+            f"pip {verb} of pymqi {wanted.version} failed: {_error_line(done.stderr)}"
         )
 
 
-def _fault(said: str) -> str:
-    """Return the line of pip's complaint that names a cause, which it prefixes with a summary."""
+def _error_line(said: str) -> str:
+    """Return the line of pip's output that names the cause of a failure."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"(?i)\berror: (?!subprocess-exited)", line)]
     return next(iter(causes or lines[-1:]), "pip does not say why")
@@ -139,12 +139,12 @@ def _installed() -> str | None:
         return None
 
 
-def bring(lock: Path) -> str:
-    """Install pymqi as the lock names it; returns what was done, in one line."""
-    wanted = locked(lock)
+def install_pymqi(lock: Path) -> str:
+    """Install the pymqi of the lock; return one line that says what was done."""
+    wanted = read_lock_entry(lock)
     site_packages = Path(sysconfig.get_path("platlib"))
     built = any((site_packages / "pymqi").glob("pymqe*.so"))
-    found = sdk()
+    found = find_sdk()
     if _installed() == wanted.version and (built or found is None):
         return f"pymqi {wanted.version} is installed"
     if found is not None:
@@ -160,9 +160,9 @@ def bring(lock: Path) -> str:
 
 
 def main() -> int:
-    """Bring in pymqi and say so, or say in one line why not."""
+    """Install pymqi and print the result, or exit with the error in one line."""
     try:
-        sys.stdout.write(bring(Path(sys.argv[1])) + "\n")
+        sys.stdout.write(install_pymqi(Path(sys.argv[1])) + "\n")
     except ClientNotFoundError as error:
         sys.stderr.write(f"{error}\n")
         return 1

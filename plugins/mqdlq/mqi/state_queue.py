@@ -1,6 +1,7 @@
-"""The handler's own queue beside a DLQ: one marker per unit of work, there exactly if it committed.
+"""The state queue of a handler, which holds a marker for each committed unit of work.
 
-Holding it open for exclusive input is also the fence between executors of one DLQ.
+A marker is on the queue if and only if its unit was committed. An executor opens the queue for
+exclusive input, so that a DLQ has one executor at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a unit of work did: `unit` is its id (48 hex digits), also the marker's MsgId.
+    """Record of a unit of work: `unit` is its id (48 hex digits) and the marker's MsgId.
 
     `messages` is the SHA-256 over the message keys in the unit, as hex.
     """
@@ -38,25 +39,25 @@ class Marker:
 
 
 class Markers(Protocol):
-    """Where units of work leave their markers.
+    """Store for the markers of units of work.
 
-    `prove_commits` says whether a marker that is absent proves that its unit was backed out.
+    `prove_commits` says whether a missing marker proves that its unit was backed out.
     """
 
     prove_commits: bool
 
     def markers(self) -> list[Marker]:
-        """Return the markers of units that committed and are not yet cleared."""
+        """Return the markers of committed units that are not yet cleared."""
 
     def put(self, marker: Marker) -> None:
         """Put a marker under syncpoint, in the unit of work it speaks of."""
 
     def clear(self, unit: str) -> None:
-        """Take the marker of a settled unit away, under syncpoint."""
+        """Remove the marker of a settled unit, under syncpoint."""
 
 
 class NoStateQueue:
-    """In place of a state queue that is not defined: no markers, and no fence between executors."""
+    """Replacement for an undefined state queue: no markers and no exclusive access."""
 
     prove_commits = False
 
@@ -65,14 +66,14 @@ class NoStateQueue:
         return []
 
     def put(self, marker: Marker) -> None:
-        """Leave no marker."""
+        """Put no marker."""
 
     def clear(self, unit: str) -> None:
-        """There is nothing to clear."""
+        """Do nothing."""
 
 
 class StateQueue:
-    """The state queue, held open for exclusive input by the one executor of a DLQ."""
+    """The state queue, which the only executor of a DLQ keeps open for exclusive input."""
 
     prove_commits = True
 
@@ -84,7 +85,7 @@ class StateQueue:
         self._name = name
 
     def markers(self) -> list[Marker]:
-        """Return the markers on the queue: the units that committed and are not yet cleared."""
+        """Return the markers on the queue: committed units that are not yet cleared."""
         cursor = BrowseCursor(self._queue_manager, self._queue, self._name, MARKER_LENGTH)
         found = [_marker(message.prefix) for message in cursor.messages()]
         if None in found:
@@ -109,13 +110,13 @@ class StateQueue:
         target = packed.OD()
         target.ObjectName = self._name.encode()
         body = json.dumps(asdict(marker), sort_keys=True).encode()
-        with self._client.calling("MQPUT1", f"state queue {self._name}"):
+        with self._client.translating_errors("MQPUT1", f"state queue {self._name}"):
             self._queue_manager.handle.put1(target, body, descriptor, pmo)
 
     def clear(self, unit: str) -> None:
-        """Get the marker of a settled unit under syncpoint: it goes with the next commit.
+        """Get the marker of a settled unit under syncpoint; the next commit removes it.
 
-        A marker that is no longer there needs no clearing.
+        A missing marker is not an error.
         """
         packed, constants = self._client.packed, self._client.CMQC
         descriptor = packed.MD()
@@ -126,7 +127,7 @@ class StateQueue:
         )
         gmo.MatchOptions = constants.MQMO_MATCH_MSG_ID
         try:
-            with self._client.calling("MQGET", f"state queue {self._name}"):
+            with self._client.translating_errors("MQGET", f"state queue {self._name}"):
                 self._queue.get(MARKER_LENGTH, descriptor, gmo)
         except QueueManagerError as error:
             if error.reason != MQRC["MQRC_NO_MSG_AVAILABLE"]:
@@ -134,7 +135,7 @@ class StateQueue:
 
 
 def _marker(body: bytes) -> Marker | None:
-    """Read a marker; None for a message that is none."""
+    """Read a marker; return None for any other message."""
     try:
         marker = Marker(**json.loads(body))
         return marker if len(bytes.fromhex(marker.unit)) == MSG_ID_LENGTH else None
@@ -143,10 +144,10 @@ def _marker(body: bytes) -> Marker | None:
 
 
 @contextmanager
-def hold(queue_manager: QueueManager, name: str) -> Iterator[Markers]:
-    """Hold the state queue for exclusive input, or do without where it is not defined.
+def open_state_queue(queue_manager: QueueManager, name: str) -> Iterator[Markers]:
+    """Open the state queue for exclusive input, or yield a replacement if it is not defined.
 
-    Raises AnotherExecutorError where another executor holds it.
+    Raises AnotherExecutorError if another executor has it open.
     """
     constants = queue_manager.client.CMQC
     try:
@@ -170,5 +171,5 @@ def hold(queue_manager: QueueManager, name: str) -> Iterator[Markers]:
     try:
         yield StateQueue(queue_manager, queue, name)
     finally:
-        # Where the connection broke there is nothing to close, and the error that broke it is told.
+        # On a broken connection there is nothing to close, and the original error is reported.
         queue_manager.close(queue)

@@ -1,4 +1,4 @@
-"""Puts that fail because of a stream queue: a target queue and a reason code in, advice out."""
+"""Advice on puts that fail because of a stream queue."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mqdlq.mqi.connect import QueueManager
 
 
 def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:
-    """Return what a put's reason has to do with the stream queue of a local queue, or "".
+    """Return how a put's reason code relates to the stream queue of a local queue, or "".
 
-    Under STRMQOS(MUSTDUP) a message that cannot be put to the stream queue is not put at all, with
-    a reason code that is about the stream queue (IBM MQ docs, "Configuring streaming queues"). A
-    queue manager older than streaming queues, an alias, or a queue that we may not inquire gives no
-    advice.
+    With STRMQOS(MUSTDUP), a message that cannot be put to the stream queue is not put at all, and
+    the reason code is about the stream queue (IBM MQ docs, "Configuring streaming queues"). There
+    is no advice for a queue manager without streaming queues, for an alias queue, or for a queue
+    that the user may not inquire.
     """
     mq = queue_manager.client.CMQC
     try:

@@ -1,4 +1,4 @@
-"""Gets and puts that take effect together: at MQCMIT, or not at all."""
+"""Units of work: gets and puts that take effect together at MQCMIT, or not at all."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any, Self
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.archived_messages import read_whole
-from mqdlq.mqi.browse import BrowseCursor, message_view, new_descriptor
+from mqdlq.mqi.archived_messages import read_with_properties
+from mqdlq.mqi.browse import BrowseCursor, message_options, new_descriptor
 from mqdlq.mqi.connect import QueueManager, name_bytes
 from mqdlq.structures import DEFAULTS_OF_VERSION_2, MQMD_LENGTH_1
 
-OF_A_HEADER = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
-"""Reasons for which a queue manager may refuse a message although it is only moved."""
+HEADER_REASONS = frozenset({MQRC["MQRC_RFH_ERROR"], MQRC["MQRC_DLH_ERROR"], MQRC["MQRC_XQH_ERROR"]})
+"""Reason codes of a queue manager that refuses to put a message because of its headers."""
 MQFMT_MD_EXTENSION = b"MQHMDE  "
 MQMD_VERSION_1 = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """A message got under syncpoint: the client's own MQMD, and the whole body."""
+    """A message got under syncpoint: the client's MQMD and the whole body."""
 
     descriptor: Any
     body: bytes
 
     def __repr__(self) -> str:
-        """Show the length only: the body is a customer's."""
+        """Show the length only: the body may hold a customer's data."""
         return f"<Got {len(self.body)} bytes>"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What is put where: MQMD overrides are None where the MQMD stays as it was got.
+    """A body and the queue to put it to; an MQMD override of None keeps the value that was got.
 
     `alternate_user` is the user whose authority the put needs (PUTAUT(CTX)), or b"".
     """
@@ -50,12 +50,12 @@ class Delivery:
 class Syncpoint:
     """One unit of work on one connection.
 
-    Leaving the block without `commit` backs out everything done in it. A failed put leaves the
-    unit open, as MQ does; the caller leaves the block.
+    Leaving the block without `commit` backs out the unit. A failed put leaves the unit open, as in
+    MQ; the caller leaves the block.
     """
 
     def __init__(self, queue_manager: QueueManager) -> None:
-        """Work on that connection, in which no other unit of work is under way."""
+        """Use a connection that has no other open unit of work."""
         self._queue_manager = queue_manager
         self._client = queue_manager.client
         self._open = True
@@ -73,31 +73,30 @@ class Syncpoint:
             self.back_out()
         except QueueManagerError:
             if kind is None:
-                raise  # else the first error is the one to tell
+                raise  # otherwise the first error matters more
 
     def back_out(self) -> None:
-        """Undo everything done in the unit (MQBACK); after a commit there is nothing to undo."""
+        """Back out the unit (MQBACK); after a commit, do nothing."""
         if self._open:
             self._open = False
             self._queue_manager.back_out()
 
     def commit(self) -> None:
-        """Make it all take effect (MQCMIT).
+        """Commit the unit (MQCMIT).
 
-        A QueueManagerError from here leaves the outcome open, except for MQRC_BACKED_OUT (2003):
-        the unit's marker tells. Leaving the block then backs out what still can be.
+        After a QueueManagerError the outcome is unknown, except for MQRC_BACKED_OUT (2003); the
+        unit's marker shows it. Leaving the block then backs out the unit if that is still possible.
         """
-        with self._client.calling("MQCMIT", self._queue_manager.name):
+        with self._client.translating_errors("MQCMIT", self._queue_manager.name):
             self._queue_manager.handle.commit()
         self._open = False
 
-    def put_as_it_was(self, descriptor: bytes, delivery: Delivery) -> None:
+    def put_with_original_context(self, descriptor: bytes, delivery: Delivery) -> None:
         """Put a message with all the context that is in its MQMD (MQPUT1).
 
-        `descriptor` is packed (364 bytes). The queue manager takes its identifiers, its user, and
-        when and by whom it was put as they are (IBM MQ docs, "MQPMO options",
-        MQPMO_SET_ALL_CONTEXT), counts its Expiry from now, and makes properties of an MQRFH2 that
-        the message begins with.
+        `descriptor` is packed (364 bytes). The queue manager keeps its identifiers, its user and
+        the origin of the put (IBM MQ docs, "MQPMO options", MQPMO_SET_ALL_CONTEXT), counts its
+        Expiry from now, and creates properties from an MQRFH2 at the beginning of the message.
         """
         constants = self._client.CMQC
         pmo = self._client.packed.PMO()
@@ -110,20 +109,22 @@ class Syncpoint:
         try:
             self._put(self._target(delivery), delivery, described, pmo)
         except QueueManagerError as error:
-            if error.reason not in OF_A_HEADER or not _fits_version_1(described):
+            if error.reason not in HEADER_REASONS or not _fits_version_1(described):
                 raise
-            self._put_unchecked(self._target(delivery), delivery, described, pmo)
+            self._put_with_version_1(self._target(delivery), delivery, described, pmo)
 
-    def _put_unchecked(self, target: Any, delivery: Delivery, described: Any, pmo: Any) -> None:
-        """Put a message whose headers the queue manager refuses, as it is.
+    def _put_with_version_1(
+        self, target: Any, delivery: Delivery, described: Any, pmo: Any
+    ) -> None:
+        """Put a message whose headers the queue manager refuses, with a version 1 MQMD.
 
-        It checks headers only under a version 2 MQMD (IBM MQ docs, "Version (MQMD)").
+        Headers are only checked with a version 2 MQMD (IBM MQ docs, "Version (MQMD)").
         """
         described.Version = MQMD_VERSION_1
         self._put(target, delivery, described, pmo)
 
     def _described(self, descriptor: bytes, delivery: Delivery) -> Any:
-        """Return the client's MQMD for a put: that of the message, but for what is overridden."""
+        """Return the client's MQMD for a put: the message's MQMD with the overrides applied."""
         described = self._client.packed.MD().unpack(descriptor)
         if delivery.format is not None:
             described.Format = delivery.format
@@ -138,41 +139,42 @@ class Syncpoint:
         return target
 
     def _put(self, target: Any, delivery: Delivery, descriptor: Any, pmo: Any) -> None:
-        with self._client.calling("MQPUT1", f"queue {delivery.target_q}"):
+        with self._client.translating_errors("MQPUT1", f"queue {delivery.target_q}"):
             self._queue_manager.handle.put1(target, delivery.body, descriptor, pmo)
 
 
 class UnitOfWork(Syncpoint):
-    """A unit of work on the messages of one queue, which are got under a browse cursor."""
+    """A unit of work that gets the messages of one queue under a browse cursor."""
 
     def __init__(self, cursor: BrowseCursor) -> None:
-        """Work on the queue under `cursor`, opened to browse, to get and to save all context."""
+        """Use the queue of `cursor`, which is open to browse, to get and to save all context."""
         super().__init__(cursor.queue_manager)
         self._cursor = cursor
 
     def get_under_cursor(self, length: int) -> Got:
         """Get the message under the browse cursor, whole and unconverted (MQGET).
 
-        `length` is its length as browsed; a message that grew since is refused by 2080.
+        `length` is its length as browsed; a message that has grown fails with
+        MQRC_TRUNCATED_MSG_FAILED (2080).
         """
         constants = self._client.CMQC
         descriptor = new_descriptor(self._queue_manager)
         options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
-        gmo = message_view(self._queue_manager, options, self._cursor.handle)
-        with self._client.calling("MQGET", f"queue {self._cursor.name}"):
+        gmo = message_options(self._queue_manager, options, self._cursor.handle)
+        with self._client.translating_errors("MQGET", f"queue {self._cursor.name}"):
             body = self._cursor.queue.get(length, descriptor, gmo)
         return Got(descriptor, bytes(body))
 
-    def get_whole(self, length: int) -> Got:
-        """Get the message under the browse cursor as the archive keeps it (see `whole`)."""
+    def get_with_properties(self, length: int) -> Got:
+        """Get the message under the browse cursor in the archive's form (`archived_messages`)."""
         constants = self._client.CMQC
         options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
-        return Got(*read_whole(self._cursor, options, length))
+        return Got(*read_with_properties(self._cursor, options, length))
 
     def put(self, got: Got, delivery: Delivery) -> None:
-        """Put a message just got, with all its context and properties (MQPUT1).
+        """Put the message of the last get with all its context and properties (MQPUT1).
 
-        The context passed is that of the last get, so gets and puts alternate (IBM MQ docs,
+        The context is passed from the last get, so gets and puts alternate (IBM MQ docs,
         "MQPMO options", MQPMO_PASS_ALL_CONTEXT). A warning counts as a failure, as in IBM's
         handler.
         """
@@ -194,25 +196,25 @@ class UnitOfWork(Syncpoint):
         try:
             self._put(target, delivery, descriptor, pmo)
         except QueueManagerError as error:
-            if error.reason not in OF_A_HEADER:
+            if error.reason not in HEADER_REASONS:
                 raise
             if error.reason == MQRC["MQRC_RFH_ERROR"]:
                 if self._cursor.has_properties():
                     raise
-                # What its Format calls an MQRFH2 is none. A message without properties can do
-                # without the handle, and then the queue manager ignores it as MQRFH2 (IBM MQ
-                # docs, "MQRFH2 headers that are not valid").
+                # The Format claims an MQRFH2, which is not valid. A message without properties does
+                # not need the handle, and without it the queue manager does not read the MQRFH2
+                # (IBM MQ docs, "MQRFH2 headers that are not valid").
                 pmo.OriginalMsgHandle, pmo.Action = 0, constants.MQACTP_NEW
             elif not _fits_version_1(descriptor):
                 raise
             if _fits_version_1(descriptor):
-                self._put_unchecked(target, delivery, descriptor, pmo)
+                self._put_with_version_1(target, delivery, descriptor, pmo)
             else:
                 self._put(target, delivery, descriptor, pmo)
 
 
 def _fits_version_1(descriptor: Any) -> bool:
-    """Whether a version 1 MQMD says all that this one says of the message."""
+    """Return whether a version 1 MQMD loses no field of this MQMD."""
     packed = descriptor.pack()
     is_extended = descriptor.Format == MQFMT_MD_EXTENSION
     return packed[MQMD_LENGTH_1:] == DEFAULTS_OF_VERSION_2 and not is_extended

@@ -1,7 +1,7 @@
-"""The structures of the MQI: packed bytes ↔ records whose fields bear IBM's names in snake case.
+"""Pack and unpack the structures of the MQI, whose fields have IBM's names in snake case.
 
 Layouts are those of a 64-bit platform with 4-byte MQLONG (IBM MQ docs, "Data types used in the
-MQI"). Both clients always pass the newest layout; the Version field says how much of it counts.
+MQI"). Both clients always pass the newest layout; the Version field says which fields are used.
 
 `embedded_mq.structures` is a symbolic link to this package. Its modules import one another
 relatively, since their absolute names differ between the two.

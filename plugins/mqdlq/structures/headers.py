@@ -1,7 +1,7 @@
-"""The message descriptor and the headers of messages, each declared once for all who use it.
+"""Declarations of the message descriptor and of message headers.
 
-The parameter of a class is the type of its text. The defaults are those of IBM's initial values,
-with text decoded: MQMD_DEFAULT and its like.
+The type parameter of a class is the type of its text fields. The defaults are IBM's initial values
+with text decoded, for example MQMD_DEFAULT.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class MQMD1(Structure[T], struc_id="MD  ", version=1, name="MQMD"):
 
 @dataclass
 class MQMD(MQMD1[T], struc_id="MD  ", version=2):
-    """The message descriptor of version 2: five fields more."""
+    """The message descriptor of version 2, which has five more fields."""
 
     group_id: Byte24 = bytes(24)
     msg_seq_number: Long = 1
@@ -102,7 +102,7 @@ class MQXQH(Structure[T], struc_id="XQH ", version=1):
 
 
 @dataclass
-class MQRFH(Structure[T], struc_id="RFH ", version=1, measured=True):
+class MQRFH(Structure[T], struc_id="RFH ", version=1, has_struc_length=True):
     """The fixed part of the rules and formatting header (IBM MQ docs, "MQRFH")."""
 
     encoding: Long = ENCODING
@@ -113,13 +113,13 @@ class MQRFH(Structure[T], struc_id="RFH ", version=1, measured=True):
 
 @dataclass
 class MQRFH2(MQRFH[T], struc_id="RFH ", version=2):
-    """The fixed part of its successor (IBM MQ docs, "MQRFH2 - Rules and formatting header 2")."""
+    """The fixed part of the MQRFH2 (IBM MQ docs, "MQRFH2 - Rules and formatting header 2")."""
 
     name_value_ccsid: Long = UTF_8
 
 
 @dataclass
-class MQMDE(Structure[T], struc_id="MDE ", version=2, measured=True):
+class MQMDE(Structure[T], struc_id="MDE ", version=2, has_struc_length=True):
     """The message-descriptor extension: the five fields that only a version 2 MQMD has.
 
     IBM MQ docs, "MQMDE - Message descriptor extension".
@@ -137,7 +137,7 @@ class MQMDE(Structure[T], struc_id="MDE ", version=2, measured=True):
 
 
 @dataclass
-class MQCIH1(Structure[T], struc_id="CIH ", version=1, measured=True, name="MQCIH"):
+class MQCIH1(Structure[T], struc_id="CIH ", version=1, has_struc_length=True, name="MQCIH"):
     """The CICS bridge header of version 1 (IBM MQ docs, "MQCIH - CICS bridge header").
 
     Its Encoding and CodedCharSetId are reserved.
@@ -187,7 +187,7 @@ class MQCIH(MQCIH1[T], struc_id="CIH ", version=2):
 
 
 @dataclass
-class MQIIH(Structure[T], struc_id="IIH ", version=1, measured=True):
+class MQIIH(Structure[T], struc_id="IIH ", version=1, has_struc_length=True):
     """The IMS information header (IBM MQ docs, "MQIIH - IMS information header").
 
     Its Encoding and CodedCharSetId are reserved.

@@ -1,7 +1,7 @@
-"""The structures of MQI calls: descriptors and options, in the newest version of each.
+"""Declarations of the descriptors and options of MQI calls, in the newest version of each.
 
 Layouts are those of a 64-bit platform with 4-byte MQLONG (IBM MQ docs, "Data types used in the
-MQI"). Both clients always pass the newest layout; the Version field says how much of it counts.
+MQI"). Both clients always pass the newest layout; the Version field says which fields are used.
 """
 
 from __future__ import annotations

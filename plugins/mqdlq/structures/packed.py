@@ -1,6 +1,6 @@
 """The message descriptor and headers as the MQI passes them: text as bytes of the field's length.
 
-What one process of MQ writes is in the machine's order; for others, `codes` gives the layout.
+Numbers are in the machine's byte order; for another byte order, use the layout in `codes`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class MQRFH2(Packed, headers.MQRFH2[bytes]):
 
 
 MQMD_LENGTH_1 = headers.MQMD1.length
-"""The length of a version 1 message descriptor: what comes before GroupId."""
+"""The length of a version 1 message descriptor, which ends before GroupId."""
 
 
 DEFAULTS_OF_VERSION_2 = MQMDE(format=b"").pack()[MQMDE.offset_of("group_id") :]
-"""GroupId, MsgSeqNumber, Offset, MsgFlags and OriginalLength of a message in no group, packed."""
+"""Packed GroupId, MsgSeqNumber, Offset, MsgFlags and OriginalLength of a message in no group."""

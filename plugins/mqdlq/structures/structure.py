@@ -1,8 +1,9 @@
-"""Structures of IBM MQ as annotated classes: the declaration of a field is its layout, too.
+"""Base classes for IBM MQ structures, declared as annotated classes.
 
-A class lists the fields after StrucId and Version (and StrucLength, where there is one) in IBM's
-order, each annotated with its form. The names are IBM's in snake case. Where a form is generic,
-the field is text: a `str` where text is decoded, `bytes` in the packed structures of the MQI.
+A class lists the fields after StrucId and Version (and StrucLength, if there is one) in IBM's
+order, with IBM's names in snake case. The annotation of a field is its form, which defines its
+layout. A field with a generic form is text: `str` if text is decoded, `bytes` in the packed
+structures of the MQI.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ T = TypeVar("T", bytes, str)
 
 
 class Kind(StrEnum):
-    """What a field holds: a number, text in some CCSID, or bytes that are never text."""
+    """The content of a field: a number, text in some CCSID, or bytes that are never text."""
 
     LONG = "long"
     TEXT = "text"
@@ -27,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Form(NamedTuple):
-    """How a field is packed: its code in the notation of `struct`, and what it holds."""
+    """The packed form of a field: its `struct` code and its kind."""
 
     code: str
     kind: Kind
@@ -54,13 +55,13 @@ Byte24 = Annotated[bytes, Form("24s", Kind.BYTES)]
 Byte32 = Annotated[bytes, Form("32s", Kind.BYTES)]
 Byte40 = Annotated[bytes, Form("40s", Kind.BYTES)]
 VariableString = Annotated[bytes, Form("24s", Kind.BYTES)]
-"""An MQCHARV, kept closed: its pointer is only valid in the process that made it."""
+"""An MQCHARV as opaque bytes: its pointer is only valid in the process that created it."""
 
 _ACRONYMS = frozenset({"ads", "ccsid", "mfs", "uow"})
 
 
 def _ibm_name(name: str) -> str:
-    """Return IBM's name of a field: msg_id is MsgId, uow_control UOWControl."""
+    """Return IBM's name of a field: MsgId for msg_id, UOWControl for uow_control."""
     return "".join(
         word.upper() if word in _ACRONYMS else word.capitalize() for word in name.split("_")
     )
@@ -68,7 +69,7 @@ def _ibm_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: IBM's name and ours, its `struct` code, what it holds, and where it is."""
+    """One field: IBM's name and ours, its `struct` code, kind, offset and length in bytes."""
 
     ibm_name: str
     name: str
@@ -79,22 +80,22 @@ class Field:
 
     @property
     def place(self) -> slice:
-        """Return which bytes of the packed structure are the field."""
+        """Return the slice of the packed structure that holds the field."""
         return slice(self.offset, self.offset + self.length)
 
 
-def _identity(*, measured: bool) -> dict[str, Form]:
-    """Return what a structure begins with."""
-    struc_length = {"struc_length": Form("i", Kind.LONG)} if measured else {}
+def _identity(*, has_struc_length: bool) -> dict[str, Form]:
+    """Return the forms of the leading fields: StrucId, Version and possibly StrucLength."""
+    struc_length = {"struc_length": Form("i", Kind.LONG)} if has_struc_length else {}
     return {"struc_id": Form("4s", Kind.TEXT), "version": Form("i", Kind.LONG), **struc_length}
 
 
 class Structure(Generic[T]):
-    """A structure with a StrucId, a Version and the fields its class annotates, in that order.
+    """A structure with a StrucId, a Version and the annotated fields of its class, in that order.
 
-    A subclass states what is in the first two, and with `measured` has a StrucLength after them.
-    `name` is IBM's name where the class has another. StrucId, Version and StrucLength are
-    attributes, but no fields of the dataclass: they follow from the class.
+    A subclass states the StrucId and the Version; `has_struc_length` adds a StrucLength after them.
+    `name` is IBM's name if the class has another one. StrucId, Version and StrucLength are
+    attributes but not dataclass fields: they follow from the class.
     """
 
     structure: ClassVar[str] = ""
@@ -111,7 +112,7 @@ class Structure(Generic[T]):
     struc_length: int
 
     def __init_subclass__(
-        cls, *, struc_id: str = "", version: int = 0, measured: bool = False, name: str = ""
+        cls, *, struc_id: str = "", version: int = 0, has_struc_length: bool = False, name: str = ""
     ) -> None:
         declared = {
             name: hint.__metadata__[0]
@@ -120,7 +121,7 @@ class Structure(Generic[T]):
         }
         if declared or struc_id:
             inherited = {name: Form(each.code, each.kind) for name, each in cls.layout.items()}
-            cls._lay_out((inherited or _identity(measured=measured)) | declared)
+            cls._lay_out((inherited or _identity(has_struc_length=has_struc_length)) | declared)
         if struc_id:
             cls.structure = name or cls.__name__
             cls.struc_id, cls.version, cls.struc_length = struc_id, version, cls.length
@@ -140,25 +141,25 @@ class Structure(Generic[T]):
 
     @classmethod
     def offset_of(cls, field: str) -> int:
-        """Return where a field stands in the packed structure."""
+        """Return the offset of a field in the packed structure, in bytes."""
         return cls.layout[field].offset
 
     @classmethod
-    def place_of(cls, first: str, last: str = "") -> slice:
-        """Return which bytes of the packed structure are a field, or fields side by side."""
+    def slice_of(cls, first: str, last: str = "") -> slice:
+        """Return the slice of the packed structure from one field to another, or of one field."""
         return slice(cls.layout[first].offset, cls.layout[last or first].place.stop)
 
     @classmethod
     def reader(cls, first: str, last: str = "") -> struct.Struct:
-        """Return what reads a field, or fields side by side, by its `unpack_from`."""
+        """Return a `struct.Struct` whose `unpack_from` reads adjacent fields, or one field."""
         names = [*cls.layout]
         chosen = names[names.index(first) : names.index(last or first) + 1]
         codes = "".join(cls.layout[name].code for name in chosen)
         return struct.Struct(f"={cls.offset_of(first)}x{codes}")
 
     @classmethod
-    def made_of(cls, values: Iterable[Any]) -> Self:
-        """Return a structure with values for all its fields, StrucId and Version among them."""
+    def from_values(cls, values: Iterable[Any]) -> Self:
+        """Return a structure from the values of all its fields, including StrucId and Version."""
         struc_id, version, *rest = values
         if "struc_length" in cls.layout:
             struc_length, *rest = rest
@@ -170,12 +171,12 @@ class Structure(Generic[T]):
         return made
 
     def copy(self) -> Self:
-        """Return another structure with the same values."""
-        return self.made_of(type(self).values_of(self))
+        """Return a copy of the structure."""
+        return self.from_values(type(self).values_of(self))
 
 
 class Packed(Structure[bytes]):
-    """A structure as the MQI takes it: text as bytes, numbers in the machine's order."""
+    """A structure as the MQI takes it: text as bytes, numbers in the machine's byte order."""
 
     _native: ClassVar[struct.Struct]
     struc_id: bytes
@@ -189,7 +190,7 @@ class Packed(Structure[bytes]):
     @classmethod
     def unpack(cls, data: bytes) -> Self:
         """Read the structure from exactly `length` bytes."""
-        return cls.made_of(cls._native.unpack(data))
+        return cls.from_values(cls._native.unpack(data))
 
     @classmethod
     def blank(cls) -> Self:
@@ -197,5 +198,5 @@ class Packed(Structure[bytes]):
         return cls.unpack(bytes(cls.length))
 
     def pack(self) -> bytes:
-        """Write the structure; shorter text is padded with NULs."""
+        """Pack the structure; shorter text is padded with NULs."""
         return self._native.pack(*type(self).values_of(self))

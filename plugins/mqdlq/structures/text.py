@@ -1,4 +1,4 @@
-"""Character fields of packed structures: bytes as long as the field, and what they say."""
+"""Convert between Python text and the character fields of packed structures."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from mqdlq.errors import HandlerError, QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.inquiries import MOST_CONNECTIONS, shared_inquiries
+from mqdlq.mqi.inquiries import MAX_CONNECTIONS, shared_inquiry_pool
 from mqdlq.stages.sense.start_run import next_run
 from mqdlq.stages.sense.work_detection import TELL_AGAIN, Seen, Told, is_news
 from tests.airflow.triggers.test_triggers import put
@@ -51,7 +51,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded_mq.create("QMT")
     embedded_mq.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)\nDEFINE QLOCAL(OTHER)")
     ledger_connection._opened.cache_clear()
-    shared_inquiries.cache_clear()
+    shared_inquiry_pool.cache_clear()
     forget_settings("mq")
     yield tmp_path
     embedded_mq.faults.set("")
@@ -191,7 +191,7 @@ def test_the_first_looks_of_three_hundred_triggers_take_a_handful_of_threads() -
     seen = asyncio.run(look_all())
 
     assert {each.depth for each in seen} == {2}
-    assert most - before <= MOST_THREADS + MOST_CONNECTIONS
+    assert most - before <= MOST_THREADS + MAX_CONNECTIONS
 
 
 @pytest.mark.usefixtures("place")

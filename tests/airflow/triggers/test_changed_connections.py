@@ -20,7 +20,7 @@ from mqdlq.airflow.triggers.depth import DepthTrigger
 from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.waiting import WaitForMessages, WaitForQueueManager
 
 FUTURE = datetime(2126, 11, 21, tzinfo=UTC)
@@ -47,7 +47,7 @@ def _queue_managers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Create OLD, which is ended, and NEW with a message on DLQ; the connection `mq` is to OLD."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     monkeypatch.setattr(hook, "READ_AGAIN", timedelta(0))
-    shared_inquiries.cache_clear()
+    shared_inquiry_pool.cache_clear()
     hook.forget_settings("mq")
     for name in ("OLD", "NEW"):
         embedded_mq.create(name)

@@ -26,7 +26,7 @@ from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.rules import parse
 from mqdlq.stages.sense import rules_watch
 from mqdlq.stages.sense.rules_watch import RulesWatch
@@ -71,7 +71,7 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "night.rules").write_text(RULES)
     extra = {"queue_manager": "QMT", "transport": "embedded"}
     monkeypatch.setenv("AIRFLOW_CONN_MQ", json.dumps({"conn_type": "ibmmq", "extra": extra}))
-    shared_inquiries.cache_clear()
+    shared_inquiry_pool.cache_clear()
     forget_settings("mq")
     embedded_mq.create("QMT")
     embedded_mq.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)")

@@ -56,7 +56,7 @@ def test_the_test_of_a_connection_says_how_far_its_user_may_go(world: World, use
     become(world, user)
 
     with world.connect() as queue_manager:
-        found = permissions.missing(queue_manager, user, "MQDLQ.STATE")
+        found = permissions.find_missing(queue_manager, user, "MQDLQ.STATE")
 
     assert {fault.stage for fault in found} == {
         SENSE: {"dry run", "execution"},

@@ -66,6 +66,6 @@ def test_without_any_one_of_them_each_message_is_told_to_have_failed(world: Worl
         world.mqsc(f"SET AUTHREC {profile} AUTHRMV({word})")
         assert restored(world, name, **asked) == {"failed": 1, "not_attempted": 11}
         with world.connect() as queue_manager:
-            assert permissions.missing(queue_manager, EXECUTE, STATE) == []
+            assert permissions.find_missing(queue_manager, EXECUTE, STATE) == []
         world.mqsc(f"SET AUTHREC {profile} AUTHADD({word})")
         assert restored(world, name, **asked) == {"restored": 12}

@@ -15,7 +15,7 @@ from mqdlq.headers import (
     header_row,
     message_key,
 )
-from mqdlq.headers.times import expires_at, gmt
+from mqdlq.headers.times import expires_at, parse_gmt
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DESCRIPTOR = MessageDescriptor(
@@ -135,7 +135,7 @@ def test_what_may_have_been_cut_is_marked() -> None:
     ],
 )
 def test_what_is_no_date_and_time_is_none(date: str, time: str) -> None:
-    assert gmt(date, time) is None
+    assert parse_gmt(date, time) is None
 
 
 def test_a_message_without_expiry_never_expires() -> None:

@@ -19,7 +19,7 @@ from mqdlq.headers import (
     TriggerMessage,
     describe,
 )
-from mqdlq.headers.fields import as_json, shown_fields
+from mqdlq.headers.fields import as_json, header_fields
 from tests.support.wire import wire_vectors
 
 VECTORS = [
@@ -74,7 +74,7 @@ def test_a_message_is_read_as_the_documented_layouts_have_it(vector: dict[str, A
             "type": header.structure,
             "offset": header.offset,
             "length": header.length,
-            "fields": as_json(shown_fields(header)),
+            "fields": as_json(header_fields(header)),
         }
         for header in found.headers
     ]

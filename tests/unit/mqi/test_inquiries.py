@@ -12,7 +12,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.mqi.inquiries import MOST_CONNECTIONS, Inquiries
+from mqdlq.mqi.inquiries import MAX_CONNECTIONS, InquiryPool
 
 NAMES = [f"Q{number:02}" for number in range(20)]
 
@@ -34,8 +34,8 @@ def _settings(
 
 
 @pytest.fixture(name="inquiries")
-def _inquiries() -> Inquiries:
-    return Inquiries()
+def _inquiries() -> InquiryPool:
+    return InquiryPool()
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -51,9 +51,9 @@ def reason(answer: Future[int]) -> int:
 
 
 def test_many_questions_are_answered_over_a_few_connections(
-    settings: ConnectionSettings, inquiries: Inquiries
+    settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
-    embedded_mq.faults.set(f"MQCONNX:{MOST_CONNECTIONS + 1}+:2059:before")  # one more would fail
+    embedded_mq.faults.set(f"MQCONNX:{MAX_CONNECTIONS + 1}+:2059:before")  # one more would fail
     try:
         answers = [inquiries.depth(settings, name) for _ in range(10) for name in NAMES]
         found = [answer.result(30) for answer in answers]
@@ -64,7 +64,7 @@ def test_many_questions_are_answered_over_a_few_connections(
 
 
 def test_a_connection_is_kept_for_the_next_question(
-    settings: ConnectionSettings, inquiries: Inquiries
+    settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     embedded_mq.faults.set("MQCONNX:2:2059:before")  # a second connection would fail
     try:
@@ -76,7 +76,7 @@ def test_a_connection_is_kept_for_the_next_question(
 
 
 def test_a_connection_that_is_lost_fails_one_question(
-    settings: ConnectionSettings, inquiries: Inquiries
+    settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     embedded_mq.faults.set("MQINQ:2:2009:before")
     try:
@@ -89,7 +89,7 @@ def test_a_connection_that_is_lost_fails_one_question(
 
 
 def test_all_that_wait_are_told_that_a_queue_manager_cannot_be_reached(
-    inquiries: Inquiries, settings: ConnectionSettings
+    inquiries: InquiryPool, settings: ConnectionSettings
 ) -> None:
     gone = ConnectionSettings("GONE", transport="embedded")
 
@@ -100,7 +100,7 @@ def test_all_that_wait_are_told_that_a_queue_manager_cannot_be_reached(
 
 
 def test_a_queue_that_is_not_there_is_told_to_whoever_has_asked_for_it(
-    settings: ConnectionSettings, inquiries: Inquiries
+    settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     wrong, right = inquiries.depth(settings, "NOWHERE"), inquiries.depth(settings, "Q19")
 
@@ -108,7 +108,7 @@ def test_a_queue_that_is_not_there_is_told_to_whoever_has_asked_for_it(
 
 
 def test_whoever_waits_no_longer_disturbs_nobody(
-    settings: ConnectionSettings, inquiries: Inquiries
+    settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     answers = [inquiries.depth(settings, "Q03") for _ in range(50)]
     for answer in answers[1::2]:
@@ -118,7 +118,7 @@ def test_whoever_waits_no_longer_disturbs_nobody(
 
 
 def test_a_connection_that_nobody_uses_ends(settings: ConnectionSettings) -> None:
-    inquiries = Inquiries(idle_s=0.05)
+    inquiries = InquiryPool(idle_s=0.05)
     assert inquiries.depth(settings, "Q03").result(30) == 3
 
     until(lambda: inquiries.connections() == 0)
@@ -128,7 +128,7 @@ def test_a_connection_that_nobody_uses_ends(settings: ConnectionSettings) -> Non
 
 def test_a_queue_manager_that_ends_is_not_held_up(settings: ConnectionSettings) -> None:
     """A quiesce waits for all connections to end: ours does at its next question."""
-    inquiries = Inquiries()
+    inquiries = InquiryPool()
     assert inquiries.depth(settings, "Q03").result(30) == 3
     embedded_mq.quiesce("QMI")
 

@@ -14,11 +14,11 @@ from mqdlq.mqi.packed_descriptors import PackedStructures, packed_structures
 KINDS = ("MD", "GMO", "PMO", "OD")
 
 
-@pytest.fixture(name="module", params=client.NAMES)
+@pytest.fixture(name="module", params=client.CLIENT_NAMES)
 def _module(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     embedded_mq.install()
-    return client.resolve(request.param).module
+    return client.import_client(request.param).module
 
 
 @pytest.fixture(name="structures")

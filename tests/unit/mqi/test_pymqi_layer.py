@@ -13,7 +13,7 @@ import pytest
 from mqdlq import directories
 from mqdlq.errors import ClientNotFoundError
 from mqdlq.mqi import client
-from mqdlq.mqi.pymqi_layer import LockedSdist, install_layer, locked, sdk
+from mqdlq.mqi.pymqi_layer import LockedSdist, find_sdk, install_layer, read_lock_entry
 
 FILES = {
     "PKG-INFO": b"Metadata-Version: 2.1\nName: pymqi\nVersion: 9.9\n",
@@ -122,7 +122,7 @@ def test_an_sdist_the_lock_does_not_name_is_refused_and_nothing_written(
 
 
 def test_the_lock_names_pymqi_with_its_hash() -> None:
-    found = locked(directories.PROJECT / "requirements.lock")
+    found = read_lock_entry(directories.PROJECT / "requirements.lock")
 
     assert found.entry.startswith(f"pymqi=={found.version} \\\n    --hash=sha256:")
     assert len(found.digests) == 1
@@ -133,7 +133,7 @@ def test_a_lock_without_pymqi_is_refused(tmp_path: Path) -> None:
     lock.write_text("pymqi-extras==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\n")
 
     with pytest.raises(ClientNotFoundError) as refused:
-        locked(lock)
+        read_lock_entry(lock)
 
     assert str(refused.value) == f"{lock}: no entry for pymqi with a version and sha256 hashes"
 
@@ -141,8 +141,8 @@ def test_a_lock_without_pymqi_is_refused(tmp_path: Path) -> None:
 def test_the_sdk_is_known_by_its_header_file(tmp_path: Path) -> None:
     (tmp_path / "inc").mkdir()
 
-    assert sdk({"MQ_FILE_PATH": str(tmp_path)}) is None
+    assert find_sdk({"MQ_FILE_PATH": str(tmp_path)}) is None
 
     (tmp_path / "inc" / "cmqc.h").touch()
 
-    assert sdk({"MQ_FILE_PATH": str(tmp_path)}) == tmp_path
+    assert find_sdk({"MQ_FILE_PATH": str(tmp_path)}) == tmp_path

@@ -12,7 +12,7 @@ from embedded_mq.headers.mq_headers import MQFMT_MD_EXTENSION
 from embedded_mq.headers.rfh2 import DESCRIPTION, Description
 from embedded_mq.structures import MQDLH, MQMD, MQMDE
 
-_DESCRIBED = MQDLH.place_of("encoding", "format")
+_DESCRIBED = MQDLH.slice_of("encoding", "format")
 
 
 def _fields(md: MQMD | MQMDE) -> tuple[bytes, int, int, int, int]:

@@ -170,7 +170,7 @@ def _parsed(row: dict[str, Any]) -> tuple[MQMD, list[Property], bytes]:
     values: dict[str, Any] = {
         name: _value(shown, row["MQMD"][shown]) for shown, name in _FIELDS.items()
     }
-    md = MQMD.unpack(MQMD.made_of(values.values()).pack())
+    md = MQMD.unpack(MQMD.from_values(values.values()).pack())
     if vars(md) != values:
         raise ValueError("a field is too long")
     properties = [_property(**each) for each in row.get("properties", ())]

@@ -61,10 +61,10 @@ class MqHook(BaseHook):
             settings = self.settings()
             user = settings.user
             with connect(settings) as queue_manager:
-                found = permissions.missing(queue_manager, user, STATE_QUEUE)
+                found = permissions.find_missing(queue_manager, user, STATE_QUEUE)
                 where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
                 is_usable = not any(fault.stage == "sense" for fault in found)
-                return is_usable, permissions.told(found, where, user)
+                return is_usable, permissions.describe_stages(found, where, user)
         except QueueManagerError as error:
             return False, permissions.advice(error, user)
         except (ConnectionSettingsError, ClientNotFoundError) as error:

@@ -22,7 +22,7 @@ from mqdlq.airflow.triggers.queue_manager_availability import LONGEST_BACK_OFF_S
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
-from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.rules_watch import Stamp, files_of, stamp
 from mqdlq.stages.sense.start_run import find_queue, next_run, place_of
 from mqdlq.stages.sense.work_detection import Seen, Told, is_news, look_for_the_next
@@ -140,7 +140,7 @@ class Lookout:
     async def _ask(
         self, settings: ConnectionSettings, question: Callable[[QueueManager], Answer]
     ) -> Answer:
-        asked = shared_inquiries().ask(settings, question)
+        asked = shared_inquiry_pool().ask(settings, question)
         return await answer_of(asked, f"handler {self._name}: its queue", log)
 
 

@@ -15,7 +15,7 @@ from mqdlq.airflow.triggers.daemon_threads import has_answered
 from mqdlq.airflow.triggers.queue_manager_availability import WaitTrigger, back_off, settings_for
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.rules_watch import RulesWatch
 from mqdlq.stages.sense.waiting import WaitForMessages
 from mqdlq.stages.sense.work_detection import Watch
@@ -88,7 +88,7 @@ class DepthTrigger(WaitTrigger):
         return await settings_for(self.wait.conn_id, self.wait.queue_manager, known)
 
     def _ask(self, settings: ConnectionSettings) -> asyncio.Future[int]:
-        return asyncio.wrap_future(shared_inquiries().depth(settings, self.wait.queue))
+        return asyncio.wrap_future(shared_inquiry_pool().depth(settings, self.wait.queue))
 
     def _who(self) -> str:
         return f"queue manager {self.wait.queue_manager}"

@@ -18,7 +18,7 @@ from mqdlq.airflow.triggers.few_threads import shared_threads
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
-from mqdlq.mqi.inquiries import shared_inquiries
+from mqdlq.mqi.inquiries import shared_inquiry_pool
 from mqdlq.stages.sense.start_run import connection_for
 from mqdlq.stages.sense.waiting import WaitForQueueManager
 
@@ -98,7 +98,7 @@ class AnswerTrigger(WaitTrigger):
             await asyncio.sleep(pause)
             # Read each time: the queue manager may be at another address now.
             settings = await settings_for(wait.conn_id, wait.queue_manager, settings)
-            asked = asyncio.wrap_future(shared_inquiries().ask(settings, _name_of))
+            asked = asyncio.wrap_future(shared_inquiry_pool().ask(settings, _name_of))
             who = f"queue manager {settings.queue_manager}"
             while not await has_answered(asked, who, log, until=until):
                 if utc_now() >= until:

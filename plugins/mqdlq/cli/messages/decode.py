@@ -12,7 +12,7 @@ from mqdlq.cli.files import Format, name_of
 from mqdlq.cli.messages.decode_text import drawn
 from mqdlq.errors import PasteError
 from mqdlq.headers import ChainedHeader, Description, describe
-from mqdlq.headers.fields import as_json, descriptor_fields, shown_fields, undecoded
+from mqdlq.headers.fields import as_json, descriptor_fields, header_fields, undecodable_fields
 from mqdlq.headers.pasted_messages import PastedMessage, as_text, read_pasted
 
 _FORMAT: Final = "MQDEAD"
@@ -112,9 +112,9 @@ def _as_json(message: PastedMessage, found: Description, show_payload: bool) -> 
 
 
 def _header_as_json(message: PastedMessage, header: ChainedHeader) -> dict[str, Any]:
-    fields = shown_fields(header)
+    fields = header_fields(header)
     shown: dict[str, Any] = {"type": header.structure, "fields": as_json(fields)}
-    if unread := undecoded(fields):
+    if unread := undecodable_fields(fields):
         shown["undecoded"] = {
             field.ibm_name: message.body[header.offset + field.offset :][: field.length].hex()
             for field in unread

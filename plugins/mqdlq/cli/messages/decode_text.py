@@ -8,7 +8,7 @@ from typing import Final
 from mqdlq import constants
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, storable
-from mqdlq.headers.fields import ShownField, descriptor_fields, shown_fields
+from mqdlq.headers.fields import HeaderField, descriptor_fields, header_fields
 from mqdlq.headers.pasted_messages import PastedMessage
 from mqdlq.headers.representation import ByteOrder, integer_order
 
@@ -54,7 +54,7 @@ def _chain(message: PastedMessage, found: Description, show_payload: bool) -> It
     for header in found.headers:
         about = f"{header.structure}, {_written(header)}"
         yield _line(str(header.offset), next(corners), about)
-        yield from _fields(shown_fields(header), header.offset)
+        yield from _fields(header_fields(header), header.offset)
     length = message.total_length - found.payload_offset
     corner = "┴" if found.headers or message.descriptor else "─"
     yield _line(str(found.payload_offset), corner, f"payload, {_bytes(length)}")
@@ -75,7 +75,7 @@ def _descriptor(descriptor: MessageDescriptor) -> Iterator[str]:
     return _fields(descriptor_fields(descriptor), None)
 
 
-def _fields(fields: tuple[ShownField, ...], start: int | None) -> Iterator[str]:
+def _fields(fields: tuple[HeaderField, ...], start: int | None) -> Iterator[str]:
     width = max(len(field.ibm_name) for field in fields)
     within = ""
     for field in fields:
@@ -92,7 +92,7 @@ def _line(offset: str, corner: str, text: str) -> str:
     return f"{offset:>{_OFFSET_WIDTH}} {corner} {text}"
 
 
-def _value(field: ShownField) -> str:
+def _value(field: HeaderField) -> str:
     value = field.value
     if isinstance(value, bytes):
         return "zeros" if value and not any(value) else value.hex()

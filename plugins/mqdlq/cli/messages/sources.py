@@ -84,7 +84,7 @@ def file_messages(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Ite
     text = as_text(head + file.read())
     lines = text.split("\n")
     if NO_DIGIT.search("".join(lines[0].split())) and not any(
-        reader.is_meant(lines) for reader in (json_lines, amqsbcg, dmpmqmsg)
+        reader.is_recognised(lines) for reader in (json_lines, amqsbcg, dmpmqmsg)
     ):
         raise MessageError(f"{name}:1: {_EXPECTED}")
     for number, message in enumerate(read_pasted(text, name), start=1):

@@ -1,7 +1,7 @@
-"""Messages as people paste them: text in; MQMD, body and total length of each message out.
+"""Read pasted messages: the MQMD, the body and the total length of each.
 
-Four kinds are told apart by their look: JSON lines of `mqdlq qm`, the output of amqsbcg, a file of
-dmpmqmsg, and hexadecimal digits alone.
+Four formats are recognised: JSON lines of `mqdlq qm`, the output of amqsbcg, a file of dmpmqmsg,
+and plain hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def as_text(data: bytes) -> str:
-    """Return a file as text: UTF-8, or UTF-16 as a Windows shell writes what it redirects."""
+    """Decode a file: UTF-8, or UTF-16 as a Windows shell writes redirected output."""
     if data[:2] in _UTF_16_MARKS:
         return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "surrogateescape")
 
 
 def read_pasted(text: str, name: str = "") -> tuple[PastedMessage, ...]:
-    """Read every message of a paste, in order; `name` is the file's, for errors.
+    """Read every message of a paste, in order; `name` is the file's name in errors.
 
-    Raises `PasteError` for the first line that cannot be understood; nothing is skipped that could
-    be a part of a message.
+    Raises `PasteError` for the first line that cannot be parsed; no possible part of a message is
+    skipped.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     try:
         for reader in (json_lines, amqsbcg, dmpmqmsg):
-            if reader.is_meant(lines):
+            if reader.is_recognised(lines):
                 return tuple(reader.read(lines))
         return (digits.read(lines),)
     except PasteError as error:

@@ -1,4 +1,4 @@
-"""Output of amqsbcg: lines in, messages out.
+"""Parse the output of amqsbcg into messages.
 
 A message is its MQMD, one or two fields a line, then its length and a dump of its bytes:
 
@@ -8,7 +8,7 @@ A message is its MQMD, one or two fields a line, then its length and a dump of i
      length - 184 of 184 bytes
     00000000:  444C 4820 0100 0000 ...           'DLH .....'
 
-What else the program says (before, between and after the messages) is passed over.
+Other output of the program (before, between and after the messages) is ignored.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _PAIRS: Final = {
 """The fields that share a line with another."""
 _LEFT, _RIGHT = "\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}"
 _QUOTES: Final = str.maketrans({_LEFT: "'", _RIGHT: "'"})
-"""What editors and forums make of apostrophes."""
+"""The quotation marks that editors and forums substitute for apostrophes."""
 
 
-def is_meant(lines: Sequence[str]) -> bool:
-    """Whether these lines look like such output, be it the dump of a body alone."""
+def is_recognised(lines: Sequence[str]) -> bool:
+    """Return whether these lines look like output of amqsbcg, or like the dump of a body."""
     return any(
         _DESCRIPTOR.match(_plain(line)) or _DUMPED.match(line) or _PROGRAM.match(line)
         for line in lines
@@ -60,7 +60,7 @@ def is_meant(lines: Sequence[str]) -> bool:
 
 
 def read(lines: Sequence[str]) -> list[PastedMessage]:
-    """Return the messages; raise `PasteError`, also where there is none."""
+    """Return the messages; raise `PasteError`, also if there is no message."""
     reader = _Reader()
     found = [
         message
@@ -74,7 +74,7 @@ def read(lines: Sequence[str]) -> list[PastedMessage]:
 
 
 class _Reader:
-    """Where in the output the reading is."""
+    """State of a parser over the lines of the output."""
 
     def __init__(self) -> None:
         self.draft: Draft | None = None
@@ -82,7 +82,7 @@ class _Reader:
         self.open_field = ""
 
     def take(self, line: str, number: int) -> Iterator[PastedMessage]:
-        """Read a line; yield the message that ended before it, if one did."""
+        """Parse a line; yield the message that ends before it, if there is one."""
         plain = _plain(line)
         if _DESCRIPTOR.match(plain):
             yield from self.end()
@@ -94,13 +94,13 @@ class _Reader:
             yield from self._body(line, number)
 
     def end(self) -> Iterator[PastedMessage]:
-        """Yield the message being read, if there is one."""
+        """Yield the last message, if there is one."""
         if self.draft is not None:
             if self.open_field:
                 raise PasteError(self.draft.line, f"this message lacks the {self.open_field}")
             if self.draft.total_length is None and not self.draft.body:
                 raise PasteError(self.draft.line, "this message has no length and no bytes")
-            yield self.draft.finished()
+            yield self.draft.finish()
         self.draft, self.in_descriptor = None, False
 
     def _field(self, draft: Draft, line: str, number: int) -> None:
@@ -170,7 +170,7 @@ def _plain(line: str) -> str:
 
 
 def _groups(written: str) -> Iterator[str]:
-    """Yield the groups of digits up to what is none: the same bytes as characters."""
+    """Yield the groups of digits, which end before the same bytes as characters."""
     for word in written.split():
         if not _GROUP.fullmatch(word):
             return
@@ -178,7 +178,7 @@ def _groups(written: str) -> Iterator[str]:
 
 
 def _split(written: str, second: str, number: int) -> tuple[str, str]:
-    """Divide what two fields share a line."""
+    """Split a line with two fields."""
     match = re.search(rf"\b{second}\s*:", written)
     if match is None:
         raise PasteError(number, f"expected {second} on the same line")
@@ -186,7 +186,7 @@ def _split(written: str, second: str, number: int) -> tuple[str, str]:
 
 
 def _unquoted(name: str, written: str, number: int) -> str:
-    """Take the quotation marks off a value; identifiers have an X before theirs."""
+    """Remove the quotation marks from a value; those of identifiers begin with X."""
     kind = FIELDS[name].kind
     bare = written.strip()
     if kind is Kind.BYTES:

@@ -1,4 +1,4 @@
-"""Hexadecimal digits of one message's body: lines in, the message out."""
+"""Parse the hexadecimal digits of one message's body."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _EXPECTED: Final = (
 
 
 def read(lines: Sequence[str]) -> PastedMessage:
-    """Read digits, however they are divided into lines and groups; a leading 0x is skipped.
+    """Parse digits in lines and groups of any length; a leading 0x is skipped.
 
-    Raises `PasteError`, also where there is no digit: more likely the program before a pipe
-    failed than that a message without a body was meant.
+    Raises `PasteError`, also without any digit: a failed program before a pipe is more likely than
+    a message without a body.
     """
     parts: list[str] = []
     last = 1

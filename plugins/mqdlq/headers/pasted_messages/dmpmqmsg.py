@@ -1,9 +1,9 @@
-"""Files of dmpmqmsg (formerly qload): lines in, messages out.
+"""Parse files of dmpmqmsg (formerly qload) into messages.
 
-A line's first character says what it is: `*` a comment, `A` a field of the MQMD by three letters,
-`X` data in hexadecimal digits, `S` data as text in quotation marks, `T` data as the text after the
-blank. A message ends where the next one's fields begin (IBM MQ docs, "dmpmqmsg (queue load and
-unload)", "Meaning of three letter codes in dmpmqmsg output file").
+The first character of a line gives its type: `*` is a comment, `A` a field of the MQMD by its
+three-letter code, `X` data in hexadecimal digits, `S` data as text in quotation marks, `T` data as
+the text after the blank. A message ends before the fields of the next one (IBM MQ docs, "dmpmqmsg
+(queue load and unload)", "Meaning of three letter codes in dmpmqmsg output file").
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _BEGINNING: Final = re.compile(r"A [A-Z]{3}( |$)|X [0-9A-Fa-f]+")
 _DIGITS_AND_CHARACTERS: Final = re.compile(r"(\S*)(?:\s+\S.*)?$")
 
 
-def is_meant(lines: Sequence[str]) -> bool:
-    """Whether these lines look like such a file."""
+def is_recognised(lines: Sequence[str]) -> bool:
+    """Return whether these lines look like a file of dmpmqmsg."""
     return any(_BEGINNING.match(line) for line in lines)
 
 
@@ -65,14 +65,14 @@ def read(lines: Sequence[str]) -> Iterator[PastedMessage]:
         code = _code(line, number)
         if draft is None or (code and (draft.body or code == "VER")):
             if draft is not None:
-                yield draft.finished()
+                yield draft.finish()
             draft = Draft(number, SOURCE)
         if code:
             _set(draft, code, line, number)
         else:
             draft.body += _data(line, number)
     if draft is not None:
-        yield draft.finished()
+        yield draft.finish()
 
 
 def _code(line: str, number: int) -> str:
@@ -115,7 +115,7 @@ def _data(line: str, number: int) -> bytes:
 
 
 def _characters(text: str, number: int) -> bytes:
-    """Return text as the ASCII it must be: of other characters nobody can say which bytes."""
+    """Return text as ASCII bytes; the bytes of other characters are not known."""
     if not text.isascii():
         raise PasteError(
             number, "text data with other than ASCII characters; unload it in hexadecimal digits"

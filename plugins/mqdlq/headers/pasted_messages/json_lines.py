@@ -1,7 +1,8 @@
-"""JSON lines of `mqdlq qm dump` and `mqdlq qm browse --format json`: lines in, messages out.
+"""Parse the JSON lines of `mqdlq qm dump` and `mqdlq qm browse --format json` into messages.
 
-A line is a JSON object: the MQMD under IBM's names, by itself or as `MQMD`, and `body` in
-hexadecimal digits. A dump has a first line that says so, and a last one that counts its messages.
+A line is a JSON object: the fields of the MQMD under IBM's names, at the top level or in `MQMD`,
+and `body` in hexadecimal digits. A dump begins with a line that names its format, and ends with a
+line that counts its messages.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ SOURCE: Final = "mqdlq qm"
 _EXAMPLE: Final = 'a message such as {"Format": "MQDEAD", …, "body": "444C…"}'
 
 
-def is_meant(lines: Sequence[str]) -> bool:
-    """Whether the first line that holds anything begins a JSON object."""
+def is_recognised(lines: Sequence[str]) -> bool:
+    """Return whether the first line that is not blank begins a JSON object."""
     return next((line for line in lines if line.strip()), "").lstrip().startswith("{")
 
 
@@ -73,11 +74,11 @@ def _message(row: dict[str, Any], number: int) -> PastedMessage:
             written = str(value)
             draft.set(ibm_name, _text(written) if entry.kind is Kind.TEXT else written, number)
     draft.body += hexadecimal(body, number, "the body")
-    return draft.finished()
+    return draft.finish()
 
 
 def _text(written: str) -> str:
-    """Return text of which the bytes were written as characters of ISO 8859-1."""
+    """Return text whose bytes were written as characters of ISO 8859-1."""
     try:
         return written.encode("latin-1").decode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

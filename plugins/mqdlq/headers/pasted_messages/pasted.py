@@ -1,4 +1,4 @@
-"""A pasted message: what a paste shows of it, field by field, in; a checked record out."""
+"""Build a checked record of a pasted message, field by field."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FIELDS: Final = {entry.ibm_name: entry for entry in MQMD.fields}
 class PastedMessage:
     """A message of a paste.
 
-    `descriptor` is None where the paste shows no MQMD. `body` is the beginning of the message, the
-    whole of it where its length is `total_length`. `line` is where the message begins, `source`
-    the program that wrote it.
+    `descriptor` is None if the paste has no MQMD. `body` is the beginning of the message, or the
+    whole message if its length is `total_length`. `line` is the first line of the message,
+    `source` the program that wrote it.
     """
 
     descriptor: MessageDescriptor | None
@@ -38,7 +38,7 @@ class PastedMessage:
 
 @dataclass(slots=True)
 class Draft:
-    """A message being read."""
+    """A message that is being parsed."""
 
     line: int
     source: str
@@ -47,14 +47,14 @@ class Draft:
     total_length: int | None = None
 
     def set(self, ibm_name: str, written: str, line: int) -> None:
-        """Take a field of the MQMD as it is written; raise `PasteError`."""
+        """Parse the written value of an MQMD field; raise `PasteError`."""
         entry = FIELDS[ibm_name]
         if entry.name in self.values:
             raise PasteError(line, f"{ibm_name} stands there a second time")
         self.values[entry.name] = _value(entry, written, line)
 
-    def finished(self) -> PastedMessage:
-        """Return the message; raise `PasteError` where its beginning is not all there."""
+    def finish(self) -> PastedMessage:
+        """Return the message; raise `PasteError` if its beginning is incomplete."""
         total = len(self.body) if self.total_length is None else self.total_length
         needed = min(DLH_LENGTH, total)
         if len(self.body) < needed:
@@ -74,7 +74,7 @@ class Draft:
 
 
 def hexadecimal(written: str, line: int, what: str) -> bytes:
-    """Read hexadecimal digits; raise `PasteError`, which says what they are of."""
+    """Parse hexadecimal digits; the `PasteError` names `what` they stand for."""
     if wrong := NO_DIGIT.search(written):
         raise PasteError(line, f"{what}: {wrong[0]!r} is no hexadecimal digit")
     if len(written) % 2:
@@ -83,7 +83,7 @@ def hexadecimal(written: str, line: int, what: str) -> bytes:
 
 
 def message_length(written: str, line: int) -> int:
-    """Read the length of a message; raise `PasteError` where no message can be so long."""
+    """Parse the length of a message; raise `PasteError` for an impossible length."""
     digits = written.lstrip("0") or "0"
     if len(digits) > len(str(LONGEST_MESSAGE)) or int(digits) > LONGEST_MESSAGE:
         raise PasteError(
@@ -93,7 +93,7 @@ def message_length(written: str, line: int) -> int:
 
 
 def shortened(text: str) -> str:
-    """Return text as an error quotes it: no more than its beginning."""
+    """Return text shortened for an error."""
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 

@@ -1,1 +1,1 @@
-"""Connection settings, and what a connection is made of."""
+"""Connection settings, where they come from, and the structures built from them."""

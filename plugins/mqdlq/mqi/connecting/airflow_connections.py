@@ -1,7 +1,7 @@
-"""Airflow connections of type `ibmmq` as connection settings; needs no Airflow.
+"""Read Airflow connections of type `ibmmq` as connection settings, without importing Airflow.
 
-The form of a connection in an environment variable is Airflow's ("Storing connections in
-environment variables"): JSON, or a URI.
+A connection in an environment variable has Airflow's form, JSON or a URI (Airflow docs, "Storing
+connections in environment variables").
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ EXTRAS: Final = (
     "client",
     "transport",
 )
-OF_THE_PROVIDER: Final = frozenset({"open_options"})
-"""What a connection made for Airflow's IBM MQ provider may hold and this project has no use for."""
+PROVIDER_EXTRAS: Final = frozenset({"open_options"})
+"""Extras of connections for Airflow's IBM MQ provider that this project ignores."""
 _VARIABLE: Final = "AIRFLOW_CONN_"
 
 
@@ -48,7 +48,7 @@ class AirflowConnection:
     password: str = field(default="", repr=False)
 
     def settings(self) -> ConnectionSettings:
-        """Return the settings it describes; raises ConnectionSettingsError, naming it."""
+        """Return the connection settings; ConnectionSettingsError names the connection."""
         if self.conn_type != CONNECTION_TYPE:
             raise ConnectionSettingsError(
                 f"connection {self.conn_id!r} has type {self.conn_type!r},"
@@ -75,7 +75,7 @@ class AirflowConnection:
 def environment_connections(environment: Mapping[str, str]) -> Iterator[AirflowConnection]:
     """Yield the connections of type `ibmmq` that AIRFLOW_CONN_* variables define.
 
-    A variable that is neither JSON nor a URI is skipped: Airflow itself reports it.
+    A variable that is neither JSON nor a URI is skipped: Airflow reports it.
     """
     for name in sorted(environment):
         if name.startswith(_VARIABLE):
@@ -117,12 +117,12 @@ def _from_uri(conn_id: str, text: str) -> AirflowConnection:
 
 
 def _extras(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the extras that have a value; a misspelt one is refused, not ignored.
+    """Return the extras that have a value (ConnectionSettingsError for an unknown extra).
 
-    Airflow's form leaves an extra that was not filled in as an empty value.
+    Airflow's form stores an empty value for an extra that was not filled in.
     """
     extra = {key: value for key, value in given.items() if value not in ("", None, [])}
-    for key in extra.keys() - set(EXTRAS) - OF_THE_PROVIDER:
+    for key in extra.keys() - set(EXTRAS) - PROVIDER_EXTRAS:
         near = difflib.get_close_matches(key, EXTRAS, n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(EXTRAS)}"
         raise ConnectionSettingsError(f"connection {name!r} has an unknown extra {key!r}{hint}")

@@ -1,7 +1,7 @@
-"""Settings for a queue manager in, what the client library packs for MQCONNX out.
+"""Convert connection settings into the structures of MQCONNX.
 
-One mapping for both libraries: MQCNO, MQCD and MQSCO are built here, the MQCSP by the library from
-user and password. Sources: IBM MQ docs, "MQCNO", "MQCD", "MQSCO", "MQCSP".
+Both client libraries get the same MQCNO, MQCD and MQSCO; they build the MQCSP themselves from user
+and password. IBM MQ docs, "MQCNO", "MQCD", "MQSCO", "MQCSP".
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from mqdlq.mqi.connecting.settings import ConnectionSettings
 MQCHT_CLNTCONN = 6
 MQXPT_TCP = 2
 LONGEST_MESSAGE = 104857600
-"""MQCD.MaxMsgLength: what the queue manager's own channel allows counts then.
+"""MQCD.MaxMsgLength: with the maximum, the limit of the queue manager's channel applies.
 
-Both libraries would set 4 MB, and a longer dead letter could not be got (MQRC 2010).
+Both libraries set 4 MB by default, and a longer dead letter could not be got:
+MQRC_DATA_LENGTH_ERROR (2010).
 """
 
 
@@ -26,9 +27,10 @@ def connect_arguments(
 ) -> dict[str, Any]:
     """Return the keyword arguments of `QueueManager.connect_with_options`.
 
-    A client that reconnected by itself would hide that a unit of work was backed out or a browse
-    cursor lost: only where `may_reconnect` says that neither is there, the settings' wish counts.
-    Raises ConnectionSettingsError for what the library cannot pass on.
+    A client that reconnects automatically hides that a unit of work was backed out or a browse
+    cursor was lost. The settings' `reconnect` therefore applies only with `may_reconnect`, which
+    says that the connection has neither. Raises ConnectionSettingsError for a setting that the
+    library cannot pass on.
     """
     options = _options(client, settings, may_reconnect=may_reconnect)
     arguments: dict[str, Any] = {}
@@ -47,10 +49,10 @@ def connect_arguments(
 
 def _options(client: Client, settings: ConnectionSettings, *, may_reconnect: bool) -> int:
     constants = client.CMQC
-    # Shared, or a second connection of the same thread would be refused (MQRC 2002).
+    # Shared, or a second MQCONNX of the same thread would fail: MQRC_ALREADY_CONNECTED (2002).
     options = int(constants.MQCNO_HANDLE_SHARE_BLOCK)
     if settings.transport == "bindings":
-        # Without it the client library may go wherever the environment's MQSERVER points to.
+        # Without it, the client library may connect to the channel that MQSERVER names.
         return options | int(constants.MQCNO_LOCAL_BINDING)
     if settings.transport == "client":
         wish = settings.reconnect if may_reconnect else "no"

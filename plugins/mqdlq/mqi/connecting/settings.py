@@ -1,8 +1,8 @@
-"""What somebody says about a queue manager in, settings that can work out, or the reason why not.
+"""Connection settings of a queue manager, checked before anything connects.
 
-Everything that contradicts itself is refused here, before anything is connected: MQ itself cuts
-names that are too long, takes no notice of what the transport has no use for, and would connect
-unencrypted where half of the TLS settings is missing.
+Contradictory settings are rejected here, because MQ itself truncates names that are too long,
+ignores settings that the transport does not use, and connects without encryption if half of the TLS
+settings are missing.
 """
 
 from __future__ import annotations
@@ -31,27 +31,26 @@ LENGTHS = {
 NAME = re.compile(r"[A-Za-z0-9._/%]+")
 ADDRESS = re.compile(r"(?P<host>[^\s,()]+)(\((?P<port>\d{1,5})\))?")
 
-# What only a client connection has, and of that what a CCDT says in its stead.
-OF_THE_CLIENT = (
+# The settings that only a client connection has, and those that a CCDT replaces.
+CLIENT_ONLY_SETTINGS = (
     *("host", "hosts", "channel", "ccdt_url"),
     *("tls_cipher_spec", "key_repository", "certificate_label", "client_user_id"),
 )
-IN_THE_CCDT = ("host", "hosts", "channel", "tls_cipher_spec", "client_user_id")
+CCDT_SETTINGS = ("host", "hosts", "channel", "tls_cipher_spec", "client_user_id")
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
     """How to reach a queue manager.
 
-    `transport` is ``client`` (TCP), ``bindings`` (same machine) or ``embedded``, which is only ever
-    chosen explicitly. `client` names the library, or is None for the default one.
+    `transport` is ``client`` (TCP), ``bindings`` (same machine) or ``embedded``, which is never
+    chosen implicitly. `client` names the library, or is None for the default one.
 
     A client connection needs host and channel, or the URL of a client channel definition table.
-    `hosts` are further addresses of the same queue manager, as IBM writes them
-    (``mq2.example.com(1415)``), tried in their order after the first. `user` and `password` go into
-    the MQCSP; `client_user_id` proves nothing, it is what the channel's exits are told.
-    `reconnect` is asked for only where a connection that was made anew cannot do harm: see
-    `connect`.
+    `hosts` are further addresses of the same queue manager in IBM's form
+    (``mq2.example.com(1415)``), tried in order after the first. `user` and `password` go into the
+    MQCSP; `client_user_id` goes unchecked to the channel's exits. `reconnect` applies only to
+    connections that may reconnect: see `connect`.
     """
 
     queue_manager: str
@@ -71,7 +70,7 @@ class ConnectionSettings:
     reconnect: str = "no"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work before anything is connected."""
+        """Raise ConnectionSettingsError for settings that cannot work."""
         for fault in _faults(self):
             raise ConnectionSettingsError(fault)
 
@@ -84,15 +83,15 @@ class ConnectionSettings:
 
 
 def _faults(settings: ConnectionSettings) -> Iterator[str]:
-    yield from _unknown_words(settings)
-    yield from _too_much_for_the_transport(settings)
-    yield from _too_little_for_the_transport(settings)
-    yield from _unfit_values(settings)
+    yield from _unknown_choices(settings)
+    yield from _superfluous_settings(settings)
+    yield from _missing_settings(settings)
+    yield from _invalid_values(settings)
     yield from _incomplete_tls(settings)
     yield from _incomplete_credentials(settings)
 
 
-def _unknown_words(settings: ConnectionSettings) -> Iterator[str]:
+def _unknown_choices(settings: ConnectionSettings) -> Iterator[str]:
     if settings.transport not in TRANSPORTS:
         yield f"unknown transport {settings.transport!r}; known are {', '.join(TRANSPORTS)}"
     if settings.transport == transports.EMBEDDED and transports.installed() is None:
@@ -101,24 +100,24 @@ def _unknown_words(settings: ConnectionSettings) -> Iterator[str]:
         yield f"unknown reconnect {settings.reconnect!r}; known are {', '.join(RECONNECT)}"
 
 
-def _too_much_for_the_transport(settings: ConnectionSettings) -> Iterator[str]:
+def _superfluous_settings(settings: ConnectionSettings) -> Iterator[str]:
     if settings.transport != "client":
-        given = _given(settings, OF_THE_CLIENT)
+        given = _given(settings, CLIENT_ONLY_SETTINGS)
         if settings.reconnect != "no":
             given = [*given, "reconnect"]
         if given:
             yield (
-                f"transport {settings.transport!r} has no use for {_and(given)}; leave"
+                f"transport {settings.transport!r} has no use for {_join_words(given)}; leave"
                 f' {"it" if len(given) == 1 else "them"} out, or use "transport": "client"'
             )
-    elif settings.ccdt_url and (given := _given(settings, IN_THE_CCDT)):
+    elif settings.ccdt_url and (given := _given(settings, CCDT_SETTINGS)):
         yield (
-            f"ccdt_url is given as well as {_and(given)}, which the CCDT's own entry says; give"
-            " one or the other"
+            f"ccdt_url is given as well as {_join_words(given)}, which the CCDT's own entry says;"
+            " give one or the other"
         )
 
 
-def _too_little_for_the_transport(settings: ConnectionSettings) -> Iterator[str]:
+def _missing_settings(settings: ConnectionSettings) -> Iterator[str]:
     is_client = settings.transport == "client" and not settings.ccdt_url
     if is_client and not (settings.host and settings.channel):
         yield (
@@ -127,7 +126,7 @@ def _too_little_for_the_transport(settings: ConnectionSettings) -> Iterator[str]
         )
 
 
-def _unfit_values(settings: ConnectionSettings) -> Iterator[str]:
+def _invalid_values(settings: ConnectionSettings) -> Iterator[str]:
     for name, most in LENGTHS.items():
         value = str(getattr(settings, name))
         if len(value.encode()) > most:
@@ -141,10 +140,10 @@ def _unfit_values(settings: ConnectionSettings) -> Iterator[str]:
             )
         elif value and not NAME.fullmatch(value):
             yield f"{name} {value!r} is no MQ name: those have letters, digits and . _ / %"
-    yield from _unfit_addresses(settings)
+    yield from _invalid_addresses(settings)
 
 
-def _unfit_addresses(settings: ConnectionSettings) -> Iterator[str]:
+def _invalid_addresses(settings: ConnectionSettings) -> Iterator[str]:
     if settings.port not in PORTS:
         yield f"port {settings.port} is none; ports are 1 to 65535, MQ's own is 1414"
     for address in [settings.host, *settings.hosts]:
@@ -203,5 +202,5 @@ def _given(settings: ConnectionSettings, names: Iterable[str]) -> list[str]:
     return [name for name in names if getattr(settings, name)]
 
 
-def _and(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if words[1:] else words[0]

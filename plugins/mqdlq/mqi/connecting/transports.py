@@ -1,6 +1,6 @@
-"""The queue managers behind transport `embedded`, which a distribution of its own provides.
+"""Find the provider of transport `embedded`, which is a separate distribution.
 
-It is found through an entry point, so that nothing here imports it and production does without it.
+An entry point names it, so that the product does not import it and production can omit it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ EMBEDDED = "embedded"
 
 
 class EmbeddedQueueManagers(Protocol):
-    """What the entry point `embedded` of group `mqdlq.transports` names: a module, for example."""
+    """The interface of the entry point `embedded` in group `mqdlq.transports`."""
 
     @property
     def EmbeddedQueueManagerError(self) -> type[Exception]:  # noqa: N802 (a class)
-        """The base of the errors that the functions raise; its text is made for people."""
+        """The base class of the functions' errors, whose text is written for people."""
 
     def install(self) -> None:
-        """Put the queue managers below both MQ clients; may be called again."""
+        """Connect both MQ clients to the embedded queue managers; may be called repeatedly."""
 
     def exists(self, name: str) -> bool:
-        """Whether there is a queue manager of this name."""
+        """Return whether a queue manager of this name exists."""
 
     def shadows(self, name: str) -> bool:
-        """Whether the clients of this process reach one of these queue managers by this name."""
+        """Return whether this name means an embedded queue manager to this process's clients."""
 
     def names(self) -> list[str]:
         """Return the names of the queue managers."""
@@ -41,12 +41,12 @@ class EmbeddedQueueManagers(Protocol):
         """Create a queue manager, and return its directory."""
 
     def run_mqsc(self, name: str, text: str) -> list[str]:
-        """Run MQSC commands on a queue manager, all or none; return a line for each."""
+        """Run MQSC commands on a queue manager, all or none; return a line for each command."""
 
 
 @cache
 def installed() -> EmbeddedQueueManagers | None:
-    """Return what provides transport `embedded`, or None where it is not installed."""
+    """Return the provider of transport `embedded`, or None if it is not installed."""
     for entry_point in entry_points(group=GROUP, name=EMBEDDED):
         provider: EmbeddedQueueManagers = entry_point.load()
         return provider
@@ -55,9 +55,9 @@ def installed() -> EmbeddedQueueManagers | None:
 
 @contextmanager
 def embedded(user: str) -> Iterator[EmbeddedQueueManagers]:
-    """Yield what provides transport `embedded`; its errors become ours (TransportError).
+    """Yield the provider of transport `embedded`, and turn its errors into TransportError.
 
-    Raises TransportError if it is not installed; `user` says what needs it.
+    Raises TransportError if it is not installed; `user` names what needs it.
     """
     provider = installed()
     if provider is None:
@@ -65,17 +65,17 @@ def embedded(user: str) -> Iterator[EmbeddedQueueManagers]:
     try:
         yield provider
     except provider.EmbeddedQueueManagerError as error:
-        raise TransportError(in_our_words(str(error))) from error
+        raise TransportError(with_our_command_name(str(error))) from error
 
 
 def missing(user: str) -> str:
-    """Return what to do where the embedded queue manager is needed and not installed."""
+    """Return the error text for a missing embedded-mq; `user` names what needs it."""
     return (
         f"{user} needs the distribution embedded-mq, which is not installed;"
         " `pip install ./embedded_mq` in the project's directory installs it"
     )
 
 
-def in_our_words(text: str) -> str:
-    """Return an error of the distribution that advises its command under our name."""
+def with_our_command_name(text: str) -> str:
+    """Return an error text of embedded-mq with its command replaced by `mqdlq qm`."""
     return text.replace("`embedded-mq ", "`mqdlq qm ")

@@ -10,7 +10,7 @@ from mqdlq.mqi.browse import Browsed
 from mqdlq.mqi.unit_of_work import Delivery, Got
 from mqdlq.structures import MQDLH
 
-_FORMAT = MQDLH.place_of("format")
+_FORMAT = MQDLH.slice_of("format")
 
 
 def delivery(step: Step, got: Got) -> Delivery:

@@ -14,7 +14,7 @@ from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, OutcomeFact
 from mqdlq.model import Action, AttemptState, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import Browsed
-from mqdlq.mqi.hints import shown
+from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Marker
 from mqdlq.stages.execute.actions import header_of, is_old_news
 from mqdlq.stages.execute.execution import Execution
@@ -204,7 +204,7 @@ class Booking:
         (self._log.warning if aloud else self._log.debug)(
             "AMQ8722: unable to put message %d to %s: rule %d (line %d), attempt %d, %s",
             tried.item.message.browse_seq,
-            shown(step.target_q),
+            printable_name(step.target_q),
             step.rule,
             step.rule_line,
             tried.item.attempts_made,

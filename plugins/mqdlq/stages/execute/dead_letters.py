@@ -52,7 +52,7 @@ class DeadLetters:
         unit, length = self._unit, tried.browsed.total_length
         is_discard = tried.destination is None
         try:
-            got = unit.get_whole(length) if is_discard else unit.get_under_cursor(length)
+            got = unit.get_with_properties(length) if is_discard else unit.get_under_cursor(length)
         except QueueManagerError as error:
             if error.reason in GONE:
                 raise GoneError from error

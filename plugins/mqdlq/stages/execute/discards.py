@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mqdlq.errors import QueueManagerError
 from mqdlq.lake.archive import Copy, read_copies, write_copies
 from mqdlq.model import Action
-from mqdlq.mqi.archived_messages import browse_whole
+from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import GONE, BrowseCursor
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkList
@@ -75,7 +75,7 @@ def _copies(work: WorkList, cursor: BrowseCursor, wanted: set[int]) -> Iterator[
         if item is None or item.message.message_id not in wanted:
             continue
         try:
-            descriptor, body = browse_whole(cursor, met.browsed.total_length)
+            descriptor, body = browse_with_properties(cursor, met.browsed.total_length)
         except QueueManagerError as error:
             if error.reason in GONE:
                 continue

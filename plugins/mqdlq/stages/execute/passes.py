@@ -11,7 +11,7 @@ from mqdlq.errors import ExecutionError
 from mqdlq.model import Action
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
-from mqdlq.mqi.hints import shown
+from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.stages.execute.acceptance import why_not_to_act
 from mqdlq.stages.execute.booking import Booking, Try
@@ -60,7 +60,9 @@ def make_pass(execution: Execution) -> PassResult:
         next_pass_at = started + timedelta(seconds=run.retry_interval_s + 1) if pending else None
         own_until(next_pass_at, pending, execution)
     for (queue, reason), count in booking.failures.items():
-        execution.log.info("%d puts to %s failed: %s", count, shown(queue), reason_text(reason))
+        execution.log.info(
+            "%d puts to %s failed: %s", count, printable_name(queue), reason_text(reason)
+        )
     execution.log.info(
         "pass over: %d attempts; %d messages to be tried again", booking.attempts, len(pending)
     )

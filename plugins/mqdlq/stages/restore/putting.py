@@ -85,7 +85,7 @@ class Copies:
     def get(self, put: Put) -> Callable[[], None]:
         """Return a function that puts the copy. A warning counts as a failure."""
         unit = self._unit
-        return lambda: unit.put_as_it_was(put.descriptor, put.delivery)
+        return lambda: unit.put_with_original_context(put.descriptor, put.delivery)
 
 
 class Booking:

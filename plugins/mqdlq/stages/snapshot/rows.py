@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
-from mqdlq.headers.times import gmt
+from mqdlq.headers.times import parse_gmt
 from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import Browsed
@@ -65,8 +65,8 @@ _MD: Final = _record(MQMD, "=")
 _DLH: Final = {1: _record(MQDLH, ">"), 2: _record(MQDLH, "<")}
 _MD_TEXT: Final = _text_bytes(MQMD)
 _DLH_TEXT: Final = _text_bytes(MQDLH)
-_MD_PUT_AT: Final = MQMD.place_of("put_date", "put_time")
-_DLH_PUT_AT: Final = MQDLH.place_of("put_date", "put_time")
+_MD_PUT_AT: Final = MQMD.slice_of("put_date", "put_time")
+_DLH_PUT_AT: Final = MQDLH.slice_of("put_date", "put_time")
 _HIGH: Final = 0x80
 _ASCII: Final = bytes(range(_HIGH))
 
@@ -191,7 +191,7 @@ def _matrix(data: list[bytes], width: int) -> Bytes:
 
 
 def _holds(matrix: Bytes, layout: type[Packed], field: str, expected: bytes) -> Flags:
-    part = matrix[:, layout.place_of(field)]
+    part = matrix[:, layout.slice_of(field)]
     return (part == np.frombuffer(expected, np.uint8)).all(axis=1)  # type: ignore[no-any-return]
 
 
@@ -236,7 +236,7 @@ def _micros(characters: Bytes) -> tuple[npt.NDArray[np.int64], Flags]:
 @cache
 def _day(date: int) -> int | None:
     """Return the microseconds from 1970 to the beginning of a day YYYYMMDD, None for no day."""
-    at = gmt(f"{date:08d}", "00000000") if 0 <= date < 10**8 else None
+    at = parse_gmt(f"{date:08d}", "00000000") if 0 <= date < 10**8 else None
     return None if at is None else round((at - _EPOCH).total_seconds()) * 10**6
 
 

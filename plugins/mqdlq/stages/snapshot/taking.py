@@ -30,7 +30,7 @@ from mqdlq.structures import MQMD
 PROGRESS_EVERY: Final = 10_000
 _AT_ONCE: Final = 4096
 _BYTES_AT_ONCE: Final = 8 << 20
-_EXPIRY: Final = MQMD.place_of("expiry")
+_EXPIRY: Final = MQMD.slice_of("expiry")
 
 Clock = Callable[[], datetime]
 Progress = Callable[[str], None]

@@ -12,7 +12,7 @@ from typing import Generic, Self, TypeVar
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
-from mqdlq.mqi.connect import CONNECTION_GONE
+from mqdlq.mqi.connect import CONNECTION_GONE_REASONS
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.mqi.unit_of_work import Syncpoint
 from mqdlq.stages.units.destinations import Destination, Destinations
@@ -30,7 +30,7 @@ M = TypeVar("M", bound=Move)
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]
 SYNCPOINT_LIMIT_REACHED = MQRC["MQRC_SYNCPOINT_LIMIT_REACHED"]
 STOPPING = (
-    *CONNECTION_GONE,
+    *CONNECTION_GONE_REASONS,
     MQRC["MQRC_Q_MGR_QUIESCING"],
     MQRC["MQRC_Q_MGR_STOPPING"],
     MQRC["MQRC_CONNECTION_QUIESCING"],

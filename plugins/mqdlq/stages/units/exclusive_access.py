@@ -9,7 +9,7 @@ from datetime import timedelta
 from mqdlq.errors import AnotherExecutorError
 from mqdlq.ledger import Ledger
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.mqi.state_queue import Markers, hold
+from mqdlq.mqi.state_queue import Markers, open_state_queue
 from mqdlq.stages.units.resources import Resources
 
 PATIENCE = timedelta(minutes=5)
@@ -29,7 +29,7 @@ def take_turn(
     with ExitStack() as held:
         while state is None:
             try:
-                state = held.enter_context(hold(queue_manager, state_queue))
+                state = held.enter_context(open_state_queue(queue_manager, state_queue))
             except AnotherExecutorError as error:
                 holder = _who_holds_it(resources.ledger, queue_manager.name, state_queue)
                 if resources.clock() >= deadline:

@@ -10,7 +10,7 @@ import pytest
 from mqdlq.errors import ConservationError, ExecutionError
 from mqdlq.ledger import Sighting
 from mqdlq.model import Outcome
-from mqdlq.mqi.state_queue import hold
+from mqdlq.mqi.state_queue import open_state_queue
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.world import NOON, World
 
@@ -226,7 +226,7 @@ def test_a_second_executor_waits_for_its_turn_and_is_told_who_is_in_the_way(
 
     with (
         world.connect() as other,
-        hold(other, "MQDLQ.STATE"),
+        open_state_queue(other, "MQDLQ.STATE"),
         pytest.raises(ExecutionError) as caught,
     ):
         make_pass(execution)

@@ -30,7 +30,7 @@ NAMES = mq.names_of("MQMO")
 NULL_ID = bytes(24)
 TOKEN_LENGTH = 16
 IDENTIFIERS = struct.Struct("24s24s")
-IDENTIFIERS_OF_MQMD = MQMD.place_of("msg_id", "correl_id")
+IDENTIFIERS_OF_MQMD = MQMD.slice_of("msg_id", "correl_id")
 NULL_IDENTIFIERS = bytes(48)
 LAST_PLACE = 2**63 - 1
 

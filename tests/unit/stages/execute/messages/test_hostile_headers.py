@@ -11,7 +11,7 @@ from embedded_mq.headers import rfh2
 from embedded_mq.structures import MQMD
 from mqdlq import lake
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.mqi.archived_messages import browse_whole
+from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import BrowseCursor
 from tests.support.restorations import restored
 from tests.support.wire.hostile_messages import (
@@ -50,7 +50,9 @@ def whole(world: World, queue: str) -> list[tuple[bytes, bytes]]:
     """Return (packed MQMD, all bytes, message properties among them) of every message."""
     with world.connect() as queue_manager, queue_manager.browsing(queue) as opened:
         cursor = BrowseCursor(queue_manager, opened, queue)
-        return [browse_whole(cursor, message.total_length) for message in cursor.messages()]
+        return [
+            browse_with_properties(cursor, message.total_length) for message in cursor.messages()
+        ]
 
 
 def parts(message: tuple[bytes, bytes]) -> tuple[MQMD, bytes, list[Any]]:
