@@ -1,4 +1,4 @@
-"""How execution and restoring react to each reason code of each MQ call, and the page of it.
+"""The effect of each reason code of each MQ call on execution and restoring, as data and as a page.
 
 `test_reasons.py` proves each line; ``python -m tests.faults.table`` writes
 docs/reference/mq-failures.md.
@@ -21,11 +21,11 @@ REASONS = (
 
 @dataclass(frozen=True)
 class Effect:
-    """What a failed call leads to, in words, and as the test finds it after the pass.
+    """The effect of a failed call, in words and as the test observes it after the pass.
 
     Of four messages to one queue the third meets the failure, in a unit of work with the second.
-    `moved` are those the pass brings there all the same, `charged` how many attempts it counts
-    as failed; with `ends` the pass ends by an error that names call and reason.
+    The pass still moves the messages `moved` and counts `charged` failed attempts. With `ends`, it
+    ends by an error that names call and reason.
     """
 
     does: str
@@ -37,108 +37,110 @@ class Effect:
     says: str = ""
 
 
-AGAIN = "the task's next attempt, or the next run, continues; the message is charged no attempt"
+AGAIN = "the task's next attempt or the next run continues; no attempt is charged"
 ENDS = Effect(
-    "the pass ends; what was in the open unit of work is backed out",
+    "the pass ends; the open unit of work is backed out",
     AGAIN,
     "remove the cause; nothing else",
     moved="0",
     ends=True,
 )
 BEFORE_ANYTHING = Effect(
-    "the pass ends before it has touched a message", AGAIN, "remove the cause", ends=True
+    "the pass ends before it touches a message", AGAIN, "remove the cause", ends=True
 )
 AFTER_ALL = Effect(
-    "the pass has done its work; the error is told",
+    "the pass has finished its work; the error is reported",
     "as booked",
-    "nothing, unless it comes again",
+    "nothing, unless it recurs",
     moved="0123",
     ends=True,
 )
-UNNOTICED = Effect("it has no consequence", "as booked", "nothing", moved="0123")
+UNNOTICED = Effect("none", "as booked", "nothing", moved="0123")
 LEFT_TO_THE_PUT = Effect(
-    "nothing is known of the destination, so the first put will tell",
-    "as the put ends",
-    "grant `+inq` on the destination, which saves gets that come to nothing",
+    "the state of the destination is unknown, so the first put decides",
+    "that of the put",
+    "grant `+inq` on the destination, which avoids unnecessary gets",
     moved="0123",
 )
 BLOCKED_BY_INQUIRY = Effect(
-    "every message to the destination is charged an attempt in this pass; none is got",
+    "every message to the destination is charged an attempt in this pass without a get",
     "`retry_pending` until its rules are exhausted, then `exhausted`",
     "define the destination",
     charged=4,
     says="AMQ8722",
 )
 CHARGED = Effect(
-    "the unit of work is backed out; the message is charged an attempt, its neighbours are moved",
+    "the unit of work is backed out; the message is charged an attempt, and the other messages of"
+    " the unit are moved",
     "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
-    "the reason says what: the message, or its destination, needs a hand",
+    "correct the message or the destination, as the reason indicates",
     moved="013",
     charged=1,
     says="AMQ8722",
 )
 BLOCKED = Effect(
-    "the same, and the messages behind it to that destination are charged without a get",
+    "the same, and later messages to that destination are charged without a get",
     "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
-    "open, empty, or define the destination, or the stream queue that the log names;"
-    " `hold_while_blocked` would keep the attempts",
+    "open, empty or define the destination, or the stream queue that the log names;"
+    " `hold_while_blocked` keeps the attempts",
     moved="01",
     charged=2,
     says="AMQ8722",
 )
 NOT_OURS = Effect(
-    "the same; the messages behind it that are put by our own authority, PUTAUT(DEF), are charged"
-    " without a get, those under PUTAUT(CTX) are tried",
+    "the same; later messages under PUTAUT(DEF) are charged without a get, and those under"
+    " PUTAUT(CTX) are tried",
     "`retry_pending` until its rules are exhausted, then `exhausted`, with the reason",
-    "grant `+put +passall` on the destination to the user the handler runs as; under PUTAUT(CTX)"
-    " `+passall` to that user and `+put` to the message's",
+    "grant `+put +passall` on the destination to the handler's user; under PUTAUT(CTX) grant"
+    " `+passall` to the handler's user and `+put` to the message's user",
     moved="01",
     charged=2,
     says="AMQ8722",
 )
 REFUSED = Effect(
-    "the unit of work is backed out; the message is charged an attempt, its neighbours are moved",
+    "the unit of work is backed out; the message is charged an attempt, and the other messages of"
+    " the unit are moved",
     "`retry_pending` until its rules are exhausted, then `exhausted`, with the policy's name",
-    "see the Advanced Message Security policy that has the destination's name (`dspmqspl -m QMGR -p"
-    " QUEUE`; policies are kept on `SYSTEM.PROTECTION.POLICY.QUEUE`), and the error log",
+    "check the Advanced Message Security policy of the destination's name (`dspmqspl -m QMGR -p"
+    " QUEUE`; policies are stored on `SYSTEM.PROTECTION.POLICY.QUEUE`), and the error log",
     moved="013",
     charged=1,
     says="MQRC_SECURITY_ERROR (2063): the Advanced Message Security policy PAYMENTS",
 )
 ALONE = Effect(
-    "the unit of work is backed out, and each of its messages moved in one of its own",
+    "the unit of work is backed out, and each message is moved in a separate unit",
     "`delivered`",
-    "nothing; if it comes often: a greater MAXUMSGS, a smaller `messages_in_a_unit`",
+    "nothing; if it recurs, raise MAXUMSGS or lower `messages_in_a_unit`",
     moved="0123",
 )
 PASSED_BY = Effect(
-    "somebody else has the message: it is passed by",
-    "`taken` or `expired`, if it does not come back",
+    "another program has the message: it is skipped",
+    "`taken` or `expired`, if it does not return",
     "find out who reads the dead-letter queue",
     moved="013",
 )
 END_OF_QUEUE = Effect(
-    "this is the end of the queue",
-    "what was not met is `retry_pending`, `taken` or `expired`, by what the last browse finds",
+    "the pass treats it as the end of the queue",
+    "messages not reached are `retry_pending`, `taken` or `expired`, as the final browse finds",
     "nothing",
     moved="01",
 )
 NO_MARKERS = Effect(
-    "there are no markers: nothing is to be settled", "as booked", "nothing", "0123"
+    "none: without markers there is nothing to settle", "as booked", "nothing", "0123"
 )
 MARKER_TELLS = Effect(
-    "the pass ends; nobody knows whether the unit of work took effect",
-    "the next pass reads the marker: `delivered`, or backed out and tried again, uncounted; where"
-    " it can tell neither within a minute, `unknown`",
-    "nothing, unless it is `unknown`: then look for a unit of work in doubt",
+    "the pass ends; it is not known whether the unit of work took effect",
+    "the next pass reads the marker: `delivered`, or backed out and tried again without a count;"
+    " `unknown` if it cannot decide within a minute",
+    "nothing; if it is `unknown`, look for a unit of work in doubt",
     moved="0",
     ends=True,
 )
 NOT_DISCONNECTED = Effect(
-    "the pass ends without MQDISC, which would commit; the queue manager backs out what the"
-    " process leaves",
+    "the pass ends without MQDISC, which would commit; the queue manager backs out the unit when"
+    " the process ends",
     AGAIN,
-    "nothing; end the process if it does not end by itself",
+    "nothing; end the process if it hangs",
     moved="0",
     ends=True,
 )
@@ -148,10 +150,9 @@ NOT_DISCONNECTED = Effect(
 class Call:
     """A call that moves messages, the fault that strikes the third message, and what follows.
 
-    {unit} in `fault` is the number of the
-    marker and of the commit of the second unit of work that moves messages. `otherwise` are the
-    reasons with an effect of their own. `when` says that the call had its effect before the
-    failure is told.
+    In `fault`, {unit} is the number of the marker and of the commit of the second unit of work that
+    moves messages. `otherwise` has the reasons with a different effect. `when` states whether the
+    call takes effect before it fails.
     """
 
     title: str
@@ -161,7 +162,7 @@ class Call:
     when: str = "before"
     besides: str = ""
     never: tuple[int, ...] = ()
-    """Reasons that contradict themselves here."""
+    """Reasons that are impossible for this call."""
     made_by: tuple[str, ...] = ("execution", "restoration")
 
     def effect_of(self, reason: int) -> Effect:
@@ -180,8 +181,8 @@ CALLS = (
         BEFORE_ANYTHING,
         {
             2085: Effect(
-                "the handler does without: one message to a unit of work, and a warning",
-                "as booked; what a crash interrupts may be `unknown`",
+                "the handler works without it: one message in each unit of work, and a warning",
+                "as booked; after a crash possibly `unknown`",
                 "`DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)`",
                 moved="0123",
                 says="the state queue MQDLQ.STATE is not defined",
@@ -235,7 +236,7 @@ CALLS = (
     ),
     Call("MQPUT1 of the marker", "MQPUT1[MQDLQ.STATE]:{unit}", ENDS, {2024: ALONE, 2003: ALONE}),
     Call(
-        "MQGET of a marker that has done its duty",
+        "MQGET of the marker of a settled unit",
         "MQGET[MQDLQ.STATE]:{unit}",
         ENDS,
         {2033: UNNOTICED, 2024: ALONE, 2003: ALONE},
@@ -244,7 +245,7 @@ CALLS = (
     Call("MQCMIT, with effect", "MQCMIT:{unit}", MARKER_TELLS, when="after", never=(2003,)),
     Call(
         "MQBACK, after a put has failed",
-        "MQBACK:1+",  # also the one with which leaving the connection begins
+        "MQBACK:1+",  # also the one that begins disconnecting
         NOT_DISCONNECTED,
         besides="MQPUT1[PAYMENTS]:3:2030:before",
     ),
@@ -259,20 +260,21 @@ CALLS = (
 )
 
 INTRODUCTION = """\
-# Failures
+# MQ failures
 
-What an execution does when an MQ call fails, by call and reason code. Each line is proven by `tests/faults/test_reasons.py`, from whose table this page is written (`python -m tests.faults.table`).
+The effect of a failed MQ call on a run, by call and reason code. Use this page to find out why a pass ended or a message was charged an attempt, and what to do.
+`tests/faults/test_reasons.py` proves each line; `python -m tests.faults.table` generates this page from its table.
 
-Whatever fails, no message is lost or doubled: it is on the dead-letter queue, or where a rule wanted it.
-A pass that ends by an error fails this attempt of its task with a line that names call, object and reason, as in `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`.
-What Airflow does then depends on the reason:
+No failure loses or duplicates a message: it is on the dead-letter queue, or on the target of its rule.
+If a pass ends by an error, this attempt of its task fails with a line that names call, object and reason, such as `MQGET of queue DLQ failed: MQRC_GET_INHIBITED (2016)`.
+Airflow's next step depends on the reason:
 
-- After a **transient** reason, one that ends by itself, Airflow runs the task again up to three times (`task_retries` in the handler's file): 20 seconds, one minute and three minutes after the failure. The task continues where the failed attempt ended. Transient are {transient}; a ledger or a store of the lake that cannot be reached, another executor on the same queue, and the death of a worker are treated in the same way.
-- After **any other** reason the task fails at once, because somebody has to remove the cause. Then clear the task, or let the next run continue.
+- After a **transient** reason, which passes without intervention, Airflow runs the task again up to three times (`task_retries` in the handler's file): 20 seconds, one minute and three minutes after the failure. The task continues where the failed attempt ended. Transient reasons are {transient}. An unavailable ledger or lake, another executor on the same queue, and the death of a worker are treated in the same way.
+- After **any other** reason the task fails at once, because someone must remove the cause. Then clear the task, or let the next run continue.
 
-A restoration moves its messages by the same units of work. Every table below applies to it, except those of calls to the dead-letter queue. A copy whose put fails is `failed`, and a copy whose destination is already known to be blocked is `not_attempted`; the next attempt at the restoration tries both again.
+A restoration moves messages by the same units of work. All tables apply to it, except those of calls to the dead-letter queue. A copy whose put fails is `failed`, and a copy whose destination is known to be blocked is `not_attempted`. The next attempt at the restoration tries both again.
 
-A failed put of an execution is logged as `AMQ8722`: as a warning once for a queue and reason, and in debug output if the MQDLH already gave the same reason.
+A failed put of an execution is logged as `AMQ8722`: as a warning once for a queue and reason, and at level DEBUG if the MQDLH already had the same reason.
 """  # noqa: E501 (Markdown has a line to a paragraph)
 
 
@@ -282,7 +284,7 @@ def page() -> str:
     lines = [INTRODUCTION.format(transient=transient), ""]
     for call in CALLS:
         lines += [f"## {call.title}", ""]
-        lines += ["| reason | what the handler does | outcome | what to do |", "|---|---|---|---|"]
+        lines += ["| reason | effect | outcome | what to do |", "|---|---|---|---|"]
         for effect in dict.fromkeys([*call.otherwise.values(), call.effect]):
             reasons = [r for r in REASONS if call.effect_of(r) == effect and r not in call.never]
             named = "any other" if effect == call.effect and call.otherwise else ""
@@ -292,7 +294,7 @@ def page() -> str:
             lines.append(f"| {told} | {effect.does} | {effect.outcome} | {effect.todo} |")
         lines.append("")
     tried = ", ".join(map(reason_text, REASONS))
-    return "\n".join([*lines, f"Tried at every call: {tried}.", ""])
+    return "\n".join([*lines, f"Reason codes tested at every call: {tried}.", ""])
 
 
 if __name__ == "__main__":

@@ -279,7 +279,7 @@ def test_bad_input_is_one_line_and_a_failure(
 
     assert code == 2  # by which Airflow knows that another attempt would be refused, too
     assert capsys.readouterr().err == (
-        f"evaluate_rules: {tmp_path} is no snapshot: it has no _MANIFEST.json, which is written "
+        f"evaluate_rules: {tmp_path} is not a snapshot: it has no _MANIFEST.json, which is written "
         "last; take a new snapshot\n"
     )
 
@@ -323,7 +323,7 @@ def test_spark_submit_fails_with_one_line(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (
         2,
         (
-            f"evaluate_rules: {tmp_path} is no snapshot: it has no _MANIFEST.json, which is "
+            f"evaluate_rules: {tmp_path} is not a snapshot: it has no _MANIFEST.json, which is "
             "written last; take a new snapshot\n"
         ),
     )

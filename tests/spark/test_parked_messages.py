@@ -109,5 +109,5 @@ def test_a_full_row_that_is_nowhere_is_one_clear_error(spark: SparkSession, tmp_
     )
 
     remove_directory(first, MANIFEST)
-    with pytest.raises(LakeError, match=r"is no snapshot: it has no _MANIFEST\.json"):
+    with pytest.raises(LakeError, match=r"is not a snapshot: it has no _MANIFEST\.json"):
         compare(spark, [snapshot], OLD, NEW)

@@ -1,4 +1,4 @@
-"""The lake: snapshots and plans as Parquet under an fsspec location, published atomically."""
+"""The lake: snapshots, plans and archive as Parquet in an fsspec location, written atomically."""
 
 from __future__ import annotations
 

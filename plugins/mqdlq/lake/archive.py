@@ -1,4 +1,4 @@
-"""Copies of messages that are to be discarded: whole messages in, verified Parquet files out."""
+"""Write and read verified archive copies of messages that are about to be discarded."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SCHEMA = pa.schema(
 
 _ROWS_TO_A_GROUP: Final = 1024
 _BYTES_TO_A_GROUP: Final = 8 << 20
-"""A row group is written as soon as it has come to either, and read back alone."""
+"""A row group is written when it reaches either limit, and is read back alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One message to keep: its packed MQMD (364 bytes) and its whole body.
+    """Copy of one message: its packed MQMD (364 bytes) and its whole body.
 
-    Message properties, where it has any, are in the body, in an MQRFH2: put with this MQMD and all
-    its context, it is the same message again.
+    Message properties are in an MQRFH2 of the body. Putting the copy with this MQMD and all its
+    context recreates the message.
     """
 
     message_id: int
@@ -42,28 +42,28 @@ class Copy:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the message's key and its whole body, as hex."""
+        """SHA-256 (hex) over the message's key and its whole body."""
         return full_digest(self.descriptor, self.body)
 
     @property
     def steady_digest(self) -> str:
-        """What the message must have when it is discarded; see the function."""
+        """The digest that the message must have when it is discarded; see `steady_digest`."""
         return steady_digest(self.descriptor, self.body)
 
     def __repr__(self) -> str:
-        """Show no content: the body is a customer's."""
+        """Show no content, because the body is customer data."""
         return f"<Copy of message {self.message_id}, {len(self.body)} bytes>"
 
 
 def full_digest(descriptor: bytes, body: bytes) -> str:
-    """Return the digest of a whole message, as hex: what a copy must be read back with."""
+    """Return the digest (hex) of a whole message, which its copy must have when read back."""
     return hashlib.sha256(message_key(descriptor, len(body), body) + body).hexdigest()
 
 
 def steady_digest(descriptor: bytes, body: bytes) -> str:
-    """Return what a copy and a message got later must agree on, as hex.
+    """Return the digest (hex) that a copy and the message got later must share.
 
-    It is the full digest, but for the trace properties: the queue manager may have changed them.
+    It is the full digest without trace properties, which the queue manager may change.
     """
     return full_digest(*without_trace_properties(descriptor, body))
 
@@ -71,17 +71,17 @@ def steady_digest(descriptor: bytes, body: bytes) -> str:
 def write_copies(
     root: str, run_id: str, name: str, copies: Iterable[Copy]
 ) -> tuple[str, dict[int, str]]:
-    """Write the copies to one private file, read it back; return where, and digests by message id.
+    """Write the copies to one private file and read it back.
 
-    Raises LakeError where what was read back is not what was written; nothing may be discarded
-    then.
+    Returns the file's location, and digests by message id. Raises LakeError if the file differs
+    from the copies; then no message may be discarded.
     """
     location = copies_location(root, run_id, name)
     storage.make_directory(location.rsplit("/", 1)[0])
     digests: dict[int, str] = {}
     with (
         storage.new_file(location) as file,
-        # Bodies neither repeat nor are looked for: no dictionary, no minimum in the footer.
+        # Bodies do not repeat and are never searched: no dictionary, no statistics in the footer.
         pq.ParquetWriter(file, SCHEMA, use_dictionary=False, write_statistics=False) as writer,
     ):
         for rows in _groups(copies):
@@ -93,7 +93,7 @@ def write_copies(
 
 
 def _groups(copies: Iterable[Copy]) -> Iterator[list[dict[str, Any]]]:
-    """Gather copies into row groups: one for each message would take more than the messages do."""
+    """Gather copies into row groups, which cost too much for single messages."""
     rows: list[dict[str, Any]] = []
     held = 0
     for copy in copies:
@@ -108,17 +108,17 @@ def _groups(copies: Iterable[Copy]) -> Iterator[list[dict[str, Any]]]:
 
 
 def read_back(location: str) -> dict[int, str]:
-    """Return message id to the digest computed anew from the copies in a file.
+    """Return digests by message id, computed from the copies in a file.
 
-    Raises OSError or ValueError for what is not there, or is no Parquet file.
+    Raises OSError or ValueError if the file does not exist or is not a Parquet file.
     """
     return {copy.message_id: copy.digest for copy in read_copies(location)}
 
 
 def read_copies(location: str) -> Iterator[Copy]:
-    """Yield the copies in a file, in the order the messages had on their queue.
+    """Yield the copies in a file, in the order of the messages on their queue.
 
-    Raises OSError or ValueError for what is not there, or is no Parquet file.
+    Raises OSError or ValueError if the file does not exist or is not a Parquet file.
     """
     files, path = storage.filesystem(location)
     with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
@@ -129,5 +129,5 @@ def read_copies(location: str) -> Iterator[Copy]:
 
 
 def copies_location(root: str, run_id: str, name: str) -> str:
-    """Return where a run's copies stand."""
+    """Return the location of a run's copies."""
     return f"{root.rstrip('/')}/archive/{run_id}/{name}.parquet"

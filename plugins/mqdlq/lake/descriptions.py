@@ -1,4 +1,4 @@
-"""What a finished snapshot or plan says of itself: records in, JSON out, and back with checks."""
+"""Descriptions of finished snapshots and plans: records that are written as JSON and validated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final
 from mqdlq.errors import LakeError
 
 SNAPSHOT_VERSION: Final = 2
-"""The version of a snapshot's columns and manifest that this code writes; it reads all earlier."""
+"""The version of snapshots that this code writes; it reads all earlier ones."""
 PLAN_VERSION: Final = 1
-"""The same for plans."""
+"""The version of plans that this code writes."""
 _ADDED: Final = {
     "nul_as_blank",
     "parked",
@@ -24,12 +24,12 @@ _ADDED: Final = {
     "message_keys",
     "has_given_action",
 }
-"""What manifests lacked in earlier versions; absent, it is off or none."""
+"""Fields that manifests of earlier versions lack, with their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCounts:
-    """How many messages a snapshot has: `full` rows are new or due, `parked` ones are settled."""
+    """Numbers of a snapshot's messages: `full` rows (new or due) and `parked` ones (settled)."""
 
     full: int
     parked: int
@@ -39,15 +39,14 @@ class SnapshotCounts:
 class SnapshotManifest:
     """A snapshot's manifest.
 
-    `messages` and `bytes` count messages and their bodies' bytes, parked ones included; `digest`
-    is the SHA-256 over their keys in browse order; `rules_text` is the table as it was frozen for
-    the run, and `nul_as_blank` whether its patterns take NULs for blanks. `parked` of the messages
-    have compact rows, whose full rows are in the snapshots `refers_to`. `payload` says what was
-    captured of the bodies ("none", "head: N", "full"), `payload_key_id` by which key it is
-    encrypted, "" if it is not. `imported_from` says of which files it was made, where no queue
-    was browsed, `put_together_from` of which snapshots, where a backfill made it. The run's plan
-    covers the messages in `message_keys` (hex) only; none means all. With `has_given_action` the
-    rules are one action, given for these messages.
+    `messages` and `bytes` count messages and the bytes of their bodies, including settled messages.
+    `digest` is the SHA-256 over their keys in browse order. `rules_text` is the run's table, and
+    `nul_as_blank` whether its patterns compare NULs as blanks. `parked` is the number of compact
+    rows, whose full rows are in the snapshots `refers_to`. `payload` is the stored part of bodies
+    ("none", "head: N", "full"), and `payload_key_id` its encryption key, or "". `imported_from` has
+    the imported files, if no queue was browsed, and `put_together_from` the snapshots that a
+    backfill merged. The run's plan covers the messages in `message_keys` (hex), or all if it is
+    empty. With `has_given_action` the rules are one action, given for these messages.
     """
 
     snapshot_id: str
@@ -73,9 +72,9 @@ class SnapshotManifest:
 
     @property
     def counts(self) -> SnapshotCounts:
-        """How many messages have full rows, and how many compact ones.
+        """The numbers of full and of compact rows.
 
-        Without a full row there is nothing to evaluate or to execute.
+        Without full rows there is nothing to evaluate or execute.
         """
         return SnapshotCounts(self.messages - self.parked, self.parked)
 
@@ -85,12 +84,12 @@ class SnapshotManifest:
 
     @classmethod
     def from_json(cls, text: str, place: str) -> SnapshotManifest:
-        """Read a manifest; raise `LakeError`, naming `place`, where it is not one."""
+        """Parse a manifest; raise `LakeError`, which names `place`, if it is invalid."""
         values = _load(cls, text, place, SNAPSHOT_VERSION)
         try:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
-            raise LakeError(f"{place}: taken_at is no ISO 8601 time") from None
+            raise LakeError(f"{place}: taken_at is not an ISO 8601 time") from None
         for name in ("imported_from", "put_together_from", "refers_to", "message_keys"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values)
@@ -98,7 +97,7 @@ class SnapshotManifest:
 
 @dataclass(frozen=True, slots=True)
 class StepCount:
-    """How many messages have this as their first step."""
+    """Number of messages with this first step."""
 
     rule: int
     rule_line: int
@@ -112,9 +111,9 @@ class StepCount:
 class PlanDescription:
     """A plan's description.
 
-    `counts` counts the planned messages by rule, action and target of their first step, those of a
-    rule with more than a thousand targets by the target "*" (which is no name of a queue),
-    `dispositions` all messages by disposition; both add up to what the snapshots hold.
+    `counts` counts the planned messages by rule, action and target of their first step. A rule with
+    more than a thousand targets has one count with the target "*", which is not a queue name.
+    `dispositions` counts all messages by disposition. Both add up to the snapshots' messages.
     """
 
     plan_id: str
@@ -132,7 +131,7 @@ class PlanDescription:
 
     @classmethod
     def from_json(cls, text: str, place: str) -> PlanDescription:
-        """Read a description; raise `LakeError`, naming `place`, where it is not one."""
+        """Parse a description; raise `LakeError`, which names `place`, if it is invalid."""
         values = _load(cls, text, place, PLAN_VERSION)
         try:
             values["snapshot_ids"] = tuple(values["snapshot_ids"])

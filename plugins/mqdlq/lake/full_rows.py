@@ -1,4 +1,4 @@
-"""Read full rows of all messages of snapshots, parked messages included."""
+"""Read full rows of all messages of snapshots, including settled messages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _COMPACT = ["browse_seq", "message_key", "snapshot_id"]
 
 
 def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield these columns of every message of a finished snapshot, parked ones included and last.
+    """Yield these columns of every message of a finished snapshot, settled messages last.
 
-    Raises `LakeError` as `rows_of_parked` does.
+    Raises `LakeError` like `rows_of_parked`.
     """
     yield from snapshot_rows(directory, columns)
     yield from rows_of_parked(directory, columns)
@@ -24,9 +24,9 @@ def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any
 def newest_rows(
     snapshots: Iterable[Snapshot], columns: Sequence[str]
 ) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
-    """Yield these columns, `message_key` among them, of the messages of several snapshots.
+    """Yield these columns, which must include `message_key`, of the messages of several snapshots.
 
-    A message that is in several snapshots of a queue is given as the newest has it.
+    If several snapshots of a queue have a message, its row is that of the newest.
     """
     seen: set[tuple[str, str, bytes]] = set()
     for snapshot in sorted(snapshots, key=lambda each: each.manifest.taken_at, reverse=True):
@@ -40,10 +40,10 @@ def newest_rows(
 
 
 def rows_of_parked(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield these columns of the parked messages of a finished snapshot.
+    """Yield these columns of the settled messages of a finished snapshot.
 
-    Each comes as the snapshot has it that holds its full row, but with the `browse_seq` it has in
-    this one. Raises `LakeError` where a full row is not to be found, which pruning never leads to.
+    The values are those of the snapshot with the full row, but `browse_seq` is that of this one.
+    Raises `LakeError` if a full row is missing; pruning never removes it.
     """
     waiting: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
     for batch in parked_rows(directory, _COMPACT):
@@ -53,7 +53,7 @@ def rows_of_parked(directory: str, columns: Sequence[str]) -> Iterator[dict[str,
     for snapshot_id, places in sorted(waiting.items()):
         wanted = sorted({"message_key", *columns})
         for row in snapshot_rows(f"{siblings}/{snapshot_id}", wanted):
-            # Equal messages have equal rows, so any of them will do for any place.
+            # Equal messages have equal rows, so any row fits any position.
             if here := places.get(row["message_key"]):
                 row["browse_seq"] = here.pop(0)
                 yield {name: row[name] for name in columns if name in row}

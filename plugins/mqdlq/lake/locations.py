@@ -1,4 +1,4 @@
-"""Where snapshots and plans stand in a lake: names and ids in, locations out."""
+"""Locations of snapshots and plans in a lake."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def snapshot_directory(root: str, queue_manager: str, queue: str, snapshot_id: str) -> str:
-    """Return where a snapshot stands.
+    """Return the directory of a snapshot.
 
-    Names of queues may hold `/` and `%`; they are percent-encoded, as Spark and Arrow read back
-    the values of `name=value` directories. Raises `LakeError` for a blank name or an unfit id.
+    Queue names may contain `/` and `%`. They are percent-encoded, because Spark and Arrow decode
+    the values of `name=value` directories. Raises `LakeError` for a blank name or an invalid id.
     """
     return _join(
         root,
@@ -27,7 +27,7 @@ def snapshot_directory(root: str, queue_manager: str, queue: str, snapshot_id: s
 
 
 def snapshot_pattern(snapshot_id: str) -> str:
-    """Return the glob pattern, below the root, of a snapshot of whatever queue."""
+    """Return the glob pattern, below the root, of a snapshot of any queue."""
     return _join("", "snapshots", "queue_manager=*", "queue=*", _id("snapshot", snapshot_id))
 
 
@@ -37,17 +37,17 @@ def any_snapshot_pattern() -> str:
 
 
 def plans_pattern(snapshot_id: str) -> str:
-    """Return the glob pattern, below the root, of the plans made of a snapshot."""
+    """Return the glob pattern, below the root, of a snapshot's plans."""
     return _join("", "plans", f"{_id('snapshot', snapshot_id)}-*")
 
 
 def plan_directory(root: str, plan_id: str) -> str:
-    """Return where a plan stands; raise `LakeError` for an unfit id."""
+    """Return the directory of a plan; raise `LakeError` for an invalid id."""
     return _join(root, "plans", _id("plan", plan_id))
 
 
 def plan_id(snapshot_id: str, rules_digest: str) -> str:
-    """Return the id of the plan that these rules make of this snapshot; it is always the same."""
+    """Return the id of the plan for this snapshot and these rules; it is deterministic."""
     return f"{snapshot_id}-{rules_digest[:12]}"
 
 

@@ -1,4 +1,4 @@
-"""One Parquet file of a snapshot: rows one by one in, row groups of bounded size out."""
+"""Write one Parquet file of a snapshot row by row, in row groups of limited size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mqdlq.lake import storage
 
 _ROWS_TO_A_GROUP: Final = 8192
 _BYTES_TO_A_GROUP: Final = 8 << 20
-"""A row group is written as soon as it has come to either; a longer value makes one of its own."""
+"""A row group is written when it reaches either limit; a longer value has its own group."""
 
 
 class Part:
-    """A Parquet file in a directory; both are made when the first row comes.
+    """A Parquet file in a directory; both are created with the first row.
 
-    It appears under its name when the `opened` stack is closed without an exception.
+    The file appears under its name when the stack `opened` is closed without an exception.
     """
 
     def __init__(self, directory: str, schema: pa.Schema, opened: ExitStack) -> None:
@@ -30,7 +30,7 @@ class Part:
         self._parquet: pq.ParquetWriter | None = None
 
     def add(self, row: Mapping[str, Any], size: int = 0) -> None:
-        """Add a row; `size` is what its longest value takes, where that matters."""
+        """Add a row; `size` is the length of its longest value in bytes, if it may be large."""
         if self._bytes + size > _BYTES_TO_A_GROUP:
             self.flush()
         self._rows.append(row)
@@ -39,13 +39,13 @@ class Part:
             self.flush()
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows as columns, in a part that gets no other ones."""
+        """Add rows as columns, to a part that has only such rows."""
         self._batches.append(batch)
         if sum(len(held) for held in self._batches) >= _ROWS_TO_A_GROUP:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that have waited."""
+        """Write the buffered rows."""
         if self._rows:
             self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
         if self._batches:
@@ -53,7 +53,7 @@ class Part:
         self._rows, self._batches, self._bytes = [], [], 0
 
     def begin(self) -> pq.ParquetWriter:
-        """Return the open file, made if there is none yet."""
+        """Return the open file; create it first if necessary."""
         if self._parquet is None:
             storage.make_directory(self._directory)
             place = f"{self._directory}/part-00000.parquet"
@@ -63,8 +63,8 @@ class Part:
                 pq.ParquetWriter(
                     file,
                     self._schema,
-                    # Bodies neither repeat nor are looked for: no dictionary, no minimum in the
-                    # footer.
+                    # Bodies do not repeat and are never searched: no dictionary, no statistics in
+                    # the footer.
                     use_dictionary=not bodies,
                     write_statistics=not bodies,
                 )

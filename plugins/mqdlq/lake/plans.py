@@ -1,4 +1,4 @@
-"""Plans: a finished directory in; its description and its rows in browse order out."""
+"""Write and read plans: a description, and rows in browse order."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _ATTEMPTS: Final = "_attempts"
 
 
 def start_plan(directory: str) -> None:
-    """Make room for the rows of a plan; what an unfinished evaluation left there is removed."""
+    """Create the directory of a plan; remove the files of an unfinished evaluation."""
     storage.make_empty_directory(directory, _CONTENTS)
     storage.make_directory(f"{directory}/{_ATTEMPTS}")
 
 
 def attempt(directory: str, name: str) -> str:
-    """Return where to write a file that may become a part of a plan: readers pass it by."""
+    """Return the location of a file that may become a part of a plan; readers skip it."""
     return f"{directory}/{_ATTEMPTS}/{name}"
 
 
 def keep_attempts(directory: str, names: Sequence[str]) -> None:
-    """Make these files, and no others, the parts of a plan, in this order.
+    """Make exactly these files the parts of a plan, in this order.
 
-    What else was attempted is removed; what a straggler may still write there, nobody reads.
+    Files of other attempts are removed. Readers ignore files that a late task still writes.
     """
     for number, name in enumerate(names):
         storage.rename(attempt(directory, name), f"{directory}/part-{number:05d}.parquet")
@@ -41,24 +41,24 @@ def keep_attempts(directory: str, names: Sequence[str]) -> None:
 
 
 def publish_plan(directory: str, description: PlanDescription) -> None:
-    """Write a plan's description beside its rows: from now on the plan exists."""
+    """Write a plan's description next to its rows; with it, the plan exists."""
     storage.settle(directory)
     storage.write_text(f"{directory}/{DESCRIPTION}", description.to_json())
 
 
 def read_plan(directory: str) -> PlanDescription:
-    """Return the description of a plan; raise `LakeError` where it was never finished."""
+    """Return the description of a plan; raise `LakeError` if the plan is unfinished."""
     description = find_plan(directory)
     if description is None:
         raise LakeError(
-            f"{directory} is no plan: it has no {DESCRIPTION}, which is written last; "
+            f"{directory} is not a plan: it has no {DESCRIPTION}, which is written last; "
             "evaluate the snapshot again"
         )
     return description
 
 
 def find_plan(directory: str) -> PlanDescription | None:
-    """Return the description of a plan, None where there is no finished one."""
+    """Return the description of a plan, or None if there is no finished plan."""
     place = f"{directory}/{DESCRIPTION}"
     text = storage.read_text(place)
     return None if text is None else PlanDescription.from_json(text, place)
@@ -71,16 +71,16 @@ def finished_plans(root: str) -> Iterator[PlanDescription]:
 
 
 def planned_messages(directory: str) -> Iterator[PlannedMessage]:
-    """Yield the rows of a finished plan in browse order, holding one batch of each file.
+    """Yield the rows of a finished plan in browse order; keep one batch of each file in memory.
 
-    Every file of a plan is sorted by itself; they are merged here.
+    Each file is sorted, and this function merges them.
     """
     read_plan(directory)
     yield from unfinished_messages(directory)
 
 
 def unfinished_messages(directory: str) -> Iterator[PlannedMessage]:
-    """Yield what `planned_messages` does, of a plan that need not be finished."""
+    """Yield the rows of a plan like `planned_messages`, also of an unfinished one."""
     with ExitStack() as opened:
         parts = []
         for name in storage.file_names(directory, ".parquet"):
@@ -92,7 +92,7 @@ def unfinished_messages(directory: str) -> Iterator[PlannedMessage]:
 
 
 def count_planned(directory: str) -> int:
-    """Count the rows of a plan that need not be finished, by what its files say of themselves."""
+    """Count the rows of a plan, also an unfinished one, from its files' footers."""
     rows = 0
     for name in storage.file_names(directory, ".parquet"):
         files, path = storage.filesystem(f"{directory}/{name}")

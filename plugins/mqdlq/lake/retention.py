@@ -1,4 +1,4 @@
-"""All snapshots of a lake, and how one is removed."""
+"""List the snapshots of a lake, and remove one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from mqdlq.lake.snapshots import MANIFEST, Snapshot
 
 
 def finished_snapshots(root: str) -> list[Snapshot]:
-    """Return the finished snapshots of a lake, by queue, the newest of each first.
+    """Return the finished snapshots of a lake by queue, the newest first.
 
-    Raises `LakeError` for a manifest that is none.
+    Raises `LakeError` for an invalid manifest.
     """
     places = storage.matching(root, f"{any_snapshot_pattern()}/{MANIFEST}")
     found = [Snapshot.at(place.removesuffix(f"/{MANIFEST}")) for place in places]
@@ -20,7 +20,7 @@ def finished_snapshots(root: str) -> list[Snapshot]:
 
 
 def remove_snapshot(root: str, found: Snapshot) -> None:
-    """Remove a snapshot and the plans made of it; from the first step on it does not exist."""
+    """Remove a snapshot and its plans; after the first step the snapshot no longer exists."""
     storage.remove_directory(found.directory, MANIFEST)
     for plan in storage.matching(root, plans_pattern(found.manifest.snapshot_id)):
         storage.remove_directory(plan, "_PLAN.json")

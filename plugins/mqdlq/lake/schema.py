@@ -1,4 +1,4 @@
-"""The columns of snapshots and plans as Arrow schemas, made from the layouts of the headers."""
+"""Arrow schemas of snapshots and plans, derived from the layouts of the headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEADERS: Final = pa.schema(
         pa.field("dest_backout_requeue_q", pa.string()),
     ]
 )
-"""A row per message of a snapshot, in browse order; `dlh_` columns are null without an MQDLH."""
+"""A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
 
 PARKED: Final = pa.schema(
     [
@@ -49,7 +49,7 @@ PARKED: Final = pa.schema(
         pa.field("expires_at", _UTC),
     ]
 )
-"""A compact row per parked message, in browse order; its full row is in `snapshot_id`."""
+"""A compact row for each settled message, in browse order; `snapshot_id` has its full row."""
 
 PAYLOAD: Final = pa.schema(
     [
@@ -59,7 +59,7 @@ PAYLOAD: Final = pa.schema(
         pa.field("payload", pa.binary(), nullable=False),
     ]
 )
-"""What was captured of the bodies, behind the MQDLH; only where the handler captures any."""
+"""The stored bytes of bodies after the MQDLH, if the handler's `payload` stores any."""
 
 STEP: Final = pa.struct(
     [
@@ -85,7 +85,7 @@ PLAN: Final = pa.schema(
         pa.field("nearest_rule", pa.int32()),
     ]
 )
-"""A row per message of a plan; steps are in the order in which they are tried.
+"""A row for each message of a plan, with its steps in order.
 
-The two rules are those of `PlannedMessage`, null where no explanation was asked for.
+The two rules are those of `PlannedMessage`, null without an explanation.
 """

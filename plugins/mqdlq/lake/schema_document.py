@@ -1,6 +1,6 @@
-"""The schema of snapshots in words: nothing in, the text of docs/reference/snapshot-schema.md out.
+"""Write docs/reference/snapshot-schema.md, the documentation of snapshots, from their schema.
 
-`python -m mqdlq.lake.schema_document > docs/reference/snapshot-schema.md` writes it anew.
+Run `python -m mqdlq.lake.schema_document > docs/reference/snapshot-schema.md`.
 """
 
 from __future__ import annotations
@@ -18,81 +18,81 @@ from mqdlq.model import MessageClass
 from mqdlq.structures import MQDLH, MQMD, Packed
 
 _HEADERS: Final = {
-    "browse_seq": "Place in browse order, from 1",
+    "browse_seq": "Position in browse order, from 1",
     "message_key": "SHA-256 that identifies the message: over its MQMD with Expiry and"
-    " BackoutCount zeroed, its length, and its first 172 bytes",
-    "class": "What it is: " + ", ".join(f"`{cls.value}`" for cls in MessageClass),
-    "problem": 'What is odd about it, in words; "" if nothing is',
-    "header_chain": "The headers the body begins with, in their order",
-    "payload_offset": "Where the application's data begin, behind the MQDLH",
+    " BackoutCount set to zero, its length, and its first 172 bytes",
+    "class": "Class of the message: " + ", ".join(f"`{cls.value}`" for cls in MessageClass),
+    "problem": 'Description of irregularities; "" if there are none',
+    "header_chain": "The headers at the beginning of the body, in order",
+    "payload_offset": "Offset of the application data, after the MQDLH",
     "total_length": "Length of the body in bytes",
     "ams_protected": "Whether Advanced Message Security protects what follows the MQDLH",
-    "maybe_truncated": "Whether it is as long as the queue or the queue manager allows, and so may"
-    " have been cut",
-    "expires_at": "When it expires, by the Expiry that was left; null for never",
-    "put_at": "PutDate and PutTime of the MQMD; null where they are no time",
-    "dead_lettered_at": "PutDate and PutTime of the MQDLH; null where they are no time",
+    "maybe_truncated": "Whether the message is as long as the queue or the queue manager allows, so"
+    " that it may be truncated",
+    "expires_at": "When it expires, from the remaining Expiry; null for never",
+    "put_at": "PutDate and PutTime of the MQMD; null if they are not a valid time",
+    "dead_lettered_at": "PutDate and PutTime of the MQDLH; null if they are not a valid time",
     "expires_before_next_pass": "Whether it expires within RETRYINT of the browse (since 2)",
-    "came_from_backout": "Whether it came here by being backed out: its reason says so, its"
-    " BackoutCount has come to its destination's BOTHRESH, or this queue is its destination's"
+    "came_from_backout": "Whether it was put here after being backed out: its reason states it, its"
+    " BackoutCount has reached its destination's BOTHRESH, or this queue is its destination's"
     " BOQNAME (since 2)",
-    "dest_backout_threshold": "BOTHRESH of its destination, null where that is unknown (since 2)",
-    "dest_backout_requeue_q": "BOQNAME of its destination, null where that is unknown (since 2)",
+    "dest_backout_threshold": "BOTHRESH of its destination; null if unknown (since 2)",
+    "dest_backout_requeue_q": "BOQNAME of its destination; null if unknown (since 2)",
 }
 _PARKED: Final = {
-    "browse_seq": "Place in browse order, in one count with the full rows",
+    "browse_seq": "Position in browse order, counted together with full rows",
     "message_key": "As in `headers`",
-    "occurrence": "Which of equal messages it is, from 0",
-    "snapshot_id": "The snapshot that holds its full row, under the same `message_key`",
-    "outcome": "How it was left",
-    "rule": "Ordinal of the rule that decided, 0 if none did",
+    "occurrence": "Number among equal messages, from 0",
+    "snapshot_id": "The snapshot with its full row, under the same `message_key`",
+    "outcome": "Outcome of the message in the run that settled it",
+    "rule": "Ordinal of the rule that decided, or 0",
     "action": 'Action of that rule, or ""',
     "target_q": 'Target of that action, or ""',
     "target_q_mgr": 'Queue manager of the target, or ""',
     "expires_at": "When it expires; null for never",
 }
 _PAYLOAD: Final = {
-    "browse_seq": "Place in browse order",
+    "browse_seq": "Position in browse order",
     "message_key": "As in `headers`",
-    "payload_length": "Length of all that follows the MQDLH, or of the body without one",
-    "payload": "The captured beginning of it; encrypted, 12 bytes of nonce before it",
+    "payload_length": "Length of the data after the MQDLH, or of the body if it has none",
+    "payload": "The stored first bytes of that data; if encrypted, after a nonce of 12 bytes",
 }
 _MANIFEST: Final = {
-    "snapshot_id": "Its id, which begins with the time it was taken",
+    "snapshot_id": "Id, which begins with the time of the snapshot",
     "queue_manager": "The queue manager",
     "queue": "The queue",
     "taken_at": "When the browse began",
-    "taken_by": "Who or what has started the run that took it, or the account that imported it",
-    "messages": "How many messages there were, parked ones included",
-    "bytes": "Bytes of their bodies",
-    "digest": "SHA-256 (hex) over their keys in browse order",
-    "rules_digest": "Digest of the rules table the run had read",
-    "rules_text": "That table",
-    "payload": "What was captured: `none`, `head: N`, `full`",
-    "nul_as_blank": "Whether its patterns take NULs for blanks",
-    "imported_from": "The files it was made of, where no queue was browsed",
-    "put_together_from": "The snapshots it was made of, where a backfill made it",
+    "taken_by": "The person or event that started the run, or the account that imported it",
+    "messages": "Number of messages, including those with compact rows",
+    "bytes": "Total length of their bodies in bytes",
+    "digest": "SHA-256 (hex) over the message keys in browse order",
+    "rules_digest": "Digest of the run's rules table",
+    "rules_text": "Text of that table",
+    "payload": "Which part of the bodies is stored: `none`, `head: N`, `full`",
+    "nul_as_blank": "Whether the table's patterns compare NULs as blanks",
+    "imported_from": "The imported files, if no queue was browsed",
+    "put_together_from": "The merged snapshots, if a backfill created it",
     "message_keys": "The messages (hex) that the run's plan covers; none means all",
-    "has_given_action": "Whether the rules table is one action, given for these messages",
-    "parked": "How many messages have compact rows (since 2)",
-    "refers_to": "The snapshots that hold the full rows of those (since 2)",
-    "payload_key_id": 'The key that encrypts the payload, "" if none does (since 2)',
-    "schema_version": "The version of this schema",
+    "has_given_action": "Whether the rules table is a single action, given for these messages",
+    "parked": "Number of messages with compact rows (since 2)",
+    "refers_to": "The snapshots with their full rows (since 2)",
+    "payload_key_id": 'The key that encrypts the payload, or "" (since 2)',
+    "schema_version": "Version of this schema",
 }
 _HEAD: Final = f"""\
-# What a snapshot holds
+# Snapshot schema
 
-Version {SNAPSHOT_VERSION}. Snapshots of every earlier version are read, too; what they lack is
-null or off.
-This page is written by `python -m mqdlq.lake.schema_document`, and a test holds it to the code.
+The files of a snapshot and their columns, for people who query snapshots with their own tools.
+[Snapshots](../explanation/snapshots.md) explains what they store and why.
+This page is generated by `python -m mqdlq.lake.schema_document` from the schema, version
+{SNAPSHOT_VERSION}. All earlier versions can be read; fields that they lack are null or off.
 
-A snapshot stands in `snapshots/queue_manager=<QM>/queue=<Q>/<snapshot_id>/` below the lake's
-location.
-Names are percent-encoded where a path needs it.
-`_MANIFEST.json` is written last and atomically: a directory without it is no snapshot.
+A snapshot is the directory `snapshots/queue_manager=<QM>/queue=<Q>/<snapshot_id>/` in the lake.
+Names are percent-encoded if necessary.
+`_MANIFEST.json` is written last and atomically: a directory without it is not a snapshot.
 
-Text is UTF-8 without trailing blanks; NULs are kept; a byte that is no character is U+FFFD.
-Identifiers are binary. Times are UTC, to the microsecond.
+Text is UTF-8 without trailing blanks. NULs are kept, and an undecodable byte is U+FFFD.
+Identifiers are binary. Times are UTC, with microseconds.
 """
 
 
@@ -104,21 +104,22 @@ def document() -> str:
             _HEAD,
             "## headers/*.parquet",
             "",
-            "A full row per message that is new or due, in browse order. `dlh_` columns are null",
-            "without an MQDLH.",
+            "A full row for each message that is new or due, in browse order. Columns that begin",
+            "with `dlh_` are null for a message without an MQDLH.",
             "",
             *_table(HEADERS, columns),
             "",
             "## parked/*.parquet",
             "",
-            "A compact row per message that an earlier run left for good under the same rules.",
-            "Absent where there is none.",
+            "A compact row for each message that an earlier run settled under the same rules.",
+            "The directory is absent if there are none.",
             "",
             *_table(PARKED, _PARKED),
             "",
             "## payload/*.parquet",
             "",
-            "Only with `payload` in the handler; see [snapshots](../explanation/snapshots.md).",
+            "Only if the handler sets `payload`; see",
+            "[Message bodies](../explanation/snapshots.md#message-bodies).",
             "",
             *_table(PAYLOAD, _PAYLOAD),
             "",

@@ -1,4 +1,4 @@
-"""Snapshots: rows and a manifest in, a directory that exists once it is complete, and back."""
+"""Write and read snapshots: rows and a manifest, which is written last."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ _CONTENTS: Final = ("headers", "parked", "payload", "_", ".")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A finished snapshot: its directory, and what its manifest says."""
+    """A finished snapshot: its directory and its manifest."""
 
     directory: str
     manifest: SnapshotManifest
 
     @classmethod
     def at(cls, directory: str) -> Snapshot:
-        """Read the manifest; raise `LakeError` where there is none."""
+        """Read the manifest; raise `LakeError` if there is none."""
         place = directory.rstrip("/")
         return cls(place, read_manifest(place))
 
     @classmethod
     def named(cls, root: str, name: str) -> Snapshot:
-        """Read the snapshot of this id in a lake, or in this directory; raise `LakeError`."""
+        """Read the snapshot with this id in a lake, or in this directory; raise `LakeError`."""
         return cls.at(name if "/" in name.rstrip("/") else find_snapshot(root, name.rstrip("/")))
 
     @property
     def headers(self) -> str:
-        """The directory of its full rows."""
+        """The directory of the full rows."""
         return f"{self.directory}/headers"
 
     @property
     def queue(self) -> tuple[str, str]:
-        """Its queue manager and its queue."""
+        """The queue manager and the queue."""
         return self.manifest.queue_manager, self.manifest.queue
 
 
 class SnapshotWriter:
-    """Write one snapshot; used in a `with` block, it exists only after `publish`.
+    """Writer of one snapshot, for a `with` block; the snapshot exists only after `publish`.
 
-    Messages are added in browse order. What an unfinished writing left under the same id is
-    removed; a finished snapshot of that id is a `LakeError`.
+    Messages are added in browse order. Files of an unfinished snapshot with the same id are
+    removed; a finished snapshot with that id raises `LakeError`.
     """
 
     def __init__(self, root: str, queue_manager: str, queue: str, snapshot_id: str) -> None:
@@ -76,7 +76,7 @@ class SnapshotWriter:
         self._headers = Part(f"{self.directory}/headers", HEADERS, self._open)
         self._parked = Part(f"{self.directory}/parked", PARKED, self._open)
         self._payload = Part(f"{self.directory}/payload", PAYLOAD, self._open)
-        self._headers.begin()  # also where there is nothing to write: readers look for it
+        self._headers.begin()  # readers need the directory even if there are no rows
         return self
 
     def __exit__(
@@ -88,22 +88,22 @@ class SnapshotWriter:
         self._open.__exit__(kind, error, traceback)
 
     def count(self, message_key: bytes, length: int) -> None:
-        """Count a message, whose row may come later; in browse order."""
+        """Count a message in browse order; its row may be added later."""
         self._messages += 1
         self._bytes += length
         self._keys.update(message_key)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Count and add a message: a row of `mqdlq.headers.header_row`, and its marks if any."""
+        """Count and add a message: a row of `mqdlq.headers.header_row`, with optional marks."""
         self.count(row["message_key"], row["total_length"])
         self._headers.add(row)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add messages that were counted, as columns in the schema `HEADERS`."""
+        """Add counted messages as columns in the schema `HEADERS`."""
         self._headers.add_batch(batch)
 
     def write_parked(self, batch: pa.RecordBatch) -> None:
-        """Add parked messages that were counted, as columns in the schema `PARKED`."""
+        """Add counted settled messages as columns in the schema `PARKED`."""
         self._parked.add_batch(batch)
         self._parked_messages += len(batch)
         self._refers_to.update(batch.column("snapshot_id").unique().to_pylist())
@@ -111,7 +111,7 @@ class SnapshotWriter:
     def write_payload(
         self, browse_seq: int, message_key: bytes, length: int, payload: bytes
     ) -> None:
-        """Add what was captured of the body of a message; `length` is what there was of it."""
+        """Add stored bytes of a message's body; `length` is its full length in bytes."""
         row = {"browse_seq": browse_seq, "message_key": message_key}
         self._payload.add({**row, "payload_length": length, "payload": payload}, len(payload))
 
@@ -130,7 +130,7 @@ class SnapshotWriter:
         message_keys: tuple[str, ...] = (),
         has_given_action: bool = False,
     ) -> SnapshotManifest:
-        """Close the data and write the manifest: from now on the snapshot exists."""
+        """Close the data files and write the manifest; with it, the snapshot exists."""
         for part in (self._headers, self._parked, self._payload):
             part.flush()
         self._open.close()
@@ -160,7 +160,7 @@ class SnapshotWriter:
 
 
 def find_snapshot(root: str, snapshot_id: str) -> str:
-    """Return where a finished snapshot stands, known by its id alone; raise `LakeError` if none."""
+    """Return the directory of the finished snapshot with this id; raise `LakeError` if none."""
     found = storage.matching(root, f"{snapshot_pattern(snapshot_id)}/{MANIFEST}")
     if not found:
         raise LakeError(f"{root} holds no finished snapshot {snapshot_id}")
@@ -168,26 +168,26 @@ def find_snapshot(root: str, snapshot_id: str) -> str:
 
 
 def snapshot_stands(directory: str) -> bool:
-    """Whether a directory holds a finished snapshot, which may have been pruned since."""
+    """Whether a directory still has a finished snapshot, which may have been pruned."""
     return storage.exists(f"{directory}/{MANIFEST}")
 
 
 def read_manifest(directory: str) -> SnapshotManifest:
-    """Return the manifest of a snapshot; raise `LakeError` where it was never finished."""
+    """Return the manifest of a snapshot; raise `LakeError` if the snapshot is unfinished."""
     place = f"{directory}/{MANIFEST}"
     text = storage.read_text(place)
     if text is None:
         raise LakeError(
-            f"{directory} is no snapshot: it has no {MANIFEST}, which is written last; "
+            f"{directory} is not a snapshot: it has no {MANIFEST}, which is written last; "
             "take a new snapshot"
         )
     return SnapshotManifest.from_json(text, place)
 
 
 def snapshot_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the full rows of a finished snapshot in browse order, all columns or those named.
+    """Yield the full rows of a finished snapshot in browse order, with all or the named columns.
 
-    Columns that snapshots of an earlier schema version lack are left out of their rows.
+    Rows of snapshots of an earlier version omit the columns that this version lacks.
     """
     read_manifest(directory)
     for batch in _batches(f"{directory}/headers", columns):
@@ -201,7 +201,7 @@ def parked_rows(directory: str, columns: Sequence[str] | None = None) -> Iterato
 
 
 def payload_rows(directory: str) -> Iterator[dict[str, Any]]:
-    """Yield what a finished snapshot captured of the bodies, encrypted where the manifest says."""
+    """Yield the stored payload of a finished snapshot, encrypted if the manifest names a key."""
     if read_manifest(directory).payload != "none" and storage.exists(f"{directory}/payload"):
         for batch in _batches(f"{directory}/payload", None, rows=16):
             yield from batch.to_pylist()

@@ -1,4 +1,4 @@
-"""Files of the lake: an fsspec location in; private directories, atomic files and text out."""
+"""Files of the lake in an fsspec location: private directories and atomic writes."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def filesystem(location: str) -> tuple[Any, str]:
     try:
         files, path = url_to_fs(location)
     except (ImportError, ValueError) as error:
-        raise LakeError(f"{location} is no location fsspec can open: {error}") from error
+        raise LakeError(f"{location} is not a location that fsspec can open: {error}") from error
     return files, str(path)
 
 
 def uri(location: str) -> str:
-    """Return a location as Spark reads it on any cluster: with its scheme, file: if it has none."""
+    """Return a location for Spark, with its scheme, or file: if it has none."""
     files, path = filesystem(location)
     if isinstance(files, LocalFileSystem):
         return f"file://{path}"
-    # Hadoop's file system for S3 goes by another name than everybody else's.
+    # Hadoop's file system for S3 has the scheme s3a.
     return f"s3a://{path}" if location.startswith("s3://") else location
 
 
 def exists(location: str) -> bool:
-    """Say whether there is a file or a directory."""
+    """Whether a file or directory exists."""
     files, path = _fresh(location)
     return bool(files.exists(path))
 
 
 def read_text(location: str) -> str | None:
-    """Return a file's text (UTF-8), None where there is no such file."""
+    """Return a file's text (UTF-8), or None if it does not exist."""
     files, path = filesystem(location)
     try:
         return bytes(files.cat_file(path)).decode()
@@ -54,10 +54,10 @@ def read_text(location: str) -> str | None:
 
 
 def make_empty_directory(location: str, leftovers: tuple[str, ...]) -> None:
-    """Create a directory for its owner alone, or empty it of what an unfinished writing left.
+    """Create a directory that only its owner can access, or remove files of an unfinished write.
 
-    `leftovers` are the beginnings of names that may be removed; anything else there means that
-    the directory is not ours, a `LakeError`.
+    `leftovers` are prefixes of names that may be removed. Any other file raises `LakeError`,
+    because another program owns the directory.
     """
     files, path = _fresh(location)
     if files.exists(path):
@@ -69,7 +69,7 @@ def make_empty_directory(location: str, leftovers: tuple[str, ...]) -> None:
 
 
 def make_directory(location: str) -> None:
-    """Create a directory, and those above it, for their owner alone, where it is missing."""
+    """Create a missing directory and its parents, accessible to their owner only."""
     files, path = filesystem(location)
     if not isinstance(files, LocalFileSystem):
         files.makedirs(path, exist_ok=True)
@@ -82,13 +82,13 @@ def make_directory(location: str) -> None:
 
 
 def rename(location: str, new: str) -> None:
-    """Give a file another name on the same file system."""
+    """Rename a file within its file system."""
     files, path = _fresh(location)
     files.mv(path, filesystem(new)[1])
 
 
 def remove_directory(location: str, first: str = "") -> None:
-    """Remove a directory with all that is in it, a file called `first` before anything else."""
+    """Remove a directory with its content; remove the file named `first` before all others."""
     files, path = _fresh(location)
     if first and files.exists(f"{path}/{first}"):
         files.rm(f"{path}/{first}")
@@ -97,13 +97,13 @@ def remove_directory(location: str, first: str = "") -> None:
 
 
 def size(location: str) -> int:
-    """Return how many bytes the files of a directory hold."""
+    """Return the total size in bytes of a directory's files."""
     files, path = _fresh(location)
     return int(sum(entry["size"] or 0 for entry in files.find(path, detail=True).values()))
 
 
 def settle(directory: str) -> None:
-    """Make what another program wrote into a local directory durable, and the owner's alone."""
+    """Sync another program's files in a local directory, and restrict them to their owner."""
     files, path = filesystem(directory)
     if not isinstance(files, LocalFileSystem):
         return
@@ -113,14 +113,14 @@ def settle(directory: str) -> None:
 
 
 def file_names(directory: str, suffix: str) -> list[str]:
-    """List the files of a directory whose names end so, sorted."""
+    """Return the sorted files of a directory whose names have this ending."""
     files, path = _fresh(directory)
     names = _names(files, path)
     return sorted(name for name in names if name.endswith(suffix) and name[0] not in "._")
 
 
 def matching(root: str, pattern: str) -> list[str]:
-    """List what stands below a directory and matches a glob pattern that begins with a /."""
+    """Return the paths below a directory that match a glob pattern, which begins with a /."""
     files, path = _fresh(root)
     top = path.rstrip("/")
     found = (str(entry)[len(top) :] for entry in files.glob(f"{top}{pattern}"))
@@ -128,7 +128,7 @@ def matching(root: str, pattern: str) -> list[str]:
 
 
 def _fresh(location: str) -> tuple[Any, str]:
-    """Return a location's file system without what it remembers: other processes write, too."""
+    """Return a location's file system with an empty cache, because other processes write too."""
     files, path = filesystem(location)
     files.invalidate_cache()
     return files, path
@@ -140,11 +140,11 @@ def _names(files: Any, path: str) -> list[str]:
 
 @contextmanager
 def new_file(location: str) -> Iterator[IO[bytes]]:
-    """Write a file that appears whole under its name when the block ends, or not at all.
+    """Write a file that appears complete under its name when the block ends, or not at all.
 
-    On a local file system it is written beside, synced and renamed. Object stores show an object
-    only when its upload is completed, which is not done where the block fails. Raises LakeError,
-    naming the place, where the file system is full or does not let us write.
+    On a local file system it is written under another name, synced and renamed. Object stores show
+    an object after its upload completes, which does not happen if the block fails. Raises
+    LakeError, which names the place, if the file system is full or not writable.
     """
     files, path = filesystem(location)
     if not isinstance(files, LocalFileSystem):
@@ -155,7 +155,7 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
         except BaseException:
             remote.discard()
             with suppress(AttributeError):
-                remote.closed = True  # or what is left of it would be sent when it is collected
+                remote.closed = True  # otherwise the garbage collector would upload the rest
             raise
         remote.commit()
         return
@@ -165,12 +165,12 @@ def new_file(location: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _naming(location: str) -> Iterator[None]:
-    """Raise LakeError for a file system that is full or closed to us; it does not say where."""
+    """Raise LakeError with the place for a file system that is full or not writable."""
     try:
         yield
     except OSError as error:
         if error.errno not in _OF_THE_FILE_SYSTEM:
-            raise  # of something else that was done while the file was open
+            raise  # from other work while the file was open
         raise LakeError(f"{location} cannot be written: {error.strerror}") from error
 
 

@@ -1,4 +1,4 @@
-"""The rules language of the dead-letter queue handler: read a table, match messages."""
+"""The rules language of the dead-letter queue handler: parse a table, match messages."""
 
 from __future__ import annotations
 

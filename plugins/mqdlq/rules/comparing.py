@@ -15,12 +15,12 @@ from mqdlq.rules.records import ControlData, Rule
 from mqdlq.rules.table import RulesTable
 
 _ALIKE: Final = 0.5
-"""The share of keywords two rules have in common when one is taken for a change of the other."""
+"""The share of common keywords from which one rule counts as a change of another."""
 _MOST_COMPARISONS: Final = 100_000
 
 
 class Change(StrEnum):
-    """What became of a rule."""
+    """How a rule differs between two tables."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -30,7 +30,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleChange:
-    """One difference between two tables; the rule as it was, as it is, or both."""
+    """One difference between two tables: the old rule, the new rule, or both."""
 
     change: Change
     old: Rule | None
@@ -39,9 +39,9 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All differences: of control data as (keyword, old, new), of rules in the new order.
+    """All differences: control data as (keyword, old, new), rules in the order of the new table.
 
-    A value is as the canonical print has it; "" is the default, which is not printed.
+    Values are as in the canonical print; "" is the default, which is not printed.
     """
 
     control: tuple[tuple[str, str, str], ...]
@@ -49,15 +49,15 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether the tables mean the same."""
+        """Whether the tables have the same meaning."""
         return not self.control and not self.rules
 
 
 def compare(old: RulesTable, new: RulesTable) -> Comparison:
-    """Compare what two tables mean; how they are written does not matter.
+    """Compare the meaning of two tables, regardless of how they are written.
 
-    A rule that is the same in another place has moved; of the rest, rules with the same patterns,
-    or with most of their keywords in common, are changes of each other.
+    An equal rule at another position has moved. Among the other rules, two with the same patterns,
+    or with most keywords in common, are a change.
     """
     control = tuple(_control_changes(old.control, new.control))
     gone, come = _differing(old, new)
@@ -96,7 +96,7 @@ def _by_keyword(parameters: Iterable[str]) -> dict[str, str]:
 
 
 def _differing(old: RulesTable, new: RulesTable) -> tuple[list[Rule], list[Rule]]:
-    """Return the rules of each table that do not stand in the other in the same order."""
+    """Return the rules of each table that the other lacks, or has in another order."""
     before, after = ([rule_text(rule) for rule in table.rules] for table in (old, new))
     gone: list[Rule] = []
     come: list[Rule] = []
@@ -108,10 +108,10 @@ def _differing(old: RulesTable, new: RulesTable) -> tuple[list[Rule], list[Rule]
 
 
 def _matcher(before: list[str], after: list[str]) -> SequenceMatcher[str]:
-    """Return what aligns the rules of two tables; a rule in both is a place to align them at.
+    """Return a matcher that aligns the rules of two tables at their common rules.
 
-    Where rules are repeated so often that there are too many such places, the first of equal rules
-    is aligned with the first only, the second with the second, and so on.
+    If repeated rules make too many pairs, the first of equal rules is aligned with the first only,
+    the second with the second, and so on.
     """
     counts = Counter(after)
     if sum(counts[text] for text in before) > _MOST_COMPARISONS:
@@ -120,7 +120,7 @@ def _matcher(before: list[str], after: list[str]) -> SequenceMatcher[str]:
 
 
 def _numbered(texts: Iterable[str]) -> Iterator[str]:
-    """Yield each text with how often it was there before."""
+    """Yield each text with the number of its earlier occurrences."""
     seen: Counter[str] = Counter()
     for text in texts:
         yield f"{seen[text]} {text}"
@@ -130,7 +130,7 @@ def _numbered(texts: Iterable[str]) -> Iterator[str]:
 def _pairs(
     change: Change, gone: list[Rule], come: list[Rule], key: Callable[[Rule], object]
 ) -> list[RuleChange]:
-    """Take the pairs with the same key out of both lists."""
+    """Remove the pairs with the same key from both lists, and return them."""
     waiting: dict[object, deque[Rule]] = defaultdict(deque)
     for rule in gone:
         waiting[key(rule)].append(rule)
@@ -142,7 +142,7 @@ def _pairs(
 
 
 def _alike(gone: list[Rule], come: list[Rule]) -> list[RuleChange]:
-    """Take the pairs with most keywords in common out of both lists."""
+    """Remove the pairs with most keywords in common from both lists, and return them."""
     pairs: list[RuleChange] = []
     left = gone if len(gone) * len(come) <= _MOST_COMPARISONS else []
     for new in come:

@@ -1,4 +1,4 @@
-"""Collect the faults of a rules table, and draw each with a caret under its place."""
+"""Collect the faults of a rules table, and format each with a caret under its place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN_VALUE: Final = 60
 
 
 class Severity(StrEnum):
-    """An error refuses the table; a warning does not."""
+    """An error rejects the table; a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A stretch of one line of a rules table; lines and columns count characters from 1."""
+    """A range of one line of a rules table; lines and columns count characters from 1."""
 
     line: int
     column: int
@@ -53,14 +53,14 @@ class Diagnostic:
     length: int
 
     def __str__(self) -> str:
-        """Draw it: the place and the message, the line, a caret under what is meant."""
+        """Return the place and message, the line, and carets under the fault."""
         if self.severity is Severity.ERROR:
             text = f"{self.path}:{self.line}:{self.column}: {self.message}"
         else:
             text = f"{self.path}:{self.line}:{self.column}: warning: {self.message} [{self.code}]"
         if not self.source:
             return text
-        # A line of a million characters shows only the part that is meant.
+        # Of a very long line, only the part around the fault is shown.
         start = max(0, self.column - 1 - _SHOWN_WIDTH // 2) if self.column > _SHOWN_WIDTH else 0
         shown = "".join(map(_visible, self.source[start : start + _SHOWN_WIDTH])).rstrip()
         before = self.column - 1 - start
@@ -69,17 +69,17 @@ class Diagnostic:
 
 
 def _visible(char: str) -> str:
-    """One column for one character, so that the caret stands where it should."""
+    """Return text with one column for each character, so that carets align."""
     if char.isprintable():
         return char
     return " " if char == "\t" else "?"
 
 
 class RulesError(MqDlqError, ValueError):
-    """A rules table that is refused; `diagnostics` holds everything found, its text the errors."""
+    """A rejected rules table; `diagnostics` has all findings, the text has the errors."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        """Keep what was found, in the order of the table."""
+        """Keep the findings, in the order of the table."""
         super().__init__(diagnostics)
         self.diagnostics = diagnostics
 
@@ -88,33 +88,33 @@ class RulesError(MqDlqError, ValueError):
 
 
 class Report:
-    """Collects the faults of one table while it is read."""
+    """Collector of one table's faults while it is parsed."""
 
     def __init__(self, path: str) -> None:
-        """`path` is how people know the table."""
+        """Collect faults of the table that messages call `path`."""
         self._path = path
         self._found: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
 
     def error(self, code: str, place: Place, message: str) -> None:
-        """Note what refuses the table."""
+        """Add an error, which rejects the table."""
         self._add(Severity.ERROR, code, place, message)
 
     def warning(self, code: str, place: Place, message: str) -> None:
-        """Note what is accepted and yet worth knowing."""
+        """Add a warning, which does not reject the table."""
         self._add(Severity.WARNING, code, place, message)
 
     @property
     def is_full(self) -> bool:
-        """Whether reading on would tell nobody anything."""
+        """Whether both limits are reached, so that parsing can stop."""
         return len(self._found[Severity.ERROR]) >= LIMIT
 
     @property
     def has_errors(self) -> bool:
-        """Whether the table is refused."""
+        """Whether the table is rejected."""
         return bool(self._found[Severity.ERROR])
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Return all of it in the order of the table."""
+        """Return all findings in the order of the table."""
         found = (d for severity in Severity for d in self._found[severity])
         return tuple(sorted(found, key=lambda d: (d.line, d.column)))
 
@@ -136,17 +136,17 @@ class Report:
 
 
 def shortened(text: str) -> str:
-    """Return text as an error shows it: cut where it is endless, nothing invisible in it."""
+    """Return text for an error message: truncated, without invisible characters."""
     shown = text if len(text) <= _SHOWN_VALUE else text[:_SHOWN_VALUE] + "..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def quoted(text: str) -> str:
-    """Return a value as an error shows it, in quotation marks."""
+    """Return a value for an error message, in quotation marks."""
     return f"'{shortened(text)}'"
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:
-    """Return words as a sentence lists them: ``DEF or CTX``."""
+    """Join words for a sentence: ``DEF or CTX``."""
     *most, final = words
     return f"{', '.join(most)} {last} {final}" if most else final

@@ -1,4 +1,4 @@
-"""Explain how a message fares with each rule of a table."""
+"""Explain for one message which rules match, and why the others do not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mqdlq.rules.table import RulesTable
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A pattern that did not match, and what it was compared with.
+    """A pattern that did not match, and the value it was compared with.
 
-    `only_nuls` says that it would have matched had the NULs of the field been blanks.
+    With `only_nuls` it would match if the field's NULs were blanks.
     """
 
     pattern: Pattern
@@ -24,44 +24,44 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """How one rule fared: `failures` are the patterns that did not match, in the written order."""
+    """The result of one rule: `failures` are the patterns that did not match, in written order."""
 
     rule: Rule
     failures: tuple[Failure, ...] = ()
 
     @property
     def failed(self) -> Pattern | None:
-        """The first pattern that did not match, None where the rule matches."""
+        """The first pattern that did not match, or None if the rule matches."""
         return self.failures[0].pattern if self.failures else None
 
     @property
     def actual(self) -> str | int | None:
-        """What that pattern was compared with."""
+        """The value that this pattern was compared with."""
         return self.failures[0].actual if self.failures else None
 
     @property
     def only_nuls(self) -> bool:
-        """Whether that pattern would have matched had the NULs of the field been blanks."""
+        """Whether this pattern would match if the field's NULs were blanks."""
         return bool(self.failures) and self.failures[0].only_nuls
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The trace of every rule, and the chain: the rules that would be tried, in order."""
+    """The trace of every rule, and the chain of rules to try, in order."""
 
     chain: tuple[Rule, ...]
     traces: tuple[Trace, ...]
 
     @property
     def nearest(self) -> Trace | None:
-        """The first rule with the fewest failing patterns, where no rule matches."""
+        """The first rule with the fewest failing patterns, if no rule matches."""
         if self.chain:
             return None
         return min(self.traces, key=lambda trace: len(trace.failures))
 
 
 def explain(table: RulesTable, values: Values) -> Explanation:
-    """Walk every rule in order; the chain ends at the first matching rule that cannot fail."""
+    """Trace every rule in order; the chain ends at the first matching rule that cannot fail."""
     traces = tuple(_trace(rule, values) for rule in table.rules)
     chain = []
     for trace in traces:
@@ -83,12 +83,12 @@ def _trace(rule: Rule, values: Values) -> Trace:
 
 
 def _present(pattern: Pattern, actual: str | int | None) -> str | int:
-    """Give an absent value as what it is compared as: a field of blanks, or 0."""
+    """Return a value as it is compared: an absent one is blank, or 0."""
     return actual or ("" if KEYWORDS[pattern.keyword].kind is Kind.TEXT else 0)
 
 
 def _only_nuls(pattern: Pattern, actual: str | int | None) -> bool:
-    """Say whether NULs alone keep a name from matching, as IBM's APAR IT31856 tells of."""
+    """Whether only NULs prevent a name from matching (IBM's APAR IT31856)."""
     if not isinstance(actual, str) or "\0" not in actual:
         return False
     return pattern.matches(with_nuls_as_blanks({"": actual})[""])

@@ -1,8 +1,8 @@
 """Format the text of a rules table canonically, and keep its comments.
 
-Entries are printed as `print_table` prints them. A comment stays before or after the entry it stood
-before or after; one that stood between the lines of an entry goes before it, because not every
-handler skips it there. Blank lines between groups become one.
+Entries are printed as by `print_table`. A comment keeps its position relative to entries. A comment
+between the lines of an entry moves before the entry, because not every handler skips it there.
+Several blank lines become one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LEAST_DECORATION: Final = 3
 
 
 def format_table(text: str | bytes, source: str = "<rules>") -> str:
-    """Return the canonical text with the comments; its meaning and its digest are the table's.
+    """Return the canonical text with the comments; meaning and digest do not change.
 
-    Formatting it again changes nothing. Bytes of a comment that are not UTF-8 come out as lone
-    surrogates, as the error handler ``surrogateescape`` has them. Raises RulesError, which holds
-    every fault, if the table has any error.
+    Formatting is idempotent. Bytes of a comment that are not UTF-8 become lone surrogates, as with
+    the error handler ``surrogateescape``. Raises RulesError with all faults if the table has an
+    error.
     """
     result = check(text, source)
     if result.table is None:
@@ -40,8 +40,8 @@ def format_table(text: str | bytes, source: str = "<rules>") -> str:
 def comments(text: str | bytes) -> tuple[tuple[str, ...], ...]:
     """Return the comments of a valid table, without their asterisks.
 
-    The first element holds what stands before or within the first entry, and so on; the last one
-    what follows the last entry.
+    The first element has the comments before or within the first entry, and so on; the last element
+    has those after the last entry.
     """
     groups: list[tuple[str, ...]] = []
     group: list[str] = []
@@ -65,14 +65,14 @@ def _formatted(text: str, prints: Iterator[list[str]]) -> Iterator[str]:
 
 
 def _prints(table: RulesTable, *, has_control: bool) -> list[list[str]]:
-    """Return the canonical lines of each entry; control data that only has defaults has none."""
+    """Return the canonical lines of each entry; control data with defaults only has none."""
     texts = [print_entries(table.control, ())] if has_control else []
     texts += [print_entries(ControlData(), (rule,)) for rule in table.rules]
     return [text.split("\n")[:-1] for text in texts]
 
 
 def _items(text: str) -> Iterator[Entry | str]:
-    """Yield entries, comments and, as "", blank lines; what stands within an entry goes first."""
+    """Yield entries, comments, and "" for blank lines; comments within an entry precede it."""
     lines = text.removeprefix("\ufeff").split("\n")
     done = 0
     for entry in entries(text, Report("")):
@@ -87,12 +87,12 @@ def _items(text: str) -> Iterator[Entry | str]:
 
 
 def _stripped(line: str) -> str:
-    """Return a comment from its asterisk on, without what cannot be seen at its end."""
+    """Return a comment from its asterisk, without trailing invisible characters."""
     return line.strip(BLANKS + "\r")
 
 
 def _one_blank(lines: Iterable[str]) -> Iterator[str]:
-    """Leave one blank line where there were several, none at the start and at the end."""
+    """Merge adjacent blank lines, and remove those at the start and the end."""
     blank = started = False
     for line in lines:
         if line:
@@ -104,7 +104,7 @@ def _one_blank(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _comment(comment: str) -> Iterator[str]:
-    """Bring a comment into 72 columns: shorten a row of asterisks or blanks, else fill lines."""
+    """Fit a comment into 72 columns: shorten a row of one character, otherwise refill lines."""
     excess = len(comment) - COLUMNS
     if excess <= 0:
         yield comment

@@ -1,4 +1,4 @@
-"""The keywords of the rules language: what each one is compared with, holds and allows.
+"""The keywords of the rules language: kind, column, length and allowed values of each.
 
 IBM MQ docs, "Dead-letter queue handler rules table": control data, "DLQ rules (patterns and
 actions)". Lengths are those of the MQMD and MQDLH fields.
@@ -16,33 +16,33 @@ MAX_NUMBER: Final = 999_999_999
 
 
 class Part(StrEnum):
-    """Where a keyword belongs."""
+    """The kind of entry that a keyword belongs to."""
 
     CONTROL = "control data"
     RULE = "a rule"
 
 
 class Kind(Enum):
-    """What a keyword's value is."""
+    """The kind of a keyword's value."""
 
     TEXT = auto()
-    """Characters to compare with, wildcards among them."""
+    """Text to compare with; may have wildcards."""
     NAME = auto()
-    """The name of a queue or a queue manager; no wildcards."""
+    """The name of a queue or a queue manager, without wildcards."""
     PATTERN_NUMBER = auto()
     """A number to compare with, or ``*``."""
     NUMBER = auto()
-    """A number; no wildcards."""
+    """A number, without wildcards."""
     WORD = auto()
-    """One of a few words, or where `least` is given, a number."""
+    """One of a few words, or also a number if `least` is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
     """One keyword.
 
-    A pattern compares `column` of the snapshot, which people know as `field`; text has at most
-    `length` characters; symbolic names are expected from `families`.
+    A pattern compares the snapshot's `column`, which IBM calls `field`. Text has at most `length`
+    characters. Symbolic names belong to `families`. A number is at least `least`.
     """
 
     name: str
@@ -57,12 +57,12 @@ class Keyword:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it is compared with a message."""
+        """Whether the keyword is compared with a message."""
         return bool(self.column)
 
     @property
     def takes_text(self) -> bool:
-        """Whether its value is free text."""
+        """Whether the value is free text."""
         return self.kind in (Kind.TEXT, Kind.NAME)
 
 
@@ -93,7 +93,7 @@ _ALL: Final = (
     _text("DESTQ", "dlh_dest_q_name", "DestQName", 48),
     _text("DESTQM", "dlh_dest_q_mgr_name", "DestQMgrName", 48),
     _number("FEEDBACK", "feedback", "Feedback", "MQFB"),
-    # The MQDLH's Format, the original one: the MQMD's says MQDEAD.
+    # MQDLH.Format, the original format: MQMD.Format of a dead letter is MQDEAD.
     _text("FORMAT", "dlh_format", "Format", 8),
     _number("MSGTYPE", "msg_type", "MsgType", "MQMT"),
     _number("PERSIST", "persistence", "Persistence", "MQPER"),

@@ -1,7 +1,7 @@
 """Match a message with the rules of a table.
 
-Values are those of a snapshot's columns: text without its trailing blanks, numbers; a value that is
-absent or None is a field of blanks, or 0.
+Values are those of a snapshot's columns: text without trailing blanks, or numbers. An absent value
+or None counts as a field of blanks, or 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Values = Mapping[str, str | int | None]
 
 
 def with_nuls_as_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values as a handler compares them that takes NULs for blanks; IBM's does not."""
+    """Replace NULs by blanks, for handlers with `nul_as_blank`; IBM's handler does not."""
     return {
         column: value.replace("\0", " ").rstrip(" ") if isinstance(value, str) else value
         for column, value in values.items()
@@ -24,12 +24,12 @@ def with_nuls_as_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def matches(rule: Rule, values: Values) -> bool:
-    """Say whether every pattern of the rule matches."""
+    """Whether every pattern of the rule matches."""
     return all(pattern.matches(values.get(pattern.column)) for pattern in rule.patterns)
 
 
 def matching_rules(table: RulesTable, values: Values) -> tuple[Rule, ...]:
-    r"""Return all rules the message matches, in the order of the table.
+    r"""Return all rules that match the message, in the order of the table.
 
     >>> from mqdlq.rules import parse
     >>> table = parse("REASON(2053) ACTION(RETRY)\nDESTQ(PAY*) ACTION(IGNORE)\nACTION(DISCARD)\n")

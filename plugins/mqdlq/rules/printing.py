@@ -1,7 +1,7 @@
-"""Print control data and rules canonically: the same meaning has the same text.
+"""Print control data and rules canonically: tables with the same meaning have the same text.
 
-Only what differs from its default is printed; keywords stand in the order of the keyword table;
-numbers are printed as the symbolic name of the keyword's own family where there is one.
+Defaults are omitted, keywords are in the order of the keyword table, and numbers are printed as
+symbolic names if the keyword's family has one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def print_entries(control: ControlData, rules: Iterable[Rule]) -> str:
 
 
 def control_parameters(control: ControlData) -> Iterator[str]:
-    """Yield the keywords of control data with their values, as they are printed."""
+    """Yield the keywords of control data with their printed values."""
     default = ControlData()
     if control.input_q:
         yield _parameter("INPUTQ", control.input_q)
@@ -41,7 +41,7 @@ def control_parameters(control: ControlData) -> Iterator[str]:
 
 
 def rule_parameters(rule: Rule) -> Iterator[str]:
-    """Yield the keywords of a rule with their values, as they are printed."""
+    """Yield the keywords of a rule with their printed values."""
     yield from map(_pattern, rule.patterns)
     yield f"ACTION({rule.action})"
     if rule.fwd_q:
@@ -71,11 +71,11 @@ def _parameter(keyword: str, text: str) -> str:
 
 
 def _lines(parameters: Iterable[str]) -> Iterator[str]:
-    """Fill lines with whole parameters, and cut a parameter only where it exceeds a line alone."""
+    """Fill lines with whole parameters; split a parameter only if it exceeds a line."""
     line = ""
     for parameter in parameters:
         start = f"{line} {parameter}" if line else parameter
-        # Two columns stay free for the continuation that may have to follow.
+        # Two columns are reserved for a continuation sign.
         if len(start) <= COLUMNS - 2:
             line = start
             continue
@@ -87,11 +87,11 @@ def _lines(parameters: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(text: str) -> Iterator[str]:
-    """Cut a parameter over lines, each going on exactly where the one before it left off."""
+    """Split a parameter over lines that continue exactly where the previous line ended."""
     while len(text) > COLUMNS - 2:
         end = min(COLUMNS, len(text)) - 1
-        # A line that began with a blank or an asterisk could be taken for a comment: look for a
-        # better place. Where there is none, the asterisk is indented, within its value.
+        # A line that begins with a blank or an asterisk could be read as a comment: search another
+        # place to split. If none exists, the asterisk is indented, within its value.
         good = (at for at in range(end, len(_INDENT) + 1, -1) if text[at] not in " *")
         end = next(good, end)
         if text[end] == "*":

@@ -1,4 +1,4 @@
-"""Read the text of a rules table, or report every fault it has."""
+"""Parse the text of a rules table, or report all its faults."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FOREIGN_LINE_ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """A table, or None where it is refused, and everything there is to say about it.
+    """A table, or None if it is rejected, with all its diagnostics.
 
-    `control` and `rules` hold what is written and nothing else, by keyword: text unquoted and
-    folded, symbolic names as numbers. They are empty where the table is refused.
+    `control` and `rules` have the written keywords only: text without quotation marks and in its
+    final case, symbolic names as numbers. They are empty if the table is rejected.
     """
 
     table: RulesTable | None
@@ -36,9 +36,9 @@ class CheckResult:
 
 
 def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
-    """Read a table and say everything about it; one error anywhere refuses it whole.
+    """Parse a table and report all its faults; a table with any error is rejected as a whole.
 
-    Bytes are UTF-8, of which ASCII is a part. `source` is the name errors give the table.
+    Bytes are UTF-8 or ASCII. Diagnostics call the table `source`.
     """
     report = Report(source)
     if isinstance(text, bytes):
@@ -66,16 +66,16 @@ def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
 
 
 def _other_encoding(data: bytes) -> str:
-    """Name the encoding of a file that is neither UTF-8 nor ASCII, "" where it may be either."""
+    """Return the name of an encoding other than UTF-8 and ASCII, or ""."""
     if data.startswith(_UTF_16_MARKS):
         return "UTF-16"
-    # Letters are the same in every EBCDIC code page, and no rule is without an ACTION.
+    # Letters are the same in every EBCDIC code page, and every rule has an ACTION.
     is_ebcdic = b"ACTION" not in data.upper() and "ACTION" in data.decode("cp500").upper()
     return "EBCDIC" if is_ebcdic else ""
 
 
 def _foreign_line_end(text: str) -> str:
-    """Name what ends the lines of a text from another platform, "" where line ends are LF."""
+    """Return the name of a line end other than LF and CR LF, or ""."""
     if "\n" in text:
         return ""
     within = text.rstrip("".join(_FOREIGN_LINE_ENDS))
@@ -83,15 +83,15 @@ def _foreign_line_end(text: str) -> str:
 
 
 def decoded(text: str | bytes) -> str:
-    """Return a table's text; bytes that are not UTF-8 become lone surrogates.
+    """Decode a table; bytes that are not UTF-8 become lone surrogates.
 
-    They are judged where they stand: a comment may hold anything.
+    A comment may have such bytes. Elsewhere they are reported as errors.
     """
     return text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
 
 
 def parse(text: str | bytes, source: str = "<rules>") -> RulesTable:
-    """Return the table; raises RulesError, which holds every fault, if it has any error."""
+    """Parse a table; raise RulesError with all faults if it has an error."""
     result = check(text, source)
     if result.table is None:
         raise RulesError(result.diagnostics)

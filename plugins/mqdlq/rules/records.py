@@ -1,7 +1,7 @@
-"""What a rules table says, as frozen records: control data, rules, and the patterns of a rule.
+"""Frozen records of a rules table: control data, rules, and the patterns of a rule.
 
-Two records are equal where they mean the same: the line a rule stands on and the order its keywords
-were written in are for people only.
+Records with the same meaning are equal: the line of a rule and the written order of its keywords
+are not compared.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mqdlq.rules.wildcards import compiled
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a rule asks of one column: text (`value` canonical, "" all blank) or a number.
+    """The value that a rule requires of one column: canonical text ("" for blank) or a number.
 
-    `place` is where it stood among the keywords of its rule as written.
+    `place` is the position among the keywords of the rule as written.
     """
 
     keyword: str
@@ -28,7 +28,7 @@ class Pattern:
     place: int = field(default=0, compare=False)
 
     def matches(self, actual: str | int | None) -> bool:
-        """Say whether a message's value matches; None is a field of blanks, or 0."""
+        """Whether a message's value matches; None is a field of blanks, or 0."""
         if isinstance(self.value, int):
             return (actual or 0) == self.value
         length = KEYWORDS[self.keyword].length
@@ -41,12 +41,12 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; `ordinal` counts from 1, `line` is where its entry begins.
+    """One rule; `ordinal` counts from 1, and `line` is the first line of its entry.
 
-    `patterns` stand in the order of the keyword table; a lone ``*`` asks nothing and is not among
-    them. `fwd_q` is a queue name, ``&DESTQ`` or ``&REPLYQ``; `fwd_q_mgr` a queue manager name,
-    ``&DESTQM``, ``&REPLYQM``, or "" for the local queue manager. What an action never consults has
-    its default: PUTAUT where nothing is put, RETRY where nothing is tried.
+    `patterns` are in the order of the keyword table, without single ``*`` patterns, which match
+    every message. `fwd_q` is a queue name, ``&DESTQ`` or ``&REPLYQ``; `fwd_q_mgr` is a queue
+    manager name, ``&DESTQM``, ``&REPLYQM``, or "" for the local queue manager. Keywords that the
+    action does not use have their defaults: PUTAUT with DISCARD, for example, or RETRY with IGNORE.
     """
 
     ordinal: int
@@ -61,13 +61,13 @@ class Rule:
 
     @property
     def cannot_fail(self) -> bool:
-        """Whether no rule after this one is tried on a message that matches it."""
+        """Whether no later rule is tried on a message that matches this one."""
         return self.action in (Action.IGNORE, Action.DISCARD)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlData:
-    """The control data; `wait_s` None is WAIT(YES), to wait for ever, and 0 is WAIT(NO)."""
+    """The control data; `wait_s` is None for WAIT(YES), without limit, and 0 for WAIT(NO)."""
 
     input_q: str = ""
     input_q_mgr: str = ""

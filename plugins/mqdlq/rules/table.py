@@ -1,4 +1,4 @@
-"""A valid rules table, with its columns, its canonical print and its digest."""
+"""A valid rules table: its columns, canonical print and digest."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class RulesTable:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a snapshot that its patterns look at, sorted."""
+        """The columns of a snapshot that the patterns use, sorted."""
         return tuple(sorted({pattern.column for rule in self.rules for pattern in rule.patterns}))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical print, in hex: tables that mean the same have the same."""
+        """SHA-256 (hex) of the canonical print: equal for tables with the same meaning."""
         return hashlib.sha256(print_table(self).encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
 """Compile patterns with ``*`` and ``?`` into exact matchers of fixed-length fields.
 
-A field is compared over its whole length, padded with blanks; case counts; NUL is not a blank.
-``*`` stands for any number of characters, ``?`` for one that is no trailing blank, and a pattern
-that ends before the field leaves only blanks to match (IBM MQ docs, "Rules table conventions").
+A field is compared over its whole length, padded with blanks. Case matters, and NUL is not a blank.
+``*`` stands for any number of characters, ``?`` for one character except a trailing blank, and the
+rest of the field after the pattern must be blank (IBM MQ docs, "Rules table conventions").
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from typing import Final
 
 _ONE: Final = r"(?! *+\Z)."
-"""What ``?`` matches: it fails where nothing but blanks follows in the field."""
+"""The regular expression for ``?``: any character, unless only blanks follow in the field."""
 
 
 def canonical(pattern: str) -> str:
-    """Return the shortest pattern that means the same to every reader.
+    """Return the shortest pattern with the same meaning.
 
-    Trailing blanks are not significant, and ``**`` matches what ``*`` does.
+    Trailing blanks are not significant, and ``**`` is the same as ``*``.
 
     >>> canonical("PAY**.IN*  ")
     'PAY*.IN*'
@@ -26,11 +26,11 @@ def canonical(pattern: str) -> str:
 
 
 def compiled(pattern: str, one: str = _ONE) -> re.Pattern[str]:
-    """Return what matches, with `match`, exactly the padded fields that the pattern matches.
+    """Compile a pattern to a regular expression over padded fields, for `match`.
 
-    Taking each stretch between asterisks at its first place is enough, because what follows it
-    then has the most room. The groups are therefore atomic: nothing found is ever given up, and
-    forty-eight A's against ``*A*A*A*B`` cost no more than reading them.
+    The first occurrence of each part between asterisks is enough, because it leaves the most room
+    for the next part. The groups are therefore atomic and never backtrack: forty-eight A's against
+    ``*A*A*A*B`` cost no more than reading them.
 
     >>> [bool(compiled("PAY?.*").match(f"{name:48}")) for name in ("PAY1.IN", "PAY.IN", "pay1.in")]
     [True, False, False]

@@ -1,9 +1,9 @@
-"""Write docs/reference/mqi-coverage.md: what the embedded queue manager does, with its tests.
+"""Write docs/reference/mqi-coverage.md: the MQI support of the embedded queue manager, with tests.
 
-Run ``python -m tests.support.coverage.mqi_coverage`` to write it. What is honoured, ignored or
-refused comes from the engine's own tables and from IBM's constants in the client library. A
-contract test shows what it names in full: in its docstring, as the reason code it expects, as a
-selector it inquires.
+Run ``python -m tests.support.coverage.mqi_coverage``. Whether an option is honoured, ignored or
+rejected comes from the engine's own tables and from IBM's constants in the client library. A
+contract test proves the names that it contains in full: in its docstring, as an expected reason
+code, or as an inquired selector.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DOCUMENT = TESTS.parent / "docs" / "reference" / "mqi-coverage.md"
 ENGINE = Path(embedded_mq.__file__).parent
 SHOWN_BY = (TESTS / "contract", TESTS.parent / "embedded_mq" / "tests")
 
-ANY = -1  # no option bit is refused
+ANY = -1  # no option bit is rejected
 CONSTANT = re.compile(r"\bMQ[A-Z]{2,4}_\w+")
 VERB = re.compile(r"\bMQ[A-Z0-9]{2,5}\b(?!_)")
 REASON_BY_NUMBER = re.compile(r"\(RC(\d{4})\)")
@@ -52,7 +52,7 @@ NO_OPTION = re.compile(
 
 @dataclass
 class Family:
-    """Names that belong together, and what becomes of each."""
+    """Names that belong together, sorted by how the engine treats them."""
 
     title: str
     honoured: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Shown:
-    """A test, where it stands, and how much it names: the less, the more it is about that."""
+    """A test and its file; the fewer `names` it contains, the more specific it is."""
 
     names: int
     file: str
@@ -80,7 +80,7 @@ Proofs = Mapping[str, Shown]
 
 
 def proofs(directories: Iterable[Path] = SHOWN_BY) -> Proofs:
-    """Return, by IBM's name or MQSC keyword, the test that shows it."""
+    """Return the most specific test for each IBM name or MQSC keyword."""
     found: dict[str, list[Shown]] = defaultdict(list)
     for directory in directories:
         for path in sorted(directory.rglob("test_*.py")):
@@ -92,7 +92,7 @@ def proofs(directories: Iterable[Path] = SHOWN_BY) -> Proofs:
                     file = str(path.relative_to(TESTS.parent))
                     for name in names:
                         found[name].append(Shown(len(names), file, node.name))
-    # A contract test, if there is one; of several the one that names the least besides.
+    # Prefer contract tests, then the test that contains the fewest names.
     return {
         name: min(shown, key=lambda one: ("/contract/" not in one.file, one.names))
         for name, shown in found.items()
@@ -100,7 +100,7 @@ def proofs(directories: Iterable[Path] = SHOWN_BY) -> Proofs:
 
 
 def _texts_by_name(tree: ast.Module) -> dict[str, str]:
-    """Return the texts a test module keeps under a name: MQSC that several tests run."""
+    """Return the text constants of a test module by name: MQSC that several tests run."""
     return {
         target.id: node.value.value
         for node in tree.body
@@ -128,7 +128,7 @@ def _text(node: ast.AST) -> str:
 
 
 def options_of(cmqc: ModuleType, prefix: str) -> dict[str, int]:
-    """Return IBM's options of one family, by name."""
+    """Return IBM's options of one family by name."""
     return {
         name: value
         for name, value in sorted(vars(cmqc).items())
@@ -137,7 +137,7 @@ def options_of(cmqc: ModuleType, prefix: str) -> dict[str, int]:
 
 
 def by_mask(title: str, options: Mapping[str, int], known: int, ignored: int = 0) -> Family:
-    """Sort options by the engine's masks; zero is what a call has that names no option."""
+    """Sort options by the engine's masks; zero is the default."""
     family = Family(title)
     for name, value in options.items():
         if not value:
@@ -152,7 +152,7 @@ def by_mask(title: str, options: Mapping[str, int], known: int, ignored: int = 0
 
 
 def verbs() -> Family:
-    """Return the calls either client makes; those refused say so in their code."""
+    """Return the calls of both clients; the code of a rejected call names the reason."""
     family = Family("Verbs", refusal="MQRC_FUNCTION_NOT_SUPPORTED")
     made: dict[str, Any] = vars(pymqe.module()) | vars(ibmmqc.module(""))
     for name, call in sorted(made.items()):
@@ -161,14 +161,14 @@ def verbs() -> Family:
         is_refused = {"unsupported", "not_emulated"} & set(call.__code__.co_names)
         (family.refused if is_refused else family.honoured).append(name)
     family.note = (
-        "pymqi's mqaiExecute is refused as well: pymqi itself sends PCF commands as messages. IBM's"
-        " MQBUFMH and MQMHBUF are in neither client."
+        "pymqi's mqaiExecute is rejected too, because pymqi sends PCF commands as messages. Neither"
+        " client has IBM's MQBUFMH and MQMHBUF."
     )
     return family
 
 
 def families(cmqc: ModuleType) -> Iterator[Family]:
-    """Yield everything there is, family by family."""
+    """Yield all families."""
 
     def options(title: str, prefix: str, known: int, ignored: int = 0) -> Family:
         return by_mask(title, options_of(cmqc, prefix), known, ignored)
@@ -178,10 +178,10 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
     yield options("MQOPEN options", "MQOO", opening.KNOWN, opening.HOLD_ANYWAY)
     yield options("MQCLOSE options", "MQCO", closing.DELETING)
     yield options("MQGET options", "MQGMO", getting.KNOWN | mq.MQGMO_UNLOCK)
-    matches = options("What MQGET matches", "MQMO", selection.EMULATED_MATCHES)
+    matches = options("MQGET match options", "MQMO", selection.EMULATED_MATCHES)
     matches.refusal = "MQRC_MATCH_OPTIONS_ERROR"
     yield matches
-    ignored = putting.HOLD_ANYWAY & ~calls.OPENING  # MQPUT1 opens as some of them say
+    ignored = putting.HOLD_ANYWAY & ~calls.OPENING  # MQPUT1 opens by some of them
     yield options("MQPUT and MQPUT1 options", "MQPMO", putting.KNOWN, ignored)
     actions = options("MQPMO actions", "MQACTP", mq.MQACTP_NEW | mq.MQACTP_FORWARD)
     actions.refusal = "MQRC_ACTION_ERROR"
@@ -211,13 +211,13 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
     yield Family(
         "Reason codes",
         sorted(returned, key=lambda name: MQRC[name]),
-        note=f"The other {len(MQRC) - len(returned)} of IBM's {len(MQRC)} reason codes come from"
-        " fault injection only, which can make any call end with any reason.",
+        note=f"Only fault injection returns the other {len(MQRC) - len(returned)} of IBM's"
+        f" {len(MQRC)} reason codes. It can end any call with any reason.",
     )
 
 
 def message_fields(cmqc: ModuleType) -> Iterator[Family]:
-    """Yield what MQMD.Report and MQMD.MsgFlags may ask for, and what is made of it."""
+    """Yield the options of MQMD.Report and MQMD.MsgFlags, and the generated messages."""
     asked = options_of(cmqc, "MQRO")
     made = {name: bits for name, bits in asked.items() if not bits & MADE_BY_OTHERS}
     family = by_mask("Report options (MQMD)", made, reports.KNOWN)
@@ -230,7 +230,7 @@ def message_fields(cmqc: ModuleType) -> Iterator[Family]:
     kinds = {kind.feedback for kind in (reports.ARRIVAL, reports.DELIVERY, reports.EXPIRY)}
     feedback = [name for name, value in options_of(cmqc, "MQFB").items() if value in kinds]
     yield Family(
-        "Messages the queue manager makes (MQMD.Feedback)",
+        "Messages that the queue manager generates (MQMD.Feedback)",
         feedback,
         note=mqi_coverage_notes.GENERATED,
     )
@@ -240,12 +240,12 @@ MADE_BY_OTHERS = mq.MQRO_EXCEPTION_WITH_FULL_DATA | mq.MQRO_PAN | mq.MQRO_NAN | 
 
 
 def selectors(title: str, known: Iterable[int]) -> Family:
-    """Return the selectors MQINQ or MQSET knows."""
+    """Return the selectors of MQINQ or MQSET."""
     names = {value: name for name, value in vars(mq).items() if re.match(r"MQ[IC]A_", name)}
     inert = {each.selector for each in every_attribute() if each.is_inert}
     honoured = sorted(names[selector] for selector in known if selector not in inert)
     kept = sorted(names[selector] for selector in known if selector in inert)
-    note = "Any other is refused with MQRC_SELECTOR_ERROR (2067)."
+    note = "Other selectors are rejected with MQRC_SELECTOR_ERROR (2067)."
     return Family(title, honoured, kept=kept, note=note)
 
 
@@ -256,38 +256,38 @@ def every_attribute() -> Iterator[attributes.Attribute]:
 
 
 def pcf_commands() -> Family:
-    """Return the PCF commands that are answered."""
+    """Return the supported PCF commands."""
     names = {value: name for name, value in vars(pcf_constants).items() if "MQCMD_" in name}
     known = (names[command] for command in command_server.COMMANDS)
     note = (
-        "Queues of every type are created and changed, with the attributes MQSC knows."
-        " MQCMD_INQUIRE_Q_STATUS answers for MQIACF_Q_STATUS; times and ages are not kept, as with"
-        " MONQ(OFF). Any other command, among them those of publish/subscribe, is answered with"
-        " MQRCCF_CFH_COMMAND_ERROR (3007), any other selector with MQRC_SELECTOR_ERROR (2067), any"
-        " other parameter with the MQRCCF_*_PARM_ID_ERROR of its structure."
+        "Queues of every type can be created and changed, with the attributes that MQSC supports."
+        " MQCMD_INQUIRE_Q_STATUS supports MQIACF_Q_STATUS; times and ages are not recorded, as with"
+        " MONQ(OFF). Other commands, including those of publish/subscribe, return"
+        " MQRCCF_CFH_COMMAND_ERROR (3007). Other selectors return MQRC_SELECTOR_ERROR (2067), and"
+        " other parameters the MQRCCF_*_PARM_ID_ERROR of their structure."
     )
     return Family("PCF commands", sorted(known), note=note)
 
 
 def mqsc_commands() -> Family:
-    """Return the MQSC commands that are carried out."""
+    """Return the supported MQSC commands."""
     known = {f"{verb} {kind}" for verb, kind in administration.OTHER}
     for verb in administration.QUEUE_VERBS:
         kinds = ["QLOCAL"] if verb == "CLEAR" else [*queue_objects.TYPES]
         known |= {f"{verb} {kind}" for kind in [*kinds, *mqsc_queues._ALSO.get(verb, ())]}
-    return Family("MQSC commands", sorted(known), note="Any other is an error.")
+    return Family("MQSC commands", sorted(known), note="Any other command is an error.")
 
 
 def keywords(title: str, known: Iterable[str], ignored: Iterable[str]) -> Family:
-    """Return the keywords MQSC knows."""
+    """Return the keywords of MQSC."""
     inert = {each.keyword for each in every_attribute() if each.is_inert}
     honoured, kept = sorted(set(known) - inert), sorted(set(known) & inert)
-    note = "Any other is an error."
+    note = "Any other keyword is an error."
     return Family(title, honoured, kept=kept, ignored=sorted(ignored), note=note)
 
 
 def reason_codes() -> set[str]:
-    """Return the reason codes the engine's code names."""
+    """Return the reason codes that occur in the engine's code."""
     found: set[str] = set()
     for path in ENGINE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -297,22 +297,25 @@ def reason_codes() -> set[str]:
 
 
 INTRODUCTION = """\
-# What the embedded queue manager does of the MQI
+# MQI coverage
 
-Generated by `python -m tests.support.coverage.mqi_coverage` from code and `mqi_facts.py`.
+Which calls, options and attributes of the MQI the embedded queue manager supports.
+Read this page before you rely on the embedded queue manager in a test.
+It is generated by `python -m tests.support.coverage.mqi_coverage` from the code and `mqi_facts.py`.
 
-- *Honoured*: acts as IBM's documentation says. Each item names the contract test that is most about
-  it; what no test shows is honoured without proof.
-- *Kept*: defined and inquired, without effect here. *Ignored*: accepted and forgotten.
-- *Refused*: the call fails with a reason code, and the log says what is not emulated.
+- *Honoured*: behaves as IBM documents. The table names the most specific contract test, or
+  "no test".
+- *Kept*: stored and returned by an inquiry, without any other effect.
+- *Ignored*: accepted without effect.
+- *Rejected*: the call fails with a reason code, and the log names the unsupported option.
 
-| | honoured | without proof | kept | ignored | refused |
+| family | honoured | no test | kept | ignored | rejected |
 |---|---:|---:|---:|---:|---:|
 """
 
 
 def document(cmqc: ModuleType) -> str:
-    """Write the document."""
+    """Return the document."""
     shown, parts = proofs(), list(families(cmqc))
     text = INTRODUCTION
     for part in parts:
@@ -324,20 +327,20 @@ def document(cmqc: ModuleType) -> str:
     for part in parts:
         text += f"\n## {part.title}\n" + "".join(_section(part, shown))
     for title, facts in mqi_facts.TABLES.items():
-        text += f"\n## {title}\n\n| | what happens | shown by |\n|---|---|---|\n"
+        text += f"\n## {title}\n\n| case | behaviour | test |\n|---|---|---|\n"
         text += "".join(_fact(fact) for fact in facts)
-    text += "\n## To verify with the first real queue manager\n\n"
+    text += "\n## To verify on IBM MQ\n\n"
     return text + "".join(f"{n}. {doubt}\n" for n, doubt in enumerate(mqi_facts.TO_VERIFY, 1))
 
 
 def _fact(fact: mqi_facts.Fact) -> str:
-    shown = Shown(1, _files_of_tests()[fact.test], fact.test) if fact.test else "without proof"
+    shown = Shown(1, _files_of_tests()[fact.test], fact.test) if fact.test else "no test"
     return f"| {fact.item} | {fact.does} | {shown} |\n"
 
 
 @cache
 def _files_of_tests() -> dict[str, str]:
-    """Return where each test function stands."""
+    """Return the file of each test function."""
     return {
         node.name: str(path.relative_to(TESTS.parent))
         for directory in SHOWN_BY
@@ -349,15 +352,15 @@ def _files_of_tests() -> dict[str, str]:
 
 def _section(part: Family, shown: Proofs) -> Iterator[str]:
     if part.honoured:
-        yield "\n| honoured | shown by |\n|---|---|\n"
+        yield "\n| honoured | test |\n|---|---|\n"
         for name in part.honoured:
             number = f" ({MQRC[name]})" if name in MQRC else ""
-            yield f"| {name}{number} | {shown.get(name, 'without proof')} |\n"
+            yield f"| {name}{number} | {shown.get(name, 'no test')} |\n"
     for heading, names in (
-        ("The default, zero", part.defaults),
+        ("Default (zero)", part.defaults),
         ("Kept", part.kept),
         ("Ignored", part.ignored),
-        (f"Refused with {part.refusal} ({MQRC[part.refusal]})", part.refused),
+        (f"Rejected with {part.refusal} ({MQRC[part.refusal]})", part.refused),
     ):
         if names:
             yield f"\n{heading}: {', '.join(names)}.\n"
@@ -366,7 +369,7 @@ def _section(part: Family, shown: Proofs) -> Iterator[str]:
 
 
 def generated() -> str:
-    """Return the document as it should be now."""
+    """Return the document for the current code."""
     embedded_mq.install()
     from ibmmq import CMQC
 

@@ -1,8 +1,8 @@
 """Facts of docs/reference/mqi-coverage.md beyond options and names, each with its test.
 
-`mqi_coverage` writes these tables. A fact names its test by function, which must exist; one without
-a test says so. Where IBM's documentation could not be read for a fact, its text says "unverified",
-and the fact belongs to `TO_VERIFY` as well.
+`mqi_coverage` writes these tables. A fact names its test function, which must exist, or has none.
+If IBM's documentation was not available for a fact, its text says "unverified", and `TO_VERIFY`
+lists it too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Fact(NamedTuple):
-    """One row: a field or a case, what the embedded queue manager does, and the test of it."""
+    """One row: a field or a case, the behaviour of the embedded queue manager, and its test."""
 
     item: str
     does: str
@@ -21,7 +21,7 @@ class Fact(NamedTuple):
 MQMD_FIELDS = (
     Fact(
         "StrucId, Version",
-        "anything else than an MQMD of version 1 or 2: MQRC_MD_ERROR (2026)",
+        "anything except an MQMD of version 1 or 2: MQRC_MD_ERROR (2026)",
         "test_a_wrong_descriptor_is_refused",
     ),
     Fact(
@@ -32,11 +32,11 @@ MQMD_FIELDS = (
     ),
     Fact(
         "Expiry",
-        "0 or below -1: MQRC_EXPIRY_ERROR (2013); counted down; a message that has expired counts"
-        " in the depth until a get or browse would return it, which discards it",
+        "0 or below -1: MQRC_EXPIRY_ERROR (2013); counted down; an expired message counts in the"
+        " depth until a get or browse reaches it and discards it",
         "test_a_browse_discards_an_expired_message",
     ),
-    Fact("Feedback", "kept as given; a range is not checked"),
+    Fact("Feedback", "kept as given; the range is not checked"),
     Fact(
         "Encoding, CodedCharSetId, Format",
         "kept as given, never converted; CodedCharSetId 0 and -2 become the queue manager's",
@@ -44,19 +44,19 @@ MQMD_FIELDS = (
     ),
     Fact(
         "Priority",
-        "-1 becomes the queue's; above 9 the message is put with the warning"
-        " MQRC_PRIORITY_EXCEEDS_MAXIMUM (2049), stands among those of priority 9 and keeps its"
-        " value; below -1: MQRC_PRIORITY_ERROR (2050)",
+        "-1 becomes the queue's priority; above 9 the message is put with the warning"
+        " MQRC_PRIORITY_EXCEEDS_MAXIMUM (2049), is ordered like priority 9 and keeps its value;"
+        " below -1: MQRC_PRIORITY_ERROR (2050)",
         "test_too_high_a_priority_is_kept_and_counts_as_the_highest",
     ),
     Fact(
         "Persistence",
-        "2 becomes the queue's; any other: MQRC_PERSISTENCE_ERROR (2047)",
+        "2 becomes the queue's persistence; any other: MQRC_PERSISTENCE_ERROR (2047)",
         "test_a_wrong_descriptor_is_refused",
     ),
     Fact(
         "MsgId, CorrelId",
-        "a null MsgId becomes a new one; a CorrelId stays unless a new one is asked for",
+        "a null MsgId becomes a new one; a CorrelId stays unless a new one is requested",
         "test_identifiers_are_kept_unless_new_ones_are_asked_for",
     ),
     Fact(
@@ -66,13 +66,13 @@ MQMD_FIELDS = (
     ),
     Fact(
         "ReplyToQ, ReplyToQMgr",
-        "a blank ReplyToQMgr becomes the queue manager's name, also where ReplyToQ is blank; a"
-        " local definition of a remote queue is replaced by what it names",
+        "a blank ReplyToQMgr becomes the queue manager's name, even if ReplyToQ is blank; a local"
+        " definition of a remote queue is replaced by the queue that it names",
         "test_the_queue_manager_names_itself_where_replies_need_no_queue",
     ),
     Fact(
         "UserIdentifier to ApplOriginData",
-        "the context: made, passed, set or blank as the options say",
+        "the context: generated, passed, set or blank, according to the options",
         "test_default_context_says_who_put_it_and_when",
     ),
     Fact(
@@ -83,40 +83,42 @@ MQMD_FIELDS = (
     ),
     Fact(
         "GroupId",
-        "a null one becomes a new one where MsgFlags name a group or segment, or allow segments;"
-        " else it becomes null",
+        "a null one becomes a new one if MsgFlags name a group or segment, or allow segments;"
+        " otherwise it becomes null",
         "test_a_group_identifier_is_made_where_there_is_none",
     ),
     Fact(
         "MsgSeqNumber, Offset, MsgFlags",
         "MQRC_MSG_SEQ_NUMBER_ERROR (2250), MQRC_OFFSET_ERROR (2251), MQRC_MSG_FLAGS_ERROR (2249),"
-        " also where MsgFlags name no group (unverified)",
+        " even if MsgFlags name no group (unverified)",
         "test_fields_that_cannot_be_are_refused",
     ),
     Fact(
         "OriginalLength",
-        "the length of a segment's data; MQRC_ORIGINAL_LENGTH_ERROR (2252) in a report on one,"
+        "the length of a segment's data; MQRC_ORIGINAL_LENGTH_ERROR (2252) in a report on a"
+        " segment,"
         " MQRC_SEGMENT_LENGTH_ZERO (2253) for an empty segment that is not the last",
         "test_only_the_last_segment_may_be_empty",
     ),
     Fact(
-        "an MQMDE in front of the data, under version 1 or default values",
-        "honoured; also with HDRCHECK(NO) one that is not valid is MQRC_MDE_ERROR (2248)",
+        "an MQMDE before the data, with version 1 or default values",
+        "honoured; an invalid one is MQRC_MDE_ERROR (2248), even with HDRCHECK(NO)",
         "test_it_is_honoured_where_the_mqmd_says_nothing_else",
     ),
     Fact(
-        "an MQMDE beside other values, or in another CCSID, Encoding or version",
-        "data",
+        "an MQMDE with other values, or in another CCSID, Encoding or version",
+        "treated as data",
         "test_it_is_data_beside_other_values_and_in_other_representations",
     ),
     Fact(
         "MQGET with a version 1 MQMD",
-        "an MQMDE in front of the data of a message in a group, a segment or one that allows them",
+        "an MQMDE before the data of a segment, or of a message in a group or with segmentation"
+        " allowed",
         "test_a_get_with_version_1_is_given_one_if_it_says_anything",
     ),
     Fact(
         "a segment with an MQDLH",
-        "an MQMDE behind the MQDLH holds its fields, the MQMD has the defaults",
+        "an MQMDE after the MQDLH has its fields, and the MQMD has the defaults",
         "test_a_dead_letter_that_is_a_segment_has_one_behind_its_mqdlh",
     ),
 )
@@ -139,13 +141,13 @@ HEADER_CHECKS = (
     ),
     Fact(
         "MQDLH",
-        "StrucId, Version, CodedCharSetId (neither 0 nor negative, but -2), length:"
-        " MQRC_DLH_ERROR (2141); nothing behind the first MQDLH is checked (unverified)",
+        "StrucId, Version, CodedCharSetId (positive, or -2), length: MQRC_DLH_ERROR (2141);"
+        " nothing after the first MQDLH is checked (unverified)",
         "test_a_valid_header_is_accepted",
     ),
     Fact(
         "MQXQH",
-        "StrucId, Version, length: MQRC_XQH_ERROR (2260); then what its MQMD announces",
+        "StrucId, Version, length: MQRC_XQH_ERROR (2260); then the headers that its MQMD announces",
         "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
     ),
     Fact(
@@ -164,34 +166,34 @@ HEADER_CHECKS = (
 OTHER_MESSAGES = (
     Fact(
         "the copy for a queue's STREAMQ",
-        "the same message, but it does not expire and asks for no COA, COD, expiration, exception"
-        " or activity report; it does not count for MAXUMSGS",
+        "the same message, but it does not expire and requests no COA, COD, expiration, exception"
+        " or activity report; it does not count towards MAXUMSGS",
         "test_a_copy_goes_to_the_stream_queue",
     ),
     Fact(
         "STRMQOS(MUSTDUP), and the copy cannot be put",
-        "nothing is put; the reason code is the one that a put to the stream queue has"
+        "nothing is put; the reason code is that of a put to the stream queue"
         ' (unverified: IBM says "an appropriate reason code")',
         "test_under_mustdup_neither_is_put_where_one_cannot_be",
     ),
     Fact(
         "STRMQOS(BESTEF), and the copy cannot be put",
-        "the original is put all the same; the log says why there is no copy",
+        "the original is put; the log gives the reason for the missing copy",
         "test_under_bestef_the_original_does_not_mind",
     ),
     Fact(
         "a STREAMQ of a transmission queue, to a SYSTEM or model queue, in a chain or loop",
-        "the command is refused; which PCF reason code goes with which case is unverified",
+        "the command is rejected; the PCF reason code of each case is unverified",
         "test_a_stream_that_ibm_mq_does_not_support_is_refused",
     ),
     Fact(
         "the descriptor of a message on a transmission queue",
-        "a copy of the one put, with a new MsgId, the old one as CorrelId, origin context of the"
-        " queue manager, no group and no reports on arrival or delivery; which fields are copied"
-        " is unverified but for ReplyToQ, ReplyToQMgr and identity context",
+        "a copy of the descriptor that was put, with a new MsgId, the old MsgId as CorrelId, origin"
+        " context of the queue manager, no group and no reports on arrival or delivery; which"
+        " fields are copied is unverified except ReplyToQ, ReplyToQMgr and identity context",
         "test_a_message_for_elsewhere_waits_behind_a_transmission_header",
     ),
-    Fact("trigger messages, events, activity reports", "not made"),
+    Fact("trigger messages, events, activity reports", "not generated"),
 )
 
 MQOD_CASES = (
@@ -202,8 +204,7 @@ MQOD_CASES = (
     ),
     Fact(
         "ObjectName blank, any other ObjectQMgrName",
-        "MQRC_REMOTE_Q_NAME_ERROR (2184), also where the other queue manager is unknown"
-        " (unverified)",
+        "MQRC_REMOTE_Q_NAME_ERROR (2184), even if the other queue manager is unknown (unverified)",
         "test_a_name_that_leads_nowhere_says_why",
     ),
     Fact(
@@ -218,7 +219,7 @@ MQOD_CASES = (
     ),
     Fact(
         "ObjectQMgrName of a QREMOTE whose RNAME is not blank",
-        "MQRC_UNKNOWN_REMOTE_Q_MGR (2087): it is no queue-manager alias",
+        "MQRC_UNKNOWN_REMOTE_Q_MGR (2087): it is not a queue-manager alias",
         "test_a_name_that_leads_nowhere_says_why",
     ),
     Fact(
@@ -248,8 +249,8 @@ MQOD_CASES = (
     ),
     Fact(
         "a queue that is open, with any options",
-        "CLEAR and DELETE are refused; for DELETE QALIAS and QREMOTE only where the definition"
-        " itself is open for inquiry or setting",
+        "CLEAR and DELETE are rejected; DELETE QALIAS and QREMOTE only if the definition itself is"
+        " open for inquiry or setting",
         "test_a_queue_that_is_open_is_neither_cleared_nor_deleted",
     ),
 )
@@ -257,36 +258,36 @@ MQOD_CASES = (
 TABLES = {
     "MQMD fields on MQPUT and MQPUT1": MQMD_FIELDS,
     "MQ headers on MQPUT and MQPUT1": HEADER_CHECKS,
-    "Messages the queue manager alters, and those it does not make": OTHER_MESSAGES,
+    "Messages that the queue manager changes or does not generate": OTHER_MESSAGES,
     "MQOD and name resolution": MQOD_CASES,
 }
 
 TO_VERIFY = (
     (
-        "Whether MQ headers are checked on MQPUT under a version 2 MQMD, which ones and how far:"
-        " IBM's topics differ. `tests/contract/headers/test_header_checks.py` holds the cases; the"
-        " handler's tests run under both settings of HDRCHECK."
+        "Whether MQ headers are checked on MQPUT under a version 2 MQMD, which ones, and which"
+        " fields: IBM's topics differ. `tests/contract/headers/test_header_checks.py` has the"
+        " cases; the handler's tests run with both settings of HDRCHECK."
     ),
     (
-        "Whether a put that was refused for a header (2141, 2260, 2334) succeeds under a version 1"
-        " MQMD: the handler and the restoration then put the message so."
+        "Whether a put that was rejected for a header (2141, 2260, 2334) succeeds under a version 1"
+        " MQMD: the handler and the restoration rely on that."
     ),
     "The reason code of a blank ObjectName, here and at an unknown queue manager.",
     (
-        "Which reason code a put has whose stream queue refuses the copy under STRMQOS(MUSTDUP),"
-        " and whether MQINQ answers MQCA_STREAM_QUEUE_NAME and MQIA_STREAM_QUEUE_QOS: the handler"
-        " asks for them to explain such a put."
+        "The reason code of a put whose stream queue rejects the copy under STRMQOS(MUSTDUP), and"
+        " whether MQINQ supports MQCA_STREAM_QUEUE_NAME and MQIA_STREAM_QUEUE_QOS: the handler"
+        " inquires them to explain such a put."
     ),
     (
-        "Which fields the descriptor of a message on a transmission queue takes over: Report,"
-        " MsgType, Feedback and Expiry."
+        "Which fields the descriptor of a message on a transmission queue copies: Report, MsgType,"
+        " Feedback and Expiry."
     ),
     (
-        "Whether a message with Format MQFMT_DEAD_LETTER_HEADER makes a COA or COD, and the other"
-        " points below the table of the messages that the queue manager makes."
+        "Whether a message with Format MQFMT_DEAD_LETTER_HEADER causes a COA or COD, and the other"
+        " points below the table of messages that the queue manager generates."
     ),
     (
-        "Whether MsgSeqNumber and Offset are checked where MsgFlags name no group or segment, and"
+        "Whether MsgSeqNumber and Offset are checked if MsgFlags name no group or segment, and"
         " whether an MQMDE of an unknown version is data or MQRC_MDE_ERROR: IBM's topics differ."
     ),
 )

@@ -185,7 +185,7 @@ KINDS = {
     ),
     "a lake of an unknown kind": Broken(
         lambda _: {"MQDLQ_LAKE": "nowhere://lake"},
-        " is no location fsspec can open: Protocol not known: nowhere",
+        " is not a location that fsspec can open: Protocol not known: nowhere",
         LAKE,
     ),
     "a lake that is a file": Broken(

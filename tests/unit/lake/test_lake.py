@@ -152,8 +152,8 @@ def test_an_unfinished_snapshot_does_not_exist(root: str) -> None:
         with pytest.raises(LakeError) as caught:
             read(writer.directory)
         assert str(caught.value) == (
-            f"{writer.directory} is no snapshot: it has no _MANIFEST.json, which is written last; "
-            "take a new snapshot"
+            f"{writer.directory} is not a snapshot: it has no _MANIFEST.json, which is written"
+            " last; take a new snapshot"
         )
 
 
@@ -258,7 +258,9 @@ def test_locations_stand_under_their_root() -> None:
 
 
 def test_a_location_without_a_file_system_is_named() -> None:
-    with pytest.raises(LakeError, match=r"^nowhere://x/_PLAN.json is no location fsspec can open"):
+    with pytest.raises(
+        LakeError, match=r"^nowhere://x/_PLAN.json is not a location that fsspec can open"
+    ):
         lake.read_plan("nowhere://x")
 
 
@@ -300,7 +302,7 @@ def test_an_unfinished_plan_does_not_exist(root: str) -> None:
     with pytest.raises(LakeError) as caught:
         list(lake.planned_messages(directory))
     assert str(caught.value) == (
-        f"{directory} is no plan: it has no _PLAN.json, which is written last; "
+        f"{directory} is not a plan: it has no _PLAN.json, which is written last; "
         "evaluate the snapshot again"
     )
 
@@ -371,7 +373,7 @@ def test_a_manifest_without_a_time_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LakeError) as caught:
         lake.read_manifest(str(place.parent))
 
-    assert str(caught.value) == f"{place}: taken_at is no ISO 8601 time"
+    assert str(caught.value) == f"{place}: taken_at is not an ISO 8601 time"
 
 
 def test_a_manifest_survives_json() -> None:

@@ -1,4 +1,4 @@
-"""The rules guide and the code, held together: no keyword, code or example goes astray."""
+"""docs/reference/rules.md agrees with the code: every keyword, code and example."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from mqdlq import handlers
 from mqdlq.constants import reason_text
 from mqdlq.model import Action
 from mqdlq.rules import parse, print_table
-from mqdlq.rules.keywords import KEYWORDS
+from mqdlq.rules.keywords import KEYWORDS, MAX_NUMBER, Keyword, Kind, Part
 from mqdlq.rules.lint import WARNING_CODES, Code, review
-from mqdlq.rules.lint.actions import WITHOUT_HOPE
+from mqdlq.rules.lint.actions import HOPELESS_REASONS
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
+BLOCK = re.compile(
+    r"^### (?P<heading>.+)$"
+    r"|^(?P<label>Wrong|Right)(?P<escaped> \(escaped\))?:\n\n```\w+\n(?P<labelled>[^`]*)^```$"
+    r"|^```rules\n(?P<plain>[^`]*)^```$",
+    re.MULTILINE,
+)
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 WARN = {"warning"}
 REFUSE = {"error", "_error", "_FaultError"}
@@ -26,7 +32,7 @@ REFUSE = {"error", "_error", "_FaultError"}
 
 @dataclass(frozen=True)
 class Example:
-    """A block of the guide: the heading it stands under, and a table."""
+    """A table of the page, and the heading of its section."""
 
     heading: str
     is_wrong: bool
@@ -36,16 +42,13 @@ class Example:
 def examples() -> list[Example]:
     found = []
     heading = ""
-    for block in re.finditer(
-        r"^### (.+)$|^```rules( wrong)?( escapes)?\n([^`]*)^```$", GUIDE, re.MULTILINE
-    ):
-        heading = block[1] or heading
-        if not block[1]:
-            text = block[4].removesuffix("\n") if block[3] else block[4]
-            table = text.encode()
-            if block[3]:
-                table = table.decode("unicode_escape").encode("latin-1")
-            found.append(Example(heading, bool(block[2]), table))
+    for block in BLOCK.finditer(GUIDE):
+        heading = block["heading"] or heading
+        if not block["heading"]:
+            table = (block["labelled"] or block["plain"]).encode()
+            if block["escaped"]:
+                table = table.removesuffix(b"\n").decode("unicode_escape").encode("latin-1")
+            found.append(Example(heading, block["label"] == "Wrong", table))
     return found
 
 
@@ -54,7 +57,7 @@ HEADINGS = re.findall(r"^### (.+)$", GUIDE, re.MULTILINE)
 
 
 def codes_reported_by(names: set[str]) -> set[str]:
-    """Return the codes that the language's modules hand to functions of these names."""
+    """Return the codes that modules of the language pass to functions of these names."""
     found = set()
     for path in Path(str(mqdlq.rules.__file__)).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -72,17 +75,77 @@ CODES = sorted(ERROR_CODES | codes_reported_by(WARN) | set(Code))
 
 
 def codes_of(example: Example) -> set[str]:
-    """Return what is said of an example; most are excerpts and leave out the last rule."""
+    """Return the codes of an example; most examples are excerpts without a last rule."""
     codes = {diagnostic.code for diagnostic in review(example.table).diagnostics}
     return codes if example.heading == Code.NO_CATCH_ALL else codes - {Code.NO_CATCH_ALL}
 
 
-def test_the_codes_that_a_handler_can_set_are_those_of_all_warnings() -> None:
+def test_a_handler_can_set_the_severity_of_every_warning_and_no_error() -> None:
     assert codes_reported_by(WARN) | set(Code) == WARNING_CODES
     assert not ERROR_CODES & WARNING_CODES
 
 
-def test_every_keyword_action_and_code_has_one_heading_and_there_are_no_others() -> None:
+def table_rows(section: str) -> list[list[str]]:
+    """Return the cells of the first table of a section, without its header."""
+    text = GUIDE.partition(f"\n## {section}\n")[2].partition("\n##")[0]
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[2:]]
+
+
+def kind_of(keyword: Keyword) -> str:
+    """Return the kind of a keyword as the index has it."""
+    if keyword.part is Part.CONTROL:
+        return "control data"
+    return "pattern" if keyword.is_pattern else "action"
+
+
+def values_of(keyword: Keyword) -> str:
+    """Return the allowed values of a keyword as the index has them."""
+    numbers = f"{keyword.least} to {MAX_NUMBER}"
+    match keyword.kind:
+        case Kind.TEXT:
+            return f"text, {keyword.length} characters"
+        case Kind.NAME:
+            return f"name, {keyword.length} characters"
+        case Kind.PATTERN_NUMBER:
+            return ", ".join(["number", *(f"`{family}_…`" for family in keyword.families)])
+        case Kind.NUMBER:
+            return numbers
+        case Kind.WORD:
+            words = [f"`{word}`" for word in keyword.words]
+            return ", ".join(words if keyword.least is None else [*words, numbers])
+
+
+def test_the_index_has_every_keyword_with_its_kind_and_values() -> None:
+    index = [row[:3] for row in table_rows("Keywords")]
+
+    assert index == [
+        [f"[{name}](#{name.lower()})", kind_of(keyword), values_of(keyword)]
+        for name, keyword in KEYWORDS.items()
+    ]
+
+
+def test_the_index_names_the_field_of_every_pattern() -> None:
+    described = {row[0].partition("]")[0].strip("["): row[4] for row in table_rows("Keywords")}
+
+    for keyword in KEYWORDS.values():
+        if keyword.is_pattern:
+            structure = "MQDLH" if keyword.column.startswith("dlh_") else "MQMD"
+            assert described[keyword.name] == f"matches {structure}.{keyword.field}"
+
+
+def test_every_code_is_in_the_table_of_its_section() -> None:
+    listed = {
+        section: [row[0].partition("]")[0].strip("[") for row in table_rows(section)]
+        for section in ("Errors", "Warnings", "Lint warnings")
+    }
+
+    assert sorted(listed["Errors"]) == sorted(ERROR_CODES)
+    assert sorted(listed["Warnings"]) == sorted(codes_reported_by(WARN))
+    assert sorted(listed["Lint warnings"]) == sorted(Code)
+
+
+def test_every_keyword_action_and_code_has_exactly_one_section() -> None:
     actions = [f"ACTION({action})" for action in Action]
 
     assert sorted(HEADINGS) == sorted([*KEYWORDS, *actions, *CODES])
@@ -101,26 +164,31 @@ def test_every_keyword_has_an_example_that_uses_it(keyword: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.heading)
-def test_an_example_shows_what_it_stands_under(example: Example) -> None:
+def test_a_wrong_example_has_the_code_of_its_section_and_others_have_none(
+    example: Example,
+) -> None:
     assert codes_of(example) == ({example.heading} if example.is_wrong else set())
 
 
-def test_the_guide_lists_every_hopeless_reason() -> None:
+def test_the_page_lists_every_hopeless_reason() -> None:
     listed = re.search(r"^\| until .*?\n\n", GUIDE, re.MULTILINE | re.DOTALL)
 
     assert listed
-    assert set(re.findall(r"MQRC_\w+ \(\d+\)", listed[0])) == set(map(reason_text, WITHOUT_HOPE))
+    assert set(re.findall(r"MQRC_\w+ \(\d+\)", listed[0])) == set(
+        map(reason_text, HOPELESS_REASONS)
+    )
 
 
-def test_the_guides_links_lead_somewhere() -> None:
+def test_every_link_within_the_page_has_a_target() -> None:
     titles = re.findall(r"^#+ (.+)$", GUIDE, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
+    assert len(anchors) == len(titles)
     assert set(re.findall(r"\]\(#([^)]+)\)", GUIDE)) <= anchors
 
 
-def test_the_yaml_example_means_the_table_beside_it() -> None:
-    section = GUIDE.partition("## The YAML form")[2].partition("\n## ")[0]
+def test_the_yaml_example_means_the_same_as_the_table_after_it() -> None:
+    section = GUIDE.partition("## YAML form")[2].partition("\n## ")[0]
     yaml_form = re.search(r"```yaml\n(.*?)```", section, re.DOTALL)
     table = re.search(r"```rules\n(.*?)```", section, re.DOTALL)
     assert yaml_form is not None

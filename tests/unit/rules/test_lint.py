@@ -19,9 +19,9 @@ from mqdlq.cli import app
 from mqdlq.constants import reason_text
 from mqdlq.rules import Diagnostic, Severity, check, explain, parse
 from mqdlq.rules.lint import Code, lint, promote, review
-from mqdlq.rules.lint.actions import WITHOUT_HOPE
-from mqdlq.rules.lint.circles import Home, find_loops
+from mqdlq.rules.lint.actions import HOPELESS_REASONS
 from mqdlq.rules.lint.findings import Effort
+from mqdlq.rules.lint.forwarding_loops import InputQueue, find_loops
 from mqdlq.rules.lint.reach import find_unreached
 
 CORPUS = sorted((Path(__file__).parents[2] / "corpus" / "rules" / "lint").glob("*.rules"))
@@ -43,11 +43,11 @@ def codes(text: str, queue: str = "", queue_manager: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
-def test_a_table_deserves_the_warnings_beside_it(path: Path) -> None:
+def test_each_table_of_the_lint_corpus_has_its_expected_warnings(path: Path) -> None:
     assert said(path) == path.with_suffix(".warnings").read_text(encoding="utf-8")
 
 
-def test_the_corpus_shows_every_code() -> None:
+def test_the_lint_corpus_has_every_code() -> None:
     shown = {
         diagnostic.code for path in CORPUS for diagnostic in review(path.read_bytes()).diagnostics
     }
@@ -55,7 +55,7 @@ def test_the_corpus_shows_every_code() -> None:
     assert set(Code) <= shown
 
 
-def test_a_doubt_never_refuses_a_table() -> None:
+def test_a_lint_warning_never_rejects_a_table() -> None:
     for path in CORPUS:
         result = review(path.read_bytes())
 
@@ -63,13 +63,13 @@ def test_a_doubt_never_refuses_a_table() -> None:
         assert {d.severity for d in result.diagnostics} <= {Severity.WARNING}
 
 
-def test_a_refused_table_is_not_linted() -> None:
+def test_a_rejected_table_is_not_linted() -> None:
     text = "ACTION(IGNORE)\nACTION(FWD)\n"
 
     assert review(text) == check(text)
 
 
-def test_without_the_text_a_warning_stands_at_the_line_of_its_rule() -> None:
+def test_without_the_source_text_a_warning_is_placed_at_the_line_of_its_rule() -> None:
     table = parse(f"{REST}\n  REASON(2035) ACTION(RETRY)\n")
 
     assert lint(table, source="a.rules") == (
@@ -79,8 +79,9 @@ def test_without_the_text_a_warning_stands_at_the_line_of_its_rule() -> None:
             line=3,
             column=1,
             message=(
-                "MQRC_NOT_AUTHORIZED (2035) does not pass by itself, somebody has to grant the"
-                " authority; ACTION(RETRY) fails each time, forward it to where somebody looks"
+                "MQRC_NOT_AUTHORIZED (2035) does not pass by itself (someone must grant the"
+                " authority), so every ACTION(RETRY) fails; forward the message to a queue that"
+                " someone monitors"
             ),
             path="a.rules",
             source="",
@@ -89,7 +90,7 @@ def test_without_the_text_a_warning_stands_at_the_line_of_its_rule() -> None:
     )
 
 
-def test_a_queue_named_beside_the_table_overrides_inputq() -> None:
+def test_a_queue_argument_overrides_inputq() -> None:
     text = f"INPUTQ(ONE)\n{FULL}ACTION(FWD) FWDQ(OTHER)\n"
 
     assert codes(text) == []
@@ -97,20 +98,20 @@ def test_a_queue_named_beside_the_table_overrides_inputq() -> None:
     assert codes("INPUTQ(ONE)\nACTION(FWD) FWDQ(ONE)\n", queue="OTHER") == []
 
 
-def test_a_queue_manager_named_beside_the_table_overrides_inputqm() -> None:
+def test_a_queue_manager_argument_overrides_inputqm() -> None:
     text = f"INPUTQM(ONE)\nDESTQM(OTHER) ACTION(FWD) FWDQ(&DESTQ)\n{REST}"
 
     assert codes(text) == ["dropped-queue-manager"]
     assert codes(text, queue_manager="OTHER") == []
 
 
-def test_every_hopeless_reason_is_known_by_name() -> None:
-    assert all(reason_text(reason).startswith("MQRC_") for reason in WITHOUT_HOPE)
-    assert {2030, 2035, 2085} <= set(WITHOUT_HOPE)
-    assert not {2051, 2053, 2056, 2192} & set(WITHOUT_HOPE)
+def test_every_hopeless_reason_has_a_symbolic_name() -> None:
+    assert all(reason_text(reason).startswith("MQRC_") for reason in HOPELESS_REASONS)
+    assert {2030, 2035, 2085} <= set(HOPELESS_REASONS)
+    assert not {2051, 2053, 2056, 2192} & set(HOPELESS_REASONS)
 
 
-def test_a_handler_turns_warnings_into_errors_or_off_by_code() -> None:
+def test_a_handler_can_turn_a_warning_into_an_error_or_off() -> None:
     found = review("DESTQ(A)REASON(2035) ACTION(RETRY)\n").diagnostics
     assert [d.code for d in found] == ["no-catch-all", "no-separator", "hopeless-retry"]
 
@@ -128,7 +129,7 @@ def test_an_error_cannot_be_turned_off() -> None:
     assert promote(found, {"missing-fwdq": "off"}) == found
 
 
-def test_check_reports_doubts_as_warnings_and_ends_with_0() -> None:
+def test_rules_check_reports_lint_findings_as_warnings_and_exits_with_0() -> None:
     result = CliRunner().invoke(app, ["rules", "check", "--format", "json", "-"], input=FULL)
 
     (file,) = json.loads(result.stdout)["files"]
@@ -162,7 +163,7 @@ MESSAGES = [
 
 @settings(deadline=None)
 @given(st.lists(RULES, min_size=1, max_size=6))
-def test_no_message_reaches_a_rule_that_is_said_to_be_unreached(rules: list[str]) -> None:
+def test_no_message_reaches_a_rule_that_the_linter_reports_as_unreachable(rules: list[str]) -> None:
     table = parse("".join(rules))
     unreached = {d.line for d in lint(table) if d.code in ("unreachable-rule", "shadowed-rule")}
 
@@ -186,7 +187,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("patterns", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_table_keeps_nobody_waiting(patterns: list[str]) -> None:
+def test_linting_a_hostile_table_ends_quickly(patterns: list[str]) -> None:
     table = parse("".join(f"{pattern} +\n ACTION(DISCARD)\n" for pattern in patterns))
 
     start = time.process_time()
@@ -200,14 +201,14 @@ SHADOWED = "DESTQ(A*) ACTION(DISCARD)\nDESTQ(AB) ACTION(RETRY)\n"
 
 
 @pytest.mark.parametrize(("allowed", "found"), [(0, 0), (1, 1)])
-def test_a_search_for_circles_ends_with_the_work_allowed(allowed: int, found: int) -> None:
+def test_the_search_for_forwarding_loops_stops_at_its_work_limit(allowed: int, found: int) -> None:
     table = parse(LOOPS)
 
-    assert len(list(find_loops(table, Home("DLQ", "QM1"), Effort(allowed)))) == found
+    assert len(list(find_loops(table, InputQueue("DLQ", "QM1"), Effort(allowed)))) == found
 
 
 @pytest.mark.parametrize(("allowed", "found"), [(0, 0), (1, 0), (2, 1)])
-def test_a_search_for_shadows_ends_with_the_work_allowed(allowed: int, found: int) -> None:
+def test_the_search_for_shadowed_rules_stops_at_its_work_limit(allowed: int, found: int) -> None:
     """One unit of work for the columns that rules ask for, one for each rule that asks."""
     assert len(list(find_unreached(parse(SHADOWED), Effort(allowed)))) == found
 

@@ -1,4 +1,4 @@
-"""Find doubtful actions: those that destroy, retry without success, or lose a target."""
+"""Find doubtful actions: discarding everything, hopeless retries, incomplete targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqdlq.rules.records import Pattern, Rule
 _POISON: Final = MQRC["MQRC_BACKOUT_THRESHOLD_REACHED"]
 
 _CURES: Final = {
-    "somebody has to define what is missing": (
+    "someone must define the missing object": (
         "MQRC_Q_DELETED",
         "MQRC_UNKNOWN_ALIAS_BASE_Q",
         "MQRC_UNKNOWN_OBJECT_NAME",
@@ -23,7 +23,7 @@ _CURES: Final = {
         "MQRC_UNKNOWN_XMIT_Q",
         "MQRC_UNKNOWN_DEF_XMIT_Q",
     ),
-    "somebody has to correct a definition": (
+    "someone must correct the definition": (
         "MQRC_ALIAS_BASE_Q_TYPE_ERROR",
         "MQRC_Q_TYPE_ERROR",
         "MQRC_XMIT_Q_TYPE_ERROR",
@@ -35,8 +35,8 @@ _CURES: Final = {
         "MQRC_REMOTE_Q_NAME_ERROR",
         "MQRC_NAME_NOT_VALID_FOR_TYPE",
     ),
-    "somebody has to grant the authority": ("MQRC_NOT_AUTHORIZED",),
-    "the message stays as it is": (
+    "someone must grant the authority": ("MQRC_NOT_AUTHORIZED",),
+    "the message does not change": (
         "MQRC_MSG_TOO_BIG_FOR_Q",
         "MQRC_MSG_TOO_BIG_FOR_Q_MGR",
         "MQRC_MSG_TOO_BIG_FOR_CHANNEL",
@@ -45,14 +45,14 @@ _CURES: Final = {
     ),
 }
 
-WITHOUT_HOPE: Final = {MQRC[name]: cure for cure, names in _CURES.items() for name in names}
-"""Reasons that time does not cure, and what would; full and inhibited queues are not among them."""
+HOPELESS_REASONS: Final = {MQRC[name]: cure for cure, names in _CURES.items() for name in names}
+"""Reasons that do not pass by themselves, with their remedies; not full or inhibited queues."""
 
 _FIELDS: Final = {"&DESTQ": ("DESTQM", "&DESTQM"), "&REPLYQ": ("REPLYQM", "&REPLYQM")}
 
 
 def find_discarded(rule: Rule) -> Iterator[Finding]:
-    """Find a DISCARD that matches every message; ``DESTQ(*)`` is no pattern either."""
+    """Find a DISCARD that matches every message; ``DESTQ(*)`` does not count as a pattern."""
     if rule.action is Action.DISCARD and not rule.patterns:
         yield Finding(
             Code.DISCARD_EVERYTHING,
@@ -63,8 +63,8 @@ def find_discarded(rule: Rule) -> Iterator[Finding]:
         )
 
 
-def find_vain_retry(rule: Rule) -> Iterator[Finding]:
-    """Find a RETRY whose reason time does not cure, or that spreads poison."""
+def find_hopeless_retry(rule: Rule) -> Iterator[Finding]:
+    """Find a RETRY whose reason does not pass, or that returns a message its reader backs out."""
     reason = _value(rule, "REASON")
     if rule.action is not Action.RETRY or not isinstance(reason, int):
         return
@@ -73,21 +73,21 @@ def find_vain_retry(rule: Rule) -> Iterator[Finding]:
             Code.POISON_RETRY,
             rule,
             "REASON",
-            f"{reason_text(reason)} is a message its consumer backed out again and again;"
-            " ACTION(RETRY) hands it back to that consumer, forward it to where somebody looks",
+            f"{reason_text(reason)} means that the message's reader backed it out repeatedly, and"
+            " ACTION(RETRY) returns it to that reader; forward it to a queue that someone monitors",
         )
-    elif reason in WITHOUT_HOPE:
+    elif reason in HOPELESS_REASONS:
         yield Finding(
             Code.HOPELESS_RETRY,
             rule,
             "REASON",
-            f"{reason_text(reason)} does not pass by itself, {WITHOUT_HOPE[reason]};"
-            " ACTION(RETRY) fails each time, forward it to where somebody looks",
+            f"{reason_text(reason)} does not pass by itself ({HOPELESS_REASONS[reason]}), so every"
+            " ACTION(RETRY) fails; forward the message to a queue that someone monitors",
         )
 
 
 def find_unguarded_reply(rule: Rule) -> Iterator[Finding]:
-    """Find a FWDQ(&REPLYQ) that messages without a reply-to queue meet (IBM asks REPLYQ(?*))."""
+    """Find a FWDQ(&REPLYQ) that also matches messages without ReplyToQ (IBM uses REPLYQ(?*))."""
     if rule.fwd_q != "&REPLYQ":
         return
     guard = _pattern(rule, "REPLYQ")
@@ -101,9 +101,9 @@ def find_unguarded_reply(rule: Rule) -> Iterator[Finding]:
 
 
 def find_dropped_queue_manager(rule: Rule, queue_manager: str) -> Iterator[Finding]:
-    """Find a put to a field's queue that drops the queue manager the rule itself asked for.
+    """Find a put to a field's queue that drops the queue manager of the rule's own pattern.
 
-    A queue named literally may well be meant locally, unless it is the very one of DESTQ.
+    A literal queue name may be intended as local, unless it is the one in DESTQ.
     """
     if rule.fwd_q_mgr:
         return

@@ -1,4 +1,4 @@
-"""What the linter can find, and how long it may look for it."""
+"""The linter's codes and findings, and the limit of its work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One doubt about a rule; `keyword` is the one at fault, "" the rule as a whole."""
+    """One finding about a rule; `keyword` is its subject, or "" for the whole rule."""
 
     code: Code
     rule: Rule
@@ -35,13 +35,13 @@ class Finding:
 
 
 class Effort:
-    """How much work is still allowed: hostile tables must not keep anybody waiting."""
+    """The remaining work allowed, so that hostile tables cannot delay the linter."""
 
     def __init__(self, allowed: int = 400_000) -> None:
         """Allow some work; a unit takes a few microseconds."""
         self._left = allowed
 
     def spend(self) -> bool:
-        """Say whether there was any left, and take a unit."""
+        """Spend a unit; return False if none remained."""
         self._left -= 1
         return self._left >= 0

@@ -1,4 +1,4 @@
-"""Report what is doubtful about a valid rules table, as warnings."""
+"""Report doubtful rules of a valid table as warnings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, Literal
 
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, Severity
-from mqdlq.rules.lint import actions, circles, reach
+from mqdlq.rules.lint import actions, forwarding_loops, reach
 from mqdlq.rules.lint.findings import Code, Effort, Finding
 from mqdlq.rules.reading import CheckResult, check, decoded
 from mqdlq.rules.syntax.grammar import Statement, read_statement
@@ -31,10 +31,10 @@ _PARSER_WARNINGS: Final = (
 )
 
 WARNING_CODES: Final = frozenset({*_PARSER_WARNINGS, *(code.value for code in Code)})
-"""Every code a warning can have, and `promote` can be asked about."""
+"""Every code of a warning; `promote` accepts these."""
 
 Level = Literal["error", "warning", "off"]
-"""What a handler makes of a warning."""
+"""The severity that a handler assigns to a warning."""
 
 
 def lint(
@@ -45,25 +45,25 @@ def lint(
     text: str | bytes = "",
     source: str = "<rules>",
 ) -> tuple[Diagnostic, ...]:
-    """Return what is doubtful about a table, in its order, as warnings.
+    """Return warnings about a table, in the table's order.
 
-    `queue` is the dead-letter queue the table is for and `queue_manager` its queue manager; where
-    not given, INPUTQ and INPUTQM say. `text` is what the table was read from, to find the keywords
-    in; without it a warning stands at column 1 of its rule's line.
+    `queue` is the dead-letter queue and `queue_manager` its queue manager; by default, INPUTQ and
+    INPUTQM. `text` is the table's source, used to locate keywords; without it a warning is at
+    column 1 of its rule's line.
     """
-    home = circles.home_of(table, queue, queue_manager)
+    input_queue = forwarding_loops.input_queue_of(table, queue, queue_manager)
     report = Report(source)
     places = _Places(text)
-    for finding in _findings(table, home):
+    for finding in _findings(table, input_queue):
         report.warning(finding.code.value, places.of(finding), finding.message)
-    # The alternatives of a rule in YAML are rules of one line; what is said of all is said once.
+    # The alternatives of a rule in YAML share a line, so equal warnings are reported once.
     return tuple(dict.fromkeys(report.diagnostics()))
 
 
 def review(
     text: str | bytes, source: str = "<rules>", *, queue: str = "", queue_manager: str = ""
 ) -> CheckResult:
-    """Check a table and lint what is accepted; everything found stands in one order."""
+    """Check a table, and lint it if it is valid; return all findings in one order."""
     result = check(text, source)
     if result.table is None:
         return result
@@ -75,9 +75,9 @@ def review(
 def promote(
     diagnostics: Iterable[Diagnostic], levels: Mapping[str, Level]
 ) -> tuple[Diagnostic, ...]:
-    """Return the warnings as `levels` has them by code: errors, warnings, or left out.
+    """Apply `levels`, by code, to warnings: make them errors, keep them, or omit them.
 
-    Errors stay errors, whatever is asked; a code that is not asked about stays as it is.
+    Errors stay errors, and a code without a level keeps its severity.
     """
     return tuple(_promoted(diagnostics, levels))
 
@@ -93,22 +93,22 @@ def _promoted(
             yield replace(diagnostic, severity=Severity.ERROR)
 
 
-def _findings(table: RulesTable, home: circles.Home) -> Iterator[Finding]:
+def _findings(table: RulesTable, input_queue: forwarding_loops.InputQueue) -> Iterator[Finding]:
     yield from reach.find_unreached(table, Effort())
     yield from reach.find_uncaught(table)
-    yield from circles.find_loops(table, home, Effort())
+    yield from forwarding_loops.find_loops(table, input_queue, Effort())
     for rule in table.rules:
         yield from chain(
             actions.find_discarded(rule),
-            actions.find_vain_retry(rule),
+            actions.find_hopeless_retry(rule),
             actions.find_unguarded_reply(rule),
-            actions.find_dropped_queue_manager(rule, home.queue_manager),
-            circles.find_forward_home(rule, home),
+            actions.find_dropped_queue_manager(rule, input_queue.queue_manager),
+            forwarding_loops.find_forward_to_input_queue(rule, input_queue),
         )
 
 
 class _Places:
-    """Where the keywords of each rule stand; the text is read only if anybody asks."""
+    """The places of each rule's keywords; the text is parsed on first use."""
 
     def __init__(self, text: str | bytes) -> None:
         self._text = text
@@ -127,7 +127,7 @@ class _Places:
         return statement.entry.place(0, len(statement.entry.text))
 
     def _read(self) -> dict[int, Statement]:
-        # The faults of the text itself were reported when it was checked.
+        # Faults of the text were already reported when it was checked.
         unheard = Report("")
         found = entries(decoded(self._text), unheard)
         return {entry.line: read_statement(entry, unheard) for entry in found}

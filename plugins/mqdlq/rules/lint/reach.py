@@ -1,4 +1,4 @@
-"""Find rules that no message can reach, and whether messages can miss every rule."""
+"""Find rules that no message can reach, and messages that no rule catches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MOST_LINES: Final = 5
 
 
 def find_unreached(table: RulesTable, effort: Effort) -> Iterator[Finding]:
-    """Find the rules whose every message an earlier rule takes for good.
+    """Find rules whose messages all end at an earlier IGNORE or DISCARD.
 
-    RETRY and FWD take nothing for good: once their attempts are used up, later rules are tried.
+    RETRY and FWD do not end a message: when their attempts are used up, later rules are tried.
     """
-    finals = _Finals(effort)
+    finals = _FinalRules(effort)
     after_ignore: dict[Rule, list[Rule]] = {}
     for rule in table.rules:
         final = finals.first_covering(rule)
@@ -38,10 +38,10 @@ def find_unreached(table: RulesTable, effort: Effort) -> Iterator[Finding]:
 
 
 def find_uncaught(table: RulesTable) -> Iterator[Finding]:
-    """Find out whether messages can stay on the queue although no rule says so.
+    """Find out whether messages can stay on the queue although no rule ignores them.
 
-    They can where no rule matches every message, and where only RETRY does: its attempts may all
-    fail. Several rules that only together match every message are not recognised.
+    They can if no rule matches every message, or if only a RETRY does, whose attempts may all fail.
+    Several rules that match every message only together are not recognised.
     """
     catch_all = [rule for rule in table.rules if not rule.patterns]
     if any(rule.action is not Action.RETRY for rule in catch_all):
@@ -101,21 +101,21 @@ def _early_ignore(final: Rule, rules: list[Rule]) -> Finding:
     )
 
 
-class _Finals:
-    """The rules so far that take messages for good, found by what they ask exactly."""
+class _FinalRules:
+    """The IGNORE and DISCARD rules so far, indexed by their exact patterns."""
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
         self._by_columns: dict[tuple[str, ...], dict[tuple[str | int, ...], list[Rule]]] = {}
 
     def add(self, rule: Rule) -> None:
-        """Add a rule that none of the others covers."""
+        """Add a rule that no other one covers."""
         exact = [pattern for pattern in rule.patterns if _is_exact(pattern)]
         rules = self._by_columns.setdefault(tuple(pattern.column for pattern in exact), {})
         rules.setdefault(tuple(pattern.value for pattern in exact), []).append(rule)
 
     def first_covering(self, rule: Rule) -> Rule | None:
-        """Return the first rule that takes all messages of this one, if there is any."""
+        """Return the first rule that covers this one, or None."""
         return min(self._covering(rule), key=lambda final: final.ordinal, default=None)
 
     def _covering(self, rule: Rule) -> Iterator[Rule]:

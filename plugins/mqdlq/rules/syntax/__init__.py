@@ -1,1 +1,1 @@
-"""Read the text of a rules table: lines, entries, tokens, parameters, values, rules."""
+"""Parse the text of a rules table: lines, entries, tokens, parameters, values, rules."""

@@ -19,7 +19,7 @@ _PLACES_IN_PRINT: Final = {name: at for at, name in enumerate(KEYWORDS)}
 
 @dataclass(frozen=True, slots=True)
 class WrittenRule:
-    """A rule as written: the first line of its entry, its keywords in their order."""
+    """A rule as written: the first line of its entry, and its keywords in order."""
 
     line: int
     keywords: Mapping[str, str | int]
@@ -27,14 +27,14 @@ class WrittenRule:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """A keyword of an entry; `value` is None where it was reported as faulty."""
+    """A keyword of an entry; `value` is None if a fault was reported."""
 
     parameter: Parameter
     value: str | int | None
 
 
 class Builder:
-    """Takes the statements of a table one by one and builds what is valid."""
+    """Builder of a table's control data and rules from its statements."""
 
     def __init__(self, report: Report) -> None:
         self.control = ControlData()
@@ -47,7 +47,7 @@ class Builder:
         self._rule_count = 0
 
     def add(self, statement: Statement) -> None:
-        """Take the next entry of the table."""
+        """Add the next entry of the table."""
         self._entry_count += 1
         part = _part_of(statement)
         reader = _StatementReader(statement, part, self._report)
@@ -62,7 +62,7 @@ class Builder:
                 self._add_rule(statement, settings)
 
     def check_end(self, text: str) -> None:
-        """Look at the table as a whole."""
+        """Report faults of the table as a whole."""
         if not self._rule_count:
             last = max(1, text.count("\n") + (not text.endswith("\n")))
             self._report.error("no-rule", Place(last, 1, 1, ""), "the table has no rule")
@@ -93,7 +93,7 @@ class Builder:
 
 
 class _StatementReader:
-    """Reads the settings of one statement and checks what must hold between them."""
+    """Reader of one statement's settings, which also checks them against each other."""
 
     def __init__(self, statement: Statement, part: Part | None, report: Report) -> None:
         self._statement = statement
@@ -103,7 +103,7 @@ class _StatementReader:
         self._meant: set[str] = set()
 
     def settings(self) -> dict[str, _Setting]:
-        """Return the keywords that belong here; all others are reported."""
+        """Return the keywords that belong to this kind of entry, and report all others."""
         settings: dict[str, _Setting] = {}
         for parameter in self._statement.parameters:
             if self._report.is_full:
@@ -128,7 +128,7 @@ class _StatementReader:
         return settings
 
     def check_rule(self, settings: Mapping[str, _Setting]) -> None:
-        """Check what must hold between the keywords of a rule."""
+        """Check the keywords of a rule against each other."""
         action = settings.get("ACTION")
         if action is None:
             if self._is_missing("ACTION", settings):
@@ -185,7 +185,7 @@ class _StatementReader:
                 )
 
     def _is_missing(self, name: str, settings: Mapping[str, _Setting]) -> bool:
-        """Say whether a keyword was left out, and not lost or misspelt where it was reported."""
+        """Whether a keyword was omitted, rather than lost or misspelt, which is reported."""
         return self._statement.is_whole and name not in settings and name not in self._meant
 
     def _report_unknown(self, parameter: Parameter) -> None:
@@ -200,7 +200,7 @@ class _StatementReader:
         if self._part is Part.CONTROL:
             message = (
                 f"{parameter.keyword} belongs to a rule, not to control data;"
-                " a rule begins on a line of its own"
+                " begin each rule on a new line"
             )
         else:
             message = (
@@ -217,7 +217,7 @@ def _span(parameter: Parameter) -> tuple[int, int]:
 
 
 def _part_of(statement: Statement) -> Part | None:
-    """Tell control data and rules apart by the first keyword that is known, or nearly."""
+    """Classify an entry by its first keyword that is known, or nearly known."""
     for parameter in statement.parameters:
         keyword = KEYWORDS.get(parameter.keyword) or KEYWORDS.get(
             closest(parameter.keyword, KEYWORDS)
@@ -269,7 +269,7 @@ def _patterns(written: Mapping[str, str | int]) -> tuple[Pattern, ...]:
 
 
 def _target(keyword: str, written: str) -> str:
-    """Return where to forward to; of a substitution the handler looks at the first letter only."""
+    """Return the target of FWD; only the first letter of a substitution after & counts."""
     target = written.rstrip(" ")
     if not target.startswith("&"):
         return target

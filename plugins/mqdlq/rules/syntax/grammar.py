@@ -1,4 +1,4 @@
-"""Read an entry into keywords and their values by the grammar, and report every fault.
+"""Parse an entry into keywords and values, and report every fault.
 
     entry     = [ separator ] parameter { separator parameter } [ separator ] .
     parameter = keyword [ blanks ] "(" [ blanks ] value [ blanks ] ")" .
@@ -6,10 +6,9 @@
     quoted    = "'" { character | "''" } "'" .
     separator = { blank | "," } .
 
-Keywords and values are not interpreted here. A fault ends a parameter, not the entry: reading
+Keywords and values are not interpreted here. A fault ends a parameter, not the entry: parsing
 resumes where the next parameter seems to begin, so that all faults of a table are reported at once.
-Only to find that place, and to guess what a stray word was meant to be, does it look at the names
-of the keywords.
+The names of keywords are used only to find that place, and to suggest a correction.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _EXAMPLE: Final = "a keyword such as REASON or ACTION"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value as written; of a quoted one, the text between the quotation marks."""
+    """A value as written, without its quotation marks."""
 
     text: str
     is_quoted: bool
@@ -38,7 +37,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A keyword, in upper case, with its value; None is a value already reported as faulty."""
+    """A keyword, in upper case, with its value; None if a fault of the value was reported."""
 
     keyword: str
     start: int
@@ -48,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """An entry read; where it is not whole, a keyword may be missing only because of a fault."""
+    """A parsed entry; if it is not whole, a keyword may be missing because of a fault."""
 
     entry: Entry
     parameters: tuple[Parameter, ...]
@@ -56,12 +55,12 @@ class Statement:
 
 
 def read_statement(entry: Entry, report: Report) -> Statement:
-    """Read an entry; every fault of it is reported, none is raised."""
+    """Parse an entry; report its faults instead of raising them."""
     return _Parser(entry, report).statement()
 
 
 class _Parser:
-    """One method for each rule of the grammar, and what it takes to go on after a fault."""
+    """Recursive-descent parser: a method for each rule of the grammar, and error recovery."""
 
     def __init__(self, entry: Entry, report: Report) -> None:
         self._entry = entry
@@ -171,9 +170,9 @@ class _Parser:
         )
 
     def _rest_of_value(self, keyword: Token, start: int) -> Token | None:
-        """Read up to the ``)`` that closes the value and return all of it from `start` on.
+        """Read up to the ``)`` that closes the value, and return the value from `start`.
 
-        Where the entry ends first, or the next parameter begins here, that is reported.
+        Report a fault if the entry ends or the next parameter begins first.
         """
         tokens = self._tokens
         ahead = tokens.check("parameter ahead")
@@ -196,7 +195,7 @@ class _Parser:
                 return None
 
     def _without_parenthesis(self, keyword: Token) -> None:
-        """Report a word that should have been a parameter, and the words after it with it."""
+        """Report a word that should be a parameter, together with the words after it."""
         tokens = self._tokens
         word = keyword.text.upper()
         if word in _KEYWORD_OF_WORD and word not in KEYWORDS:
@@ -211,7 +210,7 @@ class _Parser:
                 tokens.read("junk")
 
     def _junk(self, start: int) -> None:
-        """Report what no parameter can begin with, up to the next separator."""
+        """Report text that cannot begin a parameter, up to the next separator."""
         tokens = self._tokens
         tokens.read("junk")
         junk = tokens.between(start, tokens.position).text

@@ -1,9 +1,9 @@
 """Join the lines of a rules table into entries, without comments and blank lines.
 
-An entry knows where each of its characters stood, so that an error found in it names a line and a
-column. The rules are IBM's ("Dead-letter queue handler rules table", conventions): an entry starts
-on a new line; a line that ends in ``+`` goes on at the first non-blank of the next one, a line that
-ends in ``-`` at its very start; a line that begins with ``*`` is a comment, wherever it stands.
+An entry knows the place of each of its characters, so that an error names a line and a column. The
+conventions are IBM's ("Dead-letter queue handler rules table"): an entry starts on a new line; a
+line that ends in ``+`` continues at the first nonblank of the next line, a line that ends in ``-``
+at its column 1; a line that begins with ``*`` is a comment anywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mqdlq.rules.diagnostics import Place, Report
 
 BLANKS: Final = " \t"
 COLUMNS: Final = 72
-"""How long a line may be if every platform's handler is to read it."""
+"""The longest line that the handlers of all platforms read."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one line contributes to an entry: from `start` of the line, at `offset` of the entry."""
+    """The part of a line in an entry: from `start` of the line, at `offset` of the entry."""
 
     line: Line
     start: int
@@ -45,18 +45,18 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One rule, or the control data, as a single stretch of text."""
+    """One rule, or the control data, as one text."""
 
     text: str
     pieces: tuple[Piece, ...]
 
     @property
     def line(self) -> int:
-        """The line its first character stands on."""
+        """The line of the first character."""
         return self.pieces[0].line.number
 
     def place(self, start: int, end: int | None = None) -> Place:
-        """Return where text[start:end] stands; of a stretch over several lines, the first part."""
+        """Return the place of text[start:end], or of its first part if it spans lines."""
         at = bisect_right(self.pieces, start, key=lambda piece: piece.offset) - 1
         piece = self.pieces[at]
         last = self.pieces[at + 1].offset if at + 1 < len(self.pieces) else len(self.text)
@@ -65,7 +65,7 @@ class Entry:
 
 
 def entries(text: str, report: Report) -> Iterator[Entry]:
-    """Yield the entries of a table in order, reporting what its lines have that they should not."""
+    """Yield the entries of a table in order, and report faults of its lines."""
     entry = _Joiner()
     for line in _lines(text, report):
         body = line.text.rstrip(BLANKS)
@@ -92,7 +92,7 @@ def entries(text: str, report: Report) -> Iterator[Entry]:
 
 
 def _lines(text: str, report: Report) -> Iterator[Line]:
-    """Yield the physical lines, with what is to be said about line ends and lengths."""
+    """Yield the physical lines, and report their line ends and lengths."""
     starts_with_mark = text.startswith(_BYTE_ORDER_MARK)
     lines = text.removeprefix(_BYTE_ORDER_MARK).split("\n")
     if not lines[-1]:
@@ -128,16 +128,15 @@ def _lines(text: str, report: Report) -> Iterator[Line]:
 
 
 def _is_comment(body: str, start: int, entry: _Joiner) -> bool:
-    """Say whether a line is a comment.
+    """Whether a line is a comment.
 
-    Within parentheses an indented ``*`` may be what a value goes on with; anywhere else it could
-    begin nothing.
+    Within parentheses an indented ``*`` may continue a value; elsewhere it can only be a comment.
     """
     return body[start] == "*" and (start == 0 or not entry.is_in_value)
 
 
 def _check_asterisk(line: Line, body: str, start: int, entry: _Joiner, report: Report) -> None:
-    """Report what is doubtful about a line whose first non-blank is ``*``."""
+    """Report doubts about a line whose first nonblank is ``*``."""
     if body[start] != "*":
         return
     if start > 0:
@@ -161,21 +160,21 @@ def _check_asterisk(line: Line, body: str, start: int, entry: _Joiner, report: R
 
 
 class _Joiner:
-    """Joins the lines of the entry being read."""
+    """Joiner of the lines of one entry."""
 
     def __init__(self) -> None:
         self._clear()
 
     def _clear(self) -> None:
         self.sign = ""
-        self.is_in_value = False  # whether the text so far ends within parentheses
+        self.is_in_value = False  # whether the text ends within parentheses
         self._texts: list[str] = []
         self._pieces: list[Piece] = []
         self._length = 0
         self._in_quotes = False
 
     def add(self, line: Line, body: str, start: int) -> None:
-        """Add a line from its first non-blank on, or whole where a ``-`` came before it."""
+        """Add a line from its first nonblank, or from column 1 after a ``-``."""
         if self.sign == "-":
             start = 0
         self.sign = body[-1] if body[-1] in "+-" else ""
@@ -187,18 +186,18 @@ class _Joiner:
             self._follow(text)
 
     def sign_place(self) -> Place:
-        """Return where the continuation sign of the last line stands."""
+        """Return the place of the last line's continuation sign."""
         line = self._pieces[-1].line
         return line.place(len(line.text.rstrip(BLANKS)) - 1)
 
     def finish(self) -> Entry:
-        """Return the entry and start over."""
+        """Return the entry, and prepare for the next one."""
         entry = Entry("".join(self._texts), tuple(self._pieces))
         self._clear()
         return entry
 
     def _follow(self, text: str) -> None:
-        """Keep track of parentheses; a doubled quotation mark closes and opens, as it should."""
+        """Track parentheses and quotation marks; a doubled mark closes and reopens."""
         for char in text:
             if char == "'" and self.is_in_value:
                 self._in_quotes = not self._in_quotes

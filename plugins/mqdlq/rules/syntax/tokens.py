@@ -1,4 +1,4 @@
-"""Read one token after another from an entry, as the grammar asks for them."""
+"""Read tokens from an entry on demand of the grammar."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A stretch of an entry: text[start:end]."""
+    """A part of an entry: text[start:end]."""
 
     text: str
     start: int
@@ -33,7 +33,7 @@ class Token:
 
 
 class Tokenizer:
-    """Stands somewhere in an entry and reads on from there."""
+    """Reader of tokens, with a position in an entry."""
 
     def __init__(self, entry: Entry) -> None:
         self._text = entry.text
@@ -41,16 +41,16 @@ class Tokenizer:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the entry ends here."""
         return self.position >= len(self._text)
 
     @property
     def char(self) -> str:
-        """The next character, "" at the end."""
+        """The next character, or "" at the end."""
         return self._text[self.position : self.position + 1]
 
     def check(self, name: str) -> re.Match[str] | None:
-        """Say whether the token comes next, without reading it."""
+        """Whether the token comes next; do not read it."""
         return TOKENS[name].match(self._text, self.position)
 
     def read(self, name: str) -> Token | None:
@@ -62,10 +62,10 @@ class Tokenizer:
         return Token(found.group(), found.start(), found.end())
 
     def read_to_end(self) -> None:
-        """Leave the rest unread."""
+        """Skip the rest of the entry."""
         self.position = len(self._text)
 
     def between(self, start: int, end: int) -> Token:
-        """Return what stands between two positions, without the blanks at its end."""
+        """Return the text between two positions, without trailing blanks."""
         text = self._text[start:end].rstrip(" \t")
         return Token(text, start, start + len(text))

@@ -1,4 +1,4 @@
-"""Read the value of a keyword, or report its fault."""
+"""Parse the value of a keyword, or report its fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_GUESS: Final = 64
 
 
 class _FaultError(Exception):
-    """A value that cannot be accepted; caught where the place is known."""
+    """A value that is not accepted; caught by the function that knows its place."""
 
     def __init__(self, code: str, message: str, at: int | None = None) -> None:
         super().__init__(message)
@@ -31,9 +31,9 @@ class _FaultError(Exception):
 
 
 def read_value(keyword: Keyword, value: Value, entry: Entry, report: Report) -> str | int | None:
-    """Return what is written: text unquoted or folded, a number or a symbolic name as its number.
+    """Return the value: text in its final case, or a number, also for a symbolic name.
 
-    A lone ``*`` for a number is returned as it is. None is a value that was reported as faulty.
+    A single ``*`` in place of a number is returned unchanged. None means that a fault was reported.
     """
     try:
         text = _unquoted(keyword, value)
@@ -52,7 +52,7 @@ def read_value(keyword: Keyword, value: Value, entry: Entry, report: Report) -> 
 
 
 def closest(word: str, candidates: Iterable[str], likeness: float = 0.6) -> str:
-    """Return the candidate a misspelt word was probably meant to be, or ""."""
+    """Return the candidate that a misspelt word most resembles, or ""."""
     if len(word) > _LONGEST_GUESS:
         return ""
     return next(iter(get_close_matches(word, list(candidates), n=1, cutoff=likeness)), "")
@@ -77,7 +77,7 @@ def _unquoted(keyword: Keyword, value: Value) -> str:
         raise _FaultError(
             "needs-quotes", f"{char} must stand in quotation marks: {better}", found.start()
         )
-    # Unquoted letters are folded: IBM's own example writes fwdqm(bbbb.2).
+    # Unquoted letters become capitals: IBM's own example has fwdqm(bbbb.2).
     return value.text.upper()
 
 
@@ -114,7 +114,7 @@ def _number(keyword: Keyword, text: str) -> int:
     if keyword.least is not None:
         digits = _DIGITS.fullmatch(text)
         if digits:
-            # The length first: Python refuses to convert thousands of digits.
+            # Check the length first: Python does not convert thousands of digits.
             too_large = len(digits.group(1)) > len(str(MAX_NUMBER))
             return _in_range(keyword, MAX_NUMBER + 1 if too_large else int(text), shortened(text))
         if text in ALL_NAMES:
@@ -177,10 +177,10 @@ def _guess_name(text: str) -> str:
 
 
 def _warn(keyword: Keyword, text: str, value: Value, entry: Entry, report: Report) -> None:
-    """Say what is accepted and yet doubtful."""
+    """Warn about a value that is accepted but doubtful."""
     unusual = _UNUSUAL.search(value.text)
     if unusual:
-        # Doubled quotation marks make this the place of the value, not of the character.
+        # With doubled quotation marks, only the place of the value is known.
         report.warning(
             "non-ascii",
             entry.place(value.start, value.end),

@@ -123,7 +123,7 @@ def test_a_snapshot_that_is_gone_fails_the_report_and_keeps_the_ledgers_numbers(
 
     assert report.verdict is Verdict.FAILED
     assert report.why == (
-        f"the snapshot cannot be read: {location} is no snapshot: it has no _MANIFEST.json,"
+        f"the snapshot cannot be read: {location} is not a snapshot: it has no _MANIFEST.json,"
         " which is written last; take a new snapshot"
     )
     assert report.account is not None
