@@ -1,4 +1,4 @@
-"""deploy/mq/authorities.mqsc: three users, of whom each can do his stage and nothing else."""
+"""Test deploy/mq/authorities.mqsc: each of its three users can do one stage and nothing else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OUTCOMES = {
     "left_no_rule": 2,
     "unprocessable": 5,
 }
-# How each authority is asked for: IBM MQ docs, "Authorizations for MQI calls".
+# The open options that need each authority: IBM MQ docs, "Authorizations for MQI calls".
 OPTIONS = {
     "BROWSE": ("BROWSE",),
     "GET": ("INPUT_SHARED",),
@@ -61,12 +61,12 @@ MAY = {
 
 @pytest.fixture(name="world")
 def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Make the demo's queue manager with its seventy dead letters; then the authorities hold."""
+    """Make the demo's queue manager with its seventy dead letters, then set the authorities."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     world = World(tmp_path, definitions=DEFINITIONS)
     with world.ledger, world.connect() as queue_manager:
         demo.fill(queue_manager, world.clock)
-        # Of eight international payments four find room: both authorities to put will be missed.
+        # Four of eight international payments fit: a missing authority to put changes the outcomes.
         world.mqsc("ALTER QLOCAL(PAYMENTS.INTL) PUT(ENABLED) MAXDEPTH(4)")
         world.mqsc(AUTHORITIES)
         yield world
@@ -145,15 +145,13 @@ def _opens(queue_manager: QueueManager, queue: str, options: int) -> bool:
 
 
 @pytest.mark.parametrize("user", MAY)
-def test_each_user_may_open_what_he_needs_and_nothing_else(world: World, user: str) -> None:
+def test_each_user_can_open_only_the_queues_that_the_stage_needs(world: World, user: str) -> None:
     assert authorities(world, user) == MAY[user]
 
 
 @pytest.mark.parametrize("user", MAY)
-def test_no_user_may_more_with_the_queue_manager_than_connect_and_ask(
-    world: World, user: str
-) -> None:
-    """ALTUSR above all is not among it: with that one may act as anybody."""
+def test_each_user_has_only_connect_and_inq_on_the_queue_manager(world: World, user: str) -> None:
+    """ALTUSR in particular is not granted: its owner may act as any user."""
     records = embedded_mq.run_mqsc("QM1", f"DISPLAY AUTHREC OBJTYPE(QMGR) PRINCIPAL('{user}')")
 
     assert world.runs == 0
@@ -175,10 +173,10 @@ NEEDED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("user", "kind", "queue", "word"), NEEDED)
-def test_nothing_is_granted_in_vain(
+def test_a_stage_fails_without_any_one_of_its_authorities(
     world: World, user: str, kind: str, queue: str, word: str
 ) -> None:
-    """Without any one of his authorities a user's stage does not come to what it should."""
+    """Without any one of the user's authorities, the stage does not reach its result."""
     stages: dict[str, tuple[Callable[[World], object], object]] = {
         SENSE: (sensed, 71),
         DRY: (partial(outcomes, dry_run=True), PREVIEW),

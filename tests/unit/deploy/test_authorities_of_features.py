@@ -1,4 +1,4 @@
-"""deploy/mq/authorities.mqsc once more: what was added to the stages needs no further authority."""
+"""Test that added features of the stages need no authority beyond deploy/mq/authorities.mqsc."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ALTUSR = next(
 )
 
 
-def test_a_preview_asks_for_what_a_dry_run_asks(world: World) -> None:
+def test_a_preview_needs_the_authorities_of_a_dry_run(world: World) -> None:
     become(world, DRY)
     with world.connect() as queue_manager:
         found = preview_queue(queue_manager, parse(RULES), clock=world.clock)
@@ -52,7 +52,9 @@ def test_a_preview_asks_for_what_a_dry_run_asks(world: World) -> None:
 
 
 @pytest.mark.parametrize("user", MAY)
-def test_the_test_of_a_connection_says_how_far_its_user_may_go(world: World, user: str) -> None:
+def test_the_connection_test_reports_the_stages_that_the_user_may_carry_out(
+    world: World, user: str
+) -> None:
     become(world, user)
 
     with world.connect() as queue_manager:
@@ -65,8 +67,8 @@ def test_the_test_of_a_connection_says_how_far_its_user_may_go(world: World, use
     }[user]
 
 
-def test_settled_messages_are_parked_and_seen_again(world: World) -> None:
-    """The second run meets only what the first has left: compact rows, and the last browse."""
+def test_a_second_run_needs_no_further_authority_for_settled_messages(world: World) -> None:
+    """The second run finds only the messages that the first has left, as compact rows."""
     become(world, EXECUTE)
     world.handle(RULES)
     run = world.start(RULES)
@@ -107,7 +109,9 @@ def put(world: World, dest_q: str, body: bytes = b"body", **fields: Any) -> None
 
 
 @pytest.mark.parametrize("body", [b"body", b"PDMQ\x02\x00\x02\x00\x68\x00\x00\x00" + bytes(99)])
-def test_properties_and_protected_payload_ask_for_nothing_more(world: World, body: bytes) -> None:
+def test_properties_and_protected_payload_need_no_further_authority(
+    world: World, body: bytes
+) -> None:
     world.mqsc(f"CLEAR QLOCAL({DLQ})")
     for dest_q in ("PAYMENTS.IN", "QUOTES.TICKER", "ORDERS.EU"):
         put(world, dest_q, body)
@@ -121,7 +125,7 @@ def test_properties_and_protected_payload_ask_for_nothing_more(world: World, bod
     assert Counter(outcomes.values()) == {"delivered": 1, "discarded": 1, "forwarded": 1}
 
 
-def test_an_action_for_named_messages_asks_for_nothing_more(world: World) -> None:
+def test_an_action_for_named_messages_needs_no_further_authority(world: World) -> None:
     world.mqsc(f"CLEAR QLOCAL({DLQ})")
     for dest_q in ("NOWHERE", "ELSEWHERE"):
         put(world, dest_q)
@@ -144,9 +148,7 @@ def _keys(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize(("granted", "left"), [(False, 1), (True, 0)])
-def test_only_puts_as_another_user_ask_for_the_authority_that_is_left_out(
-    world: World, granted: bool, left: int
-) -> None:
+def test_only_puts_as_another_user_need_altusr(world: World, granted: bool, left: int) -> None:
     world.mqsc(f"CLEAR QLOCAL({DLQ})")
     put(world, "PAYMENTS.IN", UserIdentifier=b"clerk")
     world.mqsc("SET AUTHREC PROFILE(PAYMENTS.IN) OBJTYPE(QUEUE) PRINCIPAL('clerk') AUTHADD(PUT)")

@@ -1,4 +1,4 @@
-"""deploy/mq/authorities-restore.mqsc: what restoring needs beyond execution, and nothing else."""
+"""Test that deploy/mq/authorities-restore.mqsc grants exactly what restoring needs in addition."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TO_ANOTHER: dict[str, Any] = {"to_queue": PARKED, "header": False, "again": True
 
 
 def discarded(world: World) -> None:
-    """Let the user who executes discard two messages of the demo."""
+    """Discard two messages of the demo as the user that executes."""
     become(world, EXECUTE)
     outcomes = world.handle("DESTQ(QUOTES.*) ACTION(DISCARD)\nACTION(IGNORE)")
     assert list(outcomes.values()).count("discarded") == 12
 
 
-def test_the_user_who_executes_may_restore_what_is_granted_besides_and_nothing_else(
+def test_authorities_restore_mqsc_grants_exactly_the_authorities_to_restore(
     world: World,
 ) -> None:
     world.mqsc(RESTORE)
@@ -56,8 +56,8 @@ GRANTED = [
 ]
 
 
-def test_without_any_one_of_them_each_message_is_told_to_have_failed(world: World) -> None:
-    """And the check of a handler's authorities asks for none of them."""
+def test_each_message_fails_if_one_authority_to_restore_is_missing(world: World) -> None:
+    """The check of a handler's authorities requires none of these."""
     world.mqsc(RESTORE)
     discarded(world)
 

@@ -1,7 +1,7 @@
-"""docker-compose.yaml, .env.example, the Dockerfile and what they name: they fit each other.
+"""Test that docker-compose.yaml, .env.example, the Dockerfile and the files they name agree.
 
-No container runs here. What can be run without one is: the compose file through Docker Compose's
-own reader, the MQSC files on the embedded queue manager, the database script on PostgreSQL.
+No container runs here. Other tests run the parts that need none: Docker Compose reads the compose
+file, the MQSC files run on the embedded queue manager, the database script on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def targets(service: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("profiles", ["mq", "embedded", "mq,s3", "mq,test"])
-def test_it_is_valid_by_the_compose_specification(profiles: str, tmp_path: Path) -> None:
+def test_the_compose_file_is_valid_by_the_compose_specification(
+    profiles: str, tmp_path: Path
+) -> None:
     """Docker Compose checks a file against the specification's JSON schema before all else."""
     program = next(TOOLS.glob("python3*/site-packages/compose/docker-compose"), None)
     if program is None:
@@ -74,15 +76,15 @@ def test_it_is_valid_by_the_compose_specification(profiles: str, tmp_path: Path)
     assert set(json.loads(done.stdout)["services"]) == wanted
 
 
-def test_every_variable_is_in_the_example_and_every_one_of_the_example_is_used() -> None:
+def test_env_example_has_exactly_the_variables_of_the_compose_file() -> None:
     used = VARIABLE.findall(COMPOSE_FILE.read_text(encoding="utf-8"))
 
     assert {name for name, _ in used} == set(variables()) - {"COMPOSE_PROFILES"}
-    # One place says what a variable is by default, and that is the example.
+    # Only the example contains default values.
     assert {rest for _, rest in used} == {""}
 
 
-def test_everything_is_published_on_loopback_alone() -> None:
+def test_every_port_is_open_on_loopback_only() -> None:
     ports = [port for service in services().values() for port in service.get("ports", ())]
 
     assert len(ports) == 6
@@ -96,24 +98,24 @@ def test_images_are_pinned_by_version() -> None:
     assert all(re.search(r":\D*\d+\.\d|:RELEASE\.\d", image) for image in images.values())
 
 
-def test_our_image_is_built_and_never_looked_for_in_a_registry() -> None:
+def test_our_image_is_built_and_never_pulled() -> None:
     ours = {name: s for name, s in services().items() if s["image"] == "${MQDLQ_IMAGE}"}
 
     assert {s["pull_policy"] for s in ours.values()} == {"never"}
-    # The only platform of which IBM's client is downloaded.
+    # IBM's client is downloaded for this platform only.
     assert {s["platform"] for s in ours.values()} == {"linux/amd64"}
     assert "-IBM-MQC-Redist-LinuxX64.tar.gz" in dockerfile()
 
 
-def test_a_scheduler_that_is_stopped_waits_for_its_tasks() -> None:
-    """The image's dumb-init would pass SIGTERM on to them; whoever may wait has two minutes."""
+def test_a_stopped_scheduler_waits_for_its_tasks() -> None:
+    """The image's dumb-init would pass SIGTERM on to the tasks; they have two minutes to end."""
     scheduler = services()["airflow-scheduler"]
 
     assert scheduler["environment"]["DUMB_INIT_SETSID"] == "0"
     assert scheduler["stop_grace_period"] == "2m"
 
 
-def test_every_service_has_limits_and_says_when_it_is_ready() -> None:
+def test_every_service_has_resource_limits_and_a_health_check() -> None:
     one_shot = {"airflow-init", "mq-embedded", "tests"}
 
     assert [n for n, s in services().items() if not s["deploy"]["resources"]["limits"]] == []
@@ -121,7 +123,7 @@ def test_every_service_has_limits_and_says_when_it_is_ready() -> None:
     assert {n for n, s in services().items() if s["restart"] == "no"} == one_shot
 
 
-def test_what_is_ours_runs_without_privileges_on_a_read_only_image() -> None:
+def test_our_services_run_without_privileges_on_a_read_only_image() -> None:
     ours = {name: s for name, s in services().items() if s["image"] == "${MQDLQ_IMAGE}"}
 
     assert len(ours) == 10
@@ -131,10 +133,10 @@ def test_what_is_ours_runs_without_privileges_on_a_read_only_image() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"], name
 
 
-def test_spark_may_execute_what_it_unpacks() -> None:
-    """The JVM unpacks its codecs to /tmp and maps them; Docker mounts a tmpfs `noexec` by itself.
+def test_spark_may_execute_files_that_it_unpacks() -> None:
+    """The JVM unpacks its codecs to /tmp and maps them; Docker's default for a tmpfs is `noexec`.
 
-    Without them not one plan is written: "failed to map segment from shared object".
+    Without the codecs no plan can be written: "failed to map segment from shared object".
     """
     runs_spark = {"airflow-scheduler", "spark-master", "spark-worker-1", "spark-worker-2", "tests"}
     executable = {
@@ -147,8 +149,8 @@ def test_spark_may_execute_what_it_unpacks() -> None:
     assert executable == runs_spark
 
 
-def test_the_mq_client_finds_the_directory_it_writes_to() -> None:
-    """It makes none itself (IBM MQ docs, "Redistributable clients on Linux"), and shares none."""
+def test_the_directory_of_the_mq_clients_error_log_exists_in_every_service_that_connects() -> None:
+    """The client does not create it (IBM MQ docs, "Redistributable clients on Linux")."""
     found = re.search(r"MQ_OVERRIDE_DATA_PATH=(\S+)", dockerfile())
     assert found
     connecting = [name for name in services() if "airflow" in name or name == "tests"]
@@ -156,20 +158,20 @@ def test_the_mq_client_finds_the_directory_it_writes_to() -> None:
     assert len(connecting) == 6
     for name in connecting:
         assert f"{found[1]}:uid=50000,gid=0,mode=0700" in services()[name]["tmpfs"], name
-    # Where the image runs without the compose file.
+    # For an image that runs without the compose file.
     assert re.search(rf"install --directory --owner airflow .*{found[1]}(\s|$)", dockerfile())
 
 
-# The compose file and what it names
+# The compose file and the files it names
 
 
-def test_every_secret_is_a_file_that_is_made() -> None:
-    """No variable holds one, and each container is given those it reads and no others."""
+def test_make_secrets_creates_every_secret_of_the_compose_file() -> None:
+    """No variable contains a secret, and each container gets only the secrets that it reads."""
     made = {str(secret["file"]).rpartition("/")[2] for secret in compose()["secrets"].values()}
     module = make_secrets()
 
     assert made - {"${MQDLQ_CONNECTIONS}"} == set(compose()["secrets"]) - {"connections"}
-    # Read by a script that is mounted, or by the image itself.
+    # Secrets that a mounted script or the image itself reads.
     elsewhere = {
         "postgres": {"airflow_database_password", "ledger_password"},
         "mq": {"mqAppPassword", "mqAdminPassword"},
@@ -187,7 +189,7 @@ def _texts() -> str:
     return COMPOSE_FILE.read_text(encoding="utf-8") + dockerfile()
 
 
-def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
+def test_secrets_are_created_once_in_a_private_directory(tmp_path: Path) -> None:
     directory = tmp_path / "secrets"
     made = make_secrets().make(directory)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
@@ -201,7 +203,7 @@ def test_secrets_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> Non
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
 
 
-def test_every_file_that_is_mounted_is_there() -> None:
+def test_every_mounted_file_exists() -> None:
     mounted = [
         volume.partition(":")[0]
         for service in services().values()
@@ -212,7 +214,7 @@ def test_every_file_that_is_mounted_is_there() -> None:
     assert [path for path in mounted if not (PROJECT / path).exists()] == []
 
 
-def test_every_setting_of_ours_is_one_the_program_reads() -> None:
+def test_the_program_reads_every_mqdlq_setting_of_the_compose_file() -> None:
     environment = set(services()["airflow-scheduler"]["environment"])
     environment |= set(re.findall(r"\b(MQDLQ_\w+)=", dockerfile()))
     source = (PROJECT / "plugins" / "mqdlq" / "directories.py").read_text(encoding="utf-8")
@@ -224,7 +226,7 @@ def test_every_setting_of_ours_is_one_the_program_reads() -> None:
 # The Dockerfile
 
 
-def test_the_dockerfile_pins_what_the_project_pins() -> None:
+def test_dockerfile_and_project_pin_the_same_versions() -> None:
     arguments = dict(re.findall(r"(?m)^ARG (\w+)=(\S+)$", dockerfile()))
     makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
 
@@ -237,7 +239,7 @@ def test_the_dockerfile_pins_what_the_project_pins() -> None:
     assert f"UV_VERSION := {arguments['UV_VERSION']}\n" in makefile
     for name in ("MQ_CLIENT_SHA256", "UV_SHA256"):
         assert re.fullmatch(r"[0-9a-f]{64}", arguments[name])
-    # Nothing is installed by pip or uv but what a hash names, and this project itself.
+    # pip and uv install only packages pinned by a hash, and this project itself.
     installs = re.findall(r"pip install ([^&\n]*)", re.sub(r"\\\n", " ", dockerfile()))
     assert len(installs) == 5
     assert [options for options in installs if "--require-hashes" not in options] == [
@@ -249,8 +251,8 @@ def test_the_dockerfile_pins_what_the_project_pins() -> None:
     assert f'version = "{version}"' in project
 
 
-def test_the_image_is_set_up_by_the_commands_that_make_runs() -> None:
-    """Each `make set-up` runs them here, with the lock that develops; no image was built here."""
+def test_dockerfile_and_makefile_set_up_the_project_by_the_same_commands() -> None:
+    """No image is built here; `make set-up` runs these commands with the development lock."""
     makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
     makefile = makefile.replace("requirements-dev.lock", "requirements.lock")
     for name, place in {"UV": ".venv/bin/uv", "BIN": ".venv/bin"}.items():
@@ -267,7 +269,7 @@ def test_the_image_is_set_up_by_the_commands_that_make_runs() -> None:
     assert [command for command in needed if command not in image] == []
 
 
-def test_the_image_has_what_the_services_use() -> None:
+def test_the_image_contains_every_file_that_the_services_use() -> None:
     text = dockerfile()
     volumes = {
         volume.split(":")[1]
@@ -286,7 +288,7 @@ def test_the_image_has_what_the_services_use() -> None:
     assert variables()["MQDLQ_LAKE"].startswith("/var/lib/mqdlq/")
 
 
-def test_the_image_of_production_has_neither_the_embedded_queue_manager_nor_tools() -> None:
+def test_the_production_image_has_neither_embedded_queue_manager_nor_tools() -> None:
     stages = re.split(r"(?m)^FROM (\S+(?: AS \S+)?)$", dockerfile())
     production, trial, default = (
         stages[stages.index(name) + 1]
@@ -302,11 +304,11 @@ def test_the_image_of_production_has_neither_the_embedded_queue_manager_nor_tool
     assert variables()["MQDLQ_TARGET"] == "production"
 
 
-def test_the_image_ends_with_a_user_who_is_not_root() -> None:
+def test_the_image_does_not_run_as_root() -> None:
     assert re.findall(r"(?m)^USER (\d+)$", dockerfile())[-1] == "50000"
 
 
-def test_nothing_but_the_program_goes_into_the_image() -> None:
+def test_only_the_program_is_copied_into_the_image() -> None:
     lines = (PROJECT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 
     let_in = {line[1:] for line in lines if line.startswith("!")}

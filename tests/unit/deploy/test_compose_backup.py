@@ -1,4 +1,4 @@
-"""deploy/compose-backup.sh, with a `docker` that runs on this machine what it is asked to run."""
+"""Test deploy/compose-backup.sh with a `docker` that runs the commands on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = directories.PROJECT / "deploy" / "compose-backup.sh"
 RULES = "DESTQ(PAYMENTS) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(DISCARD)\n"
-# It looks at the words before the program, which are those of the script, and runs the rest.
+# It checks the words before the program, which the script wrote, and runs the rest.
 DOCKER = """#!/bin/bash
 set -eu
 echo "$@" | head -n 1 >>"$ASKED"
@@ -36,7 +36,7 @@ esac
 
 @pytest.fixture(name="ledger")
 def _ledger() -> Iterator[URL]:
-    """Make the database of the compose file, empty; yield its URL."""
+    """Create the empty database of the compose file; yield its URL."""
     url = make_url(running().new_ledger_url())
     _drop(url, "CREATE DATABASE mqdlq")
     yield url.set(database="mqdlq", query={"host": url.query["host"]})
@@ -76,7 +76,7 @@ def call(world: World, verb: str, directory: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_what_the_containers_lost_is_brought_back(
+def test_a_backup_restores_the_containers_ledger_and_lake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: URL
 ) -> None:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
@@ -126,7 +126,7 @@ def _told(what: str) -> str:
     return f"deploy/compose-backup.sh: {what}\n"
 
 
-def test_what_is_no_copy_is_refused_before_docker_is_asked(tmp_path: Path) -> None:
+def test_a_directory_without_a_backup_is_refused_before_docker_is_called(tmp_path: Path) -> None:
     done = subprocess.run(
         ["/bin/bash", SCRIPT, "restore", tmp_path], capture_output=True, text=True, check=False
     )

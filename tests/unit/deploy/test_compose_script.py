@@ -1,4 +1,4 @@
-"""deploy/compose.sh and what it makes ready, run without a Docker engine."""
+"""Test deploy/compose.sh and the files it prepares, without a Docker engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMBEDDED = {
 
 @pytest.fixture(name="place")
 def _place(tmp_path: Path) -> Path:
-    """Make a copy of what the script needs, and a `docker` that writes down what it is asked."""
+    """Copy the files that the script needs; add a `docker` that records its arguments."""
     place = tmp_path / "project"
     shutil.copytree(PROJECT / "deploy", place / "deploy", ignore=shutil.ignore_patterns("secrets"))
     shutil.copy(PROJECT / ".env.example", place)
@@ -33,7 +33,7 @@ def _place(tmp_path: Path) -> Path:
 
 
 def compose(place: Path, verb: str, **environment: str) -> tuple[int, str, str]:
-    """Run the script; return its exit code, what it asked of Docker, and what it complained of."""
+    """Run the script; return its exit code, the recorded calls of Docker, and standard error."""
     done = subprocess.run(
         ["/bin/bash", place / "deploy" / "compose.sh", verb],
         capture_output=True,
@@ -46,7 +46,7 @@ def compose(place: Path, verb: str, **environment: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("verb", ["up", "down", "test"])
-def test_where_no_engine_is_one_sentence_says_so(verb: str, place: Path) -> None:
+def test_a_missing_docker_engine_is_reported_in_one_sentence(verb: str, place: Path) -> None:
     (place.parent / "bin" / "docker").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
 
     assert compose(place, verb) == (
@@ -70,8 +70,8 @@ def test_ibm_mq_starts_only_where_its_licence_is_accepted(place: Path) -> None:
     )
 
 
-def test_a_variable_of_the_environment_counts_more_than_the_files(place: Path) -> None:
-    """As it does for Docker Compose itself."""
+def test_an_environment_variable_overrides_the_env_file(place: Path) -> None:
+    """Docker Compose itself has the same order."""
     secrets = place.parent / "elsewhere"
 
     assert compose(place, "up", **EMBEDDED, MQDLQ_SECRETS=str(secrets)) == (
@@ -83,14 +83,16 @@ def test_a_variable_of_the_environment_counts_more_than_the_files(place: Path) -
     assert not (place / "deploy" / "secrets").exists()
 
 
-def test_the_image_of_production_is_built_where_the_profile_needs_nothing_else(place: Path) -> None:
+def test_the_production_image_is_built_unless_the_profile_needs_the_trial_image(
+    place: Path,
+) -> None:
     assert compose(place, "up", **ACCEPTED)[:2] == (
         0,
         "info\ncompose up --build --detach --wait\n",
     )
 
 
-def test_the_tests_run_beside_ibm_mq_alone(place: Path) -> None:
+def test_compose_test_runs_only_with_the_profile_mq(place: Path) -> None:
     code, asked, complaint = compose(place, "test", **EMBEDDED)
 
     assert (code, asked) == (1, "info\n")
@@ -99,14 +101,14 @@ def test_the_tests_run_beside_ibm_mq_alone(place: Path) -> None:
         " (embedded); `make test` has the other tests\n"
     )
     _, asked, _ = compose(place, "test", **ACCEPTED)
-    # Without --profile, which would take the place of COMPOSE_PROFILES, and mq out of the model.
+    # Without --profile, which would override COMPOSE_PROFILES and remove the service mq.
     assert asked.endswith(
         "info\ncompose up --build --detach --wait trial\ncompose run --rm tests trial\n"
     )
 
 
-def test_settings_older_than_the_project_are_noticed(place: Path) -> None:
-    """.env is made once; after an upgrade the example has more variables and other versions."""
+def test_an_env_file_older_than_its_example_is_reported(place: Path) -> None:
+    """`.env` is created once; after an upgrade the example has more variables and new versions."""
     example = (place / ".env.example").read_text()
     older = [
         line.replace("python3.11", "python3.10")
@@ -127,7 +129,7 @@ def test_settings_older_than_the_project_are_noticed(place: Path) -> None:
 
 
 def test_secrets_are_made_before_anything_is_installed(tmp_path: Path) -> None:
-    """The standard library is enough."""
+    """The script needs only the standard library."""
     script = PROJECT / "deploy" / "make-secrets.py"
     done = subprocess.run(
         [sys.executable, "-I", "-S", script, tmp_path], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Settings that contradict themselves are refused before anything is connected, with the reason."""
+"""Test that contradictory connection settings are rejected before connecting, with the reason."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ TLS = {"tls_cipher_spec": "ANY_TLS12_OR_HIGHER", "key_repository": "/etc/mqdlq/k
         ),
     ],
 )
-def test_bad_combinations_are_refused(given: dict[str, Any], text: str) -> None:
+def test_contradictory_connection_settings_are_rejected(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ConnectionSettingsError) as refused:
         ConnectionSettings(**{"queue_manager": "QM1", **given})
 
     assert str(refused.value) == text
 
 
-def test_a_password_is_never_shown() -> None:
+def test_a_password_is_not_in_the_repr_of_connection_settings() -> None:
     settings = ConnectionSettings("QM1", **CLIENT, user="app", password=PASSWORD)
 
     assert PASSWORD not in repr(settings)
@@ -164,5 +164,5 @@ def test_a_password_is_never_shown() -> None:
         {"transport": "embedded", "user": "alice"},
     ],
 )
-def test_what_can_work_is_taken(given: dict[str, Any]) -> None:
+def test_valid_connection_settings_are_accepted(given: dict[str, Any]) -> None:
     assert ConnectionSettings("QM1", **given).queue_manager == "QM1"

@@ -1,4 +1,4 @@
-"""A ledger that many processes make at once, and one that is lost and brought back."""
+"""Test a ledger that many processes create at once, and one that a backup restores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DESTQ(ORDERS) ACTION(DISCARD)
 
 
 def _environment(ledger_url: str, tmp_path: Path) -> dict[str, str]:
-    """Return what a container gives: the ledger's URL in a file."""
+    """Return the environment of a container, with the ledger's URL in a file."""
     file = tmp_path / "ledger_url"
     file.write_text(ledger_url + "\n", encoding="utf-8")
     paths = [os.environ["PATH"], *(str(path) for path in DEBIAN.glob("*/bin"))]
@@ -82,7 +82,7 @@ def _backup(verb: str, directory: Path, environment: dict[str, str]) -> Any:
 
 
 def _make_database(ledger_url: str) -> str:
-    """Make a database of that ledger's own: the tests' other ledgers are schemas of one."""
+    """Create a separate database for the ledger; other tests use schemas of one database."""
     if ledger_url.startswith("sqlite"):
         for file in Path(ledger_url.removeprefix("sqlite:///")).parent.glob("ledger.db*"):
             file.unlink()
@@ -97,12 +97,12 @@ def _make_database(ledger_url: str) -> str:
     return own.render_as_string(hide_password=False)
 
 
-def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
+def test_a_backup_restores_ledger_and_lake_and_the_next_run_adds_up(
     ledger_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outcomes, snapshots and archive copies are as they were; what happened since is not known.
+    """Outcomes, snapshots and archive copies are restored; the time after the backup is unknown.
 
-    The messages handled after the backup are gone from the queue: the next run meets what is there.
+    Messages handled after the backup are gone from the queue; the next run handles the others.
     """
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     own_url = _make_database(ledger_url)
@@ -127,7 +127,7 @@ def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
             f"deploy/backup.py: the lake {world.lake_root} is not empty; move it away first\n"
         )
         world.dead_letter(dest_q="PAYMENTS")
-        world.handle(RULES)  # after the backup: nobody will remember
+        world.handle(RULES)  # after the backup, so not in its ledger
     shutil.rmtree(world.lake_root)
     _make_database(ledger_url)
 
@@ -146,10 +146,10 @@ def test_what_was_lost_is_brought_back_and_the_next_run_adds_up(
     assert (mode, copy.parent.stat().st_mode & 0o077) == (0, 0)
 
 
-def test_what_vanishes_while_the_lake_is_copied_is_not_missed(
+def test_a_file_that_vanishes_during_a_backup_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Handlers may run meanwhile: they rename what they have written, and prune snapshots."""
+    """Handlers may run during a backup: they rename written files and prune snapshots."""
     backup = _script()
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     world = World(tmp_path)
@@ -179,10 +179,10 @@ def test_what_vanishes_while_the_lake_is_copied_is_not_missed(
 
 
 @pytest.mark.parametrize("missing", ["ledger", "lake"])
-def test_nothing_is_not_copied_for_something(
+def test_a_backup_without_a_ledger_or_a_lake_is_refused(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A backup of the wrong place would be noticed when it is needed."""
+    """Otherwise a backup of the wrong place would be noticed only when it is needed."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     if missing == "lake":
         with open_ledger(f"sqlite:///{tmp_path}/ledger.db"):

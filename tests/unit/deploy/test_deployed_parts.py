@@ -1,4 +1,4 @@
-"""What the containers are told to run, run here: MQSC files, the database script, the demo."""
+"""Run the containers' MQSC files, database script and demo on this machine."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def mounted_mqsc() -> list[str]:
 def test_the_demo_runs_as_the_user_of_the_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Filled and handled by `app`, with the authorities the mounted files give it.
+    """`app` fills and handles the queue with the authorities of the mounted files.
 
-    The files are run twice, as they are whenever the queue manager starts.
+    The files run twice, because the queue manager runs them at every start.
     """
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     world = World(tmp_path, definitions="")
@@ -64,10 +64,10 @@ def test_the_demo_runs_as_the_user_of_the_container(
     }
 
 
-def test_the_demo_fills_the_queue_manager_it_is_told(
+def test_the_demo_fills_the_queue_manager_of_its_settings_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By putting alone: IBM MQ is administered by no `run_mqsc` of ours."""
+    """The demo only puts messages, because our `run_mqsc` cannot administer IBM MQ."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     embedded_mq.create("QM7")
     embedded_mq.run_mqsc("QM7", mounted_mqsc()[0])
@@ -83,7 +83,7 @@ def test_the_demo_fills_the_queue_manager_it_is_told(
 
 @pytest.mark.slow
 def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> None:
-    """Those that a real queue manager takes part in: `app` is missing no authority they need."""
+    """`app` has every authority that the contract tests with a real queue manager need."""
     (tmp_path / "place.py").write_text(
         f"import embedded_mq\nembedded_mq.install({str(tmp_path)!r})\n", encoding="utf-8"
     )
@@ -110,12 +110,12 @@ def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_each_database_is_its_roles_alone() -> None:
-    """The script that PostgreSQL's container runs once, run once on a server of the tests' own."""
+def test_each_role_can_use_only_its_own_database() -> None:
+    """Run the script of PostgreSQL's container on a test server, once as in the container."""
     server = running()
     url = make_url(server.new_ledger_url())
     script = directories.PROJECT / "deploy" / "postgres" / "create-databases.sh"
-    # The tests' server trusts everybody; this reads the passwords all the same.
+    # The test server asks for no password, but the script reads these files anyway.
     secret = Path(str(url.query["host"])) / "secret"
     secret.write_text("it's a \\secret", encoding="utf-8")
     environment = {
@@ -129,7 +129,7 @@ def test_each_database_is_its_roles_alone() -> None:
     admin = create_engine(url)
     with admin.begin() as connection:
         connection.execute(text("CREATE ROLE mqdlq_admin SUPERUSER LOGIN"))
-        # The tests' own superuser has the name the ledger's role is to have.
+        # The superuser of the test server has the name of the ledger's role.
         connection.execute(text("CREATE ROLE before SUPERUSER LOGIN"))
     admin.dispose()
     before = create_engine(url.set(username="before", query={"host": url.query["host"]}))

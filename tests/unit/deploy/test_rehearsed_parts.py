@@ -1,4 +1,4 @@
-"""What the rehearsal runs is what the compose file says, with nothing of a container left in it."""
+"""Test that the rehearsal runs the commands of the compose file, without paths of containers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def _module() -> ModuleType:
     return importlib.import_module("tests.e2e.running.containers")
 
 
-def test_every_service_is_rehearsed_but_those_that_need_a_container(
+def test_make_rehearse_runs_every_service_that_needs_no_container(
     module: ModuleType, tmp_path: Path
 ) -> None:
-    """IBM MQ, the object store and the container of the tests are what `make compose-test` runs."""
+    """`make compose-test` runs the others: IBM MQ, the object store and the test container."""
     services = set(module.Containers(tmp_path).compose["services"])
 
     assert services - set(module.ORDER) == {"mq", "s3", "tests"}
 
 
-def test_nothing_is_left_of_a_containers_places_and_ports(
+def test_rehearsed_services_use_no_path_or_port_of_the_containers(
     module: ModuleType, tmp_path: Path
 ) -> None:
     containers = module.Containers(tmp_path)
@@ -45,7 +45,7 @@ def test_nothing_is_left_of_a_containers_places_and_ports(
         given = [
             *(f"{name}={environment[name]}" for name in own),
             *(containers.command(service) if service != "postgres" else ()),
-            # psql's own default is the container's port; PGPORT says which it is here.
+            # The default port of psql is the container's; PGPORT sets the port of this machine.
             *(containers._on_loopback(service, word) for word in check[1:]),
         ]
         found += [(service, word) for word in given if inside.search(_without(tmp_path, word))]
@@ -54,7 +54,7 @@ def test_nothing_is_left_of_a_containers_places_and_ports(
 
 
 def _without(directory: Path, text: str) -> str:
-    """Return the text without what is rightly there: this machine's own places."""
+    """Return the text without this machine's own paths, which are allowed."""
     return (
         text.replace(str(directory), "")
         .replace(str(directories.PROJECT), "")

@@ -1,4 +1,4 @@
-"""The two locks: one runs the product, the other develops it with the same versions."""
+"""Test that the locks for production and development pin the same versions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OURS = {
 
 @cache
 def pins(lock: str) -> dict[str, str]:
-    """Return the version of each distribution that a lock names."""
+    """Return the version of each distribution in a lock."""
     text = (PROJECT / lock).read_text(encoding="utf-8")
     return dict(re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", text))
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Yield the top-level modules that a file imports, wherever in it."""
+    """Yield the top-level modules that a file imports, at any place in it."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -51,7 +51,7 @@ def test_both_locks_pin_the_same_versions() -> None:
 
 
 @pytest.mark.parametrize("directory", PRODUCT)
-def test_the_product_imports_only_what_the_lock_that_runs_it_has(directory: str) -> None:
+def test_the_product_imports_only_packages_of_requirements_lock(directory: str) -> None:
     distributions, locked = packages_distributions(), pins("requirements.lock")
 
     missing = {

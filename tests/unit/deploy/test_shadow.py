@@ -1,6 +1,6 @@
-"""`mqdlq shadow`: what our rules said, against what another handler then did.
+"""Test `mqdlq shadow`, which compares our rules' decisions with another handler's actions.
 
-The other handler is a program of the tests' that moves messages by hand; and, once, our own.
+The other handler is a function of these tests that moves messages; in one test it is ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def snapshot(world: World, queue: str = "DLQ") -> str:
 
 
 def take(world: World, *places: int, to: str | None = None) -> None:
-    """Move messages of the DLQ as another handler does: with all context, without the MQDLH."""
+    """Move messages of the DLQ as another handler does, with all context and without the MQDLH."""
     moved = [world.messages("DLQ")[place] for place in places]
     for descriptor, body in moved:
         if to is not None:
@@ -62,7 +62,7 @@ def fill(world: World) -> None:
     world.put("DLQ", b"bare", MsgId=b"b" * 24)
 
 
-def test_a_handler_that_did_what_the_rules_say_agrees(world: World) -> None:
+def test_shadow_agrees_with_a_handler_that_did_what_the_rules_say(world: World) -> None:
     fill(world)
     before = snapshot(world)
     take(world, 0, 1, 2, to="PAYMENTS")
@@ -90,12 +90,12 @@ def test_a_handler_that_did_what_the_rules_say_agrees(world: World) -> None:
     assert code == 0
 
 
-def test_a_handler_that_did_otherwise_is_told_message_by_message(world: World) -> None:
+def test_shadow_reports_each_message_that_another_handler_treated_differently(world: World) -> None:
     fill(world)
     before = snapshot(world)
     take(world, 0, to="ORDERS")  # no rule sends it there
-    take(world, 0, to="PARKED")  # by a later rule of its own
-    take(world, 2)  # it was to be left
+    take(world, 0, to="PARKED")  # by a later rule
+    take(world, 2)  # our rules would have left it
 
     after = snapshot(world)
     arrivals = [snapshot(world, queue) for queue in ("ORDERS", "PARKED", "PAYMENTS")]
@@ -123,7 +123,7 @@ def test_a_handler_that_did_otherwise_is_told_message_by_message(world: World) -
     assert [one["verdict"] for one in found["findings"]][:3] == ["differs"] * 3
 
 
-def test_what_cannot_be_seen_stays_open(world: World) -> None:
+def test_a_message_seen_nowhere_stays_open(world: World) -> None:
     fill(world)
     before = snapshot(world)
     take(world, 0, 1, 2, to="PAYMENTS")
@@ -149,8 +149,8 @@ def findings(*arguments: str) -> set[tuple[str, str, str]]:
     return {(one["verdict"], one["said"], one["happened"]) for one in told}
 
 
-def test_what_was_to_be_discarded_may_have_been_put_elsewhere(world: World) -> None:
-    """That nobody sees it is no proof that it was discarded."""
+def test_a_message_to_be_discarded_stays_open_until_it_is_seen_elsewhere(world: World) -> None:
+    """A message that no snapshot shows was not necessarily discarded."""
     world.dead_letter(dest_q="QUOTES")
     before = snapshot(world)
     take(world, 0, to="ORDERS")
@@ -164,7 +164,7 @@ def test_what_was_to_be_discarded_may_have_been_put_elsewhere(world: World) -> N
     }
 
 
-def test_what_may_have_expired_stays_open_whatever_was_said(world: World) -> None:
+def test_a_message_that_may_have_expired_stays_open(world: World) -> None:
     for dest_q, name in (("PAYMENTS", b"a"), ("QUOTES", b"a"), ("PAYMENTS", b"hold-1")):
         world.dead_letter(dest_q=dest_q, PutApplName=name, Expiry=300)
     before = snapshot(world)
@@ -178,8 +178,8 @@ def test_what_may_have_expired_stays_open_whatever_was_said(world: World) -> Non
     assert len(found) == 3
 
 
-def test_what_was_tried_in_vain_waits(world: World) -> None:
-    """The other handler has put it to a full queue, and backed out: it counts one more backout."""
+def test_a_message_whose_puts_failed_stays_open(world: World) -> None:
+    """The other handler put it to a full queue and backed out, which raised its BackoutCount."""
     world.mqsc("ALTER QLOCAL(PAYMENTS) MAXDEPTH(1)")
     world.put("PAYMENTS", b"there already")
     world.dead_letter(dest_q="PAYMENTS")
@@ -204,7 +204,9 @@ def test_what_was_tried_in_vain_waits(world: World) -> None:
     }
 
 
-def test_a_queue_of_that_name_on_another_queue_manager_is_another(world: World) -> None:
+def test_a_queue_of_the_same_name_on_another_queue_manager_is_a_different_queue(
+    world: World,
+) -> None:
     world.dead_letter(dest_q="ORDERS")
     world.dead_letter(dest_q="ORDERS")
     world.clock.now += timedelta(minutes=1)
@@ -221,7 +223,7 @@ def test_a_queue_of_that_name_on_another_queue_manager_is_another(world: World) 
     }
 
 
-def test_of_messages_with_one_identity_each_is_looked_for_where_it_is_to_be(world: World) -> None:
+def test_messages_with_one_identity_are_compared_each_with_its_own_target(world: World) -> None:
     twins: dict[str, Any] = {
         "MsgId": b"t" * 24,
         "PutApplName": b"a",
@@ -238,7 +240,7 @@ def test_of_messages_with_one_identity_each_is_looked_for_where_it_is_to_be(worl
     after = snapshot(world)
     orders, payments = snapshot(world, "ORDERS"), snapshot(world, "PAYMENTS")
 
-    # Browsed twice, they are the same messages.
+    # The messages of two snapshots of one queue count once.
     arrivals = [word for one in (orders, payments, orders) for word in ("--arrivals", one)]
     assert findings(before, after, *arrivals) == {
         ("agrees", "RETRY to PAYMENTS", "on PAYMENTS"),
@@ -246,7 +248,7 @@ def test_of_messages_with_one_identity_each_is_looked_for_where_it_is_to_be(worl
     }
 
 
-def test_snapshots_of_different_days_say_so(world: World) -> None:
+def test_shadow_names_both_days_of_snapshots_of_different_days(world: World) -> None:
     before = snapshot(world)
     world.clock.now += timedelta(days=2)
 

@@ -1,4 +1,4 @@
-"""The report on what is installed: licences nobody has looked at, and known vulnerabilities."""
+"""Test the report on installed packages: unreviewed licences and known vulnerabilities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def package(name: str, licence: str) -> dict[str, str]:
     return {"Name": name, "Version": "1.0", "License": licence}
 
 
-def test_a_licence_nobody_has_looked_at_is_told(report: Any) -> None:
+def test_an_unreviewed_licence_is_reported(report: Any) -> None:
     taken = [package("b", "MIT License"), package("mqdlq", "UNKNOWN"), package("a", "Apache-2.0")]
     strange = [package("c", "AGPL-3.0"), package("d", "UNKNOWN"), package("e", "GPL-2.0")]
 
@@ -36,7 +36,7 @@ def test_a_licence_nobody_has_looked_at_is_told(report: Any) -> None:
     )
 
 
-def test_what_could_not_be_asked_is_not_called_safe(report: Any) -> None:
+def test_packages_that_could_not_be_checked_are_not_reported_as_safe(report: Any) -> None:
     skipped = {"dependencies": [{"name": "a", "skip_reason": "not found"}]}
 
     assert report.audited("no route to host") == (
@@ -52,7 +52,7 @@ def test_what_could_not_be_asked_is_not_called_safe(report: Any) -> None:
     )
 
 
-def test_a_vulnerability_is_told_with_what_mends_it(report: Any) -> None:
+def test_a_vulnerability_is_reported_with_the_version_that_fixes_it(report: Any) -> None:
     vulns = [{"id": "CVE-1", "fix_versions": ["1.1"]}, {"id": "CVE-2", "fix_versions": []}]
     found = {
         "dependencies": [
