@@ -1,4 +1,4 @@
-"""A run's facts in, Airflow's own metrics out: StatsD or OpenTelemetry, as Airflow is set up."""
+"""Send a run's numbers as Airflow's metrics, by StatsD or OpenTelemetry as Airflow is set up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from enum import StrEnum
+from typing import Final, Self
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
@@ -23,6 +24,40 @@ SEND_WITHIN_MS: Final = 5000
 log = logging.getLogger(__name__)
 
 
+class Metric(StrEnum):
+    """A metric: its name, its kind, and its meaning; docs/reference/metrics.md lists them."""
+
+    DEPTH = "mqdlq.depth", "gauge", "Messages on the queue when the run last looked at it."
+    OUTCOMES = (
+        "mqdlq.outcomes",
+        "counter",
+        "Messages of the run that ended with the outcome in the tag `outcome`.",
+    )
+    MESSAGES = (
+        "mqdlq.messages",
+        "gauge",
+        (
+            "Messages of the run's snapshot, by the tag `reason`: the name of a reason code"
+            f" ({REASONS} at most), `other` for the rarer ones, `none` without a valid MQDLH."
+        ),
+    )
+    OLDEST_AGE = (
+        "mqdlq.oldest_age_seconds",
+        "gauge",
+        "Age of the oldest message that remains on the queue, in seconds; 0 if none remains.",
+    )
+    RUN_DURATION = "mqdlq.run_duration", "timer", "Time from the run's start to its report."
+
+    kind: str
+    meaning: str
+
+    def __new__(cls, value: str, kind: str, meaning: str) -> Self:
+        """Make a member of its declaration."""
+        member = str.__new__(cls, value)
+        member._value_, member.kind, member.meaning = value, kind, meaning
+        return member
+
+
 def emit(
     run: Run,
     ledger: Ledger,
@@ -30,7 +65,7 @@ def emit(
     reasons: Mapping[int, int],
     oldest_left: datetime | None,
 ) -> None:
-    """Tell depth, outcomes, ages and duration of a run, by queue manager, queue and reason.
+    """Send depth, outcomes, ages and duration of a run, by queue manager, queue and reason.
 
     `reasons` counts the messages of the run's snapshot by the reason in their MQDLH (0 without
     one); `oldest_left` is since when the oldest that stays is there, None where none stays. Called
@@ -40,14 +75,14 @@ def emit(
     tags = {"handler": run.handler, "queue_manager": run.queue_manager, "queue": run.queue}
     seen, look = ledger.accounts.of_run(run.run_id), ledger.runs.last_look(run.run_id)
     if seen is not None:
-        stats.gauge("mqdlq.depth", seen.depth, tags=tags)
+        stats.gauge(Metric.DEPTH, seen.depth, tags=tags)
     elif look is not None and run.run_type != "backfill":  # which looks at no queue
-        stats.gauge("mqdlq.depth", look.depth, tags=tags)
+        stats.gauge(Metric.DEPTH, look.depth, tags=tags)
     outcomes = ledger.outcomes.counts(run.run_id)
     del outcomes[Outcome.NOT_SELECTED]
     for outcome, number in outcomes.items():
-        stats.incr("mqdlq.outcomes", number, tags={**tags, "outcome": str(outcome)})
-    stats.timing("mqdlq.run_duration", now - run.started_at, tags=tags)
+        stats.incr(Metric.OUTCOMES, number, tags={**tags, "outcome": str(outcome)})
+    stats.timing(Metric.RUN_DURATION, now - run.started_at, tags=tags)
     if not run.message_keys:  # such a run knows too little of the queue
         _emit_about_the_queue(reasons, oldest_left, is_closed=seen is not None, now=now, tags=tags)
     _send()
@@ -67,10 +102,10 @@ def _emit_about_the_queue(
         name = reason_text(reason).split(" ")[0] if reason else "none"
         by_reason[name if rank < REASONS else "other"] += number
     for name, number in by_reason.items():
-        stats.gauge("mqdlq.messages", number, tags={**tags, "reason": name})
+        stats.gauge(Metric.MESSAGES, number, tags={**tags, "reason": name})
     if oldest_left is not None or is_closed:
         age = (now - oldest_left).total_seconds() if oldest_left else 0.0
-        stats.gauge("mqdlq.oldest_age_seconds", max(0.0, age), tags=tags)
+        stats.gauge(Metric.OLDEST_AGE, max(0.0, age), tags=tags)
 
 
 def _send() -> None:

@@ -28,43 +28,105 @@ QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")]
 
 
 class Handler(Operation):
-    """What the handler of one dead-letter queue needs to know; how it is run is in `Operation`.
+    """The configuration of one handler; the keys that concern Airflow are in `Operation`.
 
-    `connection` is an Airflow connection id, `rules` a rules table beside the YAML file, `table`
-    the canonical text of one that stands in the YAML file itself; a handler has one of them.
-    `attempts` says whether attempts are counted per run or carried on from run to run,
-    `nul_as_blank` whether NULs in a message's text fields are compared as blanks, `lint` how
-    seriously a finding of that code is taken. `hold_while_blocked` keeps a message's attempts
-    while its destination is full or inhibited, `deliver_truncated` delivers what may have been
-    cut to fit the queue. `explain` has a plan name for each message the rule that won, or the
-    nearest one where none matches. `messages_in_a_unit` bounds a unit of work per destination,
-    `max_plan_age` is how old a snapshot may be when its plan is accepted, and `max_run_time` when
-    retrying ends. `payload` is what snapshots keep of the bodies ("none", "full", or "head: N" for
-    the first N bytes), `payload_key` the Airflow connection with the key that encrypts it.
-    `full_snapshot_every` is how often messages that are settled are read in full all the same,
-    `keep_snapshots` and `keep_snapshots_for` how many snapshots are kept, and how long.
+    `table` holds the canonical text of the rules that stand in the YAML file itself.
     """
 
     name: str
     directory: Path
-    connection: str
-    rules: str | None = None
-    table: str | None = None
-    state_queue: QueueName = "MQDLQ.STATE"
-    attempts: Literal["run", "ledger"] = "run"
-    nul_as_blank: bool = False
-    hold_while_blocked: bool = False
-    deliver_truncated: bool = False
-    explain: bool = False
-    messages_in_a_unit: Annotated[int, Field(ge=1, le=10_000)] = 128
-    max_plan_age: timedelta = timedelta(days=1)
-    max_run_time: timedelta = timedelta(hours=1)
-    payload: Annotated[str, Field(pattern=r"^(none|full|head: [1-9][0-9]{0,8})$")] = "none"
-    payload_key: str | None = None
-    full_snapshot_every: timedelta = timedelta(days=1)
-    keep_snapshots: Annotated[int, Field(ge=1)] | None = None
-    keep_snapshots_for: timedelta | None = None
-    lint: Mapping[str, Level] = {}
+    connection: Annotated[str, Field(description="Airflow connection of type `ibmmq`.")]
+    rules: Annotated[
+        str | None, Field(description="File name of the rules table, beside the YAML file.")
+    ] = None
+    table: Annotated[
+        str | None,
+        Field(
+            description="The rules themselves, in [YAML form](rules.md#the-yaml-form). A handler"
+            " has either `rules` or `table`."
+        ),
+    ] = None
+    state_queue: Annotated[
+        QueueName,
+        Field(
+            description="Local queue for the markers of units of work, on the same queue manager"
+            " as the dead-letter queue. No other application uses it."
+        ),
+    ] = "MQDLQ.STATE"
+    attempts: Annotated[
+        Literal["run", "ledger"],
+        Field(
+            description="`run` starts the count of attempts at zero in each run; `ledger`"
+            " continues the count of earlier runs."
+        ),
+    ] = "run"
+    nul_as_blank: Annotated[
+        bool,
+        Field(description="Compare NULs in text fields as blanks. IBM's handler does not do that."),
+    ] = False
+    hold_while_blocked: Annotated[
+        bool,
+        Field(
+            description="Do not count an attempt while the destination of a message is full or"
+            " inhibited for puts."
+        ),
+    ] = False
+    deliver_truncated: Annotated[
+        bool,
+        Field(
+            description="Deliver messages that may have been truncated to fit the dead-letter"
+            " queue."
+        ),
+    ] = False
+    explain: Annotated[
+        bool,
+        Field(
+            description="Store in the plan, for each message, the rule that decided, or the"
+            " nearest rule if none matches."
+        ),
+    ] = False
+    messages_in_a_unit: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=10_000,
+            description="Highest number of messages to one destination in a unit of work.",
+        ),
+    ] = 128
+    max_plan_age: Annotated[
+        timedelta, Field(description="Highest age of a snapshot when its plan is accepted.")
+    ] = timedelta(days=1)
+    max_run_time: Annotated[
+        timedelta, Field(description="Time after which a run stops retrying.")
+    ] = timedelta(hours=1)
+    payload: Annotated[
+        str,
+        Field(
+            pattern=r"^(none|full|head: [1-9][0-9]{0,8})$",
+            description="Part of message bodies that snapshots keep: `none`, `full`, or `head: N`"
+            " for the first N bytes. See [snapshots](../explanation/snapshots.md).",
+        ),
+    ] = "none"
+    payload_key: Annotated[
+        str | None, Field(description="Airflow connection with the key that encrypts the payload.")
+    ] = None
+    full_snapshot_every: Annotated[
+        timedelta,
+        Field(description="Time after which a run reads settled messages in full again."),
+    ] = timedelta(days=1)
+    keep_snapshots: Annotated[
+        int | None, Field(ge=1, description="Number of snapshots to keep per queue; unset: all.")
+    ] = None
+    keep_snapshots_for: Annotated[
+        timedelta | None, Field(description="Time to keep snapshots for; unset: no limit.")
+    ] = None
+    lint: Annotated[
+        Mapping[str, Level],
+        Field(
+            description="Severity of a finding in the rules, by its [code](rules.md#warnings):"
+            " `error`, `warning` or `off`."
+        ),
+    ] = {}
 
     @field_validator("payload", mode="before")
     @classmethod
@@ -122,7 +184,7 @@ LONGEST_NAME: Final = 100
 """Characters: the ledger's column takes so many, and a DAG whose id is too long takes all DAGs of
 its file out of use."""
 _EXAMPLE: Final = "'connection:' and 'rules:'"
-_KEYS: Final = {key: key for key in Handler.model_fields if key not in _NOT_KEYS}
+KEYS: Final = {key: key for key in Handler.model_fields if key not in _NOT_KEYS}
 
 
 def handler_names(directory: Path | None = None) -> list[str]:
@@ -183,7 +245,7 @@ def build_handler(document: Document, report: Report, name: str, folder: Path) -
             report.error("missing", Place(1, 1, 1, ""), f"expected keys such as {_EXAMPLE}")
         return None
     reader = Reader(document, report)
-    nodes = reader.keyed(document.root, _KEYS, _EXAMPLE)
+    nodes = reader.keyed(document.root, KEYS, _EXAMPLE)
     is_complete = not report.has_errors
     values = _values({key: node for key, (_, node) in nodes.items()}, document, reader, report)
     try:

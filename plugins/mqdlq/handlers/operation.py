@@ -28,22 +28,35 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class ApprovalGuards(BaseModel):
-    """What makes a run ask a person before it acts; nothing by default.
-
-    `discard`: any rule that discards; `messages`: more messages to act on than this; `new_cause`: a
-    reason that no run has met that acted on this queue; `changed_rules`: other rules than those of
-    the last run that acted; `new_target`: a queue to which nothing was ever moved from here. Who
-    says nothing `within` this time has rejected.
-    """
+    """The conditions under which a run waits for a person's approval; all are off by default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    discard: bool = False
-    messages: Annotated[int, Field(ge=0)] | None = None
-    new_cause: bool = False
-    changed_rules: bool = False
-    new_target: bool = False
-    within: Annotated[timedelta, Field(ge=timedelta(seconds=30))] = timedelta(hours=12)
+    discard: Annotated[bool, Field(description="A rule would discard messages.")] = False
+    messages: Annotated[
+        int | None, Field(ge=0, description="The run would act on more messages than this number.")
+    ] = None
+    new_cause: Annotated[
+        bool,
+        Field(
+            description="A message has a reason code that no earlier acting run met on this queue."
+        ),
+    ] = False
+    changed_rules: Annotated[
+        bool, Field(description="The rules differ from the rules of the last run that acted.")
+    ] = False
+    new_target: Annotated[
+        bool,
+        Field(description="A rule names a queue that no message was moved to from this queue yet."),
+    ] = False
+    within: Annotated[
+        timedelta,
+        Field(
+            ge=timedelta(seconds=30),
+            description="Time for the answer; after it, the plan is rejected. It must be shorter"
+            " than `max_plan_age`.",
+        ),
+    ] = timedelta(hours=12)
 
 
 CRON_FIELDS: Final = 5
@@ -98,54 +111,120 @@ class Event(StrEnum):
 
 
 class Notification(BaseModel):
-    """An Airflow notifier: the path of its class, its arguments, and for which events (all)."""
+    """An Airflow notifier, and the events that it is called for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    notifier: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
-    on: tuple[Event, ...] = ()
-    arguments: Mapping[str, Any] = {}
+    notifier: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$",
+            description="Path of the notifier's class, such as"
+            " `airflow.providers.smtp.notifications.smtp.SmtpNotifier`.",
+        ),
+    ]
+    on: Annotated[tuple[Event, ...], Field(description="Events to notify of; unset: all.")] = ()
+    arguments: Annotated[
+        Mapping[str, Any],
+        Field(
+            description="Arguments of the notifier. Text is a template that knows `alert.event`,"
+            " `alert.title`, `alert.text`, `alert.handler` and `alert.run_id`; no message's body"
+            " is among them."
+        ),
+    ] = {}
 
 
 class Alerts(BaseModel):
-    """Who is told, and from when on: `growth` in messages from run to run, `oldest_age`."""
+    """The thresholds of alerts, and the notifiers that send them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    growth: Annotated[int, Field(ge=1)] = 100
-    oldest_age: Annotated[timedelta, Field(gt=timedelta(0))] = timedelta(days=1)
-    notify: tuple[Notification, ...] = ()
+    growth: Annotated[
+        int, Field(ge=1, description="Messages more than at the last run that raise `growth`.")
+    ] = 100
+    oldest_age: Annotated[
+        timedelta,
+        Field(gt=timedelta(0), description="Age of a message that raises `oldest_age`."),
+    ] = timedelta(days=1)
+    notify: Annotated[
+        tuple[Notification, ...], Field(description="The notifiers; without any, none is called.")
+    ] = ()
 
 
 class Operation(BaseModel):
-    """When a handler runs, and how it shows in Airflow.
-
-    `schedule` is a cron expression in UTC, one of its presets such as @hourly, or @continuous, or
-    `event`; without one a handler is run by hand. With `dry_run` no run acts, whoever starts it.
-    `max_active_runs` bounds how many of its runs may overlap, most of them waiting for their
-    retries. `rescan_interval` is after how long settled messages are looked at again, 10 x RETRYINT
-    if it is not said. `pool` is the Airflow pool that its evaluation and passes take a slot of, one
-    of its own if it is not said; where there is none of the name it is made, with one slot.
-    `approval` says what makes a run ask a person first. `alerts` says who is told of what.
-    `evaluate_timeout` is after how long an evaluation fails that does not end, such as one that
-    waits for executors of a Spark cluster; it would keep every later one from beginning.
-    `task_retries` is how often Airflow runs a task again that failed for a transient reason, such
-    as a lost connection. `owner` and `tags` are those of its DAG.
-    """
+    """When a handler runs, and how it appears in Airflow."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schedule: str | None = None
-    dry_run: bool = False
-    owner: Annotated[str, Field(min_length=1, max_length=500)] = "mqdlq"
-    tags: tuple[Tag, ...] = ()
-    rescan_interval: Annotated[timedelta, Field(ge=timedelta(seconds=1))] | None = None
-    max_active_runs: Annotated[int, Field(ge=1, le=100)] = 4
-    pool: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    evaluate_timeout: Annotated[timedelta, Field(ge=timedelta(minutes=1))] = timedelta(hours=2)
-    task_retries: Annotated[int, Field(ge=0, le=10)] = TASK_RETRIES
-    approval: ApprovalGuards = ApprovalGuards()
-    alerts: Alerts = Alerts()
+    schedule: Annotated[
+        str | None,
+        Field(
+            description="When runs start: a cron expression in UTC, a preset such as `@hourly`,"
+            " `@continuous` (each run starts when the last one has ended), or `event` (a run"
+            " starts when the queue has work). Unset: runs are started by hand."
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool,
+        Field(description="No run of this handler acts; its reports say what a run would do."),
+    ] = False
+    owner: Annotated[
+        str, Field(min_length=1, max_length=500, description="Owner of the DAG in Airflow.")
+    ] = "mqdlq"
+    tags: Annotated[tuple[Tag, ...], Field(description="Tags of the DAG in Airflow.")] = ()
+    rescan_interval: Annotated[
+        timedelta | None,
+        Field(
+            ge=timedelta(seconds=1),
+            description="Time after which settled messages are work again; unset: ten times"
+            " RETRYINT.",
+        ),
+    ] = None
+    max_active_runs: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=100,
+            description="Highest number of runs at the same time. Each message belongs to one of"
+            " them. With `@continuous` it is 1.",
+        ),
+    ] = 4
+    pool: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=256,
+            description="Airflow pool for evaluations and passes; unset: `mq_dlq_<handler>`."
+            " Handlers with the same connection and INPUTQ share a pool. Two handlers that reach"
+            " one queue in different ways need the same pool. If the pool does not exist, a run"
+            " creates it with one slot.",
+        ),
+    ] = None
+    evaluate_timeout: Annotated[
+        timedelta,
+        Field(
+            ge=timedelta(minutes=1),
+            description="Time after which the evaluation fails, for example when the cluster has"
+            " no free executors.",
+        ),
+    ] = timedelta(hours=2)
+    task_retries: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=10,
+            description="How often Airflow runs a task again after a [transient"
+            " failure](mq-failures.md), such as a lost connection: after 20 seconds, one minute"
+            " and three minutes. Any other failure, such as a missing authority, fails the task"
+            " at once.",
+        ),
+    ] = TASK_RETRIES
+    approval: Annotated[
+        ApprovalGuards, Field(description="When a run waits for [approval](#approval).")
+    ] = ApprovalGuards()
+    alerts: Annotated[Alerts, Field(description="Which [alerts](#alerts) are sent, and where.")] = (
+        Alerts()
+    )
 
     @field_validator("schedule")
     @classmethod

@@ -12,6 +12,7 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers import Handler, handler_names, load_handler, load_handlers
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.rules import RulesError
+from tests.support.paths import ROOT
 
 
 def load(directory: Path, yaml: str) -> Handler:
@@ -228,9 +229,9 @@ def test_a_schedule_airflow_cannot_go_by_is_refused(tmp_path: Path, schedule: st
     assert f"""'{schedule.strip("'")}' is no schedule; expected a cron expression""" in told
 
 
-def test_the_readmes_examples_are_valid(tmp_path: Path) -> None:
-    readme = Path(__file__).parents[3] / "README.md"
-    blocks = re.findall(r"```yaml\n((?:approval|alerts):.*?)```", readme.read_text(), re.DOTALL)
+def test_the_documented_example_sets_every_guard(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "reference" / "handler.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n((?:approval|alerts):.*?)```", page, re.DOTALL)
 
     handler = load(tmp_path, "connection: mq\nrules: a.rules\n" + "".join(blocks))
 

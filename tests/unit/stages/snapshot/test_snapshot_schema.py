@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
-from mqdlq.lake.schema_document import document
 from tests.support.world import World
 
 VERSION_1 = PROJECT / "tests" / "corpus" / "snapshots" / "version-1"
@@ -25,12 +24,6 @@ def taken(world: World) -> Path:
     run = world.start("ACTION(IGNORE)")
     world.snapshot(run, payload="full")
     return Path(world.recorded_snapshot(run.run_id).location)
-
-
-def test_the_page_on_the_schema_is_that_of_the_code() -> None:
-    page = PROJECT / "docs" / "reference" / "snapshot-schema.md"
-
-    assert page.read_text(encoding="utf-8") == document()
 
 
 def test_the_files_have_the_documented_schema(world: World) -> None:

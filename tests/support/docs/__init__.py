@@ -1,0 +1,1 @@
+"""The documentation: its site, its generated pages, and the code in it."""

@@ -1,0 +1,71 @@
+"""Write docs/reference/command-line.md from the declared commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from tests.support.declared_commands import Path, everything
+from tests.support.docs.tables import table
+
+_HEAD = """\
+# Command line
+
+`mqdlq` runs handlers, checks rules tables, and shows what queues, snapshots and the archive hold.
+`mqdlq COMMAND --help` prints the same text as this page.
+
+"""
+_EXAMPLES = "For example:"
+
+
+def document() -> str:
+    """Return the page."""
+    commands = everything()
+    rows = (
+        (f"[`mqdlq {' '.join(path)}`](#mqdlq-{'-'.join(path)})", _summary(command))
+        for path, command in commands.items()
+    )
+    sections = (_section(path, command) for path, command in commands.items())
+    return "".join((_HEAD, table(("command", "what it does"), rows), *sections))
+
+
+def _summary(command: Any) -> str:
+    return str(command.help).partition("\n")[0]
+
+
+def _section(path: Path, command: Any) -> str:
+    name = " ".join(("mqdlq", *path))
+    context = typer.Context(command, info_name=name)
+    paragraphs = [part.removeprefix("\b\n") for part in str(command.help).split("\n\n")]
+    prose = [" ".join(part.split()) for part in paragraphs if not part.startswith(_EXAMPLES)]
+    examples = [part for part in paragraphs if part.startswith(_EXAMPLES)]
+    return "\n".join(
+        (
+            f"\n## {name}",
+            "",
+            "\n\n".join(prose),
+            "",
+            "```text",
+            command.get_usage(context).removeprefix("Usage: "),
+            "```",
+            *(line for text in examples for line in _console(text)),
+            *_parameters(command, context),
+        )
+    )
+
+
+def _console(examples: str) -> Iterator[str]:
+    yield from ("", "```console")
+    yield from (f"$ {line.strip()}" for line in examples.splitlines()[1:])
+    yield "```"
+
+
+def _parameters(command: Any, context: typer.Context) -> Iterator[str]:
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    shown = [record for record in records if record and record[0] != "--help"]
+    if not shown:
+        return
+    yield ""
+    yield table(("argument or option", "meaning"), ((f"`{name}`", text) for name, text in shown))

@@ -1,0 +1,158 @@
+"""Write docs/reference/handler.md from the models of a handler's YAML file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from mqdlq.handlers import Handler
+from mqdlq.handlers.configuration import KEYS
+from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
+from tests.support.docs.tables import table
+
+_HEAD = """\
+# Handler configuration
+
+A handler is a YAML file in the rules directory (`include/rules/`, or `MQDLQ_RULES_DIR`). The name
+of the file without `.yaml` is the name of the handler; the names `history` and `restore` are taken.
+`mqdlq rules check include/rules` checks handlers and their rules tables without a connection.
+
+```yaml
+connection: mq_production
+rules: payments.rules
+schedule: event
+```
+
+An unknown key or a wrong value is an error that names its line and column. A duration is ISO 8601
+(`PT2H`, `P1D`), or a number of seconds.
+
+## Keys
+
+"""
+_APPROVAL = """
+## Approval
+
+All guards are off by default. When a guard triggers, the run waits at the task `approve` with a
+summary of the plan, and a person approves or rejects it in Airflow, under Required Actions.
+
+```yaml
+approval:
+  discard: yes
+  messages: 100
+  new_cause: yes
+  changed_rules: yes
+  new_target: yes
+  within: PT12H
+```
+
+While a plan waits, scheduled runs have no work in its messages. When another message arrives, the
+next run asks about all of them. A rejected run changes nothing. `mqdlq run` never asks: starting it
+is the approval.
+
+"""
+_ALERTS = """
+## Alerts
+
+Any notifier of Airflow can send an alert. `mqdlq.airflow.webhook.WebhookNotifier` posts it to the
+address of an Airflow connection.
+
+```yaml
+alerts:
+  growth: 100
+  oldest_age: P1D
+  notify:
+    - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
+      on: [failed, conservation, unprocessable, exhausted, recovery]
+      arguments: {to: ops@example.com, from_email: mq@example.com,
+                  subject: "{{ alert.title }}", html_content: "<pre>{{ alert.text }}</pre>"}
+    - notifier: mqdlq.airflow.webhook.WebhookNotifier
+      arguments: {conn_id: chat}
+```
+
+"""
+_NOTIFICATIONS = """
+Each item of `notify` has these keys:
+
+"""
+_EVENTS = """
+The [runbook](../how-to/runbook.md) has an entry for each event:
+
+"""
+
+_NAMES = {
+    "boolean": "`yes`, `no`",
+    "duration": "duration",
+    "object": "mapping",
+    "string": "text",
+}
+"""The types of a JSON schema, by format or else by type."""
+
+
+def document() -> str:
+    """Return the page."""
+    events = ((f"`{event}`", event.meaning, "yes" if event.lasts else "no") for event in Event)
+    return "".join(
+        (
+            _HEAD,
+            _keys(Handler, KEYS),
+            _APPROVAL,
+            _keys(ApprovalGuards),
+            _ALERTS,
+            _keys(Alerts),
+            _NOTIFICATIONS,
+            _keys(Notification),
+            _EVENTS,
+            table(("event", "meaning", "followed by `recovery`"), events),
+        )
+    )
+
+
+def _keys(model: type[BaseModel], names: Collection[str] = ()) -> str:
+    schema = model.model_json_schema()
+    keys = {name: key for name, key in schema["properties"].items() if not names or name in names}
+    rows = (
+        (
+            f"`{name}`",
+            _type(key, schema.get("$defs", {})),
+            "required" if name in schema.get("required", ()) else _default(key),
+            key["description"],
+        )
+        for name, key in sorted(keys.items(), key=lambda item: item[0] in Operation.model_fields)
+    )
+    return table(("key", "type", "default", "meaning"), rows)
+
+
+def _type(key: Mapping[str, Any], others: Mapping[str, Any]) -> str:
+    """Return the type of a key in words, from its JSON schema."""
+    match key:
+        case {"anyOf": [kind, {"type": "null"}]}:
+            text = _type(kind, others)
+        case {"$ref": reference}:
+            text = _type(others[reference.rpartition("/")[2]], others)
+        case {"enum": values}:
+            text = ", ".join(f"`{value}`" for value in values)
+        case {"type": "array", "items": items}:
+            text = f"list: {_type(items, others)}"
+        case {"type": "integer"}:
+            text = f"integer{_range(key)}"
+        case _:
+            text = _NAMES[key.get("format") or key["type"]]
+    return text
+
+
+def _range(key: Mapping[str, Any]) -> str:
+    least, most = key.get("minimum"), key.get("maximum")
+    return f", {least} to {most}" if most is not None else f", {least} or more"
+
+
+def _default(key: Mapping[str, Any]) -> str:
+    match key.get("default"):
+        case None | [] | {}:
+            return "unset"
+        case bool() as value:
+            return f"`{'yes' if value else 'no'}`"
+        case str() | int() as value:
+            return f"`{value}`"
+    return "see below"
