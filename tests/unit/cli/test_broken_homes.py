@@ -1,4 +1,4 @@
-"""Every command reports a broken home in one sentence, with its exit code, and loses nothing."""
+"""Test that every command reports a broken home in one sentence and loses no message."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ SECRET = "pass-word"  # noqa: S105 (no secret)
 class Broken:
     """A way in which a home is broken.
 
-    `settings` breaks it and returns the environment that names it. `sentence` is what each of
-    `commands` prints, `code` with which exit code; {} stands for the place.
+    `settings` breaks the home and returns the environment that names it. Each of `commands` prints
+    `sentence`, where {} stands for the place, and ends with exit code `code`.
     """
 
     settings: Callable[[Path], dict[str, str]]
@@ -203,7 +203,7 @@ KINDS = {
 
 @cache
 def healthy() -> Path:
-    """Make a home with the demo's queue manager once; tests copy it."""
+    """Create a home with the demo's queue manager once; tests copy it."""
     place = Path(tempfile.mkdtemp(prefix="mqdlq-healthy-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     environment = {**os.environ, "MQDLQ_HOME": str(place / "home")}
@@ -231,7 +231,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 class BecomesError(Exception):
-    """Stands for this process becoming another one."""
+    """Raised in place of replacing this process by another program."""
 
 
 def _become(program: str, arguments: list[str]) -> None:
@@ -248,12 +248,12 @@ def arguments_of(path: Command) -> list[str]:
 
 
 def matching(word: str) -> list[str]:
-    """Return what a shell makes of a word."""
+    """Return the words into which a shell expands a word."""
     return sorted(map(str, Path().glob(word))) if "*" in word else [word]
 
 
 def called(path: Command, *, in_airflow: bool) -> tuple[int | None, str]:
-    """Call a command; return its exit code and what it prints, None for one that went on."""
+    """Call a command; return its exit code, or None if it continued, and its output."""
     result = CliRunner().invoke(app, arguments_of(path), input="")
     if isinstance(result.exception, BecomesError):
         if not in_airflow:
@@ -268,7 +268,7 @@ def called(path: Command, *, in_airflow: bool) -> tuple[int | None, str]:
 
 
 def digests(place: Path) -> dict[str, str]:
-    """Return what the files are that no command may touch."""
+    """Return the digests of the files that no command may change."""
     kept = [place / "file", place / "other.db", place / "home/airflow/airflow.db"]
     return {
         str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in kept if file.exists()
@@ -304,11 +304,15 @@ def test_every_command_reports_a_broken_home(
     assert digests(place) == before
 
 
-def test_the_messages_are_where_they_were(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_message_moves_while_the_ledger_cannot_be_used(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     depth = CliRunner().invoke(app, ["qm", "depth", "QM1", "SYSTEM.DEAD.LETTER.QUEUE"]).output
     monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{a_file(place)}")
     for path in everything():
-        if path[0] != "qm":  # which put, and end what is not persistent
+        if (
+            path[0] != "qm"
+        ):  # these put messages, or end queue managers, which removes nonpersistent messages
             called(path, in_airflow=False)
 
     after = CliRunner().invoke(app, ["qm", "depth", "QM1", "SYSTEM.DEAD.LETTER.QUEUE"]).output

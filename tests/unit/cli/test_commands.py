@@ -1,4 +1,4 @@
-"""The command `mqdlq` as a whole: its commands, their help, and what each of them imports."""
+"""Test the whole command `mqdlq`: its commands, their help and their imports."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_help_takes_the_width_of_the_terminal_up_to_100_columns(columns: int, wi
     assert widest - 10 < max(map(len, shown.splitlines())) <= widest
 
 
-def test_a_name_that_is_no_command_is_refused_with_what_comes_near() -> None:
+def test_an_unknown_command_is_refused_with_similar_names() -> None:
     assert "No such command 'shado'. Did you mean 'shadow'?" in said("shado")
     assert "No such command 'dif'. Did you mean 'diff'?" in said("rules", "dif")
 
@@ -106,7 +106,7 @@ def test_the_version_is_printed_alone() -> None:
     assert said("--version") == f"mqdlq {version('mqdlq')}\n"
 
 
-def test_a_wrong_choice_is_refused_with_the_right_ones() -> None:
+def test_a_wrong_choice_is_refused_with_the_valid_ones() -> None:
     assert said("report", "--format", "xml").splitlines()[-1] == (
         "Error: Invalid value for '--format': Value error, 'xml' is not one of 'text', 'json'."
     )
@@ -117,7 +117,7 @@ def test_a_wrong_choice_is_refused_with_the_right_ones() -> None:
     [["--help"], ["--version"], ["rules", "--help"], ["qm", "--help"], ["rules", "check", TABLE]],
     ids=" ".join,
 )
-def test_a_short_command_imports_nothing_that_takes_long(arguments: list[str]) -> None:
+def test_a_short_command_imports_no_slow_module(arguments: list[str]) -> None:
     program = (
         "import sys; from mqdlq.cli import app\n"
         f"try: app({arguments!r})\n"
@@ -128,7 +128,7 @@ def test_a_short_command_imports_nothing_that_takes_long(arguments: list[str]) -
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_every_command_is_declared_at_a_place_of_its_own() -> None:
+def test_no_two_commands_share_a_declaration() -> None:
     places = [command.place for _, command in declared()]
 
     assert len(set(places)) == len(places)

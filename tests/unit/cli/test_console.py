@@ -1,4 +1,4 @@
-"""Tables of the commands are as wide as the terminal, and are not wrapped in a pipe."""
+"""Test that tables are as wide as the terminal and are not wrapped in a pipe."""
 
 from __future__ import annotations
 

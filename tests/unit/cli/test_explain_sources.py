@@ -1,4 +1,4 @@
-"""`mqdlq explain` gives one answer for a message, wherever the message comes from."""
+"""Test that `mqdlq explain` gives one answer for a message from every source."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def browsed() -> str:
 
 
 def imported(world: World) -> str:
-    """Make a snapshot of the queue; return its id."""
+    """Take a snapshot of the queue; return its id."""
     run_of_test = world.start(RULES)
     world.snapshot(run_of_test)
     return str(world.recorded_snapshot(run_of_test.run_id).snapshot_id)
 
 
-def test_every_source_gives_the_same_answer(world: World) -> None:
+def test_explain_gives_the_same_answer_for_every_source(world: World) -> None:
     messages = [(MessageDescriptor.decode(md.pack()), body) for md, body in world.messages("DLQ")]
     decoded = run("decode", "--format", "json", "-", stdin=browsed()).stdout
     run("qm", "dump", "QM1", "DLQ", "dump.jsonl")
@@ -100,7 +100,7 @@ def test_messages_are_chosen_by_number_key_or_msgid(world: World) -> None:
         assert explained(*source, "--msg-id", second["msg_id"]) == [every[1]]
 
 
-def test_a_message_that_is_not_there_is_an_error(world: World) -> None:
+def test_explain_of_a_missing_message_is_an_error(world: World) -> None:
     assert world.depths("DLQ") == (4,)
     key, msg_id = "f" * 63, "0" * 48
 
@@ -114,7 +114,7 @@ def test_a_message_that_is_not_there_is_an_error(world: World) -> None:
     assert result.stderr == f"no message here has number 9 or key {key} or MsgId {msg_id}\n"
 
 
-def test_the_beginning_of_several_keys_is_refused_with_all_of_them(world: World) -> None:
+def test_an_ambiguous_beginning_of_a_key_is_refused_with_all_matches(world: World) -> None:
     for _ in range(20):  # with sixteen digits, two keys have the same first one
         world.dead_letter(reason=2053, dest_q="PAYMENTS")
     keys = sorted(one["message"]["message_key"] for one in explained("QM1", "DLQ"))
@@ -148,7 +148,7 @@ def test_a_body_without_its_mqmd_is_explained_with_a_warning() -> None:
 @pytest.mark.parametrize(
     ("source", "name"), [("-", "<stdin>"), ("empty.jsonl", "empty.jsonl"), ("QM1", "QM1")]
 )
-def test_a_source_without_messages_is_not_passed_over_in_silence(source: str, name: str) -> None:
+def test_a_source_without_messages_is_reported(source: str, name: str) -> None:
     Path("empty.jsonl").touch()
     run("qm", "mqsc", "QM1", "-", stdin="CLEAR QLOCAL(DLQ)\n")
 
@@ -159,7 +159,7 @@ def test_a_source_without_messages_is_not_passed_over_in_silence(source: str, na
 
 
 @pytest.mark.usefixtures("world")
-def test_what_is_no_source_is_refused_with_what_is_known() -> None:
+def test_an_unknown_source_is_refused_with_the_known_ones() -> None:
     result = run("explain", "--rules", "a.rules", "messages.jsonl")
 
     assert (result.exit_code, result.stdout) == (2, "")
@@ -188,7 +188,7 @@ def test_explaining_a_queue_changes_nothing(world: World) -> None:
     assert [(md.pack(), body) for md, body in world.messages("DLQ")] == before
 
 
-def test_a_snapshot_that_is_not_there_is_an_error(world: World) -> None:
+def test_explain_of_a_missing_snapshot_is_an_error(world: World) -> None:
     result = run("explain", "--rules", "a.rules", "20261121T120000Z-1a2b3c4d")
 
     assert (result.exit_code, result.stderr) == (

@@ -1,4 +1,4 @@
-"""Every example in the help of a command runs, in a home that the demo has filled."""
+"""Test that every example in the help of a command runs, in a home filled by the demo."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HERE = sorted(loaded().keys() - THROUGH_AIRFLOW)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A directory to run examples in, and the snapshots that their ids stand for."""
+    """A directory for examples, and the snapshots in place of the ids that they name."""
 
     directory: Path
     snapshots: dict[str, str]
@@ -83,7 +83,7 @@ def handle(world: World, rules: str) -> None:
 
 
 @pytest.mark.parametrize("path", HERE, ids=" ".join)
-def test_the_examples_of_a_command_run(
+def test_the_examples_in_a_commands_help_run(
     path: tuple[str, ...], prepared: Prepared, tmp_path: Path
 ) -> None:
     directory = tmp_path / "here"

@@ -1,4 +1,4 @@
-"""`mqdlq preview` looks at a live queue, touches nothing, and says what a table would do."""
+"""Test that `mqdlq preview` browses a live queue and shows the actions of a table."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def as_json(world: World, *arguments: str) -> Any:
     return json.loads(call(world, "--format", "json", *arguments))
 
 
-def test_the_plan_the_causes_and_who_is_needed(world: World) -> None:
+def test_a_preview_shows_plan_causes_and_messages_that_need_attention(world: World) -> None:
     fill(world)
 
     found = as_json(world, "QM1")
@@ -101,7 +101,7 @@ def test_the_plan_the_causes_and_who_is_needed(world: World) -> None:
     ]
 
 
-def test_it_is_drawn_for_a_terminal(world: World) -> None:
+def test_a_preview_is_drawn_for_a_terminal(world: World) -> None:
     fill(world)
 
     drawn = call(world, "QM1", "DLQ")
@@ -116,7 +116,7 @@ def test_it_is_drawn_for_a_terminal(world: World) -> None:
         assert words in drawn
 
 
-def test_the_queue_is_the_deadq_where_nobody_names_one(world: World) -> None:
+def test_a_preview_without_a_queue_browses_the_deadq(world: World) -> None:
     world.dead_letter()
     (world.directory / "some.rules").write_text("ACTION(RETRY)\n")
 
@@ -125,7 +125,7 @@ def test_the_queue_is_the_deadq_where_nobody_names_one(world: World) -> None:
     assert "No messages." in call(world, "QM1", "ORDERS")
 
 
-def test_nothing_is_changed_by_it(world: World) -> None:
+def test_a_preview_changes_nothing(world: World) -> None:
     fill(world)
     before = [(md.pack(), body) for md, body in world.messages("DLQ")]
     files = {path for path in world.directory.rglob("*") if "queue_managers" not in path.parts}
@@ -138,7 +138,7 @@ def test_nothing_is_changed_by_it(world: World) -> None:
     } == files
 
 
-def test_who_may_only_browse_and_inquire_may_preview(
+def test_a_user_who_may_only_browse_and_inquire_can_preview(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(world)
@@ -161,7 +161,7 @@ def test_who_may_only_browse_and_inquire_may_preview(
         (("QM1", "--host", "mq"), 2, "mqdlq: a client connection to queue manager 'QM1' needs"),
     ],
 )
-def test_what_cannot_be_looked_at_is_one_line(
+def test_a_queue_that_cannot_be_browsed_is_reported_in_one_line(
     world: World, arguments: tuple[str, ...], code: int, text: str
 ) -> None:
     said = call(world, *arguments, code=code)
@@ -170,7 +170,7 @@ def test_what_cannot_be_looked_at_is_one_line(
     assert said.count("\n") == 1
 
 
-def test_an_unknown_queue_manager_is_refused_with_what_is_known_and_what_to_define(
+def test_an_unknown_queue_manager_is_refused_with_the_known_ones_and_a_remedy(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_PROD", "ibmmq://mq.example.com?queue_manager=PROD1")
@@ -193,7 +193,7 @@ def test_an_unknown_queue_manager_is_refused_with_what_is_known_and_what_to_defi
 
 
 @pytest.mark.usefixtures("world")
-def test_a_connection_in_the_environment_says_how_to_reach_its_queue_manager(
+def test_an_airflow_connection_in_the_environment_is_used_to_connect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of_alice, of_bob = secrets.token_hex(4), secrets.token_hex(4)
@@ -210,14 +210,14 @@ def test_a_connection_in_the_environment_says_how_to_reach_its_queue_manager(
     assert settings_for("QM8", Address()).transport == "bindings"
 
 
-def test_a_table_that_cannot_be_read_is_refused_first(world: World) -> None:
+def test_an_invalid_table_is_refused_before_connecting(world: World) -> None:
     (world.directory / "some.rules").write_text("ACTION(RETYR)\n")
 
     assert "some.rules:1:" in call(world, "QM1", code=2)
 
 
 @pytest.mark.slow
-def test_it_needs_neither_airflow_nor_spark(world: World) -> None:
+def test_a_preview_needs_neither_airflow_nor_spark(world: World) -> None:
     fill(world)
     program = (
         "import sys; from mqdlq.cli import app\n"
@@ -233,7 +233,7 @@ def test_it_needs_neither_airflow_nor_spark(world: World) -> None:
     )
 
 
-def test_a_faulty_browse_is_told(world: World) -> None:
+def test_a_preview_reports_a_browse_that_fails(world: World) -> None:
     fill(world)
     embedded_mq.faults.set("MQGET:3:2009:before")
 

@@ -1,4 +1,4 @@
-"""The commands `mqdlq qm …`, run as a person runs them."""
+"""Test the commands `mqdlq qm …` with the arguments of the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def qm1(home: Path) -> None:
     assert qm("create", "QM1", "--mqsc", str(definitions)).exit_code == 0
 
 
-def test_create_says_what_was_made(home: Path) -> None:
+def test_create_prints_the_queue_manager_and_its_definitions(home: Path) -> None:
     result = qm("create", "QM1", "--mqsc", "-", given="DEFINE QLOCAL(A)")
 
     assert (result.exit_code, result.stdout) == (
@@ -56,7 +56,7 @@ def test_mqsc_reads_standard_input() -> None:
 
 
 @pytest.mark.usefixtures("qm1")
-def test_an_error_is_one_line_and_exit_code_1() -> None:
+def test_an_error_of_qm_is_one_line_and_exit_code_1() -> None:
     result = qm("mqsc", "QM1", given="DELETE QLOCAL(C)")
 
     assert (result.exit_code, result.stderr) == (
@@ -112,7 +112,7 @@ def test_depth_of_one_queue_and_of_all_that_hold_messages() -> None:
 
 
 def failure(*arguments: str, given: str | bytes = "") -> str:
-    """Return the one line a command says when it fails."""
+    """Return the one line that a failing command prints."""
     result = qm(*arguments, given=given)
     assert result.exit_code == 1, result.output
     assert isinstance(result.exception, SystemExit)
@@ -120,7 +120,7 @@ def failure(*arguments: str, given: str | bytes = "") -> str:
     return result.stderr.removeprefix("mqdlq: ").rstrip("\n")
 
 
-def test_what_cannot_be_defined_is_not_created_either(home: Path) -> None:
+def test_a_queue_manager_with_a_wrong_definition_is_not_created(home: Path) -> None:
     missing = home.parent / "missing.mqsc"
     assert failure("create", "QM1", "--mqsc", str(missing)) == (
         f"{missing}: No such file or directory"
@@ -138,7 +138,7 @@ def test_what_cannot_be_defined_is_not_created_either(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("qm1")
-def test_a_reason_of_mqs_is_one_line_whatever_the_command() -> None:
+def test_an_mq_reason_is_one_line_in_every_command() -> None:
     qm("mqsc", "QM1", given="ALTER QLOCAL(A) GET(DISABLED) PUT(DISABLED) MAXMSGL(3)")
     qm("mqsc", "QM1", given="ALTER QLOCAL(B) MAXMSGL(3)\nDEFINE QREMOTE(R) RNAME(X) RQMNAME(Y)")
 

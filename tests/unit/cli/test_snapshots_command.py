@@ -1,4 +1,4 @@
-"""`mqdlq snapshots` lists, shows and prunes; nothing that is needed is removed."""
+"""Test that `mqdlq snapshots` lists, shows and prunes, and keeps every needed snapshot."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def call(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def test_a_lake_without_snapshots_says_so(world: World) -> None:
+def test_the_list_of_an_empty_lake_says_that_there_are_no_snapshots(world: World) -> None:
     assert call("list") == f"no snapshots in {world.lake_root}\n"
     assert json.loads(call("list", "--format", "json")) == {"snapshots": []}
 
 
-def test_the_list_says_what_each_is_and_why_it_stays(world: World) -> None:
+def test_the_list_names_each_snapshot_and_why_pruning_keeps_it(world: World) -> None:
     world.dead_letter()
     first, second = snapshot(world), snapshot(world)
 
@@ -123,7 +123,7 @@ def test_a_snapshot_is_shown_with_its_causes(world: World) -> None:
     assert "no MQDLH" in text
 
 
-def test_an_unknown_snapshot_is_one_line(world: World) -> None:
+def test_an_unknown_snapshot_is_reported_in_one_line(world: World) -> None:
     assert call("show", "s9", code=1) == (
         f"mqdlq: {world.lake_root} holds no finished snapshot s9\n"
     )
@@ -151,7 +151,7 @@ def test_pruning_keeps_the_newest_of_each_queue(world: World) -> None:
     assert len(list(Path(world.lake_root).glob("plans/*"))) == 2
 
 
-def test_pruning_by_age_never_takes_the_newest(world: World) -> None:
+def test_pruning_by_age_never_removes_the_newest_snapshot(world: World) -> None:
     world.dead_letter()
     ids = [snapshot(world, rescan=True) for _ in range(3)]
     world.clock.sleep(10 * 86400)
@@ -160,7 +160,7 @@ def test_pruning_by_age_never_takes_the_newest(world: World) -> None:
     assert standing(world) == [ids[2]]
 
 
-def test_what_compact_rows_refer_to_is_kept(world: World) -> None:
+def test_pruning_keeps_snapshots_that_compact_rows_refer_to(world: World) -> None:
     world.dead_letter()
     full, *_, newest = [snapshot(world) for _ in range(4)]
 
@@ -172,7 +172,7 @@ def test_what_compact_rows_refer_to_is_kept(world: World) -> None:
     assert batch.column("snapshot_id").to_pylist() == [full]
 
 
-def test_what_only_removed_snapshots_refer_to_goes_with_them(world: World) -> None:
+def test_pruning_removes_snapshots_that_only_removed_ones_refer_to(world: World) -> None:
     world.dead_letter()
     for _ in range(2):
         snapshot(world)
@@ -182,7 +182,7 @@ def test_what_only_removed_snapshots_refer_to_goes_with_them(world: World) -> No
     assert standing(world) == [last]
 
 
-def test_what_an_unfinished_run_uses_is_kept(world: World) -> None:
+def test_pruning_keeps_the_snapshot_of_an_unfinished_run(world: World) -> None:
     world.dead_letter()
     unfinished = snapshot(world, settled=False)
     later = snapshot(world)
@@ -191,7 +191,7 @@ def test_what_an_unfinished_run_uses_is_kept(world: World) -> None:
     assert standing(world) == [later, unfinished]
 
 
-def test_what_is_pruned_makes_the_next_snapshot_a_full_one(world: World) -> None:
+def test_the_next_snapshot_after_pruning_has_full_rows(world: World) -> None:
     world.dead_letter()
     snapshot(world)
     for found in lake.finished_snapshots(world.lake_root):
@@ -203,7 +203,7 @@ def test_what_is_pruned_makes_the_next_snapshot_a_full_one(world: World) -> None
     assert found.manifest.counts == lake.SnapshotCounts(full=1, parked=0)
 
 
-def test_the_report_of_a_run_whose_snapshot_was_pruned_is_the_one_written_then(
+def test_the_report_of_a_run_with_a_pruned_snapshot_is_the_stored_one(
     world: World,
 ) -> None:
     world.dead_letter()

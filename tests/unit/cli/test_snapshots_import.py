@@ -1,4 +1,4 @@
-"""`mqdlq snapshots import`: what it makes of a dump, and what it may be used for."""
+"""Test the snapshots that `mqdlq snapshots import` makes of dumps, and their uses."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ def import_files(*arguments: str, text: str | None = None) -> Result:
 
 
 def imported(*arguments: str, text: str | None = None) -> str:
-    """Import; return the snapshot's directory."""
+    """Import a dump; return the snapshot's directory."""
     result = import_files("--format", "json", *arguments, text=text)
     assert result.exit_code == 0, result.output
     return str(json.loads(result.stdout)["directory"])
 
 
 @pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
-def test_the_rows_are_those_of_a_browse(write: Callable[..., str]) -> None:
+def test_an_import_has_the_rows_of_a_browse(write: Callable[..., str]) -> None:
     directory = imported("-", text=write(MESSAGES))
 
     at = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    unknown = dict.fromkeys(HEADERS.names)  # what only the queue's attributes could tell
+    unknown = dict.fromkeys(HEADERS.names)  # attributes of the queue, which a dump does not contain
     assert list(lake.snapshot_rows(directory)) == [
         unknown
         | header_row(number, md.encode(), body, len(body), browsed_at=at)
@@ -74,7 +74,7 @@ def test_the_rows_are_those_of_a_browse(write: Callable[..., str]) -> None:
     ]
 
 
-def test_the_manifest_says_that_it_was_imported_and_from_what(tmp_path: Path) -> None:
+def test_the_manifest_of_an_import_names_its_files(tmp_path: Path) -> None:
     first, second = amqsbcg(MESSAGES), dmpmqmsg(MESSAGES[:1])
     (tmp_path / "a.txt").write_text(first)
     (tmp_path / "b.txt").write_text(second)
@@ -97,7 +97,7 @@ def test_the_manifest_says_that_it_was_imported_and_from_what(tmp_path: Path) ->
 def test_a_user_without_a_name_imports_by_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A container may run under any number."""
+    """A container may run under any user id, so the user may have no name."""
 
     def nobody(number: int) -> NoReturn:
         raise KeyError(number)
@@ -110,7 +110,7 @@ def test_a_user_without_a_name_imports_by_number(
     assert lake.read_manifest(imported("a.txt")).taken_by == str(os.getuid())
 
 
-def test_it_is_shown_as_what_it_is(tmp_path: Path) -> None:
+def test_an_import_is_shown_as_an_import(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(amqsbcg(MESSAGES))
     directory = imported("a.txt")
 
@@ -122,7 +122,7 @@ def test_it_is_shown_as_what_it_is(tmp_path: Path) -> None:
     assert json.loads(as_json.stdout)["imported_from"] == list(manifest.imported_from)
 
 
-def test_nothing_of_a_body_gets_into_the_lake() -> None:
+def test_an_import_writes_no_body_to_the_lake() -> None:
     directory = Path(imported("-", text=amqsbcg(MESSAGES)))
 
     files = [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
@@ -130,7 +130,7 @@ def test_nothing_of_a_body_gets_into_the_lake() -> None:
     assert not any(b"secret" in data or b"stray" in data for data in files)
 
 
-def test_people_are_told_what_it_is_for(tmp_path: Path) -> None:
+def test_an_import_prints_that_it_is_for_rehearsals(tmp_path: Path) -> None:
     result = import_files("-", text=amqsbcg(MESSAGES))
 
     first, second = result.stdout.splitlines()
@@ -139,7 +139,7 @@ def test_people_are_told_what_it_is_for(tmp_path: Path) -> None:
     assert second == "imported, for rehearsals only: a run takes a snapshot of its own"
 
 
-def test_the_matcher_explains_what_rules_do_to_it() -> None:
+def test_the_matcher_explains_the_messages_of_an_import() -> None:
     table = parse(RULES)
     rows = list(lake.snapshot_rows(imported("-", text=amqsbcg(MESSAGES))))
 
@@ -150,7 +150,7 @@ def test_the_matcher_explains_what_rules_do_to_it() -> None:
     assert [row["class"] for row in rows] == ["dead_letter", "no_dlh", "dead_letter"]
 
 
-def test_two_tables_are_compared_over_it(tmp_path: Path) -> None:
+def test_two_tables_are_compared_over_an_import(tmp_path: Path) -> None:
     (tmp_path / "old.rules").write_text("ACTION(RETRY)\n")
     (tmp_path / "new.rules").write_text("ACTION(FWD) FWDQ(PARKED)\n")
     directory = imported("-", text=amqsbcg(MESSAGES))
@@ -171,7 +171,7 @@ def test_two_tables_are_compared_over_it(tmp_path: Path) -> None:
         ("latin.rules", "* caf\udce9\nACTION(IGNORE)\n"),
     ],
 )
-def test_rules_are_frozen_in_it_as_a_run_would(name: str, text: str, tmp_path: Path) -> None:
+def test_an_import_freezes_rules_as_a_run_does(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
 
     manifest = lake.read_manifest(imported("--rules", name, "-", text=amqsbcg(MESSAGES)))
@@ -191,7 +191,7 @@ def test_rules_are_frozen_in_it_as_a_run_would(name: str, text: str, tmp_path: P
         (amqsbcg([(MD, BODY)]).replace("putter", "p\udcfftter"), [], None),
     ],
 )  # fmt: skip
-def test_what_cannot_be_imported_leaves_nothing_behind(
+def test_a_failed_import_leaves_no_files(
     text: str, options: list[str], error: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "in.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -201,7 +201,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(
         ["snapshots", "import", "--queue-manager", "QM1", "--queue", "DLQ", *options, "in.txt"],
     )
 
-    if error is None:  # a byte that is no character is kept, as a browse keeps it
+    if error is None:  # an invalid byte is kept, as in a browse
         (row,) = lake.snapshot_rows(str(next((tmp_path / "lake").rglob("_MANIFEST.json")).parent))
         assert row["put_appl_name"] == "p\ufffdtter"
         return
@@ -210,7 +210,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_bad_rules_table_is_refused(tmp_path: Path) -> None:
+def test_an_import_rejects_an_invalid_rules_table(tmp_path: Path) -> None:
     (tmp_path / "bad.rules").write_text("ACTION(RETRIE)\n")
 
     result = import_files("--rules", "bad.rules", "-", text=amqsbcg(MESSAGES))
@@ -219,11 +219,11 @@ def test_a_bad_rules_table_is_refused(tmp_path: Path) -> None:
     assert result.stderr.startswith("bad.rules:1:8: ")
 
 
-# -- what is executed of it
+# -- execution of an import
 
 
 def dumped(world: World) -> str:
-    """Return what amqsbcg would print of the world's dead-letter queue."""
+    """Return the output of amqsbcg for the dead-letter queue of `world`."""
     with world.connect() as queue_manager:
         constants = queue_manager.client.CMQC
         queue = queue_manager.open("DLQ", constants.MQOO_BROWSE)
@@ -249,7 +249,7 @@ def bound_to_a_run(world: World, text: str) -> tuple[Any, str]:
     return run, world.evaluate(run)
 
 
-def test_keys_of_a_faithful_dump_are_those_of_a_browse(tmp_path: Path) -> None:
+def test_a_faithful_dump_has_the_keys_of_a_browse(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.dead_letter(b"one")
     world.dead_letter(b"two", ReplyToQ=b"REPLIES", GroupId=b"g" * 24, MsgFlags=8)
@@ -276,7 +276,7 @@ def test_a_dump_of_the_embedded_queue_manager_is_imported_with_the_same_keys(
     assert len(keys[0]) == 1
 
 
-def test_a_plan_of_it_is_refused_by_a_run_that_browsed_the_queue_itself(tmp_path: Path) -> None:
+def test_a_run_rejects_the_plan_of_an_import(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.dead_letter(b"one")
     _, plan_id = bound_to_a_run(world, dumped(world))
@@ -286,8 +286,10 @@ def test_a_plan_of_it_is_refused_by_a_run_that_browsed_the_queue_itself(tmp_path
         world.accept(other, plan_id)
 
 
-def test_only_messages_whose_keys_are_on_the_queue_are_ever_touched(tmp_path: Path) -> None:
-    """Somebody has masked a name of the second message before passing the dump on."""
+def test_a_plan_of_an_import_touches_only_messages_whose_keys_are_on_the_queue(
+    tmp_path: Path,
+) -> None:
+    """In the dump, a name in the second message is masked."""
     world = World(tmp_path)
     world.dead_letter(b"one")
     world.dead_letter(b"two", ReplyToQ=b"REPLIES")

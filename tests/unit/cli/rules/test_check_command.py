@@ -1,4 +1,4 @@
-"""`mqdlq rules check` and `mqdlq explain`: output and exit codes as the contract has them."""
+"""Test the output and exit codes of `mqdlq rules check` and `mqdlq explain`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_check_reports_every_file_and_fails_if_one_is_refused() -> None:
     )
 
 
-def test_check_writes_what_is_written_as_json() -> None:
+def test_check_writes_a_valid_table_as_json() -> None:
     result = run("rules", "check", "--format", "json", "-", stdin=GOOD)
 
     assert result.exit_code == 0
@@ -143,7 +143,7 @@ def test_explain_writes_chain_and_trace_as_json_lines() -> None:
     ]
 
 
-def test_explain_tells_people_names_and_numbers() -> None:
+def test_explain_prints_names_and_numbers() -> None:
     table = write("a.rules", "REASON(MQRC_Q_FULL) ACTION(RETRY)\nDESTQ(A) ACTION(IGNORE)\n")
 
     result = run(
@@ -165,7 +165,7 @@ def test_explain_tells_people_names_and_numbers() -> None:
     )
 
 
-def test_explain_names_the_nearest_rule_of_a_message_that_none_matches() -> None:
+def test_explain_names_the_nearest_rule_of_an_unmatched_message() -> None:
     table = write(
         "a.rules",
         "REASON(1) DESTQ(A) ACTION(RETRY)\nREASON(2) DESTQ(A) REPLYQ(R) ACTION(IGNORE)\n",
@@ -188,7 +188,7 @@ def test_explain_names_the_nearest_rule_of_a_message_that_none_matches() -> None
     }
 
 
-def test_explain_asks_no_rule_of_what_is_no_dead_letter() -> None:
+def test_explain_matches_no_rule_against_a_message_that_is_not_a_dead_letter() -> None:
     table = write("a.rules", GOOD)
 
     as_text = run("explain", "--rules", table, "-", stdin='{"class": "no_dlh"}')
@@ -206,7 +206,7 @@ def test_explain_asks_no_rule_of_what_is_no_dead_letter() -> None:
     }
 
 
-def test_explain_takes_nuls_for_blanks_where_asked_to() -> None:
+def test_explain_compares_nuls_as_blanks_with_the_option() -> None:
     table = write("a.rules", "DESTQ(A) ACTION(RETRY)\n")
     message = '{"dlh_dest_q_name": "A\\u0000"}'
 
@@ -215,7 +215,7 @@ def test_explain_takes_nuls_for_blanks_where_asked_to() -> None:
     assert json.loads(run(*asked, stdin=message).stdout)["chain"] == [1]
 
 
-def test_explain_takes_a_dead_letter_for_what_it_is() -> None:
+def test_explain_accepts_a_line_with_only_a_class() -> None:
     table = write("a.rules", GOOD)
 
     result = run(
@@ -248,13 +248,13 @@ def test_explain_takes_a_dead_letter_for_what_it_is() -> None:
     ],
     ids=range(8),
 )
-def test_explain_names_the_line_that_is_no_message(line: str | bytes, error: str) -> None:
+def test_explain_names_the_line_that_is_not_a_message(line: str | bytes, error: str) -> None:
     result = run("explain", "--rules", write("a.rules", GOOD), "-", stdin=line)
 
     assert (result.exit_code, result.stderr) == (1, f"<stdin>:1: {error}\n")
 
 
-def test_explain_says_once_that_it_does_not_look_at_what_is_no_column() -> None:
+def test_explain_warns_once_of_keys_that_are_not_columns() -> None:
     messages = (
         '{"dlh_reson": 2053, "dlh_format": "A"}\n'
         '{"dlh_reson": 2051, "colour": 1, "dlh_reason": 2053}\n'
@@ -272,7 +272,7 @@ def test_explain_says_once_that_it_does_not_look_at_what_is_no_column() -> None:
     )
 
 
-def test_explain_refuses_what_check_refuses() -> None:
+def test_explain_rejects_a_table_that_check_rejects() -> None:
     result = run("explain", "--rules", write("b.rules", "ACTION(FWD)\n"), "-", stdin="{}")
 
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`mqdlq rules check` checks a handler with the table it names, and whole directories."""
+"""Test that `mqdlq rules check` checks handlers with their tables, and whole directories."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_handler_with_its_own_table_is_one_file() -> None:
     ]
 
 
-def test_the_handler_says_how_serious_the_warnings_of_its_table_are() -> None:
+def test_the_key_lint_sets_how_serious_a_warning_is() -> None:
     handler = "connection: mq\nrules: a.rules\nlint: {no-catch-all: %s}\n"
     write(a_yaml=handler % "error", b_yaml=handler % "'off'", a_rules=UNCAUGHT)
 
@@ -136,9 +136,7 @@ def test_the_handler_says_how_serious_the_warnings_of_its_table_are() -> None:
     ],
     ids=["table", "key", "connection", "rules", "schedule"],
 )
-def test_a_handler_that_cannot_work_is_refused_with_the_place(
-    handler: str, said: str | None
-) -> None:
+def test_an_invalid_handler_is_refused_with_line_and_column(handler: str, said: str | None) -> None:
     write(a_yaml=handler, a_rules=TABLE)
 
     result = check("a.yaml")
@@ -152,7 +150,7 @@ def test_a_handler_that_cannot_work_is_refused_with_the_place(
     assert (found["valid"], found["control"], found["rules"]) == (False, {}, [])
 
 
-def test_a_handler_whose_name_no_dag_may_have_is_refused() -> None:
+def test_a_handler_with_the_name_of_another_dag_is_refused() -> None:
     write(history_yaml="connection: mq\nrules: a.rules\n", a_rules=TABLE)
 
     assert check("history.yaml").stdout == (
@@ -161,7 +159,7 @@ def test_a_handler_whose_name_no_dag_may_have_is_refused() -> None:
     )
 
 
-def test_a_handler_that_no_run_would_find_is_refused() -> None:
+def test_a_handler_whose_file_does_not_end_in_yaml_is_refused() -> None:
     write(a_yml="connection: mq\nrules: a.rules\n", a_rules=TABLE)
 
     assert check("a.yml").stdout == (
@@ -170,7 +168,7 @@ def test_a_handler_that_no_run_would_find_is_refused() -> None:
     )
 
 
-def test_a_directory_stands_for_its_handlers_and_tables_each_checked_once() -> None:
+def test_each_handler_and_table_of_a_directory_is_checked_once() -> None:
     write(
         a_yaml="connection: mq\nrules: a.rules\nlint: {no-catch-all: 'off'}\n",
         a_rules=UNCAUGHT,
@@ -187,7 +185,7 @@ def test_a_directory_stands_for_its_handlers_and_tables_each_checked_once() -> N
     )
 
 
-def test_a_directory_without_either_is_a_wrong_call() -> None:
+def test_a_directory_without_handlers_and_tables_is_a_wrong_argument() -> None:
     Path("empty").mkdir()
 
     result = check("empty")

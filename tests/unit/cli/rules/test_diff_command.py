@@ -1,4 +1,4 @@
-"""`mqdlq rules diff`: what differs between two tables, and for which messages."""
+"""Test that `mqdlq rules diff` shows how two tables differ, and for which messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(*arguments: str) -> Result:
 
 
 def take_snapshot(*dest_q_names: str, snapshot_id: str = "s1", taken_at: datetime = NOON) -> str:
-    """Publish a snapshot of a message to each of the queues, and of one that is no dead letter."""
+    """Write a snapshot of a dead letter for each queue, and of one without an MQDLH."""
     with SnapshotWriter("lake", "QM1", "DLQ", snapshot_id) as writer:
         for browse_seq, name in enumerate(dest_q_names, start=1):
             dlh = DeadLetterHeader(reason=2085, dest_q_name=name, put_date="20261121")
@@ -74,7 +74,7 @@ def test_a_table_may_be_in_yaml() -> None:
     assert run("old.rules", "old.yaml").exit_code == 0
 
 
-def test_differences_are_told_and_end_with_1() -> None:
+def test_differences_are_printed_and_end_with_1() -> None:
     take_snapshot("AB", "B", "B", "C", "AC")
 
     result = run("old.rules", "new.rules", "--snapshot", "s1")
@@ -105,7 +105,7 @@ def test_differences_are_told_and_end_with_1() -> None:
     )
 
 
-def test_differences_are_told_as_json() -> None:
+def test_differences_are_written_as_json() -> None:
     directory = take_snapshot("B", "C")
 
     assert as_json("old.rules", "new.rules", "--snapshot", directory) == {
@@ -171,7 +171,7 @@ def test_rules_that_do_the_same_to_a_message_do_not_treat_it_differently() -> No
     assert (found["different"], samples) == (1, [{"snapshot_id": "s1", "browse_seq": 2}])
 
 
-def test_a_snapshot_that_is_not_there_and_a_table_that_is_refused_end_with_2(
+def test_a_missing_snapshot_and_a_rejected_table_end_with_2(
     tmp_path: Path,
 ) -> None:
     Path("bad.rules").write_text("ACTION(FWD)\n", encoding="utf-8")
@@ -187,7 +187,7 @@ def test_a_snapshot_that_is_not_there_and_a_table_that_is_refused_end_with_2(
     assert no_table.stderr.startswith("bad.rules:1:1: ACTION(FWD) needs FWDQ")
 
 
-def test_all_snapshots_of_a_time_are_asked_and_a_message_counts_once() -> None:
+def test_since_compares_all_snapshots_of_a_period_and_counts_a_message_once() -> None:
     take_snapshot("B", "C")
     take_snapshot("B", "D", snapshot_id="s2", taken_at=NOON + timedelta(hours=1))
     take_snapshot("B", snapshot_id="old", taken_at=NOON - timedelta(days=999))
@@ -196,14 +196,14 @@ def test_all_snapshots_of_a_time_are_asked_and_a_message_counts_once() -> None:
     found = as_json("old.rules", "new.rules", "--since", f"{max(days, 1)}d")
 
     assert found["snapshots"] == ["s1", "s2"]
-    # Each of the two has the same stray and the same B, which is counted as the newer has it.
+    # Both snapshots have the same stray and the same B, which counts once, as in the newer one.
     assert found["messages"] == 4
     samples = [sample for cell in found["matrix"] for sample in cell["samples"]]
     assert {"snapshot_id": "s2", "browse_seq": 1} in samples
     assert {"snapshot_id": "s1", "browse_seq": 1} not in samples
 
 
-def test_the_page_shows_the_matrix() -> None:
+def test_the_html_page_shows_the_matrix() -> None:
     take_snapshot("B", "C")
 
     page = run("--format", "html", "old.rules", "new.rules", "--snapshot", "s1").stdout
@@ -212,7 +212,7 @@ def test_the_page_shows_the_matrix() -> None:
     assert "<code>ACTION(FWD) FWDQ(&amp;DESTQ)</code>" in page
 
 
-def test_how_far_back_is_a_number_and_a_unit() -> None:
+def test_since_takes_a_number_and_a_unit() -> None:
     result = run("old.rules", "new.rules", "--since", "month")
 
     assert result.exit_code == 2
@@ -221,7 +221,7 @@ def test_how_far_back_is_a_number_and_a_unit() -> None:
 
 
 @pytest.mark.spark
-def test_spark_finds_the_same() -> None:
+def test_spark_finds_the_same_differences() -> None:
     take_snapshot("AB", "B", "B", "C", "AC")
     take_snapshot("B", "D", snapshot_id="s2", taken_at=NOON + timedelta(hours=1))
     arguments = ("old.rules", "new.rules", "--snapshot", "s1", "--snapshot", "s2")

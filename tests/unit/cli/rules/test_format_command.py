@@ -1,4 +1,4 @@
-"""`mqdlq rules format` and `convert`: what they write, and what they leave alone."""
+"""Test the files that `mqdlq rules format` and `convert` write and leave unchanged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_format_takes_standard_input_to_standard_output() -> None:
     assert (result.exit_code, result.stdout_bytes) == (0, TIDY)
 
 
-def test_format_leaves_a_table_that_is_refused_and_formats_the_others() -> None:
+def test_format_leaves_a_rejected_table_unchanged_and_formats_the_others() -> None:
     Path("a.rules").write_bytes(MESSY)
     Path("b.rules").write_text(REFUSED, encoding="utf-8")
 
@@ -92,7 +92,7 @@ def test_convert_goes_to_yaml_and_back() -> None:
     assert (back.exit_code, back.stdout) == (0, "DESTQ(A) ACTION(RETRY)\n")
 
 
-def test_convert_says_what_is_wrong_and_writes_nothing() -> None:
+def test_convert_reports_errors_and_writes_nothing() -> None:
     Path("b.rules").write_text(REFUSED, encoding="utf-8")
 
     result = run("convert", "--to", "yaml", "b.rules")

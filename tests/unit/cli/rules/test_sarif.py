@@ -1,7 +1,7 @@
-"""`mqdlq rules check --format sarif`: a log that a reader of SARIF 2.1.0 understands.
+"""Test that `mqdlq rules check --format sarif` writes a valid SARIF 2.1.0 log.
 
-The schema here holds what SARIF 2.1.0 (OASIS, sections 3.13 to 3.30) demands of the objects and
-properties the log has, and allows no others; it is not OASIS's own file.
+The schema here contains the requirements of SARIF 2.1.0 (OASIS, sections 3.13 to 3.30) for the
+objects and properties of the log, and allows no others; it is not OASIS's own file.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_every_diagnostic_of_every_file_is_a_result_with_its_rule() -> None:
     ]
 
 
-def test_a_log_without_results_is_a_log() -> None:
+def test_a_sarif_log_without_results_is_valid() -> None:
     Path("a.rules").write_text("ACTION(IGNORE)\n", encoding="utf-8")
 
     (run,) = log_of(0, "a.rules")["runs"]
@@ -145,7 +145,7 @@ def test_an_absolute_path_becomes_a_file_uri_and_standard_input_a_name() -> None
     ] == [path.as_uri(), "%3Cstdin%3E"]
 
 
-def test_the_corpus_of_everything_that_is_wrong_makes_a_valid_log() -> None:
+def test_the_corpus_of_all_errors_makes_a_valid_sarif_log() -> None:
     corpus = Path(__file__).parents[3] / "corpus" / "rules" / "invalid"
 
     (run,) = log_of(1, *map(str, sorted(corpus.glob("*.rules"))))["runs"]

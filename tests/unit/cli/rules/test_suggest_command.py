@@ -1,4 +1,4 @@
-"""`mqdlq rules suggest`: a draft of rules from what snapshots hold."""
+"""Test that `mqdlq rules suggest` drafts a table from the messages of snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*arguments: str) -> Result:
 
 
 def take_snapshot(*causes: tuple[int, str]) -> None:
-    """Publish a snapshot of a dead letter for each reason and queue, and of one that is none."""
+    """Write a snapshot of a dead letter for each cause, and of a message without an MQDLH."""
     with SnapshotWriter("lake", "QM1", "DLQ", "s1") as writer:
         for number, (reason, name) in enumerate(causes, start=1):
             dlh = DeadLetterHeader(reason=reason, dest_q_name=name, put_date="20261121")
@@ -64,7 +64,7 @@ def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
     )
 
 
-def test_what_it_drafts_passes_the_check_whatever_the_messages_hold() -> None:
+def test_a_draft_is_valid_whatever_the_messages_contain() -> None:
     odd = [
         "\x1b[2J",
         "\x9b31m",
@@ -95,7 +95,7 @@ def test_what_it_drafts_passes_the_check_whatever_the_messages_hold() -> None:
     assert (checked.exit_code, "error" in checked.stdout) == (0, False), checked.stdout
 
 
-def test_without_snapshots_it_says_how_to_name_them() -> None:
+def test_suggest_without_snapshots_names_the_options() -> None:
     result = run("suggest")
 
     words = " ".join(result.stderr.replace("│", " ").split())
