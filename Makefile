@@ -17,7 +17,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs-pages format lock clean java
+.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
 
 help:  ## this list
@@ -87,6 +87,12 @@ check: $(READY)  ## lint, format, types, dead code, import contracts, handlers a
 
 prose: $(READY)  ## the words of documents, docstrings and messages (IN=directory: there only)
 	@$(BIN)/python -m tests.support.prose $(IN)
+
+docs: $(READY)  ## the documentation as a site in var/site; fails for a broken link
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+docs-serve: $(READY)  ## the site on port 8000, built again at each change
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 docs-pages: $(READY)  ## the pages of docs/reference that are generated from code
 	@$(BIN)/python -m tests.support.docs.pages

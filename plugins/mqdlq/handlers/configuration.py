@@ -42,7 +42,7 @@ class Handler(Operation):
     table: Annotated[
         str | None,
         Field(
-            description="The rules themselves, in [YAML form](rules.md#the-yaml-form). A handler"
+            description="The rules themselves, in [YAML form](rules.md#yaml-form). A handler"
             " has either `rules` or `table`."
         ),
     ] = None
@@ -123,7 +123,7 @@ class Handler(Operation):
     lint: Annotated[
         Mapping[str, Level],
         Field(
-            description="Severity of a finding in the rules, by its [code](rules.md#warnings):"
+            description="Severity of a finding in the rules, by its [code](rules.md#lint-warnings):"
             " `error`, `warning` or `off`."
         ),
     ] = {}
