@@ -1,4 +1,4 @@
-"""An Airflow of its own for the tests of this directory.
+"""A separate Airflow for the tests of this directory.
 
 Airflow reads its settings when it is imported, so it is imported here; the variables are set again
 for each test, since the processes that a test starts read them, too.

@@ -1,4 +1,4 @@
-"""What the long tests of this directory share: one Airflow for all of them."""
+"""One Airflow that all long tests of this directory share."""
 
 from __future__ import annotations
 

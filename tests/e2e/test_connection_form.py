@@ -70,7 +70,7 @@ def unfold(page: Page, text: str) -> None:
     page.click(text)
 
 
-def test_a_connection_is_made_by_the_form_and_says_what_its_user_lacks(
+def test_the_connection_form_saves_a_connection_and_its_test_names_missing_authorities(
     server: Airflow, tmp_path: Path
 ) -> None:
     """MQDLQ_PICTURES names the directory that the picture goes to, docs/images for the project's.
@@ -91,7 +91,7 @@ def test_a_connection_is_made_by_the_form_and_says_what_its_user_lacks(
         choose(page, TYPE, "IBM MQ")
         page.wait_for("Standard Fields", "Host", "Login", "Password", "Port")
         fill(page, "input[name=login]", "mqdlq")
-        # Airflow's button asks for the port 0 where there is none, and refuses that as another.
+        # Airflow's button asks for port 0 if the port is empty, and refuses that as another port.
         fill(page, "input[name=port]", "1414")
         unfold(page, "Extra Fields")
         page.wait_for(*(field["label"] for field in FIELDS.values()))

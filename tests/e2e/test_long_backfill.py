@@ -1,4 +1,4 @@
-"""A backfill of three intervals under Airflow's real services: evaluates, and acts when told to."""
+"""A backfill of three intervals under Airflow's real services; it acts with `apply`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.e2e.running.services import ENDED, Airflow, now
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
-def test_a_backfill_says_what_would_be_different_and_acts_once_when_told_to(
+def test_a_backfill_reports_differences_and_acts_once_with_apply(
     running: Airflow, place: Place
 ) -> None:
     """The snapshot with the message is from the middle interval; the last had a scheduled run.
 
-    The run that took the snapshot is made here, at a clock of its own: two hours are not waited.
+    The run that took the snapshot is made here, by its own clock, so that no test waits for hours.
     """
     running.wait(lambda: all(run["state"] in ENDED for run in running.runs("night")))
     hour = now().replace(minute=0, second=0, microsecond=0)

@@ -22,7 +22,7 @@ STAGES = ("sense", "snapshot", "evaluate", "approve", "execute", "retry", "repor
         ("message_keys", ["ab"], "'ab' does not match", "a message_key is 64 hex digits"),
     ],
 )
-def test_bad_parameters_are_refused_before_there_is_a_run(
+def test_airflow_refuses_invalid_parameters_before_a_run_exists(
     running: Airflow, name: str, value: object, wrong: str, right: str
 ) -> None:
     """By Airflow, in its words: the place, what is wrong, and the schema with what would be right.
@@ -37,7 +37,7 @@ def test_bad_parameters_are_refused_before_there_is_a_run(
     assert running.runs("plain") == []
 
 
-def test_a_parameter_nobody_knows_fails_the_run_with_those_that_are_known(
+def test_an_unknown_parameter_fails_the_run_and_the_error_lists_the_known_ones(
     running: Airflow,
 ) -> None:
     run = running.trigger("plain", dryrun=True)
@@ -64,7 +64,9 @@ def test_a_dry_run_never_opens_the_queue_for_input(running: Airflow, place: Plac
     assert (place.depths("DLQ.PLAIN"), place.depths("PAYMENTS")) == ((1,), before)
 
 
-def test_a_run_by_hand_and_every_task_cleared_and_run_again(running: Airflow, place: Place) -> None:
+def test_every_task_of_a_manual_run_can_be_cleared_and_run_again(
+    running: Airflow, place: Place
+) -> None:
     (before,) = place.depths("PAYMENTS")
     place.put("plain", "QUOTES")
     place.put("plain", "ELSEWHERE")
@@ -82,6 +84,6 @@ def test_a_run_by_hand_and_every_task_cleared_and_run_again(running: Airflow, pl
     assert place.depths("DLQ.PLAIN", "PAYMENTS") == (1, before + 1)
 
 
-def test_the_pool_a_handler_names_is_there_when_its_run_begins(running: Airflow) -> None:
-    """Airflow would leave the tasks scheduled for ever, and say so in the scheduler's log only."""
+def test_the_pool_that_a_handler_names_exists_when_its_run_begins(running: Airflow) -> None:
+    """Airflow would leave the tasks scheduled without end, and only log that in the scheduler."""
     assert running.get(f"/pools/{POOL}")["slots"] == 1

@@ -37,5 +37,5 @@ def test_the_examples_of_a_command_run_through_airflow(path: tuple[str, ...], ho
     assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
 
 
-def test_the_commands_that_start_an_airflow_are_commands() -> None:
+def test_every_command_that_starts_an_airflow_exists() -> None:
     assert {path for path, _ in declared()} >= THROUGH_AIRFLOW

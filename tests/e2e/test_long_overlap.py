@@ -11,7 +11,7 @@ from tests.e2e.running.services import Airflow
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
-def test_a_run_that_waits_for_its_retries_keeps_no_new_message_waiting(
+def test_a_run_that_waits_for_retries_does_not_delay_new_messages(
     running: Airflow, place: Place
 ) -> None:
     """The next run takes what is new, and by ownership neither touches the other's."""
@@ -37,7 +37,7 @@ def test_a_run_that_waits_for_its_retries_keeps_no_new_message_waiting(
     assert tried == {first: {"CLOSED"}, second: {"PAYMENTS"}}
 
 
-def test_a_run_outlives_scheduler_and_triggerer_and_all_they_ran(
+def test_a_run_completes_after_scheduler_and_triggerer_were_killed(
     running: Airflow, place: Place
 ) -> None:
     """Killed in mid-task, and while the run is deferred: what was under way is run again."""

@@ -1,4 +1,4 @@
-"""What the demo discards comes back by `mqdlq restore run`, through Airflow, killed or not."""
+"""Discarded messages of the demo come back by `mqdlq restore run`, also after a kill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def restore(home: Path, *words: str, **environment: str) -> subprocess.Completed
     return call(home, MQDLQ, "restore", *words, **environment)
 
 
-def test_a_restoration_killed_between_commit_and_ledger_is_finished_by_the_next(
+def test_the_next_attempt_finishes_a_restoration_killed_after_its_commit(
     tmp_path: Path,
 ) -> None:
     before = fill(tmp_path, "ibmmq")

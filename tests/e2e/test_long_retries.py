@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 EXTRA = {"queue_manager": "QM1", "transport": "embedded"}
 
 
-def test_a_lost_connection_is_tried_again_and_missing_authority_is_not(tmp_path: Path) -> None:
+def test_airflow_retries_a_lost_connection_and_not_a_missing_authority(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "shaky.rules").write_text("WAIT(NO)\nACTION(RETRY)\n")
     (tmp_path / "rules" / "shaky.yaml").write_text("connection: mq_shaky\nrules: shaky.rules\n")
@@ -61,7 +61,7 @@ def test_a_lost_connection_is_tried_again_and_missing_authority_is_not(tmp_path:
             assert "failed" in ledger.alerts.sent(ledger_run_id("shaky", run))
 
 
-def test_an_answer_given_while_the_ledger_is_away_is_kept_and_nobody_is_asked_again(
+def test_an_approval_given_while_the_ledger_is_unavailable_is_kept(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "rules").mkdir()

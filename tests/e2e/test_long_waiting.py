@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 @pytest.fixture(scope="module", name="waiting")
 def _waiting(running: Airflow, place: Place) -> dict[str, str]:
-    """Start the runs of all tests of this file; return the ids of those that wait, by handler."""
+    """Start the runs of all tests of this file; return the ids of the waiting runs, by handler."""
     for handler in ("event", "always"):
         place.put(handler, "PAYMENTS")
         place.put(handler, "ELSEWHERE")
     return {name: running.trigger(name) for name in ("race", "change", "outlive")}
 
 
-def test_a_message_that_comes_as_the_task_defers_does_not_fail_it(
+def test_a_message_that_arrives_as_sense_defers_does_not_fail_the_task(
     running: Airflow, place: Place, waiting: dict[str, str]
 ) -> None:
     """Airflow takes a task that is resumed while its worker winds up for a failed one."""
@@ -68,7 +68,7 @@ def test_a_wait_outlives_the_triggerer(
 
 
 @pytest.mark.usefixtures("waiting")
-def test_continuous_runs_follow_one_another_and_wait(running: Airflow, place: Place) -> None:
+def test_each_continuous_run_follows_the_last_and_waits(running: Airflow, place: Place) -> None:
     """One has taken what there was; the next has waited, through all the tests of this file."""
     running.wait(lambda: [run["state"] for run in by_start(running)] == ["success", "running"])
     first, second = (run["dag_run_id"] for run in by_start(running))
@@ -88,10 +88,8 @@ def by_start(running: Airflow) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("waiting")
-def test_messages_start_a_run_where_the_schedule_is_an_event(
-    running: Airflow, place: Place
-) -> None:
-    """One run for those that came before the other tests of this file, one for those after.
+def test_messages_start_a_run_with_schedule_event(running: Airflow, place: Place) -> None:
+    """One run takes the messages from before the other tests of this file, one the later ones.
 
     Settled messages started none, though a trigger has looked at them all the while.
     """

@@ -93,7 +93,7 @@ def belongs(path: Path, home: Path) -> bool:
     )
 
 
-def test_the_canary_sings_only_where_bodies_belong(
+def test_message_bodies_are_stored_only_where_they_belong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))

@@ -1,9 +1,9 @@
 """The rehearsal (`make rehearse`): the compose file's services without containers, and their kills.
 
 A scheduled run, a manual one and a backfill of the demo's handler, over PostgreSQL, a Spark cluster
-and Airflow's four services; then each process is killed while a run is under way. What is checked
-is what must hold whatever dies: every run ends, the next one puts right what was left, each message
-is in one place, and the ledger's account of every run adds up.
+and Airflow's four services; then each process is killed while a run is under way. Every run must
+end, the next one must complete the work, each message must be in one place, and the ledger's
+account of every run must add up.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STORY = {
     "left_no_rule": 2,
     "unprocessable": 5,
 }
-# Who dies, one after the other, while a run is where; a run that lives goes on to the next death.
+# Which service is killed, in order, while a run is in which task; a surviving run continues.
 # The first may leave messages to a dead run for five minutes, which pass with the others.
 WAITING = ("airflow-dag-processor", "airflow-triggerer")
 DEATHS = {
@@ -225,7 +225,7 @@ def rehearse(containers: Containers, airflow: Rehearsed, tell: Any) -> None:
 
     containers.start("mq-embedded")
     fills += 3
-    # What a dead run waited to try again is its own until its lease ends; then it is taken up.
+    # Messages of a dead run's retries stay leased until its lease ends; then a run takes them.
     deadline = time.monotonic() + LEASE_S
     while True:
         last = airflow.trigger("demo")

@@ -21,7 +21,7 @@ DESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED) HEADER(YES)
 EXTRA = {"queue_manager": "QM1", "transport": "embedded"}
 
 
-def test_a_scheduled_run_goes_from_its_start_to_its_report(tmp_path: Path) -> None:
+def test_a_scheduled_run_completes_under_airflows_services(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "night.rules").write_text(RULES)
     (tmp_path / "rules" / "night.yaml").write_text(

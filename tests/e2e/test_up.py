@@ -1,4 +1,4 @@
-"""What `make up` leaves of the demo's DAG, which Airflow creates paused."""
+"""`make up` unpauses the demo's DAG, which Airflow creates paused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAUSED = (
 )
 
 
-def test_the_demo_is_unpaused_at_the_first_start_and_then_stays_as_its_user_leaves_it(
+def test_make_up_unpauses_the_demo_at_the_first_start_only(
     tmp_path: Path,
 ) -> None:
     shutil.copytree(directories.PROJECT / "include" / "rules", tmp_path / "rules")

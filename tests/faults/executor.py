@@ -1,4 +1,4 @@
-"""One pass of a recorded run in a process of its own, which may freeze (SIGSTOP) at a step."""
+"""One pass of a recorded run in its own process, which may freeze (SIGSTOP) at a step."""
 
 from __future__ import annotations
 

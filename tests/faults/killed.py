@@ -6,7 +6,7 @@ it is as it goes; an AssertionError says which promise was broken, and by which 
 Each round puts dead letters on the queue and plans a run, or has them discarded and selects them
 for a restoration. A child makes the pass, or restores, and is killed: at
 the nth call of an MQ verb, at the nth statement or commit of the ledger, or at a moment of chance,
-which may well be inside MQCMIT. Then a run that does nothing but settle what was left open must
+which may well be inside MQCMIT. Then a run that does nothing but settle the open attempts must
 know of every message where it is, and the run itself, or another one, must bring all to its end.
 """
 
@@ -117,7 +117,7 @@ def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dic
         found = server()
         assert found is not None, "PostgreSQL is not installed"
         url = found.new_ledger_url()
-    # What an alias takes is not known before the first put.
+    # The target of an alias is not known before the first put.
     small = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(20)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)\n"
     audit = Audit(
         World(directory, definitions=DEFINITIONS + small, ledger_url=url),

@@ -90,7 +90,7 @@ class Round(ABC):
 
     @abstractmethod
     def check_what_is_known(self) -> None:
-        """Settle what was left open, without moving a message: the ledger must catch up."""
+        """Settle the open attempts without moving a message: the ledger must catch up."""
 
     @abstractmethod
     def finish(self, *, by_another_run: bool) -> None:
@@ -108,7 +108,7 @@ class Round(ABC):
                 with open_ledger(self.world.ledger_url) as ledger:
                     self.world.ledger = ledger
                     work(ledger)
-            except BaseException:  # noqa: BLE001 (a child must not go on as its parent)
+            except BaseException:  # noqa: BLE001 (a child must not continue as its parent)
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
@@ -191,7 +191,7 @@ class ExecutionRound(Round):
     def is_open(self) -> bool:
         return bool(self.world.ledger.attempts.intended("QM1", "DLQ"))
 
-    # What must be true
+    # Invariants
 
     def places(self) -> dict[bytes, str]:
         """Return where each message is; it may not be anywhere twice."""
@@ -203,7 +203,7 @@ class ExecutionRound(Round):
         return found
 
     def archived(self) -> set[str]:
-        """Return the digests of the run's copies, computed anew from what stands in the archive."""
+        """Return the digests of the run's copies, computed again from the archive."""
         folder = f"{self.world.lake_root}/archive/{self.run_id}"
         if not Path(folder).exists():
             return set()
@@ -211,7 +211,7 @@ class ExecutionRound(Round):
         return {d for name in names for d in read_back(f"{folder}/{name}").values()}
 
     def check_what_is_known(self) -> None:
-        """Let a run that only ignores settle what was left open: the ledger must catch up."""
+        """Let a run that only ignores settle the open attempts: the ledger must catch up."""
         world = self.world
         idle = world.plan("ACTION(IGNORE)")
         make_pass(idle)

@@ -1,4 +1,4 @@
-"""Execution over a ledger on PostgreSQL: passes, crashes of its database, and what is told."""
+"""Execution over a ledger on PostgreSQL: passes, crashes of its database, and what is reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     embedded_mq.faults.set("")
 
 
-def test_every_outcome_is_booked(world: World) -> None:
+def test_every_outcome_is_recorded_in_postgresql(world: World) -> None:
     for queue in ("PAYMENTS", "CLOSED", "ORDERS", "PARKED", "ELSEWHERE"):
         world.dead_letter(dest_q=queue)
     world.put("DLQ", b"no dead letter")
@@ -55,7 +55,7 @@ def test_every_outcome_is_booked(world: World) -> None:
     assert [a.attempt_no for a in world.ledger.attempts.of_run("run-1")] == [1, 1, 1, 2, 3]
 
 
-def test_a_lost_answer_is_settled_by_the_next_execution(world: World) -> None:
+def test_the_next_execution_resolves_a_lost_commit_by_its_marker(world: World) -> None:
     for body in BODIES:
         world.dead_letter(body)
     execution = world.plan("ACTION(RETRY)")
@@ -71,7 +71,9 @@ def test_a_lost_answer_is_settled_by_the_next_execution(world: World) -> None:
 
 
 @pytest.mark.parametrize("state", ["intended", "confirmed"])
-def test_a_database_that_dies_in_a_pass_loses_and_doubles_nothing(world: World, state: str) -> None:
+def test_a_database_crash_during_a_pass_loses_and_doubles_no_message(
+    world: World, state: str
+) -> None:
     """Before MQCMIT nothing takes effect; after it the marker tells the next execution."""
     for body in BODIES:
         world.dead_letter(body)

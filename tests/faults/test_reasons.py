@@ -92,7 +92,7 @@ def test_a_reason_code_has_the_effect_the_table_says(
     assert world.bodies("DLQ") == []
 
 
-def test_the_page_is_that_of_the_table() -> None:
+def test_the_page_of_mq_failures_is_generated_from_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.faults.table"
 
 

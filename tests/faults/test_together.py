@@ -72,7 +72,7 @@ def put_all(world: World) -> None:
 # Executors
 
 
-def test_two_executors_at_once_take_turns(world: World) -> None:
+def test_two_concurrent_executors_take_turns(world: World) -> None:
     put_all(world)
     runs = [world.plan("ACTION(RETRY)") for _ in range(2)]
 
@@ -87,7 +87,7 @@ def test_two_executors_at_once_take_turns(world: World) -> None:
     ]
 
 
-def test_while_a_frozen_executor_holds_the_queue_nobody_else_acts(world: World) -> None:
+def test_no_other_executor_acts_while_a_frozen_one_holds_the_state_queue(world: World) -> None:
     put_all(world)
     first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(RETRY)")
     frozen = Executor(world, first, freeze_before="MQCMIT")
@@ -126,10 +126,10 @@ CUT = "MQCMIT of QM1 failed: MQRC_CONNECTION_BROKEN (2009)"
         ("confirmed", f"mqdlq.errors.LedgerError: {SETTLED}"),
     ],
 )
-def test_an_executor_that_wakes_after_its_connection_was_cut_does_no_harm(
+def test_an_executor_that_resumes_after_its_connection_was_cut_commits_nothing(
     world: World, step: str, said: str
 ) -> None:
-    """The queue manager has backed its unit out; it can commit nothing, and its attempt is told."""
+    """The queue manager has backed its unit out; it can commit nothing, and reports its attempt."""
     put_all(world)
     first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(RETRY)")
     frozen = Executor(world, first, freeze_before=step)
@@ -171,7 +171,7 @@ def take(world: World, *numbers: int) -> list[bytes]:
     return taken
 
 
-def test_what_people_take_meanwhile_is_taken_and_all_else_delivered(
+def test_messages_that_others_get_during_a_pass_are_taken_and_the_rest_is_delivered(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_all(world)
@@ -190,7 +190,7 @@ def test_what_people_take_meanwhile_is_taken_and_all_else_delivered(
     assert outcomes[Outcome.DELIVERED] == len(BODIES) - len(taken)
 
 
-def test_a_message_somebody_holds_uncommitted_waits_for_the_next_pass(world: World) -> None:
+def test_a_message_in_an_open_unit_of_work_waits_for_the_next_pass(world: World) -> None:
     put_all(world)
     execution = world.plan("ACTION(RETRY)")
     with world.connect() as other:
@@ -210,7 +210,7 @@ def test_a_message_somebody_holds_uncommitted_waits_for_the_next_pass(world: Wor
     assert settle(execution) == {Outcome.DELIVERED: len(BODIES)}
 
 
-def test_a_message_in_somebody_elses_long_unit_of_work_is_unknown(world: World) -> None:
+def test_a_message_in_a_long_unit_of_work_of_another_program_is_unknown(world: World) -> None:
     """It may come back, so it is not called taken; when it does, the next run takes it up."""
     put_all(world)
     execution = world.plan("ACTION(RETRY)")
@@ -238,7 +238,7 @@ def test_a_message_in_somebody_elses_long_unit_of_work_is_unknown(world: World) 
     assert world.handle("ACTION(RETRY)") == {1: "delivered"}
 
 
-def test_a_message_in_another_runs_open_unit_of_work_is_that_runs(world: World) -> None:
+def test_a_message_in_another_runs_unit_of_work_belongs_to_that_run(world: World) -> None:
     put_all(world)
     first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(IGNORE)")
     frozen = Executor(world, first, freeze_before="MQCMIT")
@@ -288,13 +288,13 @@ def test_a_message_may_expire_at_any_moment(world: World, fault: str, outcome: O
 # Twins, and messages without an identifier
 
 
-def test_of_twins_to_be_discarded_only_what_the_archive_holds_goes(world: World) -> None:
+def test_only_the_archived_one_of_two_equal_messages_is_discarded(world: World) -> None:
     """One is taken between the copy and the get, and the other would be met in its place."""
     for body in (b"first ", b"second"):
         world.dead_letter(body, MsgId=b"t" * 24, CorrelId=b"c" * 24)
     world.dead_letter(b"another")
     execution = world.plan("ACTION(DISCARD)")
-    embedded_mq.faults.set("MQPUT1[MQDLQ.STATE]:1:2195:before")  # the copies are made by now
+    embedded_mq.faults.set("MQPUT1[MQDLQ.STATE]:1:2195:before")  # the copies exist then
     with pytest.raises(QueueManagerError):
         make_pass(execution)
     embedded_mq.faults.set("")
@@ -313,7 +313,7 @@ def test_of_twins_to_be_discarded_only_what_the_archive_holds_goes(world: World)
 
 
 @pytest.mark.parametrize("rules", ["ACTION(RETRY)", "ACTION(FWD) FWDQ(PAYMENTS) HEADER(NO)"])
-def test_messages_without_identifiers_are_told_apart_by_their_place(
+def test_messages_without_identifiers_are_distinguished_by_position(
     world: World, rules: str
 ) -> None:
     put_all(world)

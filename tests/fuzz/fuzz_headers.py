@@ -1,4 +1,4 @@
-"""A fuzz target for the headers: any bytes in, nothing but the headers' own error out.
+"""A fuzz target for the headers: any bytes are parsed, or raise the headers' own error.
 
     pip install atheris
     python -m tests.fuzz.fuzz_headers CORPUS -max_total_time=600

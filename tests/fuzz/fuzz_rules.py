@@ -1,4 +1,4 @@
-"""A fuzz target for the rules language: any bytes in, nothing but the language's own error out.
+"""A fuzz target for the rules language: any bytes are parsed, or raise the language's own error.
 
     pip install atheris
     python -m tests.fuzz.fuzz_rules CORPUS tests/corpus/rules/valid -max_total_time=600

@@ -1,4 +1,4 @@
-"""What must hold of the headers for every input there is, and chains of headers to try it on."""
+"""Properties of header parsing for any input, and chains of headers to test them."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _comes_back(kind: type[Record], body: bytes, **how: int) -> None:
     except MalformedHeaderError:
         return
     written = header.encode(**how)
-    # Of a CCSID that names no code page, the StrucId told the family; ASCII is written.
+    # Of a CCSID that names no code page, the StrucId showed the family; ASCII is written.
     if how["ccsid"] not in SPECIAL_CCSIDS:
         assert body.startswith(written)
     else:

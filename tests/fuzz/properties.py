@@ -1,4 +1,4 @@
-"""What must hold of the rules language for every input there is."""
+"""Properties of the rules language for any input."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """What happens before a pass, and what breaks in it."""
+    """Events before a pass, and faults in it."""
 
     shut: bool = True
     drain: bool = False

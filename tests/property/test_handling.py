@@ -1,7 +1,7 @@
 """In every world the handler does what a small model of it does, and the account adds up.
 
 The handler must come to the same queues in the same order, the same attempts at the same times and
-the same outcomes as the model, whatever is broken while it works. Then an action is given for some
+the same outcomes as the model, with any faults meanwhile. Then an action is given for some
 messages by name. MQDLQ_WORLDS says how many worlds are tried.
 """
 
@@ -71,7 +71,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ),
     by_name=BY_NAME,
 )
-def test_the_handler_does_what_the_model_does(
+def test_the_handler_does_what_its_model_does_in_random_worlds(
     world: World,
     table_and_letters: tuple[list[Rule], list[Letter]],
     meanwhile: list[Meanwhile],
@@ -102,7 +102,7 @@ class Both:
     ) -> None:
         self.world, self.number = world, world.runs
         for queue in ("DLQ", "MQDLQ.STATE", *QUEUES):
-            # What an alias takes is not known before the first put: units are taken apart by it.
+            # The target of an alias is not known before the first put: units are split by it.
             world.mqsc(f"CLEAR QLOCAL({queue}{'.BASE' if queue == SMALL else ''})")
         world.mqsc(f"ALTER QLOCAL({SHUT}) PUT(DISABLED)")
         world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
@@ -195,7 +195,7 @@ class Both:
             result = make_pass(execution)
         return Counter({str(outcome): n for outcome, n in settle(execution).items()})
 
-    # What the handler came to
+    # The handler's result
 
     def assert_queues_are_the_same(self) -> None:
         for queue in QUEUES:  # in the order of the snapshot, pass by pass

@@ -82,7 +82,7 @@ def test_nothing_but_the_headers_own_error_escapes(data: bytes, encoding: int, c
 
 @pytest.mark.parametrize("name", CODECS)
 @given(data=st.data(), encoding=ENCODINGS, ccsid=CCSIDS)
-def test_a_header_of_any_content_comes_back_byte_for_byte(
+def test_every_header_of_the_chain_comes_back_byte_for_byte(
     name: str, data: Any, encoding: int, ccsid: int
 ) -> None:
     """Every byte that is neither StrucId, Version nor a length is arbitrary."""
@@ -102,7 +102,7 @@ def test_a_header_of_any_content_comes_back_byte_for_byte(
     ENCODINGS,
     CCSIDS,
 )
-def test_folders_of_any_content_come_back_byte_for_byte(
+def test_rfh2_folders_of_any_content_come_back_byte_for_byte(
     folders: list[bytes], named: int, encoding: int, ccsid: int
 ) -> None:
     header = RulesHeader2(name_value_ccsid=named, folders=tuple(folders))
@@ -116,7 +116,7 @@ def test_folders_of_any_content_come_back_byte_for_byte(
 
 @given(st.binary(max_size=700))
 @example(b"")
-def test_what_must_hold_holds_of_any_bytes(data: bytes) -> None:
+def test_the_properties_of_header_parsing_hold_for_any_bytes(data: bytes) -> None:
     what_must_hold(data)
 
 
@@ -125,7 +125,7 @@ def test_what_must_hold_holds_of_any_bytes(data: bytes) -> None:
     st.sampled_from([1, 2, 99, 100, 101, 102, 999, 1_000, 1_001, 1_200]),
     st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), max_size=3),
 )
-def test_what_must_hold_holds_of_hostile_headers(
+def test_the_properties_of_header_parsing_hold_for_hostile_headers(
     name: str, count: int, damage: list[tuple[int, int]]
 ) -> None:
     """A few parts, as many as a limit allows, one more; sound, and with some bytes changed."""
@@ -155,7 +155,7 @@ def test_a_long_chain_of_any_headers_is_read_up_to_the_limit(names: list[str], c
 def test_a_chain_of_headers_is_followed_to_its_end(
     names: list[str], payload: bytes, cut: int, encoding: int, ccsid: int
 ) -> None:
-    """Whole, every header of it is found; cut off, those that are whole are."""
+    """In a whole chain every header is found, in a truncated one every whole header."""
     message = message_of(names, encoding=encoding, ccsid=ccsid)
 
     assert message.described(payload) == (message.structures, len(message.body))
@@ -184,7 +184,7 @@ def test_a_chain_of_headers_is_followed_to_its_end(
     st.binary(max_size=60),
     st.sampled_from([amqsbcg, dmpmqmsg]),
 )
-def test_a_paste_of_any_messages_is_read_as_it_was_written(
+def test_pasted_messages_are_read_as_they_were_written(
     descriptors: list[MessageDescriptor], body: bytes, write: Any
 ) -> None:
     messages = [(descriptor, body) for descriptor in descriptors]
@@ -196,7 +196,7 @@ def test_a_paste_of_any_messages_is_read_as_it_was_written(
 
 
 @given(st.data())
-def test_a_damaged_paste_is_read_or_refused_with_a_line(data: Any) -> None:
+def test_a_damaged_paste_is_read_or_refused_with_its_line(data: Any) -> None:
     write = data.draw(st.sampled_from([amqsbcg, dmpmqmsg]))
     text = write([(MessageDescriptor(format="MQDEAD"), b"DLH " + bytes(180))] * 2)
     start = data.draw(st.integers(0, len(text)))
@@ -219,6 +219,6 @@ def _read(text: str) -> tuple[tuple[PastedMessage, ...], PasteError | None]:
 
 
 @given(st.text())
-def test_nothing_but_an_error_with_its_line_comes_of_any_text(text: str) -> None:
+def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
     with contextlib.suppress(PasteError):
         read_pasted(text)

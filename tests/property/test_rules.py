@@ -89,7 +89,7 @@ def tables(draw: st.DrawFn) -> RulesTable:
 
 @settings(deadline=None, max_examples=300)
 @given(tables())
-def test_what_is_printed_is_read_as_the_same_table(table: RulesTable) -> None:
+def test_a_printed_table_is_read_as_the_same_table(table: RulesTable) -> None:
     text = print_table(table)
 
     assert parse(text) == table
@@ -100,9 +100,7 @@ def test_what_is_printed_is_read_as_the_same_table(table: RulesTable) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(tables(), st.data())
-def test_a_table_cut_anywhere_by_continuations_is_the_same_table(
-    table: RulesTable, data: st.DataObject
-) -> None:
+def test_continuation_lines_do_not_change_a_table(table: RulesTable, data: st.DataObject) -> None:
     whole = print_table(table).replace("+\n    ", "").replace("-\n", "")
     # A line may not begin with an asterisk, and one of blanks alone would be skipped.
     possible = [

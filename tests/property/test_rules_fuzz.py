@@ -42,13 +42,13 @@ YAML_PIECES = st.sampled_from(
 
 @settings(deadline=None, max_examples=300)
 @given(st.binary() | st.lists(PIECES | YAML_PIECES, max_size=60).map(lambda p: "".join(p).encode()))
-def test_no_input_breaks_a_property(data: bytes) -> None:
+def test_no_rules_text_breaks_a_property(data: bytes) -> None:
     what_must_hold(data)
 
 
 @settings(deadline=None, max_examples=200)
 @given(tables())
-def test_a_table_comes_back_from_yaml_as_it_went(table: RulesTable) -> None:
+def test_a_table_comes_back_from_yaml_unchanged(table: RulesTable) -> None:
     text = print_table(table)
 
     assert to_table(to_yaml(text)) == text

@@ -1,4 +1,4 @@
-"""The long proofs one after the other: nothing in, a line for each part and a summary out.
+"""Run the long proofs in order; print a line for each part, and a summary.
 
 ``python -m tests.soak.everything``, which is `make soak`. Each part tells how far it is; one that
 fails does not keep the others from running, and the exit code is then 1.

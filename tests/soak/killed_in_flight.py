@@ -1,7 +1,7 @@
 """Three processes put and get while SIGKILL ends them at random: what must be true afterwards.
 
 ``python killed_in_flight.py ROUNDS [SEED]`` prints figures as JSON; an AssertionError says which
-promise was broken. Each worker notes in a log of its own what it is about to do and what it has
+promise was broken. Each worker notes in its own log what it is about to do and what it has
 done, a line by one system call, so that a kill leaves whole lines. After each round the logs say
 what must be on the queues, in which order, and how often each message was backed out.
 """
@@ -102,7 +102,7 @@ class Worker:
 
 @dataclass
 class Unit:
-    """What a log says of one unit of work; `is_asking` if an MQGET had not returned."""
+    """The record of one unit of work in a log; `is_asking` if an MQGET had not returned."""
 
     name: str
     puts: list[str] = field(default_factory=list)
@@ -271,12 +271,12 @@ class Audit:
 
 
 def start(worker: Worker) -> int:
-    """Let a worker run in a process of its own."""
+    """Let a worker run in its own process."""
     pid = os.fork()
     if pid == 0:
         try:
             worker.work()
-        except BaseException:  # noqa: BLE001 (a child must not go on as its parent)
+        except BaseException:  # noqa: BLE001 (a child must not continue as its parent)
             traceback.print_exc()
         os._exit(1)
     os.close(worker.log)

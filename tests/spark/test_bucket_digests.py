@@ -45,7 +45,7 @@ def spaced(seqs: Iterable[int]) -> list[Row]:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 40)), st.integers(1, 7))
-def test_sorted_rows_are_digested_in_whatever_batches(seqs: list[int], batch: int) -> None:
+def test_the_digest_of_sorted_rows_does_not_depend_on_batches(seqs: list[int], batch: int) -> None:
     rows = sorted(spaced(seqs))
 
     assert asked(rows, batch, is_sorted=True) == expected(rows)
@@ -53,7 +53,7 @@ def test_sorted_rows_are_digested_in_whatever_batches(seqs: list[int], batch: in
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 40), unique=True), st.integers(1, 7))
-def test_a_digest_is_given_only_where_browse_numbers_ascend(seqs: list[int], batch: int) -> None:
+def test_only_ascending_browse_numbers_have_a_digest(seqs: list[int], batch: int) -> None:
     rows = spaced(seqs)
     in_order = expected(rows)
 
@@ -63,7 +63,7 @@ def test_a_digest_is_given_only_where_browse_numbers_ascend(seqs: list[int], bat
         assert (digest, count) == (wanted, in_order[number][1])
 
 
-def test_equal_browse_numbers_are_in_no_order_that_is_known() -> None:
+def test_equal_browse_numbers_have_no_digest() -> None:
     rows = [(5, b"b"), (5, b"a"), (5000, b"c")]
 
     digests = asked(rows)
@@ -72,5 +72,5 @@ def test_equal_browse_numbers_are_in_no_order_that_is_known() -> None:
     assert digests[1] == expected(rows)[1]
 
 
-def test_no_rows_are_no_buckets() -> None:
+def test_an_empty_part_has_no_buckets() -> None:
     assert asked([]) == {}

@@ -84,7 +84,7 @@ def kill_an_executor(cluster: spark_cluster.Cluster, killed: list[int]) -> None:
 
 
 @pytest.mark.long
-def test_it_runs_with_shipped_code_while_an_executor_is_killed(
+def test_an_evaluation_with_shipped_code_survives_a_killed_executor(
     cluster: spark_cluster.Cluster, tmp_path: Path
 ) -> None:
     table, rows = random_table(3, 7), random_rows(3, 24_000)

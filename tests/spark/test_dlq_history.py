@@ -33,7 +33,7 @@ UNKNOWN = {"dlh_reason": 2085, "dlh_dest_q_name": "GONE", "put_appl_name": "app"
 
 
 def lake_of(root: Path, *snapshots: list[dict[str, Any]]) -> str:
-    """Publish a snapshot an hour of these rows, with its plan."""
+    """Write a snapshot of these rows for each hour, with its plan."""
     place = str(root / "lake")
     for number, rows in enumerate(snapshots):
         taken_at = NOON + timedelta(hours=number)
@@ -57,7 +57,9 @@ def write_outcomes(history: Path, *outcomes: tuple[bytes, str]) -> None:
     pq.write_table(pa.Table.from_pylist(rows, schema=OUTCOMES), history / "outcomes.parquet")
 
 
-def test_causes_are_counted_once_a_message_and_told_new_from_returned(tmp_path: Path) -> None:
+def test_the_history_counts_each_message_once_and_separates_new_from_returned(
+    tmp_path: Path,
+) -> None:
     full, unknown = dead_letter(1, **FULL), dead_letter(2, **UNKNOWN)
     new = dead_letter(3, dlh_reason=2035, dlh_dest_q_name="X", put_appl_name="app")
     root = lake_of(tmp_path, [full, unknown, no_dead_letter(9)], [full], [full, unknown, new])
@@ -89,7 +91,7 @@ def test_causes_are_counted_once_a_message_and_told_new_from_returned(tmp_path: 
     ]
 
 
-def test_a_backlog_that_is_parked_is_still_there(tmp_path: Path) -> None:
+def test_the_history_counts_parked_messages_in_the_backlog(tmp_path: Path) -> None:
     root = str(tmp_path / "lake")
     known, twin = dead_letter(1, **UNKNOWN), dead_letter(2, **UNKNOWN)
     twin_again = {**twin, "browse_seq": 3}
@@ -113,7 +115,7 @@ def test_a_backlog_that_is_parked_is_still_there(tmp_path: Path) -> None:
     assert told["GONE"]["oldest_s"] == 3 * 3600
 
 
-def test_rules_are_told_by_how_often_they_met_and_settled(tmp_path: Path) -> None:
+def test_the_history_counts_how_often_each_rule_matched_and_settled(tmp_path: Path) -> None:
     letters = [dead_letter(number, **FULL) for number in range(4)]
     root = lake_of(tmp_path, [*letters, dead_letter(5, **UNKNOWN)])
     history = tmp_path / "history"
@@ -126,7 +128,7 @@ def test_rules_are_told_by_how_often_they_met_and_settled(tmp_path: Path) -> Non
     assert told == [(4, False, 0.75), (1, False, None), (0, True, None)]
 
 
-def test_it_is_written_as_json_and_as_parquet(tmp_path: Path) -> None:
+def test_the_history_is_written_as_json_and_parquet(tmp_path: Path) -> None:
     root = lake_of(tmp_path, [dead_letter(1, **FULL)])
 
     code = main(["--lake", root, "--history", str(tmp_path / "history")])
@@ -137,7 +139,7 @@ def test_it_is_written_as_json_and_as_parquet(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "history" / "causes").num_rows == 1
 
 
-def test_a_lake_without_snapshots_is_one_line(
+def test_the_history_of_an_empty_lake_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--lake", str(tmp_path), "--history", str(tmp_path / "history")]) == 1

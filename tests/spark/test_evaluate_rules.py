@@ -104,7 +104,7 @@ def test_a_plan_says_what_to_do_with_each_message(tmp_path: Path) -> None:
     ]
 
 
-def test_a_plans_description_adds_up(tmp_path: Path) -> None:
+def test_the_counts_in_a_plans_description_add_up(tmp_path: Path) -> None:
     rows = [
         *(dead_letter(n, dlh_reason=2053, dlh_dest_q_name=q) for n, q in enumerate("ABA")),
         dead_letter(3, dlh_dest_q_name="PAY", reply_to_q="REPLIES"),
@@ -143,7 +143,7 @@ def test_spark_and_python_agree_on_odd_values_and_on_the_hash(tmp_path: Path) ->
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 200] if WHOLE else [1, 7])
 @pytest.mark.parametrize("strategy", Strategy)
-def test_the_hash_does_not_depend_on_partitions_or_strategy(
+def test_the_plan_hash_does_not_depend_on_partitions_or_strategy(
     spark: Any, tmp_path: Path, partitions: int, strategy: Strategy
 ) -> None:
     rows = [{**row, "browse_seq": 2000 * number} for number, row in enumerate(odd_rows() * 4)]
@@ -158,7 +158,7 @@ def test_the_hash_does_not_depend_on_partitions_or_strategy(
     assert plan.plan_hash == plan_hash(by_python(rows, RULES))
 
 
-def test_nulls_where_values_are_expected_are_blanks(tmp_path: Path) -> None:
+def test_nulls_in_a_snapshot_are_compared_as_blanks(tmp_path: Path) -> None:
     """A snapshot from elsewhere may hold nulls in a dead letter: they meet as blank and 0."""
     row = {**dead_letter(0), "dlh_dest_q_name": None, "dlh_reason": None, "reply_to_q": None}
     table = parse("DESTQ(' ') REASON(0) ACTION(FWD) FWDQ(&REPLYQ)\n")
@@ -169,7 +169,7 @@ def test_nulls_where_values_are_expected_are_blanks(tmp_path: Path) -> None:
     assert [step.target_q for step in planned.steps] == [""]
 
 
-def test_rules_that_look_at_nothing_take_every_dead_letter(tmp_path: Path) -> None:
+def test_a_rule_without_patterns_matches_every_dead_letter(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, [dead_letter(0), no_dead_letter(1)], "ACTION(DISCARD)\n")
 
     assert lake.read_plan(plan).dispositions == {"planned": 1, "no_rule": 0, "unprocessable": 1}
@@ -182,7 +182,7 @@ def test_an_empty_snapshot_makes_an_empty_plan(tmp_path: Path) -> None:
     assert lake.read_plan(plan).plan_hash == plan_hash([])
 
 
-def test_a_queue_name_may_hold_what_paths_cannot(tmp_path: Path) -> None:
+def test_a_queue_name_may_have_characters_that_paths_cannot(tmp_path: Path) -> None:
     snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES, queue="A/B%C")
     plan = lake.plan_directory(str(tmp_path), "p")
 
@@ -191,7 +191,7 @@ def test_a_queue_name_may_hold_what_paths_cannot(tmp_path: Path) -> None:
     assert [message.queue for message in lake.planned_messages(plan)] == ["A/B%C"]
 
 
-def test_the_files_are_sorted_and_the_owners_alone(tmp_path: Path) -> None:
+def test_plan_files_are_sorted_and_private(tmp_path: Path) -> None:
     plan = Path(plan_of(tmp_path, odd_rows()))
 
     for part in plan.glob("part-*.parquet"):
@@ -200,7 +200,7 @@ def test_the_files_are_sorted_and_the_owners_alone(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in plan.rglob("*")} == {0o600}
 
 
-def test_a_finished_plan_that_says_the_same_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_equal_finished_plan_is_not_written_again(tmp_path: Path) -> None:
     plan = Path(plan_of(tmp_path, odd_rows()))
     before = {path: path.stat().st_mtime_ns for path in plan.iterdir()}
 
@@ -210,7 +210,7 @@ def test_a_finished_plan_that_says_the_same_is_left_as_it_is(tmp_path: Path) -> 
     assert again == lake.read_plan(str(plan))
 
 
-def test_a_finished_plan_that_says_something_else_is_an_error(tmp_path: Path) -> None:
+def test_a_different_finished_plan_is_an_error(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, [dead_letter(0)])
     description = lake.read_plan(plan)
     lake.publish_plan(plan, replace(description, plan_hash="0" * 64))
@@ -224,7 +224,7 @@ def test_a_finished_plan_that_says_something_else_is_an_error(tmp_path: Path) ->
     )
 
 
-def test_what_a_broken_evaluation_left_does_not_get_into_the_plan(tmp_path: Path) -> None:
+def test_files_of_a_failed_evaluation_are_not_in_the_plan(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, [dead_letter(0)])
     (Path(plan) / "_PLAN.json").unlink()
 
@@ -248,7 +248,7 @@ def edit_manifest(snapshot: str, **values: object) -> None:
         ),
     ],
 )
-def test_a_snapshot_that_is_not_what_it_says_is_refused(
+def test_a_snapshot_that_contradicts_its_description_is_refused(
     tmp_path: Path, values: dict[str, object], text: str
 ) -> None:
     snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES)
@@ -261,7 +261,7 @@ def test_a_snapshot_that_is_not_what_it_says_is_refused(
     assert lake.find_plan(str(tmp_path / "plan")) is None
 
 
-def test_headers_without_a_column_the_rules_look_at_are_refused(tmp_path: Path) -> None:
+def test_a_snapshot_without_a_column_of_the_rules_is_refused(tmp_path: Path) -> None:
     snapshot = take_snapshot(str(tmp_path), [dead_letter(0)], RULES)
     part = Path(snapshot) / "headers" / "part-00000.parquet"
     pq.write_table(pq.read_table(part).drop_columns(["dlh_reason", "reply_to_q"]), part)
@@ -272,7 +272,7 @@ def test_headers_without_a_column_the_rules_look_at_are_refused(tmp_path: Path) 
     assert str(caught.value) == f"{snapshot}: its headers lack the columns dlh_reason, reply_to_q"
 
 
-def test_bad_input_is_one_line_and_a_failure(
+def test_invalid_input_fails_with_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["--snapshot", str(tmp_path), "--plan", str(tmp_path / "plan")])
@@ -301,7 +301,7 @@ def submitted(snapshot: str, plan: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_spark_submit_runs_it(tmp_path: Path) -> None:
+def test_spark_submit_runs_the_evaluation(tmp_path: Path) -> None:
     snapshot = take_snapshot(str(tmp_path), odd_rows(), RULES)
     plan = lake.plan_directory(str(tmp_path), "s1-abc")
 
@@ -317,7 +317,7 @@ def test_spark_submit_runs_it(tmp_path: Path) -> None:
     ]
 
 
-def test_spark_submit_fails_with_one_line(tmp_path: Path) -> None:
+def test_spark_submit_of_a_missing_snapshot_fails_with_one_line(tmp_path: Path) -> None:
     ended = submitted(str(tmp_path), str(tmp_path / "plan"))
 
     assert (ended.returncode, ended.stdout) == (
@@ -331,7 +331,7 @@ def test_spark_submit_fails_with_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("nul_as_blank", "planned"), [(False, 0), (True, 1)])
-def test_a_nul_is_a_blank_only_where_the_snapshot_says_so(
+def test_nuls_are_blanks_only_if_the_snapshot_says_so(
     tmp_path: Path, nul_as_blank: bool, planned: int
 ) -> None:
     rows = [dead_letter(1, dlh_dest_q_name="MY.QUEUE\0\0")]

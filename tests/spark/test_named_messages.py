@@ -29,7 +29,7 @@ def hexes(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 @OF_EACH_STRATEGY
-def test_only_named_messages_are_planned_each_as_in_the_whole_plan(
+def test_named_messages_are_planned_as_in_the_whole_plan(
     tmp_path: Path, strategy: Strategy
 ) -> None:
     rows = [{**row, "browse_seq": 500 * number} for number, row in enumerate(odd_rows())]
@@ -83,7 +83,7 @@ def planned(row: dict[str, Any], step: Step) -> PlannedMessage:
     )
 
 
-def test_a_table_is_no_given_action_though_it_looks_the_same(tmp_path: Path) -> None:
+def test_a_table_that_reads_like_an_action_is_evaluated_as_a_table(tmp_path: Path) -> None:
     rows = [no_dead_letter(1)]
     table = parse("ACTION(FWD) FWDQ(PARKED)")
     snapshot = write_rows(str(tmp_path), rows, table, message_keys=hexes(rows))
@@ -94,7 +94,7 @@ def test_a_table_is_no_given_action_though_it_looks_the_same(tmp_path: Path) -> 
     assert (found.disposition, found.steps) == (Disposition.UNPROCESSABLE, ())
 
 
-def test_other_rules_are_evaluated_over_all_messages(tmp_path: Path) -> None:
+def test_changed_rules_are_evaluated_over_all_messages(tmp_path: Path) -> None:
     rows = [dead_letter(0), no_dead_letter(1)]
     (tmp_path / "new.rules").write_text("ACTION(DISCARD)\n")
     snapshot = write_rows(
@@ -110,7 +110,7 @@ def test_other_rules_are_evaluated_over_all_messages(tmp_path: Path) -> None:
     assert description.dispositions == {"planned": 1, "no_rule": 0, "unprocessable": 1}
 
 
-def test_a_row_that_is_lost_is_missed_though_it_is_not_named(tmp_path: Path) -> None:
+def test_a_lost_row_is_an_error_even_if_it_is_not_named(tmp_path: Path) -> None:
     rows = [dead_letter(0), dead_letter(1)]
     snapshot = write_rows(str(tmp_path), rows, parse(RULES), message_keys=hexes(rows[:1]))
     manifest = Path(snapshot, "_MANIFEST.json")

@@ -33,7 +33,7 @@ NEW = parse("DESTQ(GONE) ACTION(FWD) FWDQ(&REPLYQ)\nDESTQ(PAY) ACTION(RETRY)\n")
 
 
 def compact_lake(root: Path) -> tuple[str, str]:
-    """Publish a full snapshot and a later one in which messages of it are parked, twins too."""
+    """Write a full snapshot and a later one in which messages of it are parked, twins too."""
     place = str(root / "lake")
     gone = [dead_letter(n, dlh_dest_q_name="GONE", reply_to_q=f"R{n}") for n in (1, 2, 3)]
     stray = no_dead_letter(4)
@@ -62,7 +62,7 @@ def compared(*directories: str) -> Treatments:
 
 
 @pytest.mark.usefixtures("spark")
-def test_tables_are_compared_over_parked_messages_as_in_python(tmp_path: Path) -> None:
+def test_spark_and_python_compare_tables_alike_over_parked_messages(tmp_path: Path) -> None:
     first, second = compact_lake(tmp_path)
 
     alone = compared(second)
@@ -77,7 +77,7 @@ def test_tables_are_compared_over_parked_messages_as_in_python(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_run_evaluates_what_is_not_parked_and_other_rules_all(tmp_path: Path) -> None:
+def test_changed_rules_are_evaluated_over_parked_messages_too(tmp_path: Path) -> None:
     _, second = compact_lake(tmp_path)
     rules = tmp_path / "new.rules"
     rules.write_text("ACTION(FWD) FWDQ(&REPLYQ)\n", encoding="utf-8")
@@ -95,7 +95,7 @@ def test_a_run_evaluates_what_is_not_parked_and_other_rules_all(tmp_path: Path) 
     assert targets == {1: "R2", 2: "R1", 4: "R1", 6: "", 7: ""}
 
 
-def test_a_full_row_that_is_nowhere_is_one_clear_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_full_row_is_one_clear_error(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "lake")
     held, lost = dead_letter(1, dlh_dest_q_name="GONE"), dead_letter(2, dlh_dest_q_name="GONE")
     first = write_rows(place, [held], OLD, snapshot_id="s1")

@@ -32,9 +32,7 @@ def batches_of(rows: list[dict[str, Any]], size: int) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize(("size", "remembered"), [(9, 0), (40, 5), (40, 65_536), (200, 5)])
-def test_a_part_is_what_the_core_makes_of_each_message(
-    tmp_path: Path, size: int, remembered: int
-) -> None:
+def test_a_plan_part_is_what_the_core_decides(tmp_path: Path, size: int, remembered: int) -> None:
     table, rows = random_table(5, 70), random_rows(5, 200)
     wanted = list(expected(rows, table))
     plan = str(tmp_path / "plan")
@@ -52,7 +50,7 @@ def test_a_part_is_what_the_core_makes_of_each_message(
     assert sum(count.messages for count in receipt.counts) == sum(1 for row in wanted if row.steps)
 
 
-def test_of_two_attempts_at_the_same_messages_one_is_kept(tmp_path: Path) -> None:
+def test_one_of_two_attempts_at_a_part_is_kept(tmp_path: Path) -> None:
     table, rows = random_table(5, 7), random_rows(5, 40)
     plan = str(tmp_path / "plan")
     lake.start_plan(plan)
@@ -66,7 +64,7 @@ def test_of_two_attempts_at_the_same_messages_one_is_kept(tmp_path: Path) -> Non
     assert lake.count_planned(plan) == 40
 
 
-def test_an_attempt_that_fails_leaves_no_file(tmp_path: Path) -> None:
+def test_a_failed_attempt_at_a_part_leaves_no_file(tmp_path: Path) -> None:
     plan = str(tmp_path / "plan")
     lake.start_plan(plan)
     first, second = batches_of(random_rows(5, 40), 20)
@@ -89,7 +87,7 @@ def test_readers_find_the_columns_of_a_plan(tmp_path: Path) -> None:
     assert [(field.name, field.type) for field in found] == kinds
 
 
-def test_the_matcher_is_asked_once_about_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_distinct_value_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: Counter[tuple[Any, Any]] = Counter()
     matches = Pattern.matches
 
@@ -110,7 +108,7 @@ def test_the_matcher_is_asked_once_about_each_value(monkeypatch: pytest.MonkeyPa
     assert set(asked.values()) == {1}
 
 
-def test_messages_of_a_rule_with_very_many_targets_are_counted_in_one_number() -> None:
+def test_the_messages_of_a_rule_with_many_targets_are_counted_as_one_number() -> None:
     """In whatever portions: what the driver takes in does not grow with the messages."""
     table = parse("REASON(1) ACTION(FWD) FWDQ(&REPLYQ)\nACTION(FWD) FWDQ(ONE)\n")
     row = {**random_rows(1, 1)[0], "class": "dead_letter"}
@@ -127,7 +125,7 @@ def test_messages_of_a_rule_with_very_many_targets_are_counted_in_one_number() -
         assert told == [(1, MANY, TARGETS_TO_A_RULE + 39), (2, "ONE", 11)]
 
 
-def test_a_receipt_travels_as_text() -> None:
+def test_a_receipt_can_be_written_and_read_as_text() -> None:
     receipt = PlanPart(random_table(5, 7)).made_of(batches_of(random_rows(5, 40), 20))
 
     assert Receipt.from_json(receipt.to_json()) == receipt

@@ -55,7 +55,7 @@ def asked_of_the_core(
 
 @pytest.mark.parametrize("bounds", STRATEGIES.values(), ids=STRATEGIES)
 @pytest.mark.parametrize("seed", range(TABLES))
-def test_a_plan_is_what_the_core_makes_of_each_message(
+def test_every_strategy_makes_the_plan_that_the_core_makes(
     tmp_path: Path, bounds: Bounds, seed: int
 ) -> None:
     nul_as_blank = seed % 2 == 1
@@ -70,7 +70,7 @@ def test_a_plan_is_what_the_core_makes_of_each_message(
 
 
 def spoil(part: Path, but: set[str]) -> None:
-    """Overwrite all columns of a Parquet file but these with what no reader can take."""
+    """Overwrite all columns of a Parquet file but these with bytes that no reader accepts."""
     metadata = pq.read_metadata(part)
     with part.open("r+b") as file:
         for number in range(metadata.num_row_groups):
@@ -83,7 +83,7 @@ def spoil(part: Path, but: set[str]) -> None:
 
 @pytest.mark.parametrize("bounds", STRATEGIES.values(), ids=STRATEGIES)
 def test_only_the_columns_the_rules_look_at_are_read(tmp_path: Path, bounds: Bounds) -> None:
-    """Not a byte of another column, nor of the bodies in payload/: they are no Parquet here."""
+    """Not a byte of another column, nor of the bodies in payload/, which are not Parquet here."""
     table = parse("REASON(2053) APPLNAME(A*) ACTION(FWD) FWDQ(&REPLYQ)\n")
     rows = random_rows(1, 400)
     snapshot = write_rows(str(tmp_path), rows, table)
@@ -99,7 +99,9 @@ def test_only_the_columns_the_rules_look_at_are_read(tmp_path: Path, bounds: Bou
     assert plan.plan_hash == plan_hash(expected(rows, table))
 
 
-def test_the_physical_plan_scans_only_those_columns(spark: Any, tmp_path: Path) -> None:
+def test_sparks_physical_plan_scans_only_the_columns_of_the_rules(
+    spark: Any, tmp_path: Path
+) -> None:
     table = parse("REASON(2053) APPLNAME(A*) ACTION(FWD) FWDQ(&REPLYQ)\n")
     snapshot = Snapshot.at(write_rows(str(tmp_path), random_rows(1, 9), table))
     spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)
@@ -114,7 +116,7 @@ def test_the_physical_plan_scans_only_those_columns(spark: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("files", [1, 1000])
-def test_one_hot_combination_in_however_many_files(tmp_path: Path, files: int) -> None:
+def test_a_frequent_combination_may_spread_over_many_files(tmp_path: Path, files: int) -> None:
     table = random_table(4, 7)
     rows = [{**row, "browse_seq": n} for n, row in enumerate(random_rows(4, 1) * 1000)]
     directory = write_rows(str(tmp_path), rows, table, rows_to_a_group=1000 // files)
@@ -129,7 +131,7 @@ def test_one_hot_combination_in_however_many_files(tmp_path: Path, files: int) -
     assert plan.plan_hash == plan_hash(expected(rows, table))
 
 
-def test_messages_that_do_not_stand_in_order_are_brought_in_order(
+def test_unordered_messages_are_sorted_by_browse_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither row groups that overlap nor rows out of order in one are taken as they come."""
@@ -154,7 +156,7 @@ def test_messages_that_do_not_stand_in_order_are_brought_in_order(
     ]
 
 
-def test_a_bucket_that_goes_on_in_another_file_is_in_one_task(tmp_path: Path) -> None:
+def test_a_bucket_that_spans_two_files_is_evaluated_in_one_task(tmp_path: Path) -> None:
     table = random_table(4, 7)
     rows = [{**row, "browse_seq": n} for n, row in enumerate(random_rows(4, 1) * 9000)]
     directory = write_rows(str(tmp_path), rows[:5000], table, rows_to_a_group=1000)
@@ -174,7 +176,7 @@ def test_a_bucket_that_goes_on_in_another_file_is_in_one_task(tmp_path: Path) ->
     assert read == [list(range(each.start, each.end)) for each in cut]
 
 
-def test_of_a_message_in_several_snapshots_the_newest_row_counts(tmp_path: Path) -> None:
+def test_the_newest_row_of_a_message_counts_among_several_snapshots(tmp_path: Path) -> None:
     """As a backfill evaluates them: many snapshots at once, by rules of today."""
     rules = tmp_path / "today.rules"
     rules.write_text("REASON(1) ACTION(RETRY)\nREASON(2) ACTION(FWD) FWDQ(OTHER)\n")
@@ -198,7 +200,7 @@ def test_of_a_message_in_several_snapshots_the_newest_row_counts(tmp_path: Path)
     assert plan.plan_hash == plan_hash(expected(merged, parse(rules.read_text())))
 
 
-def test_snapshots_of_different_rules_need_to_be_told_which(tmp_path: Path) -> None:
+def test_snapshots_of_different_rules_need_an_explicit_table(tmp_path: Path) -> None:
     both = [
         write_rows(str(tmp_path), random_rows(1, 3), random_table(n, 2), snapshot_id=f"s{n}")
         for n in (1, 2)
@@ -220,7 +222,7 @@ def test_snapshots_of_different_rules_need_to_be_told_which(tmp_path: Path) -> N
         (Bounds(strategy=Strategy.ROWS), "rows: as was asked for"),
     ],
 )
-def test_what_was_chosen_and_why_is_said(
+def test_the_evaluation_reports_its_strategy_and_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], bounds: Bounds, said: str
 ) -> None:
     snapshot = write_rows(str(tmp_path), random_rows(1, 400), parse("ACTION(IGNORE)\n"))

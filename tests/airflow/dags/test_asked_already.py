@@ -34,7 +34,7 @@ def beside(state: str | None, run_type: str = "scheduled") -> Any:
     return {**context("two", run_type), "ti": ti}
 
 
-def test_what_a_person_is_asked_already_is_no_work_to_a_scheduled_run(
+def test_a_scheduled_run_skips_the_messages_of_a_waiting_plan(
     asked: Sense, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each would ask the same again, until no more runs may be under way."""
@@ -45,17 +45,19 @@ def test_what_a_person_is_asked_already_is_no_work_to_a_scheduled_run(
 
 
 @pytest.mark.parametrize("state", [None, "failed", "success"])
-def test_what_nobody_waits_for_any_more_is_work(asked: Sense, state: str | None) -> None:
+def test_messages_are_work_again_when_no_run_waits_for_approval(
+    asked: Sense, state: str | None
+) -> None:
     asked.execute(beside(state))
 
 
-def test_another_message_and_a_run_by_hand_are_work_while_a_person_is_asked(asked: Sense) -> None:
+def test_a_new_message_and_a_manual_run_are_work_while_a_plan_waits(asked: Sense) -> None:
     asked.execute(beside("awaiting_input", "manual"))
     put("DLQ")
     asked.execute(beside("awaiting_input"))
 
 
-def test_an_answer_ends_the_question(asked: Sense) -> None:
+def test_messages_are_work_again_after_an_answer(asked: Sense) -> None:
     with open_ledger() as ledger:
         answer = Approval("0" * 64, ("discard",), "rejected", "alice", now())
         ledger.plans.record_approval("night-one", answer)

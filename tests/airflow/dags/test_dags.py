@@ -77,7 +77,7 @@ def _dag() -> DAG:
     return bag.dags["mq_dlq_demo"]
 
 
-def test_the_tasks_are_the_stages_one_after_the_other(dag: DAG) -> None:
+def test_the_tasks_of_a_dag_are_the_stages_in_order(dag: DAG) -> None:
     stages = ["sense", "snapshot", "evaluate", "approve", "execute", "retry", "report"]
 
     assert [task.task_id for task in dag.topological_sort()] == stages
@@ -91,7 +91,7 @@ def test_the_evaluation_is_submitted_to_spark(dag: DAG) -> None:
     assert evaluate.application == str(directories.PROJECT / "spark" / "evaluate_rules.py")
 
 
-def test_only_the_report_runs_whatever_became_of_the_tasks_before_it(dag: DAG) -> None:
+def test_only_the_report_runs_after_a_failed_task(dag: DAG) -> None:
     rules = {task.task_id: task.trigger_rule for task in dag.tasks}
 
     assert rules.pop("report") == TriggerRule.ALL_DONE
@@ -103,7 +103,7 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
 
     assert all(param.description and param.schema["type"] for param in params.values())
     assert all(param.schema["title"] for param in params.values())
-    # What is refused is refused with the schema, from which Airflow takes the description.
+    # Airflow refuses a value with the schema, from which it takes the description.
     assert all(param.schema["$comment"] == param.description for param in params.values())
     assert {name: param.resolve() for name, param in params.items()} == {
         "input_q": None,
@@ -118,7 +118,7 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
     }
 
 
-def test_a_dag_tells_what_its_handler_is(tmp_path: Path) -> None:
+def test_a_dags_documentation_describes_its_handler(tmp_path: Path) -> None:
     handler(tmp_path, "night", "schedule: 0 2 * * *\nowner: payments\ntags: [emea]\npool: mq\n")
     bag = bag_of(tmp_path)
     dag = bag.dags["mq_dlq_night"]
@@ -135,7 +135,7 @@ def test_a_dag_tells_what_its_handler_is(tmp_path: Path) -> None:
     }
 
 
-def test_spark_and_execution_are_one_at_a_time_for_a_handler(tmp_path: Path) -> None:
+def test_evaluations_and_passes_of_a_handler_run_one_at_a_time(tmp_path: Path) -> None:
     handler(tmp_path, "night", "pool: mq\n")
     dag = bag_of(tmp_path).dags["mq_dlq_night"]
 
@@ -146,7 +146,7 @@ def test_spark_and_execution_are_one_at_a_time_for_a_handler(tmp_path: Path) -> 
     }
 
 
-def test_a_retry_that_is_deferred_does_not_keep_another_run_from_its_own(tmp_path: Path) -> None:
+def test_a_deferred_retry_does_not_block_the_retry_of_another_run(tmp_path: Path) -> None:
     """Airflow counts deferred tasks where a task is bounded by itself, and not in a pool."""
     handler(tmp_path, "night", "pool: mq\n")
     dag = bag_of(tmp_path).dags["mq_dlq_night"]
@@ -155,7 +155,7 @@ def test_a_retry_that_is_deferred_does_not_keep_another_run_from_its_own(tmp_pat
     assert bounded == {"evaluate", "execute"}
 
 
-def test_handlers_of_one_queue_take_turns_by_a_pool_of_their_own(tmp_path: Path) -> None:
+def test_handlers_of_one_queue_share_a_pool(tmp_path: Path) -> None:
     """They have one connection and one INPUTQ; others have no business with it."""
     for name, keys in (("night", ""), ("day", ""), ("own", "pool: own\n"), ("other", "")):
         handler(tmp_path, name, keys)
@@ -176,7 +176,7 @@ def test_handlers_of_one_queue_take_turns_by_a_pool_of_their_own(tmp_path: Path)
     }
 
 
-def test_an_evaluation_that_does_not_end_fails_and_no_wait_does(tmp_path: Path) -> None:
+def test_an_endless_evaluation_times_out_and_a_wait_does_not(tmp_path: Path) -> None:
     """It would keep every later one from beginning; sense and retry may wait for days."""
     handler(tmp_path, "night", "evaluate_timeout: PT10M\n")
     dag = bag_of(tmp_path).dags["mq_dlq_night"]
@@ -186,7 +186,7 @@ def test_an_evaluation_that_does_not_end_fails_and_no_wait_does(tmp_path: Path) 
     assert set(limits.values()) == {None}
 
 
-def test_the_intervals_of_a_schedule_follow_one_another(tmp_path: Path) -> None:
+def test_the_intervals_of_a_cron_schedule_are_adjacent(tmp_path: Path) -> None:
     handler(tmp_path, "night", "schedule: 0 2 * * 1-5\n")
     dag = bag_of(tmp_path).dags["mq_dlq_night"]
 
@@ -200,7 +200,7 @@ def test_a_continuous_handler_has_one_run_at_a_time(tmp_path: Path) -> None:
     assert (type(dag.timetable).__name__, dag.max_active_runs) == ("ContinuousTimetable", 1)
 
 
-def test_continuous_runs_have_each_a_logical_date_of_its_own(tmp_path: Path) -> None:
+def test_each_continuous_run_has_a_different_logical_date(tmp_path: Path) -> None:
     """Else Airflow takes the next run for one that exists, and makes none any more."""
     handler(tmp_path, "always", "schedule: '@continuous'\n")
     dag = bag_of(tmp_path).dags["mq_dlq_always"]
@@ -213,11 +213,11 @@ def test_continuous_runs_have_each_a_logical_date_of_its_own(tmp_path: Path) -> 
     assert len({run.logical_date for run in runs if run}) == 4
 
 
-def test_what_was_missed_is_not_caught_up(dag: DAG) -> None:
+def test_airflow_does_not_catch_up_on_missed_runs(dag: DAG) -> None:
     assert dag.catchup is False
 
 
-def test_every_task_is_tried_again_three_times_after_a_transient_fault(dag: DAG) -> None:
+def test_every_task_is_retried_three_times_after_a_transient_fault(dag: DAG) -> None:
     restore = DagBag(dag_folder=directories.PROJECT / "dags").dags["mq_dlq_restore"]
 
     for task in (*dag.tasks, *restore.tasks):
@@ -225,7 +225,7 @@ def test_every_task_is_tried_again_three_times_after_a_transient_fault(dag: DAG)
         assert isinstance(task.retry_policy, RetryTransient)
 
 
-def test_a_task_that_moves_no_message_keeps_nobody_waiting_at_the_command_line(dag: DAG) -> None:
+def test_sense_and_report_do_not_pause_before_a_retry_on_the_command_line(dag: DAG) -> None:
     keep_nobody_waiting = {
         task.task_id
         for task in dag.tasks
@@ -235,7 +235,7 @@ def test_a_task_that_moves_no_message_keeps_nobody_waiting_at_the_command_line(d
     assert keep_nobody_waiting == {"sense", "report"}
 
 
-def test_a_handler_says_how_often_its_tasks_are_tried_again(tmp_path: Path) -> None:
+def test_task_retries_sets_how_often_tasks_are_retried(tmp_path: Path) -> None:
     handler(tmp_path, "once", "task_retries: 0\n")
     dags = bag_of(tmp_path).dags
 
@@ -256,7 +256,7 @@ def test_airflow_scans_one_plugin_file_and_leaves_the_package_alone() -> None:
     assert found == [["mqdlq"], ["mqdlq_plugin"]]
 
 
-def test_a_broken_handler_breaks_its_own_dag_only_and_is_told_by_file_and_line(
+def test_a_broken_handler_breaks_only_its_own_dag_and_the_error_names_file_and_line(
     tmp_path: Path,
 ) -> None:
     handler(tmp_path, "good", "")

@@ -24,7 +24,7 @@ from mqdlq.airflow.params import SCHEMAS, fault, form, named_messages, wait_seco
         {"message_keys": None},
     ],
 )
-def test_good_parameters_are_not_faulted(conf: dict[str, object]) -> None:
+def test_valid_parameters_have_no_fault(conf: dict[str, object]) -> None:
     assert fault(conf) == ""
 
 
@@ -56,24 +56,24 @@ def test_good_parameters_are_not_faulted(conf: dict[str, object]) -> None:
         ),
     ],
 )
-def test_bad_parameters_are_told_in_a_sentence(conf: dict[str, object], text: str) -> None:
+def test_invalid_parameters_are_refused_in_one_sentence(conf: dict[str, object], text: str) -> None:
     assert fault(conf) == text
 
 
-def test_blank_lines_name_no_message() -> None:
+def test_blank_lines_in_message_keys_are_ignored() -> None:
     """Airflow's form makes an item of each line: what is pasted ends with a blank one."""
     assert named_messages(["0" * 64, "", " ", "1" * 64, ""]) == ("0" * 64, "1" * 64)
     assert named_messages([]) == named_messages(None) == ()
 
 
 @pytest.mark.parametrize("keys", [[""], ["", ""], ["\n"], ["0" * 64 + "\n"], ["0" * 63]])
-def test_what_names_no_message_is_not_taken_for_all_of_them(keys: list[str]) -> None:
+def test_message_keys_of_blank_lines_only_are_refused(keys: list[str]) -> None:
     assert "parameter message_keys: " in fault({"message_keys": keys})
     with pytest.raises(ParamValidationError):
         Param(**form()["message_keys"]).resolve(keys)
 
 
-def test_wait_is_as_in_a_rules_table() -> None:
+def test_the_parameter_wait_takes_the_values_of_wait_in_a_table() -> None:
     assert [wait_seconds(value) for value in (None, "no", "YES", 30, "30")] == [
         None,
         (0,),

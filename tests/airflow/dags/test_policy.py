@@ -52,7 +52,7 @@ def watched(trigger: BaseEventTrigger) -> DAG:
         ("mq_own", "SYSTEM.DEAD.LETTER.QUEUE"),
     ],
 )
-def test_a_queue_that_is_handled_is_refused(connection: str, queue: str) -> None:
+def test_the_policy_refuses_a_trigger_on_a_handled_queue(connection: str, queue: str) -> None:
     trigger = AwaitMessageTrigger(mq_conn_id=connection, queue_name=queue)
 
     with pytest.raises(AirflowClusterPolicyViolation) as refused:
@@ -69,11 +69,11 @@ def test_a_queue_that_is_handled_is_refused(connection: str, queue: str) -> None
 @pytest.mark.parametrize(
     ("connection", "queue"), [("mq_named", "PAYMENTS"), ("mq_other", "PAYMENTS.DLQ")]
 )
-def test_other_queues_are_nobodys_business(connection: str, queue: str) -> None:
+def test_the_policy_allows_a_trigger_on_another_queue(connection: str, queue: str) -> None:
     dag_policy(watched(AwaitMessageTrigger(mq_conn_id=connection, queue_name=queue)))
 
 
-def test_airflow_finds_the_policy_by_itself() -> None:
+def test_airflow_loads_the_policy_by_its_entry_point() -> None:
     (found,) = entry_points(group="airflow.policy", name="mqdlq")
 
     assert found.load().dag_policy is dag_policy

@@ -74,7 +74,7 @@ def bag(rules: Path) -> DagBag:
         return DagBag(dag_folder=directories.PROJECT / "dags" / "mq_dlq_restore.py")
 
 
-def test_each_handler_has_a_task_in_the_pool_of_its_passes(tmp_path: Path) -> None:
+def test_the_restore_dag_has_a_task_for_each_handler_in_its_pool(tmp_path: Path) -> None:
     handlers(tmp_path, "day", "night")
     (tmp_path / "own.yaml").write_text("connection: other\nrules: any.rules\npool: mine\n")
     (tmp_path / "broken.yaml").write_text("connection: mq\n")
@@ -103,7 +103,7 @@ def test_each_handler_has_a_task_in_the_pool_of_its_passes(tmp_path: Path) -> No
     assert bag(tmp_path).dags["mq_dlq_restore"].params["handler"] == "night"
 
 
-def test_a_handler_cannot_take_the_name_of_this_dag(tmp_path: Path) -> None:
+def test_a_handler_cannot_be_called_restore(tmp_path: Path) -> None:
     handlers(tmp_path, "restore")
 
     with pytest.raises(HandlerError) as refused:
@@ -115,7 +115,7 @@ def test_a_handler_cannot_take_the_name_of_this_dag(tmp_path: Path) -> None:
     )
 
 
-def test_a_dag_run_restores_says_so_and_cleared_puts_nothing_twice(
+def test_a_restore_run_that_is_cleared_puts_no_message_twice(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = discarded(world, b"one", b"two")
@@ -134,7 +134,7 @@ def test_a_dag_run_restores_says_so_and_cleared_puts_nothing_twice(
     assert recorded.who == "alex in Airflow"
 
 
-def test_what_is_restored_already_is_no_failure_unless_it_is_wanted_elsewhere(
+def test_a_restored_message_is_a_failure_only_if_another_queue_is_named(
     world: World,
 ) -> None:
     discarded(world, b"one")
@@ -150,7 +150,7 @@ def test_what_is_restored_already_is_no_failure_unless_it_is_wanted_elsewhere(
     assert world.depths("DLQ", "PARKED") == (1, 0)
 
 
-def test_a_put_that_fails_fails_the_task_which_goes_on_once_the_cause_is_gone(
+def test_a_failed_put_fails_the_restore_task_and_clearing_it_continues(
     world: World,
 ) -> None:
     discarded(world, b"one", b"two")
@@ -174,7 +174,7 @@ def test_a_put_that_fails_fails_the_task_which_goes_on_once_the_cause_is_gone(
     assert world.bodies("PARKED") == [b"one", b"two"]
 
 
-def test_a_dry_run_succeeds_and_says_what_would_be(world: World) -> None:
+def test_a_restore_dry_run_reports_what_it_would_restore(world: World) -> None:
     discarded(world, b"one")
 
     done = run_all(run="run-1", handler="test", dry_run=True, reason="MQRC_Q_FULL")
@@ -184,7 +184,7 @@ def test_a_dry_run_succeeds_and_says_what_would_be(world: World) -> None:
     )
 
 
-def test_a_restoration_nobody_has_recorded_is_not_made(world: World) -> None:
+def test_a_restoration_that_was_not_recorded_is_not_carried_out(world: World) -> None:
     assert world.runs == 0
     with pytest.raises(LedgerError) as failed:
         Restore(task_id="restore_test", handler="test").execute(context())
@@ -194,7 +194,7 @@ def test_a_restoration_nobody_has_recorded_is_not_made(world: World) -> None:
     )
 
 
-def test_bad_parameters_are_told_in_a_sentence() -> None:
+def test_invalid_restore_parameters_are_refused_in_one_sentence() -> None:
     known = schemas(["night"])
 
     assert fault({"handler": "night", "run": "r-1", "reason": 2053, "to_queue": "Q"}, known) == ""

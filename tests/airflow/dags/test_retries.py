@@ -1,4 +1,4 @@
-"""Which failures of a task Airflow tries again: those that may end by themselves."""
+"""Airflow retries a failed task only if the failure may end by itself."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def not_valid() -> RulesError:
     ],
     ids=repr,
 )
-def test_a_fault_that_may_end_by_itself_is_tried_again(error: Exception) -> None:
+def test_a_transient_fault_is_retried(error: Exception) -> None:
     assert is_transient(error)
     assert RetryTransient().evaluate(error, 1, 3).action is RetryAction.RETRY
 
@@ -101,7 +101,7 @@ def test_a_lasting_fault_fails_the_task_at_once(error: BaseException) -> None:
     assert RetryTransient().evaluate(error, 1, 3).action is RetryAction.FAIL
 
 
-def test_the_pauses_grow_and_the_last_attempt_fails() -> None:
+def test_the_delays_between_retries_grow_and_the_last_attempt_fails() -> None:
     decided = [
         RetryTransient().evaluate(failed("MQRC_CONNECTION_BROKEN"), number, 4)
         for number in range(1, 6)

@@ -12,7 +12,7 @@ DAG_RUN = "scheduled__2026-11-21T02:00:00+00:00"
 
 
 class Told:
-    """The task instance of a stage, as far as it hands on what sense has told."""
+    """The task instance of a stage, as far as it passes on the result of sense."""
 
     def __init__(self) -> None:
         self.told: dict[str, str] = {}
@@ -31,7 +31,7 @@ def context(ti: Told, clear_number: int, run_type: str = "backfill") -> Any:
     return {"dag_run": run, "ti": ti}
 
 
-def test_a_backfill_has_an_id_beside_that_of_the_run_it_took_over() -> None:
+def test_a_backfill_has_its_own_ledger_id_beside_that_of_the_original_run() -> None:
     sense, ti = Sense(task_id="sense", handler="demo"), Told()
 
     assert (
@@ -45,7 +45,7 @@ def test_a_backfill_has_an_id_beside_that_of_the_run_it_took_over() -> None:
     )
 
 
-def test_a_task_that_is_cleared_stays_in_the_run_that_sense_began() -> None:
+def test_a_cleared_task_stays_in_the_ledger_run_that_sense_started() -> None:
     ti = Told()
     Sense(task_id="sense", handler="demo").run_id(context(ti, 1))
 
@@ -54,7 +54,7 @@ def test_a_task_that_is_cleared_stays_in_the_run_that_sense_began() -> None:
     )
 
 
-def test_a_backfill_whose_sense_failed_at_once_has_a_report_of_its_own() -> None:
+def test_a_backfill_whose_sense_failed_has_its_own_report() -> None:
     assert Report(task_id="report", handler="demo").run_id(context(Told(), 1)) == (
         "demo-scheduled__2026-11-21T02-00-00-backfill-1"
     )

@@ -15,7 +15,7 @@ from mqdlq.mqi.connect import ConnectionSettings
 from tests.unit.deploy.compose_file import dockerfile, make_secrets, services
 
 
-def test_the_connections_made_are_those_of_the_compose_file(tmp_path: Path) -> None:
+def test_make_secrets_writes_the_connections_of_the_compose_file(tmp_path: Path) -> None:
     make_secrets().make(tmp_path)
     found = {}
     for profile in ("mq", "embedded"):
@@ -39,7 +39,7 @@ def _settings(keys: dict[str, Any]) -> ConnectionSettings:
     return settings_of(Connection(conn_id="mq_demo", **{**keys, "extra": extra}))
 
 
-def test_every_setting_of_airflow_is_one_it_has() -> None:
+def test_every_airflow_setting_of_the_compose_file_exists() -> None:
     described = retrieve_configuration_description()
     names = set(services()["airflow-scheduler"]["environment"])
     names |= set(re.findall(r"\bAIRFLOW__\w+", dockerfile()))

@@ -30,7 +30,7 @@ def connection(conn_type: str = "ibmmq", **keys: Any) -> Connection:
     return Connection(conn_id="mq", conn_type=conn_type, extra=json.dumps(extra), **keys)
 
 
-def test_a_connection_as_the_official_provider_has_it_is_a_client_connection() -> None:
+def test_a_connection_of_airflows_own_provider_is_a_client_connection() -> None:
     password = secrets.token_hex(4)
 
     found = settings_of(
@@ -60,8 +60,8 @@ def test_the_port_is_1414_unless_named() -> None:
     assert settings_of(connection(host="mq.example.com")).port == 1414
 
 
-def test_everything_else_is_in_the_extra_too() -> None:
-    """What the form leaves empty counts as not said, and a list may be text."""
+def test_the_other_settings_are_in_the_extra() -> None:
+    """A field that the form leaves empty is not set, and a list may be text."""
     extra = {
         "queue_manager": "QM1",
         "channel": "DEV.APP.SVRCONN",
@@ -122,7 +122,7 @@ def test_everything_else_is_in_the_extra_too() -> None:
         ),
     ],
 )
-def test_a_connection_that_cannot_work_is_refused(given: Connection, text: str) -> None:
+def test_a_connection_with_contradictory_settings_is_refused(given: Connection, text: str) -> None:
     with pytest.raises(ConnectionSettingsError) as refused:
         settings_of(given)
 
@@ -161,7 +161,7 @@ def test_a_connection_in_the_environment_is_read_without_airflow_as_airflow_read
     assert found.conn_id == "mq7"
 
 
-def test_airflow_knows_the_form_and_that_it_can_be_tested() -> None:
+def test_airflow_knows_the_connection_form_and_its_test_button() -> None:
     """Each field of the form is an extra the hook reads, and the other way round."""
     providers = ProvidersManager()
     with warnings.catch_warnings():
@@ -207,7 +207,9 @@ def _test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     return test
 
 
-def test_a_user_who_may_everything_is_told_so(test: Callable[..., tuple[bool, str]]) -> None:
+def test_the_connection_test_succeeds_if_no_authority_is_missing(
+    test: Callable[..., tuple[bool, str]],
+) -> None:
     assert test("alice") == (
         True,
         (
@@ -219,7 +221,9 @@ def test_a_user_who_may_everything_is_told_so(test: Callable[..., tuple[bool, st
     )
 
 
-def test_what_is_missing_is_named_with_its_object(test: Callable[..., tuple[bool, str]]) -> None:
+def test_the_connection_test_names_each_missing_authority_with_its_object(
+    test: Callable[..., tuple[bool, str]],
+) -> None:
     embedded_mq.run_mqsc("QM1", AUTHORITIES)
 
     assert test("alice") == (
@@ -247,7 +251,7 @@ def test_what_is_missing_is_named_with_its_object(test: Callable[..., tuple[bool
     )
 
 
-def test_a_connection_that_is_refused_says_where_to_look(
+def test_the_connection_test_says_where_to_look_if_mqconn_is_refused(
     test: Callable[..., tuple[bool, str]],
 ) -> None:
     embedded_mq.run_mqsc("QM1", AUTHORITIES)

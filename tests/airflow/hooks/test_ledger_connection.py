@@ -25,12 +25,12 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MQDLQ_LEDGER_URL", raising=False)
 
 
-def test_without_a_connection_it_is_the_file(tmp_path: Path) -> None:
+def test_without_a_connection_the_ledger_is_the_sqlite_file(tmp_path: Path) -> None:
     with open_ledger() as ledger:
         assert ledger.engine.url.database == str(tmp_path / "ledger.db")
 
 
-def test_the_connection_names_a_postgresql_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_connection_names_a_postgresql_database(monkeypatch: pytest.MonkeyPatch) -> None:
     found = server()
     if found is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
@@ -45,7 +45,7 @@ def test_the_connection_names_a_postgresql_database(monkeypatch: pytest.MonkeyPa
         assert ledger.runs.latest() is None
 
 
-def test_the_environment_comes_before_the_connection(
+def test_the_ledger_url_in_the_environment_overrides_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MQDLQ_LEDGER", json.dumps({"conn_type": "postgres"}))
@@ -55,7 +55,7 @@ def test_the_environment_comes_before_the_connection(
         assert ledger.engine.url.database == str(tmp_path / "other.db")
 
 
-def test_so_does_the_file_that_holds_the_url(
+def test_the_ledger_url_in_a_file_overrides_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MQDLQ_LEDGER", json.dumps({"conn_type": "postgres"}))
@@ -66,7 +66,7 @@ def test_so_does_the_file_that_holds_the_url(
         assert ledger.engine.url.database == str(tmp_path / "other.db")
 
 
-def test_all_of_a_connection_is_in_the_url() -> None:
+def test_the_ledger_url_has_every_field_of_the_connection() -> None:
     given = Connection(
         conn_id="mqdlq_ledger",
         conn_type="postgres",
@@ -85,7 +85,7 @@ def test_all_of_a_connection_is_in_the_url() -> None:
     assert dict(url.query) == {"sslmode": "verify-full", "connect_timeout": "5"}
 
 
-def test_a_task_fails_with_a_sentence_where_the_server_is_down(
+def test_a_task_fails_with_one_sentence_if_the_ledgers_server_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = {"conn_type": "postgres", "host": "127.0.0.1", "port": 1, "login": "mqdlq"}
@@ -106,7 +106,7 @@ def test_a_task_fails_with_a_sentence_where_the_server_is_down(
     assert is_transient(failed.value)
 
 
-def test_a_connection_of_another_type_is_refused() -> None:
+def test_a_ledger_connection_of_another_type_is_refused() -> None:
     with pytest.raises(ConnectionSettingsError) as refused:
         url_of(Connection(conn_id="mqdlq_ledger", conn_type="mysql"))
 

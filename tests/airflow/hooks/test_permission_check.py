@@ -62,7 +62,9 @@ def answered(captured: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.usefixtures("granted")
-def test_targets_of_the_rules_are_tried_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_missing_authorities_on_the_rules_targets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code = check("orders")
 
     assert (code, answered(capsys)) == (
@@ -80,7 +82,7 @@ def test_targets_of_the_rules_are_tried_too(capsys: pytest.CaptureFixture[str]) 
     )
 
 
-def test_what_it_says_is_missing_is_all_that_is_missing(
+def test_granting_what_check_reports_is_enough(
     granted: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     check("orders")
@@ -93,7 +95,7 @@ def test_what_it_says_is_missing_is_all_that_is_missing(
 
 
 @pytest.mark.usefixtures("granted")
-def test_what_is_put_for_another_user_is_not_asked_for_oneself(
+def test_check_does_not_ask_for_put_authority_with_putaut_ctx(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """With PUTAUT(CTX) +put is the message's user's to have, and +passall the handler's."""
@@ -114,13 +116,13 @@ def test_what_is_put_for_another_user_is_not_asked_for_oneself(
     )
 
 
-def test_targets_are_what_the_rules_name_themselves() -> None:
+def test_check_knows_the_targets_that_rules_name() -> None:
     assert fixed_targets(parse(RULES).rules, "QM1") == ("ORDERS.IN", "PARKED")
     assert fixed_targets(parse(RULES).rules, "QM2") == ("ORDERS.IN", "ELSEWHERE", "PARKED")
 
 
 @pytest.mark.usefixtures("granted")
-def test_the_command_looks_the_connection_up_and_ends_with_what_it_found() -> None:
+def test_check_ends_with_an_exit_code_for_its_result() -> None:
     called = [sys.executable, "-c", "from mqdlq.cli import app; app()", "check"]
 
     done = [

@@ -25,7 +25,7 @@ def airflow(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_help_is_airflows_own_and_prepares_nothing(tmp_path: Path) -> None:
+def test_mqdlq_airflow_help_is_airflows_and_creates_no_metadata(tmp_path: Path) -> None:
     shown = airflow(tmp_path, "--help")
 
     assert shown.returncode == 0
@@ -33,12 +33,12 @@ def test_help_is_airflows_own_and_prepares_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.glob("**/airflow.db")) == []
 
 
-def test_the_exit_code_is_airflows(tmp_path: Path) -> None:
+def test_mqdlq_airflow_ends_with_airflows_exit_code(tmp_path: Path) -> None:
     assert airflow(tmp_path, "dags", "--help").returncode == 0
     assert airflow(tmp_path, "db", "no-such-command").returncode == 2
 
 
-def test_a_first_command_prepares_the_metadata_of_this_home_and_prints_nothing_but_its_output(
+def test_the_first_mqdlq_airflow_creates_the_metadata_and_prints_only_its_output(
     tmp_path: Path,
 ) -> None:
     listed = airflow(tmp_path, "dags", "list-import-errors", "--output", "json")
@@ -52,7 +52,7 @@ def test_a_first_command_prepares_the_metadata_of_this_home_and_prints_nothing_b
     assert folder.stdout == f"{directories.PROJECT / 'dags'}\n"
 
 
-def test_ctrl_c_reaches_airflow_itself(tmp_path: Path) -> None:
+def test_ctrl_c_reaches_the_airflow_process(tmp_path: Path) -> None:
     with subprocess.Popen(
         [MQDLQ, "airflow", "db", "check-migrations", "--migration-wait-timeout", "600"],
         env={**os.environ, "MQDLQ_HOME": str(tmp_path)},

@@ -15,11 +15,11 @@ from mqdlq.local.environment import environment
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test a state directory of its own."""
+    """Give each test its own state directory."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
 
 
-def test_airflow_is_the_projects_own(tmp_path: Path) -> None:
+def test_the_environment_names_the_projects_own_airflow(tmp_path: Path) -> None:
     prepared = environment({"AIRFLOW_HOME": "/elsewhere", "SPARK_HOME": "/opt/spark"})
 
     assert prepared["AIRFLOW_HOME"] == str(tmp_path / "airflow")
@@ -27,7 +27,7 @@ def test_airflow_is_the_projects_own(tmp_path: Path) -> None:
     assert "SPARK_HOME" not in prepared
 
 
-def test_the_metadata_of_another_airflow_is_left_alone(tmp_path: Path) -> None:
+def test_the_metadata_of_another_airflow_is_not_used(tmp_path: Path) -> None:
     """In a container of the compose file the variables of its services are set."""
     theirs = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
     prepared = environment({f"{theirs}_CMD": "cat a", f"{theirs}_ASYNC_CMD": "cat a"})
@@ -37,20 +37,20 @@ def test_the_metadata_of_another_airflow_is_left_alone(tmp_path: Path) -> None:
     }
 
 
-def test_connections_are_those_of_the_caller_where_there_are_any() -> None:
+def test_connections_of_the_caller_override_the_defaults() -> None:
     prepared = environment({"AIRFLOW_CONN_MQ_DEMO": "mine"})
 
     assert prepared["AIRFLOW_CONN_MQ_DEMO"] == "mine"
     assert json.loads(prepared["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "local[*]"
 
 
-def test_the_demo_is_embedded_by_default() -> None:
+def test_the_demos_connection_is_embedded_by_default() -> None:
     connection = json.loads(environment({})["AIRFLOW_CONN_MQ_DEMO"])
 
     assert connection["extra"] == {"queue_manager": "QM1", "transport": "embedded"}
 
 
-def test_spark_submit_is_found() -> None:
+def test_spark_submit_is_on_the_path() -> None:
     assert shutil.which("spark-submit", path=environment({})["PATH"]) is not None
 
 
@@ -64,7 +64,7 @@ def test_spark_submit_is_found() -> None:
         ("nightly 7", "demo-nightly-7-8e2620b4"),
     ],
 )
-def test_the_id_of_a_run_is_fit_for_paths_and_its_own(dag_run_id: str, run_id: str) -> None:
+def test_the_id_of_a_run_is_unique_and_fit_for_paths(dag_run_id: str, run_id: str) -> None:
     assert ledger_run_id("demo", dag_run_id) == run_id
 
 

@@ -108,7 +108,7 @@ def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
     assert f", by {account()} from the command line" in " ".join(done.stdout.split())
 
 
-def test_a_run_over_an_empty_queue_skips_all_but_the_report_and_succeeds(place: Place) -> None:
+def test_a_run_over_an_empty_queue_runs_only_the_report_and_succeeds(place: Place) -> None:
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n")
 
     assert done.returncode == 0, done.stdout
@@ -128,7 +128,7 @@ if "mqdlq.local.dags_test" in sys.orig_argv:
 """
 
 
-def test_output_in_another_encoding_ends_no_run(place: Place, tmp_path: Path) -> None:
+def test_output_in_another_encoding_does_not_end_a_run(place: Place, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(STRANGE_OUTPUT)
 
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n", PYTHONPATH=str(tmp_path))
@@ -139,7 +139,7 @@ def test_output_in_another_encoding_ends_no_run(place: Place, tmp_path: Path) ->
     assert "a file \\udce9\n" in log
 
 
-def test_a_queue_manager_that_is_away_fails_a_run_in_the_foreground_at_once(place: Place) -> None:
+def test_a_foreground_run_fails_at_once_if_the_queue_manager_is_not_available(place: Place) -> None:
     done = place.run("WAIT(NO)\nACTION(RETRY)\n", MQDLQ_FAULTS="MQCONNX:1+:2059:before")
 
     assert done.returncode == 1
@@ -197,7 +197,7 @@ KEY = "0" * 64
         ),
     ],
 )
-def test_an_action_or_a_table_that_cannot_be_is_refused_before_anything_starts(
+def test_an_invalid_action_or_a_missing_table_is_refused_before_anything_starts(
     place: Place, conf: dict[str, object], text: str
 ) -> None:
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps(conf))
@@ -206,7 +206,7 @@ def test_an_action_or_a_table_that_cannot_be_is_refused_before_anything_starts(
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"--conf: {said}\n")
 
 
-def test_apply_is_refused_where_there_is_no_backfill(place: Place) -> None:
+def test_apply_is_refused_for_a_run_that_is_not_a_backfill(place: Place) -> None:
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"apply": True}))
 
     assert done.returncode == 1
@@ -220,7 +220,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
-    # With WAIT(YES) the run waits on for a first message; the process is told once it says so.
+    # With WAIT(YES) the run waits for a first message; the process is stopped once it says so.
     (place.directory / "rules" / "small.rules").write_text("WAIT(YES)\nACTION(IGNORE)\n")
     with subprocess.Popen(
         [sys.executable, "-m", "mqdlq.local.foreground", "small", "{}"],
@@ -240,7 +240,7 @@ def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
             os.kill(child, 0)
 
 
-def test_a_tied_process_ends_with_all_it_started_when_the_pipe_closes() -> None:
+def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TIED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as tied:
@@ -262,7 +262,7 @@ def test_a_tied_process_ends_with_all_it_started_when_the_pipe_closes() -> None:
         (["large"], "RULES/large.yaml: no such handler; configured are: small"),
     ],
 )
-def test_what_cannot_be_run_is_refused_in_one_line(
+def test_an_unknown_handler_or_invalid_conf_is_refused_in_one_line(
     place: Place, arguments: list[str], text: str
 ) -> None:
     app = typer.Typer()

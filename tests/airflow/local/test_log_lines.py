@@ -1,4 +1,4 @@
-"""What a person is told of a run, out of Airflow's log."""
+"""The lines that the terminal shows of a run, from Airflow's log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def told(*lines: str) -> tuple[list[str], Follower]:
     return said, follower
 
 
-def test_tasks_and_their_facts_are_told_and_nothing_else() -> None:
+def test_the_terminal_shows_only_tasks_and_their_facts() -> None:
     said, _ = told(
         "a line of something else",
         entry("[DAG TEST] starting task_id=sense map_index=-1", "airflow.sdk.definitions.dag"),
@@ -34,7 +34,7 @@ def test_tasks_and_their_facts_are_told_and_nothing_else() -> None:
     assert said == ["02:49:22  sense", "          71 messages on DLQ of QM1"]
 
 
-def test_of_many_facts_alike_the_first_are_told_and_how_many_more() -> None:
+def test_the_terminal_shows_the_first_of_many_similar_facts_and_counts_the_rest() -> None:
     alike = [entry(f"unable to put message {number}") for number in range(1, 9)]
     said, _ = told(*alike, entry("pass over"))
 
@@ -47,7 +47,7 @@ def test_of_many_facts_alike_the_first_are_told_and_how_many_more() -> None:
     ]
 
 
-def test_a_failed_task_says_why() -> None:
+def test_the_terminal_shows_why_a_task_failed() -> None:
     cause = {"exc_type": "RulesError", "exc_value": "a.rules:3:8: no\n   ^", "frames": []}
     said, follower = told(
         entry("Task failed with exception", "task", level="error", exception=[cause])
@@ -57,7 +57,7 @@ def test_a_failed_task_says_why() -> None:
     assert follower.failures == ["a.rules:3:8: no\n   ^"]
 
 
-def test_the_report_and_the_run_id_are_kept() -> None:
+def test_the_follower_keeps_the_report_and_the_run_id() -> None:
     said, follower = told(
         entry("creating dag run", "airflow.serialization", run_id="manual__1"),
         entry("a report\nof lines", "mqdlq.stages.report"),
@@ -66,7 +66,7 @@ def test_the_report_and_the_run_id_are_kept() -> None:
     assert (said, follower.run_id, follower.report) == ([], "manual__1", ["a report\nof lines"])
 
 
-def test_the_log_for_people_keeps_every_line() -> None:
+def test_the_log_file_has_every_line() -> None:
     _, follower = told()
 
     assert follower.follow("not JSON") == "not JSON"
@@ -87,7 +87,7 @@ def test_the_log_for_people_keeps_every_line() -> None:
     ],
     ids=lambda line: line[:90],
 )
-def test_the_json_of_another_program_is_a_line_like_any_other(line: str) -> None:
+def test_json_lines_of_another_program_are_ordinary_lines(line: str) -> None:
     said, follower = told(line)
 
     assert (said, follower.run_id, follower.failures) == ([], "", [])

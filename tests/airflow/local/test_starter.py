@@ -1,4 +1,4 @@
-"""Who or what has started a run, as ledger and report say it."""
+"""The starter of a run, as ledger and report state it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def run(kind: str, user: str | None = None, *assets: str) -> Any:
         ),
     ],
 )
-def test_a_run_says_who_or_what_has_started_it(context: Any, words: str) -> None:
+def test_a_run_records_who_or_what_started_it(context: Any, words: str) -> None:
     assert started_by(context) == words
 
 
-def test_a_run_in_the_foreground_is_started_by_the_account_of_its_process(
+def test_a_foreground_run_is_started_by_the_account_of_its_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(options, "in_the_foreground", lambda: True)

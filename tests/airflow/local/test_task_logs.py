@@ -30,7 +30,7 @@ def end(task: str) -> str:
     return entry(f"[DAG TEST] end task task_id={task} map_index=-1")
 
 
-def test_each_attempt_of_a_task_has_its_lines_and_no_others(tmp_path: Path) -> None:
+def test_the_log_of_a_task_attempt_has_only_its_own_lines(tmp_path: Path) -> None:
     logs = TaskLogs("mq_dlq_demo")
     for line in (
         json.dumps({"base_log_folder": str(tmp_path), "log_filename_template": TEMPLATE}),
@@ -72,7 +72,7 @@ def test_each_attempt_of_a_task_has_its_lines_and_no_others(tmp_path: Path) -> N
     }
 
 
-def test_a_line_that_imitates_airflow_writes_no_file_elsewhere(tmp_path: Path) -> None:
+def test_a_forged_log_line_writes_no_file_outside_the_logs(tmp_path: Path) -> None:
     logs = TaskLogs("mq_dlq_demo")
     place = tmp_path / "logs"
     logs.follow(json.dumps({"base_log_folder": str(place), "log_filename_template": TEMPLATE}))

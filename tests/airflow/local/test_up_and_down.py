@@ -18,11 +18,11 @@ SLEEP = ("-c", "import subprocess; subprocess.run(['sleep', '600'])")
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test a state directory of its own."""
+    """Give each test its own state directory."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
 
 
-def test_what_was_started_is_stopped_with_all_it_started() -> None:
+def test_make_down_stops_services_and_their_children() -> None:
     services = Services(18080)
     process = services.start("a sleeper", SLEEP)
     leader = psutil.Process(process.pid)
@@ -38,7 +38,7 @@ def test_what_was_started_is_stopped_with_all_it_started() -> None:
     assert stop_all() == []
 
 
-def test_what_was_started_is_stopped_from_whatever_place(
+def test_make_down_works_from_any_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file names it over the state directory that it was started over."""
@@ -51,14 +51,14 @@ def test_what_was_started_is_stopped_from_whatever_place(
     assert not process.find()
 
 
-def test_a_later_process_with_the_same_number_is_not_ours() -> None:
+def test_a_later_process_with_the_same_pid_is_not_stopped() -> None:
     here = psutil.Process()
 
     assert Process("this", here.pid, here.create_time()).find()
     assert not Process("earlier", here.pid, here.create_time() - 60).find()
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_make_up_names_a_port_that_is_in_use() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -70,7 +70,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     assert str(refused.value) == f"port {port} of 127.0.0.1 is in use"
 
 
-def test_a_second_start_says_what_is_wrong(tmp_path: Path) -> None:
+def test_a_second_make_up_is_refused(tmp_path: Path) -> None:
     services = Services(18080)
     services.start("api-server", SLEEP)
 
@@ -83,7 +83,7 @@ def test_a_second_start_says_what_is_wrong(tmp_path: Path) -> None:
     )
 
 
-def test_down_says_what_it_stopped() -> None:
+def test_make_down_lists_what_it_stopped() -> None:
     services = Services(18080)
     services.start("a sleeper", SLEEP)
     command = [sys.executable, "-m", "mqdlq.local.up", "--down"]

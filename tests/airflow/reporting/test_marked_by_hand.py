@@ -38,7 +38,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     ("dag_id", "task_id", "before"),
     [("mq_dlq_demo", "evaluate", "snapshot"), ("mq_dlq_history", "history", "export")],
 )
-def test_spark_is_not_asked_to_evaluate_a_snapshot_that_never_was(
+def test_spark_does_not_evaluate_if_the_snapshot_was_only_marked_as_success(
     dag_id: str, task_id: str, before: str
 ) -> None:
     dag = DagBag(dag_folder=directories.PROJECT / "dags").dags[dag_id]
@@ -50,7 +50,7 @@ def test_spark_is_not_asked_to_evaluate_a_snapshot_that_never_was(
     assert str(refused.value) == NO_RESULT.format(before)
 
 
-def test_a_result_that_is_there_is_handed_to_spark() -> None:
+def test_spark_gets_the_snapshot_that_the_task_recorded() -> None:
     dag = DagBag(dag_folder=directories.PROJECT / "dags").dags["mq_dlq_demo"]
     task: Any = dag.get_task("evaluate")
     left = {"snapshot": "lake/s", "plan": "lake/p", "messages": 3}
@@ -77,13 +77,13 @@ def approve(world: World, left: dict[str, str] | None) -> str:
     return str(refused.value)
 
 
-def test_no_plan_is_accepted_without_the_snapshot_s_result(world: World) -> None:
+def test_no_plan_is_accepted_without_the_snapshots_result(world: World) -> None:
     world.start("ACTION(RETRY)", run_id="test-1")
 
     assert approve(world, None) == NO_RESULT.format("snapshot")
 
 
-def test_a_plan_that_nobody_evaluated_is_not_accepted(world: World) -> None:
+def test_no_plan_is_accepted_if_the_evaluation_was_only_marked_as_success(world: World) -> None:
     world.dead_letter()
     run = world.start("ACTION(RETRY)", run_id="test-1")
     world.snapshot(run)
@@ -115,7 +115,7 @@ def test_nothing_is_executed_or_recorded_without_an_accepted_plan(
     assert world.depths("DLQ", "PAYMENTS", "MQDLQ.STATE") == (1, 0, 0)
 
 
-def test_retrying_does_not_guess_what_an_execution_that_never_was_has_left() -> None:
+def test_retry_fails_if_the_execution_was_only_marked_as_success() -> None:
     task = Retry(task_id="retry", handler="demo")
 
     with pytest.raises(ExecutionError) as refused:

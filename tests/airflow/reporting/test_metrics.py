@@ -134,7 +134,9 @@ def handled(tmp_path: Path, *reasons: int) -> Execution:
     return execution
 
 
-def test_a_run_is_told_by_queue_outcome_and_reason(tmp_path: Path, server: socket.socket) -> None:
+def test_the_metrics_of_a_run_have_queue_outcome_and_reason(
+    tmp_path: Path, server: socket.socket
+) -> None:
     execution = handled(tmp_path, 2053, 2085)
 
     tell(execution, execution.run)
@@ -170,9 +172,7 @@ def test_opentelemetry_has_the_metrics_when_the_task_ends(
     }
 
 
-def test_the_labels_are_bounded_whatever_is_in_the_messages(
-    tmp_path: Path, collector: Collector
-) -> None:
+def test_the_number_of_reason_labels_is_bounded(tmp_path: Path, collector: Collector) -> None:
     """Reason codes come from messages, and anybody may put a message: twenty have a label."""
     execution = handled(tmp_path, *range(2030, 2060))
 
@@ -183,7 +183,7 @@ def test_the_labels_are_bounded_whatever_is_in_the_messages(
     assert "other" in reasons
 
 
-def test_what_was_settled_before_counts_among_the_reasons_and_the_ages(
+def test_settled_messages_count_in_the_metrics_of_reasons_and_age(
     tmp_path: Path, server: socket.socket
 ) -> None:
     world = World(tmp_path)
@@ -203,7 +203,7 @@ def test_what_was_settled_before_counts_among_the_reasons_and_the_ages(
     }
 
 
-def test_what_was_settled_before_has_an_age_where_nothing_is_new(
+def test_settled_messages_have_an_age_if_no_message_is_new(
     tmp_path: Path, server: socket.socket
 ) -> None:
     execution = handled(tmp_path, 2053, 2085)
@@ -221,7 +221,7 @@ def test_what_was_settled_before_has_an_age_where_nothing_is_new(
     assert f"airflow.mqdlq.oldest_age_seconds,{TAGS}:4290.0|g" in found
 
 
-def test_a_queue_on_which_nothing_stays_has_no_age(tmp_path: Path, server: socket.socket) -> None:
+def test_the_age_metric_is_zero_if_no_message_stays(tmp_path: Path, server: socket.socket) -> None:
     execution = handled(tmp_path, 2053)
 
     tell(execution, execution.run)
@@ -230,7 +230,7 @@ def test_a_queue_on_which_nothing_stays_has_no_age(tmp_path: Path, server: socke
     assert f"airflow.mqdlq.oldest_age_seconds,{TAGS}:0.0|g" in found
 
 
-def test_a_backfill_says_nothing_of_the_depth(tmp_path: Path, server: socket.socket) -> None:
+def test_a_backfill_sends_no_depth_metric(tmp_path: Path, server: socket.socket) -> None:
     world = World(tmp_path)
     run = replace(world.start("WAIT(NO)\nACTION(IGNORE)\n"), run_type="backfill")
     world.ledger.runs.record_look(run.run_id, Look(3, True, "a backfill", world.clock()))
@@ -240,7 +240,7 @@ def test_a_backfill_says_nothing_of_the_depth(tmp_path: Path, server: socket.soc
     assert server.recv(4096).decode().startswith(f"airflow.mqdlq.run_duration,{TAGS}:")
 
 
-def test_a_run_for_named_messages_sends_nothing_about_the_others(
+def test_a_run_for_named_messages_sends_no_metrics_about_the_others(
     tmp_path: Path, server: socket.socket
 ) -> None:
     world = World(tmp_path)

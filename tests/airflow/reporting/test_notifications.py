@@ -125,7 +125,7 @@ def webhook(server: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_HOOK", json.dumps(connection))
 
 
-def test_a_webhook_gets_title_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_gets_the_title_and_text_of_an_alert(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Receiver()
     webhook(server, monkeypatch)
     with serving(server):
@@ -144,7 +144,7 @@ def test_a_webhook_gets_title_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 403, 500])
-def test_an_answer_that_is_no_success_is_a_failure(
+def test_a_webhook_that_answers_with_an_error_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     server = Receiver()
@@ -159,7 +159,7 @@ def test_an_answer_that_is_no_success_is_a_failure(
     assert [path for path, *_ in server.got] == ["/hooks/mq"]
 
 
-def test_airflows_own_mail_notifier_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_airflows_mail_notifier_sends_an_alert(monkeypatch: pytest.MonkeyPatch) -> None:
     server = MailServer()
     connection = {
         "conn_type": "smtp",
@@ -183,7 +183,7 @@ def test_airflows_own_mail_notifier_works(monkeypatch: pytest.MonkeyPatch) -> No
     assert "To: ops@example.com" in mail
 
 
-def test_only_the_events_that_are_named_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notifier_gets_only_the_events_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Receiver()
     webhook(server, monkeypatch)
     only = {"notifier": WEBHOOK, "on": ["failed"], "arguments": {"conn_id": "hook"}}
@@ -193,7 +193,7 @@ def test_only_the_events_that_are_named_are_told(monkeypatch: pytest.MonkeyPatch
     assert server.got == []
 
 
-def test_a_notifier_that_fails_is_told_of_and_keeps_none_from_being_called(
+def test_a_failing_notifier_is_logged_and_the_others_are_called(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Receiver()
@@ -203,12 +203,12 @@ def test_a_notifier_that_fails_is_told_of_and_keeps_none_from_being_called(
     with serving(server), caplog.at_level(logging.ERROR):
         told = notify(handler(broken, works), [ALERT], {}, "demo-1")
 
-    assert told == []  # so that it is told again when the task runs again
+    assert told == []  # so that it is sent again when the task runs again
     assert len(server.got) == 1
     assert f"{WEBHOOK} could not tell of new_cause" in caplog.text
 
 
-def test_what_nobody_got_is_told_by_the_next_run(
+def test_the_next_run_sends_an_alert_that_no_notifier_received(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
@@ -234,7 +234,7 @@ def test_what_nobody_got_is_told_by_the_next_run(
 
 
 def tell(world: World, run: Run) -> None:
-    """Tell of a run as its report does."""
+    """Send the alerts of a run as its report does."""
     report = Report(task_id="report", handler="demo")
     files = write_report(
         run.run_id, ledger=world.ledger, lake_root=world.lake_root, stages={}, clock=world.clock
@@ -249,7 +249,7 @@ def tell(world: World, run: Run) -> None:
         ("json.JSONDecoder", "alerts.notify: json.JSONDecoder is no Airflow notifier"),
     ],
 )
-def test_what_is_no_notifier_is_refused(path: str, text: str) -> None:
+def test_a_class_that_is_not_a_notifier_is_refused(path: str, text: str) -> None:
     with pytest.raises(HandlerError) as refused:
         notifier_class(path)
 

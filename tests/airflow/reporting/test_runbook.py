@@ -23,7 +23,7 @@ PARTS = (
     "lake/archive.py",
     "directories.py",
 )
-# What these raise, commands report in a sentence of their own.
+# Commands report the errors of these in their own sentence.
 OF_COMMANDS = (
     "stages/rule_suggestions.py",
     "stages/report/",
@@ -35,7 +35,7 @@ OF_COMMANDS = (
 
 
 def text_of(node: ast.expr) -> str:
-    """Return a literal text, with … for what is put in at run time, or "" for another value."""
+    """Return a literal text, with … for values of the run time, or "" for another value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -68,12 +68,12 @@ def entry(section: str, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("event", Event)
-def test_every_alert_has_its_entry(event: Event) -> None:
+def test_every_alert_has_an_entry_in_the_runbook(event: Event) -> None:
     assert all(entry("Alerts", event))
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_every_outcome_has_its_entry(outcome: Outcome) -> None:
+def test_every_outcome_has_an_entry_in_the_runbook(outcome: Outcome) -> None:
     cells = entry("Outcomes", outcome)
 
     assert cells[1] == outcome.words
@@ -81,7 +81,7 @@ def test_every_outcome_has_its_entry(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("text", sorted(set(failures())))
-def test_every_failure_has_its_entry(text: str) -> None:
+def test_every_failure_has_an_entry_in_the_runbook(text: str) -> None:
     rows = [line for line in RUNBOOK.splitlines() if f"`{text}`" in line]
 
     assert rows, f"docs/how-to/runbook.md has no entry for: {text}"
@@ -89,9 +89,9 @@ def test_every_failure_has_its_entry(text: str) -> None:
 
 
 @pytest.mark.parametrize("remedy", sorted(access.remedies()))
-def test_every_fault_of_the_ledger_has_its_entry(remedy: str) -> None:
+def test_every_fault_of_the_ledger_has_an_entry_in_the_runbook(remedy: str) -> None:
     assert f"; {remedy.format(user='…')}`" in RUNBOOK
 
 
-def test_the_failures_are_found() -> None:
+def test_the_search_for_failure_texts_finds_some() -> None:
     assert any(text.startswith("run … has no accepted plan to execute") for text in failures())

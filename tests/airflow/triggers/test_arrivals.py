@@ -1,4 +1,4 @@
-"""What starts the runs of a handler with schedule event: when it tells of a queue, and when not."""
+"""The trigger of a handler with schedule event: when it fires for a queue, and when it does not."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def look(lookout: Lookout) -> Seen:
     return asyncio.run(lookout.look(NOON))
 
 
-def test_a_new_account_makes_news_of_what_is_there() -> None:
+def test_a_new_account_of_the_queue_is_an_event() -> None:
     assert is_news(SEEN, None, NOON)
     assert is_news(SEEN, Told(replace(SEEN, account_at=None), NOON), NOON)
 
 
-def test_what_was_told_is_no_news_until_there_is_more_or_nothing_came_of_it() -> None:
+def test_the_trigger_fires_again_only_for_more_messages_or_after_ten_minutes() -> None:
     told = Told(SEEN, NOON)
 
     assert not is_news(SEEN, told, NOON + timedelta(minutes=1))
@@ -75,7 +75,7 @@ def test_what_was_told_is_no_news_until_there_is_more_or_nothing_came_of_it() ->
     assert is_news(SEEN, told, NOON + TELL_AGAIN)
 
 
-def test_settled_messages_are_never_news() -> None:
+def test_settled_messages_are_never_an_event() -> None:
     assert not is_news(QUIET, None, NOON)
     assert not is_news(QUIET, Told(SEEN, NOON), NOON + TELL_AGAIN)
 
@@ -103,7 +103,7 @@ def events(number: int, seen: list[Seen | Exception], monkeypatch: pytest.Monkey
     return asyncio.run(take())
 
 
-def test_messages_that_come_while_a_run_works_are_told_for_the_next(
+def test_messages_that_arrive_during_a_run_start_the_next_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first run has taken two of three when another comes."""
@@ -112,7 +112,7 @@ def test_messages_that_come_while_a_run_works_are_told_for_the_next(
     assert events(2, list(seen), monkeypatch) == [3, 2]
 
 
-def test_nothing_ends_the_watch(
+def test_an_invalid_handler_does_not_end_the_trigger(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = HandlerError("night.yaml: no such handler")
@@ -126,15 +126,15 @@ def test_nothing_ends_the_watch(
     ]
 
 
-def test_no_error_of_airflows_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its API server may be away for a while; that error is no AirflowException."""
+def test_an_airflow_error_does_not_end_the_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its API server may be away for a while; that error is not an AirflowException."""
     away = AirflowRuntimeError(ErrorResponse(detail={"message": "away"}))
 
     assert events(1, [away, SEEN], monkeypatch) == [3]
 
 
 def second_handler(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the handler `day` with a queue manager of its own, QM2, which holds one message."""
+    """Add the handler `day` with its own queue manager, QM2, which holds one message."""
     extra = '{"queue_manager": "QM2", "transport": "embedded"}'
     monkeypatch.setenv("AIRFLOW_CONN_MQ2", f'{{"conn_type": "ibmmq", "extra": {extra}}}')
     (place / "day.yaml").write_text("connection: mq2\nrules: night.rules\nschedule: event\n")
@@ -143,7 +143,7 @@ def second_handler(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put("QM2", 1)
 
 
-def test_a_silent_queue_manager_is_reported_and_keeps_no_other_waiting(
+def test_a_silent_queue_manager_is_reported_and_does_not_delay_the_others(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     second_handler(place, monkeypatch)
@@ -176,7 +176,7 @@ def test_a_silent_queue_manager_is_reported_and_keeps_no_other_waiting(
 
 
 @pytest.mark.usefixtures("place")
-def test_the_first_looks_of_three_hundred_triggers_take_a_handful_of_threads() -> None:
+def test_three_hundred_starting_triggers_use_a_handful_of_threads() -> None:
     put("QMT", 2)
     before, most = threading.active_count(), 0
 
@@ -195,7 +195,7 @@ def test_the_first_looks_of_three_hundred_triggers_take_a_handful_of_threads() -
 
 
 @pytest.mark.usefixtures("place")
-def test_the_lookout_only_inquires() -> None:
+def test_the_trigger_only_inquires_the_queue() -> None:
     """Somebody else has the queue for exclusive input, which refuses any other that opens it so."""
     put("QMT", 2)
     with connect(ConnectionSettings("QMT", transport="embedded")) as other:
@@ -207,7 +207,7 @@ def test_the_lookout_only_inquires() -> None:
     assert (seen, depth) == (Seen(2, "2 messages", None), 2)
 
 
-def test_another_table_is_heeded_at_the_next_look(place: Path) -> None:
+def test_the_trigger_uses_a_changed_table_at_its_next_look(place: Path) -> None:
     put("QMT", 2)
     lookout = Lookout("night")
     assert look(lookout).depth == 2
@@ -217,7 +217,7 @@ def test_another_table_is_heeded_at_the_next_look(place: Path) -> None:
 
 
 @pytest.mark.usefixtures("place")
-def test_after_a_failure_everything_is_read_anew() -> None:
+def test_the_trigger_reads_everything_again_after_a_failure() -> None:
     put("QMT", 1)
     lookout = Lookout("night")
     look(lookout)
@@ -231,7 +231,7 @@ def test_after_a_failure_everything_is_read_anew() -> None:
 
 
 @pytest.mark.usefixtures("place")
-def test_handlers_share_what_was_read_of_a_connection_for_a_minute(
+def test_triggers_share_a_connections_settings_for_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put("QMT", 1)
@@ -245,7 +245,7 @@ def test_handlers_share_what_was_read_of_a_connection_for_a_minute(
 
 
 @pytest.mark.usefixtures("place")
-def test_the_schedule_is_an_asset_that_is_watched() -> None:
+def test_the_schedule_event_is_a_watched_asset() -> None:
     (asset,) = schedule_of(load_handler("night"))
     (watcher,) = asset.watchers
     path, kwargs = watcher.trigger.serialize()

@@ -77,7 +77,7 @@ async def fire_after(trigger: BaseTrigger, change: Change, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("trigger", [answer_trigger, depth_trigger])
-def test_a_wait_looks_where_the_connection_now_points(
+def test_a_waiting_trigger_uses_the_changed_connection(
     trigger: Callable[[], BaseTrigger],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -89,7 +89,7 @@ def test_a_wait_looks_where_the_connection_now_points(
 
 
 @pytest.mark.parametrize("trigger", [answer_trigger, depth_trigger])
-def test_a_connection_that_cannot_be_read_does_not_end_a_wait(
+def test_an_unreadable_connection_does_not_end_a_wait(
     trigger: Callable[[], BaseTrigger],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

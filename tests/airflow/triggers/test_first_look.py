@@ -75,7 +75,7 @@ def wait_of(task: Sense, run: Any) -> AnswerTrigger:
 
 
 @pytest.mark.parametrize(("wait", "seconds"), [("600", 600), ("YES", 3600)])
-def test_a_queue_manager_that_is_away_is_waited_for(
+def test_sense_waits_for_a_queue_manager_that_is_not_available(
     place: Path, caplog: pytest.LogCaptureFixture, wait: str, seconds: int
 ) -> None:
     """As long as WAIT says, or for max_run_time, which is an hour."""
@@ -89,7 +89,7 @@ def test_a_queue_manager_that_is_away_is_waited_for(
     assert f"{GONE}; waiting for it until {until} UTC" in caplog.messages
 
 
-def test_what_a_run_is_asked_goes_before_its_table(place: Path) -> None:
+def test_the_run_parameter_wait_overrides_the_table(place: Path) -> None:
     before = now()
 
     trigger = wait_of(handler(place, "NO"), context(wait="60"))
@@ -97,7 +97,7 @@ def test_what_a_run_is_asked_goes_before_its_table(place: Path) -> None:
     assert before <= trigger.wait.until - timedelta(seconds=60) <= now()
 
 
-def test_a_run_that_does_not_wait_fails_with_the_reason(place: Path) -> None:
+def test_a_run_with_wait_no_fails_with_the_reason_code(place: Path) -> None:
     task = handler(place, "NO")
     embedded_mq.faults.set("MQCONNX:1:2059:before")
 
@@ -107,7 +107,7 @@ def test_a_run_that_does_not_wait_fails_with_the_reason(place: Path) -> None:
     assert str(failed.value) == GONE
 
 
-def test_a_refusal_is_not_waited_out(place: Path) -> None:
+def test_sense_does_not_wait_if_the_connection_is_refused(place: Path) -> None:
     task = handler(place, "YES")
     embedded_mq.faults.set("MQCONNX:1:2035:before")
 
@@ -115,7 +115,7 @@ def test_a_refusal_is_not_waited_out(place: Path) -> None:
         task.execute(context())
 
 
-def test_the_look_after_the_wait_is_a_first_look(place: Path) -> None:
+def test_sense_inquires_the_queue_again_after_the_wait(place: Path) -> None:
     task, run = handler(place, "600"), context()
     trigger = wait_of(task, run)
     embedded_mq.faults.set("")
@@ -126,7 +126,7 @@ def test_the_look_after_the_wait_is_a_first_look(place: Path) -> None:
     assert deferred.value.method_name == "resume"  # nothing on the queue: it is waited for messages
 
 
-def test_the_wait_does_not_begin_anew(place: Path) -> None:
+def test_a_resumed_wait_keeps_its_time_limit(place: Path) -> None:
     task, until = handler(place, "600"), now() + timedelta(seconds=60)
     embedded_mq.faults.set("MQCONNX:1:2059:before")
 
@@ -137,7 +137,7 @@ def test_the_wait_does_not_begin_anew(place: Path) -> None:
     assert deferred.value.trigger.wait.until == until
 
 
-def test_a_wait_for_messages_that_was_broken_off_ends_when_it_was_to_end(place: Path) -> None:
+def test_an_interrupted_wait_for_messages_ends_at_its_original_time(place: Path) -> None:
     task, run = handler(place, "600"), context()
     until = (now() + timedelta(seconds=60)).isoformat()
     embedded_mq.faults.set("MQCONNX:1:2059:before")
@@ -172,7 +172,7 @@ def test_a_continuous_run_that_cannot_begin_does_not_fail_at_once(
         task.look_once_more(run, {})
 
 
-def test_a_continuous_run_takes_a_breath_after_one_that_broke_off(
+def test_a_continuous_run_pauses_after_a_failed_run(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Airflow starts it at once, and what failed after sense would fail again, and again."""
@@ -191,7 +191,7 @@ def test_a_continuous_run_takes_a_breath_after_one_that_broke_off(
     assert caplog.messages[-1].startswith(told)
 
 
-def test_after_a_breath_a_continuous_run_goes_on(
+def test_a_continuous_run_continues_after_its_pause(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = handler(place, "NO", keys="schedule: '@continuous'\n")
@@ -207,7 +207,7 @@ def test_after_a_breath_a_continuous_run_goes_on(
     assert look.is_work
 
 
-def test_a_queue_manager_that_stays_away_fails_the_run_for_good(place: Path) -> None:
+def test_a_run_fails_without_retry_if_the_queue_manager_stays_unavailable(place: Path) -> None:
     """Another attempt of the task would wait as long again."""
     task = handler(place, "600")
     embedded_mq.faults.set("MQCONNX:1:2059:before")
@@ -231,7 +231,7 @@ def event_of(trigger: DepthTrigger, why: str) -> dict[str, Any]:
 
 
 def test_rules_that_change_during_the_wait_are_those_of_the_run(place: Path) -> None:
-    """What a run reads holds to its end from when it stops waiting."""
+    """The rules that a run reads when it stops waiting hold to its end."""
     task, run = handler(place, "600"), context()
     trigger = wait_for_messages(task, run)
     (place / "night.rules").write_text("INPUTQ(DLQ) WAIT(600)\nACTION(DISCARD)\n")
@@ -247,7 +247,7 @@ def test_rules_that_change_during_the_wait_are_those_of_the_run(place: Path) -> 
     assert (look.depth, look.is_work, look.why) == (1, True, "1 messages")
 
 
-def test_rules_that_change_while_the_queue_is_empty_are_waited_with(place: Path) -> None:
+def test_a_run_over_an_empty_queue_waits_with_the_changed_rules(place: Path) -> None:
     task, run = handler(place, "600"), context()
     first = wait_for_messages(task, run)
     (place / "night.rules").write_text("INPUTQ(DLQ) WAIT(600)\nACTION(DISCARD)\n")
@@ -263,7 +263,7 @@ def test_rules_that_change_while_the_queue_is_empty_are_waited_with(place: Path)
         assert ledger.runs.get("night-one") is None
 
 
-def test_messages_that_are_gone_again_are_waited_for(place: Path) -> None:
+def test_sense_waits_again_if_the_messages_have_gone(place: Path) -> None:
     """Another run has taken what the trigger saw."""
     task, run = handler(place, "600"), context()
     trigger = wait_for_messages(task, run)
@@ -275,7 +275,7 @@ def test_messages_that_are_gone_again_are_waited_for(place: Path) -> None:
     assert deferred.value.trigger.wait.until == trigger.wait.until
 
 
-def test_a_wait_that_is_over_skips_the_rest_and_says_so(place: Path) -> None:
+def test_a_wait_without_messages_skips_the_other_tasks_and_says_so(place: Path) -> None:
     task, run = handler(place, "600"), context()
     wait_for_messages(task, run)
     over = (now() - timedelta(seconds=1)).isoformat()
@@ -290,7 +290,7 @@ def test_a_wait_that_is_over_skips_the_rest_and_says_so(place: Path) -> None:
 
 
 @pytest.mark.parametrize("wait", ["NO", "600"])
-def test_an_empty_queue_is_snapshot_where_that_is_asked_for(place: Path, wait: str) -> None:
+def test_full_snapshot_takes_a_snapshot_of_an_empty_queue(place: Path, wait: str) -> None:
     """To show that it was empty: `mqdlq shadow` compares with it."""
     handler(place, wait).execute(context(full_snapshot=True))
 
@@ -301,7 +301,9 @@ def test_an_empty_queue_is_snapshot_where_that_is_asked_for(place: Path, wait: s
 
 
 @pytest.mark.parametrize(("keys", "is_dry"), [("dry_run: yes\n", True), ("", False)])
-def test_a_handler_that_is_dry_is_so_in_every_run(place: Path, keys: str, *, is_dry: bool) -> None:
+def test_dry_run_in_the_handlers_file_holds_for_every_run(
+    place: Path, keys: str, *, is_dry: bool
+) -> None:
     """Nobody gives a scheduled run its params."""
     put("DLQ")
 
@@ -313,7 +315,7 @@ def test_a_handler_that_is_dry_is_so_in_every_run(place: Path, keys: str, *, is_
     assert run.dry_run is is_dry
 
 
-def test_a_run_that_has_begun_and_is_cleared_waits_with_the_rules_it_had(place: Path) -> None:
+def test_a_cleared_run_keeps_its_rules_while_it_waits(place: Path) -> None:
     task, run = handler(place, "600"), context()
     trigger = wait_for_messages(task, run)
     put("DLQ")
@@ -353,7 +355,7 @@ def test_two_handlers_of_one_queue_need_one_pool(
     assert told == ([warning(night, day or "mq_dlq_day")] if is_told else [])
 
 
-def test_only_a_run_sees_that_two_connections_lead_to_one_queue_manager(
+def test_sense_warns_if_two_connections_lead_to_one_queue_manager(
     place: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MQ_TOO", os.environ["AIRFLOW_CONN_MQ"])

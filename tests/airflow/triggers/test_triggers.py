@@ -98,7 +98,7 @@ def test_a_trigger_survives_serialize(trigger: BaseTrigger) -> None:
     assert set(kwargs) == set(inspect.signature(type(trigger)).parameters)
 
 
-def test_the_retry_trigger_echoes_the_state_it_carries() -> None:
+def test_the_retry_trigger_returns_the_state_it_was_given() -> None:
     assert fire(RetryTrigger(PAST, STATE)) == STATE
 
 
@@ -124,7 +124,7 @@ def test_the_depth_trigger_gives_up_at_its_time(queue_manager: str) -> None:
     assert fire(depth_trigger(until=PAST)) == event
 
 
-def test_settled_messages_are_no_news(queue_manager: str) -> None:
+def test_the_depth_trigger_ignores_settled_messages(queue_manager: str) -> None:
     put(queue_manager, 3)
 
     event = {"depth": 3, "why": "", "until": PAST.isoformat()}
@@ -134,7 +134,7 @@ def test_settled_messages_are_no_news(queue_manager: str) -> None:
     )
 
 
-def test_what_is_due_is_looked_at_though_nothing_came(queue_manager: str) -> None:
+def test_the_depth_trigger_fires_when_a_rescan_is_due(queue_manager: str) -> None:
     put(queue_manager, 3)
 
     trigger = depth_trigger(known=3, due_at=PAST, due_why="it is time to rescan")
@@ -142,7 +142,7 @@ def test_what_is_due_is_looked_at_though_nothing_came(queue_manager: str) -> Non
     assert fire(trigger)["why"] == "3 messages, and it is time to rescan"
 
 
-def test_the_depth_trigger_takes_nothing(queue_manager: str) -> None:
+def test_the_depth_trigger_removes_no_message(queue_manager: str) -> None:
     put(queue_manager)
 
     fire(depth_trigger())
@@ -151,7 +151,7 @@ def test_the_depth_trigger_takes_nothing(queue_manager: str) -> None:
         assert connected.depth("DLQ") == 1
 
 
-def test_a_lost_connection_is_told_and_tried_again(
+def test_the_depth_trigger_logs_a_lost_connection_and_reconnects(
     queue_manager: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(queue_manager)
@@ -171,7 +171,7 @@ def test_a_lost_connection_is_told_and_tried_again(
     ]
 
 
-def test_a_fault_that_stays_ends_the_wait(queue_manager: str) -> None:
+def test_a_lasting_fault_ends_the_wait(queue_manager: str) -> None:
     assert queue_manager
     with pytest.raises(QueueManagerError, match="MQRC_UNKNOWN_OBJECT_NAME"):
         fire(depth_trigger(queue="GONE"))
@@ -190,7 +190,7 @@ def test_a_thousand_queues_are_watched_by_one_loop(queue_manager: str) -> None:
 
 
 @pytest.mark.parametrize("messages", [0, 1])
-def test_other_rules_end_the_wait(queue_manager: str, tmp_path: Path, messages: int) -> None:
+def test_changed_rules_end_the_wait(queue_manager: str, tmp_path: Path, messages: int) -> None:
     """Before any message is handled by rules that are no longer there."""
     put(queue_manager, messages)
     (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(DISCARD)\n")
@@ -198,14 +198,14 @@ def test_other_rules_end_the_wait(queue_manager: str, tmp_path: Path, messages: 
     assert fire(depth_trigger()) == {"depth": messages, "why": RULES_CHANGED, "until": None}
 
 
-def test_another_comment_is_no_news(queue_manager: str, tmp_path: Path) -> None:
+def test_a_changed_comment_does_not_end_the_wait(queue_manager: str, tmp_path: Path) -> None:
     assert queue_manager
     (tmp_path / "night.rules").write_text(f"* of the night shift\n{RULES}")
 
     assert fire(depth_trigger(until=PAST))["why"] == ""
 
 
-def test_the_table_named_for_the_run_is_the_one_to_watch(
+def test_the_trigger_watches_the_table_that_the_run_names(
     queue_manager: str, tmp_path: Path
 ) -> None:
     assert queue_manager
@@ -215,7 +215,7 @@ def test_the_table_named_for_the_run_is_the_one_to_watch(
     assert fire(depth_trigger(rules="other.rules", until=PAST))["why"] == ""
 
 
-def test_files_that_look_as_they_did_are_not_read_again(
+def test_unchanged_rules_files_are_not_read_again(
     queue_manager: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert queue_manager
@@ -228,7 +228,7 @@ def test_files_that_look_as_they_did_are_not_read_again(
     assert read == []
 
 
-def test_rules_that_are_not_valid_are_told_once_and_waited_out(
+def test_invalid_rules_are_logged_once_and_the_wait_continues(
     queue_manager: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert queue_manager
@@ -246,7 +246,7 @@ def test_rules_that_are_not_valid_are_told_once_and_waited_out(
     assert watch.have_changed()
 
 
-def test_rules_that_could_never_be_read_are_told_once(
+def test_unreadable_rules_are_logged_once(
     queue_manager: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert queue_manager
@@ -275,7 +275,7 @@ def _silence(queue_manager: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 async def beside(trigger: Callable[[], BaseTrigger], caplog: pytest.LogCaptureFixture) -> None:
-    """Let forty triggers wait for an answer, until each has told so; see that a thread is left."""
+    """Let forty triggers wait for an answer, until each has logged it; a thread must remain."""
     caplog.clear()
     waiting = [asyncio.ensure_future(anext(trigger().run())) for _ in range(40)]
     try:
@@ -289,7 +289,7 @@ async def beside(trigger: Callable[[], BaseTrigger], caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.usefixtures("silence")
-def test_triggers_of_a_silent_queue_manager_leave_threads_to_others(
+def test_triggers_of_a_silent_queue_manager_leave_threads_for_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     asyncio.run(beside(depth_trigger, caplog))
@@ -298,7 +298,9 @@ def test_triggers_of_a_silent_queue_manager_leave_threads_to_others(
 
 @pytest.mark.usefixtures("silence")
 @pytest.mark.parametrize("kind", ["depth", "answer"])
-def test_silence_is_told_and_a_wait_ends_in_it(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_silent_queue_manager_is_logged_and_the_wait_still_ends(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     trigger = depth_trigger(until=PAST) if kind == "depth" else answer_trigger(PAST)
 
     event = fire(trigger)
@@ -308,7 +310,7 @@ def test_silence_is_told_and_a_wait_ends_in_it(kind: str, caplog: pytest.LogCapt
 
 
 @pytest.mark.usefixtures("silence")
-def test_rules_that_change_end_a_wait_in_silence(tmp_path: Path) -> None:
+def test_changed_rules_end_a_wait_for_a_silent_queue_manager(tmp_path: Path) -> None:
     (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(DISCARD)\n")
 
     assert fire(depth_trigger())["why"] == RULES_CHANGED
@@ -318,7 +320,7 @@ def answer_trigger(until: datetime) -> AnswerTrigger:
     return AnswerTrigger(wait=asdict(WaitForQueueManager("mq", "", until, STATE)), poll_s=0)
 
 
-def test_a_queue_manager_that_answers_again_ends_the_wait_for_it(
+def test_the_wait_ends_when_the_queue_manager_answers_again(
     queue_manager: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     embedded_mq.faults.set("MQCONNX:1:2059:before,MQCONNX:2:2538:before")
@@ -337,7 +339,7 @@ def test_a_queue_manager_that_answers_again_ends_the_wait_for_it(
     ]
 
 
-def test_the_wait_for_a_queue_manager_has_an_end(queue_manager: str) -> None:
+def test_the_wait_for_a_queue_manager_has_a_limit(queue_manager: str) -> None:
     assert queue_manager
     embedded_mq.faults.set("MQCONNX:1:2059:before")
     try:
@@ -346,7 +348,7 @@ def test_the_wait_for_a_queue_manager_has_an_end(queue_manager: str) -> None:
         embedded_mq.faults.set("")
 
 
-def test_a_refusal_does_not_pass_by_waiting(queue_manager: str) -> None:
+def test_a_refused_connection_is_not_waited_for(queue_manager: str) -> None:
     assert queue_manager
     embedded_mq.faults.set("MQCONNX:1:2035:before")
     try:

@@ -30,11 +30,11 @@ def waits(moment: datetime, run: Run | None = None) -> bool:
     return Retry(task_id="retry", handler="demo")._wait(work, left)
 
 
-def test_a_pass_that_is_due_is_made_at_once() -> None:
+def test_a_due_pass_starts_at_once() -> None:
     assert waits(now()) is True
 
 
-def test_a_long_wait_is_deferred_with_its_state_in_the_trigger() -> None:
+def test_a_long_wait_for_the_next_pass_is_deferred() -> None:
     moment = now() + timedelta(minutes=1)
 
     with pytest.raises(TaskDeferred) as deferred:
@@ -45,11 +45,11 @@ def test_a_long_wait_is_deferred_with_its_state_in_the_trigger() -> None:
     assert deferred.value.method_name == "resume"
 
 
-def test_there_is_no_pass_after_max_run_time() -> None:
+def test_a_run_makes_no_pass_after_max_run_time() -> None:
     late = run_record(started_at=now() - timedelta(hours=2))
 
     assert waits(now(), late) is False
 
 
-def test_no_deferral_is_so_short_that_the_scheduler_mistakes_it_for_a_failure() -> None:
+def test_a_wait_under_ten_seconds_is_not_deferred() -> None:
     assert POLL_S >= DEFER_FROM_S >= 10

@@ -81,7 +81,7 @@ class Page:
 
 @contextmanager
 def browser(directory: Path) -> Iterator[Page]:
-    """Run a browser with one page; skips the test where there is none."""
+    """Run a browser with one page; skip the test without a browser."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         pytest.skip(f"Chromium is not installed: {INSTALL}")

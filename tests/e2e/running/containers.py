@@ -1,6 +1,6 @@
 """The services of docker-compose.yaml as processes of this machine, without containers.
 
-What a container would be given is read from the compose file, the Dockerfile and .env.example:
+The settings of a container are read from the compose file, the Dockerfile and .env.example:
 commands, environment, secrets, order. Only places and ports are others, since several run on one
 machine: each substitution is in one table. So the rehearsal cannot drift from the compose file.
 """
@@ -67,7 +67,7 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass
 class Containers:
-    """The services, each a process group of its own with its own log, over one directory."""
+    """The services, each a process group with its own log, over one directory."""
 
     directory: Path
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -231,7 +231,7 @@ class Containers:
         for service, process in list(self.started.items()):
             if process.poll() is not None:
                 assert self.compose["services"][service]["restart"] == "unless-stopped"
-                self.kill(service)  # what was left in the container ends with it
+                self.kill(service)  # other processes of the container end with it
                 self.restarted.append(service)
                 self.start(service)
 
@@ -329,7 +329,7 @@ class Containers:
                     yield process
 
     def commands(self, service: str) -> Iterator[str]:
-        """Yield the command lines of those that are still there."""
+        """Yield the command lines of the remaining processes."""
         for process in self.inside(service):
             with _gone():
                 yield " ".join(process.cmdline())
@@ -337,7 +337,7 @@ class Containers:
     def _service_of(self, process: psutil.Process) -> str | None:
         """Return whose process it is: by its session, else by its environment.
 
-        What gives itself a title, as Airflow's processes do, writes it over its environment.
+        A process that sets its title, as Airflow's do, writes it over its environment.
         """
         with suppress(ProcessLookupError):
             if (leader := os.getsid(process.pid)) in self.sessions:

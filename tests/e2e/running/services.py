@@ -1,8 +1,8 @@
 """Airflow as people run it: its four services on a private port over a private directory, by REST.
 
-The services are those that `make up` starts, over SQLite unless the environment says otherwise:
+The services are the ones that `make up` starts, over SQLite unless the environment says otherwise:
 that is enough for one run after the other. Backfills and a scheduler that is killed want
-PostgreSQL, since whoever writes to SQLite locks out all others.
+PostgreSQL, since a process that writes to SQLite locks out all others.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def airflow(directory: Path, **environment: str) -> Iterator[Airflow]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**own, **environment}.items():
             patch.setenv(name, value)
-        # This process may have been made a test's Airflow of its own: nothing of that is passed on.
+        # Settings of another test's Airflow in this process are not passed on.
         for name in [name for name in os.environ if name.startswith("AIRFLOW__")]:
             if name not in environment:
                 patch.delenv(name)
