@@ -21,7 +21,7 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.unit_of_work import UnitOfWork
-from mqdlq.stages.execute.actions import delivery
+from mqdlq.stages.execute.actions import build_delivery
 from tests.support.world import DEFINITIONS, World
 
 MESSAGES = int(os.environ.get("MQDLQ_BENCH_MESSAGES", "5000"))
@@ -92,7 +92,7 @@ def by_bare_loop(world: World) -> Callable[[], int]:
             for browsed in cursor.messages():
                 with UnitOfWork(cursor) as unit:
                     got = unit.get_under_cursor(browsed.total_length)
-                    unit.put(got, delivery(step, got))
+                    unit.put(got, build_delivery(step, got))
                     unit.commit()
                 moved += 1
             queue_manager.close(queue)

@@ -9,7 +9,7 @@ from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.restore import restore
 from mqdlq.stages.restore.interrupted_copies import settle_open_units
-from mqdlq.stages.units.exclusive_access import take_turn
+from mqdlq.stages.units.exclusive_access import hold_state_queue
 from tests.faults.rounds import Round, bare
 from tests.support.restorations import discarded, ended, restoring, states
 from tests.support.world import World
@@ -42,7 +42,7 @@ class RestorationRound(Round):
         work = self.work
         with (
             connect(work.settings) as queue_manager,
-            take_turn(queue_manager, work.restoration.state_queue, work) as markers,
+            hold_state_queue(queue_manager, work.restoration.state_queue, work) as markers,
         ):
             settle_open_units(work, markers)
         assert not self.is_open(), "a unit of work is still unsettled"

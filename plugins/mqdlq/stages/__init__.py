@@ -1,1 +1,1 @@
-"""The stages of a run: each takes ids, decides, acts and returns counts."""
+"""The stages of a run. Each stage takes ids, makes decisions, acts on them and returns counts."""

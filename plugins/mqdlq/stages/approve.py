@@ -146,7 +146,7 @@ def _covered(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     if run.named and snapshot is not None:
         others = snapshot.messages - plan.messages
     elif snapshot is not None:
-        for how, number in ParkedList(snapshot.location).settled().items():
+        for how, number in ParkedList(snapshot.location).count_settled().items():
             settled[how.outcome] += number
     return plan_in_words(plan.dispositions, settled, others)
 

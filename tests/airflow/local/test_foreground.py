@@ -99,7 +99,7 @@ def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
     first, second = sorted((run / "task_id=execute").iterdir())
     assert (first.name, second.name) == ("attempt=1.log", "attempt=2.log")
     assert "MQRC_CONNECTION_BROKEN (2009)" in first.read_text()
-    assert "pass over: 1 attempts" in second.read_text()
+    assert "pass finished: 1 attempts" in second.read_text()
     # And everywhere it is the account of this process that has started the run.
     (recorded,) = rows(place.directory / "ledger.db", "SELECT started_by FROM runs")
     assert recorded == (f"{account()} from the command line",)

@@ -50,11 +50,11 @@ class Retry(Stage):
     def _wait(self, work: Work, left: dict[str, Any]) -> bool:
         """Wait for the next pass, in place or deferred; return whether there is to be one."""
         # imports Arrow, which DAG parsing must not.
-        from mqdlq.stages.execute.next_pass import why_not_to_wait  # noqa: PLC0415
+        from mqdlq.stages.execute.next_pass import find_reason_not_to_wait  # noqa: PLC0415
 
         moment = datetime.fromisoformat(left["next_pass_at"])
         handler, pending = load_handler(self.handler), left["pending"]
-        if why := why_not_to_wait(work.run, handler, work.ledger, pending, moment):
+        if why := find_reason_not_to_wait(work.run, handler, work.ledger, pending, moment):
             progress.info("%s", why)
             return False
         seconds = max(0.0, (moment - utc_now()).total_seconds())

@@ -1,4 +1,4 @@
-"""The stages that act: an accepted plan in, attempts, outcomes and an account that adds up out."""
+"""Execute an accepted plan: make passes, record attempts and outcomes, and settle the account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check a plan, bind it to its run, and decide whether the run may carry it out."""
+"""Check a plan, bind it to its run, and decide whether the run may execute it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def accept_plan(
     lake_root: str,
     clock: Callable[[], datetime],
 ) -> PlanDescription:
-    """Check that the plan is the one this run asked for, unaltered, and record it.
+    """Check that a plan belongs to this run and is unaltered, and record it.
 
-    Its rules digest and snapshot must be the run's, its hash that of its rows, computed anew, and
-    no other run may have begun to execute it.
-    Called again for the same plan it changes nothing. Raises ExecutionError otherwise.
+    The plan must have the run's rules digest and snapshot, its hash must match its rows, and no
+    other run may have begun to execute it. Accepting the same plan again changes nothing. Raises
+    ExecutionError otherwise.
     """
     directory = plan_directory(lake_root, plan_id)
     description = read_plan(directory)
@@ -68,11 +68,11 @@ def accept_plan(
     return description
 
 
-def why_not_to_act(run: Run, ledger: Ledger) -> str:
-    """Say why nothing of the run's plan is to be done, or return "" where it may be.
+def find_reason_not_to_act(run: Run, ledger: Ledger) -> str:
+    """Return the reason why the run must not execute its plan, or "".
 
-    Where nobody was asked, a plan may be carried out. Where a person was asked, only an approval
-    of exactly the accepted plan counts: raises ExecutionError where another one was approved.
+    A plan that needed no approval may be executed. A plan that needed one is executed only if
+    exactly this plan was approved: raises ExecutionError if another plan was approved.
     """
     if run.dry_run:
         return DRY_RUN

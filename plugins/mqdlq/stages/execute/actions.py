@@ -1,4 +1,4 @@
-"""One step of a plan on one message: its MQMD and body in, what to put where out."""
+"""Build the put that one step of a plan requires for one message."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from mqdlq.structures import MQDLH
 _FORMAT = MQDLH.slice_of("format")
 
 
-def delivery(step: Step, got: Got) -> Delivery:
-    """Return the put that a RETRY or FWD asks for.
+def build_delivery(step: Step, got: Got) -> Delivery:
+    """Return the put that a RETRY or FWD requires.
 
-    Without the MQDLH the MQMD takes Format, Encoding and CodedCharSetId from it, else the
-    receiver would read the body as a dead-letter header; nothing else changes (IBM MQ docs,
+    If the MQDLH is removed, the MQMD takes Format, Encoding and CodedCharSetId from it; otherwise
+    the receiver would read the body as a dead-letter header. Nothing else changes (IBM MQ docs,
     "Dead-letter queue processing"). The body is never converted.
     """
     user = got.descriptor.UserIdentifier if step.put_authority is PutAuthority.CTX else b""
     if step.action is Action.FWD and step.header:
         return Delivery(step.target_q, step.target_q_mgr, got.body, alternate_user=user)
     descriptor = got.descriptor
-    plain = without_header(got.body, encoding=descriptor.Encoding, ccsid=descriptor.CodedCharSetId)
+    plain = strip_dead_letter_header(
+        got.body, encoding=descriptor.Encoding, ccsid=descriptor.CodedCharSetId
+    )
     return Delivery(
         step.target_q,
         step.target_q_mgr,
@@ -37,8 +39,8 @@ def delivery(step: Step, got: Got) -> Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """A message without its MQDLH, and what the header before it must say of it then."""
+class StrippedMessage:
+    """A message without its MQDLH, with the Encoding, CCSID and Format of its remaining body."""
 
     body: bytes
     encoding: int
@@ -46,44 +48,44 @@ class Plain:
     format: bytes
 
     def __repr__(self) -> str:
-        """Show the length only: the body is a customer's."""
+        """Show only the length: the body is confidential."""
         return f"<Plain {len(self.body)} bytes>"
 
 
-def without_header(body: bytes, *, encoding: int, ccsid: int) -> Plain:
-    """Take the MQDLH off a message; `encoding` and `ccsid` are those it is written in.
+def strip_dead_letter_header(body: bytes, *, encoding: int, ccsid: int) -> StrippedMessage:
+    """Remove the MQDLH from a message; `encoding` and `ccsid` describe how the MQDLH is written.
 
-    Raises MalformedHeaderError where the message does not begin with one.
+    Raises MalformedHeaderError if the message does not begin with an MQDLH.
     """
     header = DeadLetterHeader.decode(body, encoding=encoding, ccsid=ccsid)
-    return Plain(
+    return StrippedMessage(
         body[DLH_LENGTH:],
         header.encoding,
         following_ccsid(header.coded_char_set_id, ccsid),
-        _format(body, header),
+        _format_after_header(body, header),
     )
 
 
-def _format(body: bytes, header: DeadLetterHeader) -> bytes:
+def _format_after_header(body: bytes, header: DeadLetterHeader) -> bytes:
     """Return the MQDLH's Format for an MQMD, which is in the connection's character set.
 
-    The bytes are those of the header itself, whatever they are, unless it is in EBCDIC.
+    The bytes are copied from the header unchanged, unless the header is in EBCDIC.
     """
     if body.startswith(MQDLH.struc_id):
         return body[_FORMAT]
     return header.format.ljust(8).encode("latin-1", "replace")
 
 
-def header_of(browsed: Browsed) -> DeadLetterHeader:
-    """Decode the MQDLH of a message as it was browsed; raises MalformedHeaderError."""
+def decode_dead_letter_header(browsed: Browsed) -> DeadLetterHeader:
+    """Decode the MQDLH of a browsed message; raises MalformedHeaderError."""
     md = MessageDescriptor.decode(browsed.descriptor)
     return DeadLetterHeader.decode(browsed.prefix, encoding=md.encoding, ccsid=md.coded_char_set_id)
 
 
-def is_old_news(header: DeadLetterHeader, step: Step, reason: int) -> bool:
-    """Whether a put failed just as the MQDLH says it had before: same reason, same queue.
+def repeats_recorded_failure(header: DeadLetterHeader, step: Step, reason: int) -> bool:
+    """Return whether a put failed for the reason and queue that the MQDLH already records.
 
-    IBM's handler writes no message then; it is still an attempt.
+    IBM's handler logs nothing in this case, but the attempt counts.
     """
     return (
         reason == header.reason

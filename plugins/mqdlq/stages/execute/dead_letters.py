@@ -1,4 +1,4 @@
-"""Dead letters as a source of moves: found by a browse cursor, got under it."""
+"""The dead-letter queue as a source of moves: a browse cursor finds messages and gets them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mqdlq.headers import message_key
 from mqdlq.lake.archive import steady_digest
 from mqdlq.mqi.browse import GONE, BrowseCursor, Browsed
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
-from mqdlq.stages.execute.actions import delivery
-from mqdlq.stages.execute.booking import Try
-from mqdlq.stages.units.moves import GoneError, WithdrawnError
+from mqdlq.stages.execute.actions import build_delivery
+from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError
 
 NOT_ARCHIVED = "it could not be archived"
 
 
-class DeadLetters:
-    """The messages of a dead-letter queue, opened to browse, to get and to save all context."""
+class DeadLetterSource:
+    """The messages of a dead-letter queue, which is open to browse, get and save all context."""
 
     def __init__(self, cursor: BrowseCursor, copies: Mapping[int, str]) -> None:
         """Get under `cursor`; `copies` are the steady digests of archive copies by message id."""
@@ -30,57 +30,58 @@ class DeadLetters:
         self._unit = UnitOfWork(self._cursor)
         return self._unit
 
-    def find(self, tried: Try) -> bool:
-        """Put the cursor on the message again: by its token, else by walking to its key."""
-        found = self._cursor.find(tried.browsed.token)
-        if found is not None and _key(found) == tried.message_key:
+    def find(self, planned: PlannedAttempt) -> bool:
+        """Position the cursor on the message again, by its token or else by its key."""
+        found = self._cursor.find(planned.browsed.token)
+        if found is not None and _compute_key(found) == planned.message_key:
             return True
-        return any(_key(met) == tried.message_key for met in self._cursor.messages())
+        return any(_compute_key(met) == planned.message_key for met in self._cursor.messages())
 
-    def resume(self, tried: Try) -> None:
+    def resume(self, planned: PlannedAttempt) -> None:
         """Continue the browse behind this message.
 
-        If it is gone, the browse meets some messages again, which are not the run's any more.
+        If the message is gone, the browse returns some messages again. The run ignores them, since
+        it has already recorded them.
         """
-        self._cursor.find(tried.browsed.token)
+        self._cursor.find(planned.browsed.token)
 
-    def get(self, tried: Try) -> Callable[[], None]:
-        """Get the message under the cursor; return a function that puts it where the step says.
+    def get(self, planned: PlannedAttempt) -> Callable[[], None]:
+        """Get the message under the cursor; return a function that puts it to the step's target.
 
-        A message to be discarded is only got, and must be what the archive has a copy of.
+        A message to be discarded is only got. It must equal its copy in the archive.
         """
-        unit, length = self._unit, tried.browsed.total_length
-        is_discard = tried.destination is None
+        unit, length = self._unit, planned.browsed.total_length
+        is_discard = planned.destination is None
         try:
             got = unit.get_with_properties(length) if is_discard else unit.get_under_cursor(length)
         except QueueManagerError as error:
             if error.reason in GONE:
-                raise GoneError from error
+                raise MessageGoneError from error
             raise
         if is_discard:
-            self._check_against_copy(tried, got)
+            self._check_against_copy(planned, got)
             return _put_nothing
-        self._check(tried, got)
-        return lambda: unit.put(got, delivery(tried.step, got))
+        self._check_message_key(planned, got)
+        return lambda: unit.put(got, build_delivery(planned.step, got))
 
-    def _check_against_copy(self, tried: Try, got: Got) -> None:
-        copy = self._copies.get(tried.item.message.message_id)
+    def _check_against_copy(self, planned: PlannedAttempt, got: Got) -> None:
+        copy = self._copies.get(planned.item.message.message_id)
         if steady_digest(got.descriptor.pack(), got.body) != copy:
-            tried.item.withheld = NOT_ARCHIVED
-            raise WithdrawnError
+            planned.item.withheld_reason = NOT_ARCHIVED
+            raise MoveWithdrawnError
 
-    def _check(self, tried: Try, got: Got) -> None:
+    def _check_message_key(self, planned: PlannedAttempt, got: Got) -> None:
         """Refuse a message that is not the planned one, before anything is done with it."""
-        if message_key(got.descriptor.pack(), len(got.body), got.body) != tried.message_key:
+        if message_key(got.descriptor.pack(), len(got.body), got.body) != planned.message_key:
             raise ExecutionError(
                 f"the message got from {self._cursor.name} is not the one under the cursor"
-                f" (message {tried.item.message.browse_seq}); nothing is done with it"
+                f" (message {planned.item.message.browse_seq}); nothing is done with it"
             )
 
 
 def _put_nothing() -> None:
-    """Put nothing: a message that is discarded goes nowhere."""
+    """Put nothing: a discarded message has no target."""
 
 
-def _key(browsed: Browsed) -> bytes:
+def _compute_key(browsed: Browsed) -> bytes:
     return message_key(browsed.descriptor, browsed.total_length, browsed.prefix)

@@ -1,4 +1,4 @@
-"""Messages about to be discarded are archived first: a work list in, digests of copies out."""
+"""Archive messages before they are discarded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkList
 
 
-def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:
-    """Archive every message whose next step is DISCARD; return the steady digests of their copies.
+def archive_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:
+    """Archive every message whose next step is DISCARD; return the steady digests of the copies.
 
-    Copies are made by browse, before anything is got, and read back before anything is discarded,
-    those of an earlier pass as well. They hold the whole message, its properties included.
+    Copies are made by browse, before any message is got. They are read back before any message is
+    discarded, also the copies of an earlier pass. A copy holds the whole message with its
+    properties.
     """
     run, ledger = execution.run, execution.ledger
     due = {
@@ -28,29 +29,29 @@ def copy_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) ->
     if not due:
         return {}
     recorded = ledger.archive.digests(run.run_id)
-    copied = _standing(execution, recorded) if due & set(recorded) else {}
+    copied = _verify_recorded_copies(execution, recorded) if due & set(recorded) else {}
     wanted = due - set(recorded)
     if not wanted:
         return copied
     at = execution.clock()
     name = f"{at:%Y%m%dT%H%M%S%fZ}"
     steady: dict[int, str] = {}
-    copies = _noted(_copies(work, cursor, wanted), steady)
+    copies = _collect_steady_digests(_browse_copies(work, cursor, wanted), steady)
     location, digests = write_copies(execution.lake_root, run.run_id, name, copies)
     ledger.archive.record(run.run_id, location, digests, at)
     execution.log.info("%d messages to be discarded are archived and read back", len(digests))
     return copied | steady
 
 
-def _noted(copies: Iterator[Copy], steady: dict[int, str]) -> Iterator[Copy]:
-    """Pass copies on, and note what the messages must have in common with them."""
+def _collect_steady_digests(copies: Iterator[Copy], steady: dict[int, str]) -> Iterator[Copy]:
+    """Yield the copies unchanged, and store their steady digests in `steady`."""
     for copy in copies:
         steady[copy.message_id] = copy.steady_digest
         yield copy
 
 
-def _standing(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
-    """Return which of the run's recorded copies are still in the archive as they were written."""
+def _verify_recorded_copies(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
+    """Return the steady digests of the run's recorded copies that the archive holds unaltered."""
     steady: dict[int, str] = {}
     for location in execution.ledger.archive.locations(execution.run.run_id):
         try:
@@ -69,7 +70,7 @@ def _standing(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
     return steady
 
 
-def _copies(work: WorkList, cursor: BrowseCursor, wanted: set[int]) -> Iterator[Copy]:
+def _browse_copies(work: WorkList, cursor: BrowseCursor, wanted: set[int]) -> Iterator[Copy]:
     for met in work.browse(cursor):
         item = met.item
         if item is None or item.message.message_id not in wanted:

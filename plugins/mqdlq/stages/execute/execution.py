@@ -1,4 +1,4 @@
-"""What the passes of a run work with, and the result of a pass."""
+"""The resources of a run's passes, and the result of a pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqdlq.stages.units.resources import Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution(Resources):
-    """What every pass of a run works with."""
+    """The resources of every pass of a run."""
 
     run: Run
     lake_root: str
@@ -19,7 +19,11 @@ class Execution(Resources):
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """The messages to be tried again, when at the earliest, and how many attempts were made."""
+    """The result of a pass.
+
+    `pending` counts the messages that wait for a retry, `next_pass_at` is when it is due, and
+    `attempts` counts the attempts of the pass.
+    """
 
     pending: int
     next_pass_at: datetime | None

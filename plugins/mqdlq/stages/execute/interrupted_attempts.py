@@ -1,4 +1,4 @@
-"""Settle the attempts of executions that were interrupted."""
+"""Settle the attempts of interrupted executions."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from mqdlq.ledger import Attempt, Learned, OutcomeFact
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import Marker, Markers
-from mqdlq.stages.execute.booking import outcome_of_success
+from mqdlq.stages.execute.attempt_recorder import build_success_outcome
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.units.interrupted_units import settle_open_moves
 
-PATIENCE = timedelta(seconds=60)
-"""How long a lost connection's unit of work may take until the queue manager has resolved it."""
+RESOLUTION_TIMEOUT = timedelta(seconds=60)
+"""How long the queue manager may take to resolve the unit of work of a lost connection."""
 
 
-def recover(execution: Execution, markers: Markers, cursor: BrowseCursor) -> list[str]:
-    """Settle the attempts that earlier executions left open; return the units now to be cleared.
+def settle_interrupted_attempts(
+    execution: Execution, markers: Markers, cursor: BrowseCursor
+) -> list[str]:
+    """Settle the attempts that earlier executions left open; return units whose markers to clear.
 
-    A marker is on the state queue exactly if its unit committed, whichever queue the unit was on.
-    Without the marker a unit was backed out once all its messages are visible again, or known to
-    have been moved by another one; until then we wait, and after PATIENCE its attempts are
-    `unknown`. A marker that appears later is still used. Only markers of units that the ledger
-    knows as committed are cleared.
+    A marker is on the state queue if and only if its unit committed, on any queue. A unit without
+    a marker was backed out if all its messages are visible again, or if another unit is known to
+    have moved them. Until one of these is true the handler waits; after RESOLUTION_TIMEOUT it
+    records the attempts as `unknown`. A marker that appears later is still used. Only markers of
+    units that the ledger knows as committed are cleared.
     """
-    standing = settle_open_moves(_OpenAttempts(execution, cursor), markers, execution, PATIENCE)
+    standing = settle_open_moves(
+        _OpenAttempts(execution, cursor), markers, execution, RESOLUTION_TIMEOUT
+    )
     return sorted(execution.ledger.attempts.confirmed_units({marker.unit for marker in standing}))
 
 
@@ -41,9 +45,10 @@ class _OpenAttempts:
     cursor: BrowseCursor
 
     def confirm(self, standing: Sequence[Marker]) -> None:
-        """Book what the markers prove; an outcome that a run has booked already stays.
+        """Record the attempts that markers prove; an outcome that a run has recorded stays.
 
-        Where a run had booked another one, for want of the proof, the ledger learns of it.
+        If a run has recorded another outcome because the marker was missing, the ledger records the
+        correction.
         """
         ledger, run = self.execution.ledger, self.execution.run
         units = {marker.unit for marker in standing}
@@ -53,9 +58,9 @@ class _OpenAttempts:
         proven = [attempt for attempt in in_doubt if attempt.unit in units]
         booked = ledger.outcomes.of_messages([attempt.message_id for attempt in proven])
         for attempt in proven:
-            self._confirm(attempt, booked.get(attempt.message_id, {}))
+            self._confirm_attempt(attempt, booked.get(attempt.message_id, {}))
 
-    def _confirm(self, attempt: Attempt, before: Mapping[str, Outcome]) -> None:
+    def _confirm_attempt(self, attempt: Attempt, before: Mapping[str, Outcome]) -> None:
         execution = self.execution
         execution.log.info(
             "unit %s committed: its marker is on the state queue (%s by rule %d)",
@@ -64,9 +69,11 @@ class _OpenAttempts:
             attempt.rule,
         )
         confirmed = replace(attempt, state=AttemptState.CONFIRMED, at=execution.clock())
-        fact = outcome_of_success(confirmed, "known from the unit's marker after an interruption")
+        fact = build_success_outcome(
+            confirmed, "known from the unit's marker after an interruption"
+        )
         news = [
-            _learned(fact, run_id, outcome, execution)
+            _build_learned_outcome(fact, run_id, outcome, execution)
             for run_id, outcome in before.items()
             if outcome is Outcome.UNKNOWN or (run_id == attempt.run_id and outcome != fact.outcome)
         ]
@@ -74,39 +81,40 @@ class _OpenAttempts:
         execution.ledger.attempts.add([confirmed], facts, news)
 
     def back_out(self, _: Sequence[Marker]) -> list[Attempt]:
-        """Book the units whose messages did not leave by them; return the other attempts."""
-        open_attempts = self._open_here()
+        """Record the units that were backed out; return the undecided attempts."""
+        open_attempts = self._find_open_attempts()
         if not open_attempts:
             return []
-        visible = self._visible({attempt.message_key for attempt in open_attempts})
-        # An executor that was frozen may have written down what it could not do any more.
+        visible = self._find_visible_keys({attempt.message_key for attempt in open_attempts})
+        # An executor that was frozen may have recorded moves that it could no longer make.
         moved = self.execution.ledger.attempts.moved({a.message_id for a in open_attempts})
         waiting = []
-        for unit, attempts in _by_unit(open_attempts):
+        for unit, attempts in _group_by_unit(open_attempts):
             if all(a.message_key in visible or a.message_id in moved for a in attempts):
                 self.execution.log.info(
                     "unit %s was backed out: its messages are on the queue, or another unit moved"
                     " them",
                     unit,
                 )
-                self._book(attempts, AttemptState.BACKED_OUT_WITH_BATCH)
+                self._record_state(attempts, AttemptState.BACKED_OUT_WITH_BATCH)
             else:
                 waiting += attempts
         return waiting
 
-    def give_up(self, waiting: Sequence[Attempt]) -> None:
-        """Book attempts as unknown."""
-        self._book(waiting, AttemptState.UNKNOWN)
+    def mark_unknown(self, waiting: Sequence[Attempt]) -> None:
+        """Record attempts as unknown."""
+        self._record_state(waiting, AttemptState.UNKNOWN)
         self.execution.log.warning(
             "%d messages of interrupted units of work are neither on the queue nor proven to have"
             " left it: they are booked as unknown; look for units of work in doubt",
             len(waiting),
         )
 
-    def _open_here(self) -> list[Attempt]:
+    def _find_open_attempts(self) -> list[Attempt]:
         """Return the intended attempts that this state queue can settle.
 
-        Those of a run that had another state queue are left as they are: their markers are there.
+        The attempts of a run with another state queue stay intended: their markers are on that
+        queue.
         """
         ledger, here = self.execution.ledger, self.execution.run
         found = []
@@ -123,10 +131,11 @@ class _OpenAttempts:
                 found.append(attempt)
         return found
 
-    def _visible(self, wanted: set[bytes]) -> set[bytes]:
-        """Return the keys of which as many messages are on the queue as have not departed from it.
+    def _find_visible_keys(self, wanted: set[bytes]) -> set[bytes]:
+        """Return the keys of which the queue holds all messages that have not departed.
 
-        Of twins one that is seen does not prove that the other is there, too.
+        Messages with equal keys are indistinguishable: one visible message does not prove that the
+        other is visible, too.
         """
         run = self.execution.run
         seen: Counter[bytes] = Counter()
@@ -137,13 +146,15 @@ class _OpenAttempts:
         expected = self.execution.ledger.messages.residents(run.queue_manager, run.queue, wanted)
         return {key for key in wanted if seen[key] >= expected.get(key, 1)}
 
-    def _book(self, attempts: Sequence[Attempt], state: AttemptState) -> None:
+    def _record_state(self, attempts: Sequence[Attempt], state: AttemptState) -> None:
         now = self.execution.clock()
         settled = [replace(attempt, state=state, at=now) for attempt in attempts]
         self.execution.ledger.attempts.add(settled)
 
 
-def _learned(fact: OutcomeFact, of_run: str, booked: Outcome, execution: Execution) -> Learned:
+def _build_learned_outcome(
+    fact: OutcomeFact, of_run: str, booked: Outcome, execution: Execution
+) -> Learned:
     execution.log.info("what run %s booked as %s is now known: %s", of_run, booked, fact.outcome)
     return Learned(
         of_run=of_run,
@@ -156,7 +167,7 @@ def _learned(fact: OutcomeFact, of_run: str, booked: Outcome, execution: Executi
     )
 
 
-def _by_unit(attempts: Iterable[Attempt]) -> Iterable[tuple[str, list[Attempt]]]:
+def _group_by_unit(attempts: Iterable[Attempt]) -> Iterable[tuple[str, list[Attempt]]]:
     units: dict[str, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         units[attempt.unit].append(attempt)

@@ -1,4 +1,4 @@
-"""Explain what became of each message of a run."""
+"""Explain the outcome of each message of a run."""
 
 from __future__ import annotations
 
@@ -19,78 +19,80 @@ from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
 from mqdlq.stages.units.destinations import Destination, Destinations
 
-Advice = Callable[[Attempt], str]
+ExplainFailure = Callable[[Attempt], str]
 """Returns what the reason of a failed attempt means, and where to look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is known of a run's messages beside the work list, by message id.
+    """Facts about a run's messages that the work list does not hold, by message id.
 
-    `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that
-    had the queue open for input around the last browse.
+    `departed_elsewhere` and `being_moved` name the other run. `readers` counts the handles that had
+    the queue open for input around the last browse.
     """
 
     departed_elsewhere: Mapping[int, str]
     being_moved: Mapping[int, str]
     readers: int
     blocked: Mapping[Destination | None, int]
-    why_not_to_act: str
+    reason_not_to_act: str
     at: datetime
 
 
-def explained(
+def explain_outcomes(
     execution: Execution, work: WorkList, location: str, findings: Findings
 ) -> Iterator[OutcomeFact]:
     """Yield the outcomes of the messages that have none yet.
 
-    The work list is in browse order, as are the attempts and the rows that are read beside it.
+    The work list, the attempts and the snapshot's rows are all read in browse order.
     """
     columns = ["browse_seq", "expires_at", "problem"]
     rows = InStep((row["browse_seq"], row) for row in snapshot_rows(location, columns))
     attempts = InStep(execution.ledger.attempts.in_browse_order(execution.run.run_id))
-    with _explanations(execution) as advice:
+    with _open_failure_explanations(execution) as advice:
         for item in work.items:
             if item.outcome is None:
                 tried = attempts.on(item.message.browse_seq)
                 row = next(iter(rows.on(item.message.browse_seq)), {})
-                yield _outcome(item, tried[-1] if tried else None, row, findings, advice)
+                yield _explain_outcome(item, tried[-1] if tried else None, row, findings, advice)
 
 
 @contextmanager
-def _explanations(execution: Execution) -> Iterator[Advice]:
-    """Yield what explains a failed attempt; it connects when it is first asked."""
+def _open_failure_explanations(execution: Execution) -> Iterator[ExplainFailure]:
+    """Yield a function that explains a failed attempt; it connects when it is first called."""
     with ExitStack() as stack:
 
         @cache
         def destinations() -> Destinations:
             return Destinations(stack.enter_context(connect(execution.settings)), 1)
 
-        yield lambda attempt: destinations().advice(
+        yield lambda attempt: destinations().explain_failure(
             (attempt.target_q, attempt.target_q_mgr), attempt.mqrc
         )
 
 
-def _outcome(
+def _explain_outcome(
     item: WorkItem,
     last: Attempt | None,
     row: Mapping[str, Any],
     findings: Findings,
-    advice: Advice,
+    advice: ExplainFailure,
 ) -> OutcomeFact:
-    if item.in_doubt and not item.met:
+    if item.is_in_doubt and not item.was_seen:
         outcome, why = Outcome.UNKNOWN, "its unit of work was interrupted and is not resolved"
-    elif not item.met:
-        outcome, why = why_vanished(item.message.message_id, row["expires_at"], findings)
+    elif not item.was_seen:
+        outcome, why = explain_vanished_message(
+            item.message.message_id, row["expires_at"], findings
+        )
     elif item.message.disposition is Disposition.UNPROCESSABLE:
         outcome, why = Outcome.UNPROCESSABLE, row["problem"]
     elif item.message.disposition is Disposition.NO_RULE:
         outcome, why = Outcome.LEFT_NO_RULE, "no rule matches"
-    elif findings.why_not_to_act:
-        outcome, why = Outcome.NOT_ATTEMPTED, _not_acted_on(item, findings.why_not_to_act)
+    elif findings.reason_not_to_act:
+        outcome, why = Outcome.NOT_ATTEMPTED, _explain_inaction(item, findings.reason_not_to_act)
     else:
-        blocked = findings.blocked.get(_destination(item), 0)
-        outcome, why = _still_planned(item, last, blocked, advice)
+        blocked = findings.blocked.get(_find_destination(item), 0)
+        outcome, why = _explain_planned_message(item, last, blocked, advice)
     step = item.step
     return OutcomeFact(
         message_id=item.message.message_id,
@@ -104,18 +106,22 @@ def _outcome(
     )
 
 
-def _not_acted_on(item: WorkItem, why: str) -> str:
-    """Say why a run does nothing, and what would have kept it from this message anyway."""
-    return f"{why}; else it would stay all the same: {item.withheld}" if item.withheld else why
+def _explain_inaction(item: WorkItem, why: str) -> str:
+    """Return why the run does nothing, and what would have withheld this message in any case."""
+    return (
+        f"{why}; else it would stay all the same: {item.withheld_reason}"
+        if item.withheld_reason
+        else why
+    )
 
 
-def why_vanished(
+def explain_vanished_message(
     message_id: int, expires_at: datetime | None, findings: Findings
 ) -> tuple[Outcome, str]:
-    """Explain a message that is not visible on the queue, and not by this run's doing.
+    """Explain a message that is no longer visible on the queue, although this run did not move it.
 
-    A message got within a unit of work is invisible until that ends, and the MQI does not tell it
-    from one that is gone. While nobody has the queue open for input, there is hardly such a unit.
+    A message got within an open unit of work is invisible; the MQI cannot distinguish it from a
+    message that is gone. While no handle has the queue open for input, such a unit is unlikely.
     """
     if message_id in findings.departed_elsewhere:
         other = findings.departed_elsewhere[message_id]
@@ -134,45 +140,50 @@ def why_vanished(
     return Outcome.TAKEN, "it is not on the queue any more, and not by this handler's doing"
 
 
-def _still_planned(
-    item: WorkItem, last: Attempt | None, blocked: int, advice: Advice
+def _explain_planned_message(
+    item: WorkItem, last: Attempt | None, blocked: int, advice: ExplainFailure
 ) -> tuple[Outcome, str]:
     """Explain a planned message that is still on the queue at the end of the run.
 
-    `blocked` is the reason why no put to its destination succeeds, where attempts are held then.
+    `blocked` is the reason why no put to its destination succeeds, if the handler holds attempts.
     """
     step = item.step
     if step is None:
-        return Outcome.EXHAUSTED, f"{item.attempts_made} attempts, the last {_told(last, advice)}"
+        return (
+            Outcome.EXHAUSTED,
+            f"{item.attempts_made} attempts, the last {_describe_attempt(last, advice)}",
+        )
     if step.action is Action.IGNORE:
         return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
-    if item.withheld or step.action is Action.DISCARD:
-        return Outcome.NOT_ATTEMPTED, item.withheld or "it was not archived, so it stays"
+    if item.withheld_reason or step.action is Action.DISCARD:
+        return Outcome.NOT_ATTEMPTED, item.withheld_reason or "it was not archived, so it stays"
     if blocked:
         return Outcome.NOT_ATTEMPTED, f"held: {step.target_q} has {reason_text(blocked)}"
     if last is None:
         return Outcome.RETRY_PENDING, "not tried before the run ended"
     return (
         Outcome.RETRY_PENDING,
-        f"{item.attempts_made} attempts so far, the last {_told(last, advice)}",
+        f"{item.attempts_made} attempts so far, the last {_describe_attempt(last, advice)}",
     )
 
 
-def _told(attempt: Attempt | None, advice: Advice) -> str:
+def _describe_attempt(attempt: Attempt | None, advice: ExplainFailure) -> str:
     if attempt is None:
         return "made by an earlier run"
     why = [reason_text(attempt.mqrc), advice(attempt)]
     return ": ".join([f"to {attempt.target_q or BLANK_NAME}", *filter(None, why)])
 
 
-def blocked_destinations(execution: Execution, work: WorkList) -> dict[Destination | None, int]:
-    """Return the destinations of what is still due that take nothing now, with their reasons."""
-    wanted = {_destination(item) for item in work.items if item.due}
+def find_blocked_destinations(
+    execution: Execution, work: WorkList
+) -> dict[Destination | None, int]:
+    """Return the destinations of due messages that accept no puts now, with the reasons."""
+    wanted = {_find_destination(item) for item in work.items if item.is_due}
     with connect(execution.settings) as queue_manager:
         known = Destinations(queue_manager, 1)
-        return {destination: known.reason_blocked(destination) for destination in wanted}
+        return {destination: known.find_blocking_reason(destination) for destination in wanted}
 
 
-def _destination(item: WorkItem) -> Destination | None:
+def _find_destination(item: WorkItem) -> Destination | None:
     step = item.step
     return (step.target_q, step.target_q_mgr) if step and step.target_q else None

@@ -1,4 +1,4 @@
-"""Passes over a dead-letter queue: a run with an accepted plan in, attempts and outcomes out."""
+"""Make passes over a dead-letter queue."""
 
 from __future__ import annotations
 
@@ -13,99 +13,102 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
-from mqdlq.stages.execute.acceptance import why_not_to_act
-from mqdlq.stages.execute.booking import Booking, Try
-from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetters
-from mqdlq.stages.execute.discards import copy_discards
+from mqdlq.stages.execute.acceptance import find_reason_not_to_act
+from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, PlannedAttempt
+from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
+from mqdlq.stages.execute.discards import archive_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
-from mqdlq.stages.execute.interrupted_attempts import recover
-from mqdlq.stages.execute.leases import own_until, pass_by_what_others_own
-from mqdlq.stages.execute.pending_steps import Met, load_work
+from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
+from mqdlq.stages.execute.leases import lease_until, skip_leased_messages
+from mqdlq.stages.execute.pending_steps import BrowsedItem, load_work_list
 from mqdlq.stages.units.destinations import Destinations
-from mqdlq.stages.units.engine import Units
-from mqdlq.stages.units.exclusive_access import take_turn
+from mqdlq.stages.units.engine import UnitEngine
+from mqdlq.stages.units.exclusive_access import hold_state_queue
 
 
 def make_pass(execution: Execution) -> PassResult:
-    """Settle what earlier executions left open, then try each due message once.
+    """Settle interrupted attempts of earlier executions, then try each due message once.
 
-    The first pass and every retry pass are this one function: attempts and outcomes are in the
-    ledger, so it may be called again at any time, also after a crash, and repeats nothing. Called
-    sooner than `next_pass_at` it goes on with the last pass. A dry run opens
-    nothing, nor does a run whose plan a person was to approve and has not. Raises
-    AnotherExecutorError where another executor does not let go of the queue, and QueueManagerError
-    where the queue manager fails; no message is lost by either. Without an accepted plan it raises
-    ExecutionError, and has touched nothing.
+    The first pass and every retry pass use this function. Attempts and outcomes are in the ledger,
+    so it may be called again at any time, also after a crash, and repeats nothing. A call before
+    `next_pass_at` resumes the last pass. A dry run and a run without a required approval open no
+    queue.
+
+    Raises AnotherExecutorError if another executor keeps holding the state queue, and
+    QueueManagerError if the queue manager fails; neither loses a message. Raises ExecutionError,
+    before it touches anything, if there is no accepted plan.
     """
-    run, ledger, plan_id = execution.run, execution.ledger, _plan_id(execution)
-    if why := why_not_to_act(run, ledger):
+    run, ledger, plan_id = execution.run, execution.ledger, _find_accepted_plan_id(execution)
+    if why := find_reason_not_to_act(run, ledger):
         execution.log.info("%s: nothing is executed", why)
         return PassResult(0, None, 0)
-    with _holding(execution) as (state, cursor):
-        markers = recover(execution, state, cursor)
-        started = _begin_or_go_on(execution)
-        work = load_work(run, ledger, execution.lake_root)
-        pass_by_what_others_own(work, execution)
-        copies = copy_discards(execution, work, cursor)
+    with _open_queues(execution) as (state, cursor):
+        markers = settle_interrupted_attempts(execution, state, cursor)
+        started = _begin_or_resume_pass(execution)
+        work = load_work_list(run, ledger, execution.lake_root)
+        skip_leased_messages(work, execution)
+        copies = archive_discards(execution, work, cursor)
         limit = run.messages_in_a_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
-        booking = Booking(execution, plan_id, destinations.advice)
-        source = DeadLetters(cursor, copies)
-        with Units(source, booking, markers=state, destinations=destinations) as units:
-            units.clear_later(markers)
+        booking = AttemptRecorder(execution, plan_id, destinations.explain_failure)
+        source = DeadLetterSource(cursor, copies)
+        with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
+            units.clear_markers_later(markers)
             for met in work.browse(cursor):
-                if tried := _to_be_tried(met, started, copies):
+                if tried := _plan_attempt(met, started, copies):
                     units.offer(tried)
-        pending = work.pending()
+        pending = work.find_pending_items()
         next_pass_at = started + timedelta(seconds=run.retry_interval_s + 1) if pending else None
-        own_until(next_pass_at, pending, execution)
+        lease_until(next_pass_at, pending, execution)
     for (queue, reason), count in booking.failures.items():
         execution.log.info(
             "%d puts to %s failed: %s", count, printable_name(queue), reason_text(reason)
         )
     execution.log.info(
-        "pass over: %d attempts; %d messages to be tried again", booking.attempts, len(pending)
+        "pass finished: %d attempts; %d messages wait for a retry", booking.attempts, len(pending)
     )
     return PassResult(len(pending), next_pass_at, booking.attempts)
 
 
-def _begin_or_go_on(execution: Execution) -> datetime:
-    """Begin a pass if the last one began more than RETRYINT ago, else go on with that.
+def _begin_or_resume_pass(execution: Execution) -> datetime:
+    """Begin a pass if the last one began more than RETRYINT ago, otherwise resume the last one.
 
-    Going on, only what was not tried since then is tried: a task that is run again after a crash,
-    or by a person, does not spend attempts sooner than the rules allow.
+    A resumed pass tries only messages that were not tried since it began. So a task that is run
+    again, after a crash or by hand, does not use up attempts sooner than the rules allow.
     """
     run, now = execution.run, execution.clock()
     last = execution.ledger.runs.last_pass(run)
     if last is not None and now <= last + timedelta(seconds=run.retry_interval_s):
-        execution.log.info("going on with the pass that began at %s", f"{last:%H:%M:%S}")
+        execution.log.info("resuming the pass that began at %s", f"{last:%H:%M:%S}")
         return last
     execution.ledger.runs.record_pass(run.run_id, now)
     return now
 
 
-def _to_be_tried(met: Met, started: datetime, copies: Mapping[int, str]) -> Try | None:
-    """Return the step to be tried on a message, None where there is none in this pass.
+def _plan_attempt(
+    met: BrowsedItem, started: datetime, copies: Mapping[int, str]
+) -> PlannedAttempt | None:
+    """Return the attempt to make on a message in this pass, or None.
 
-    A message is only discarded if the archive has a copy of it.
+    A message is discarded only if the archive has a copy of it.
     """
     item = met.item
     step = item.due_step if item else None
     if item is None or step is None or item.was_tried_since(started):
         return None
     if step.action is Action.DISCARD and item.message.message_id not in copies:
-        item.withheld = NOT_ARCHIVED
+        item.withheld_reason = NOT_ARCHIVED
         return None
-    return Try(item, step, met.browsed)
+    return PlannedAttempt(item, step, met.browsed)
 
 
 @contextmanager
-def _holding(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
+def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
     """Hold the state queue, and open the dead-letter queue to browse, get and save all context."""
     run = execution.run
     with (
         connect(execution.settings) as queue_manager,
-        take_turn(queue_manager, execution.run.state_queue, execution) as state,
+        hold_state_queue(queue_manager, execution.run.state_queue, execution) as state,
     ):
         constants = queue_manager.client.CMQC
         options = (
@@ -130,7 +133,7 @@ def _holding(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
             queue_manager.close(queue)
 
 
-def _plan_id(execution: Execution) -> str:
+def _find_accepted_plan_id(execution: Execution) -> str:
     plan = execution.ledger.plans.of_run(execution.run.run_id)
     if plan is None:
         raise ExecutionError(

@@ -1,4 +1,4 @@
-"""What is left to do in a run: plan and ledger in, its messages with their next steps out."""
+"""Find the messages of a run that still have a step to try, and recognise them on the queue."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from mqdlq.plan import plan_hash
 
 @dataclass(slots=True)
 class WorkItem:
-    """One message of a run: its planned steps, what was tried, and how it ended if it has.
+    """One message of a run: its planned steps, its attempts, and its outcome if it has one.
 
-    `in_doubt` says that its last attempt is unknown, `met` whether the last browse of the queue
-    came upon it, `withheld` why its next step must not be carried out, if so. `moved_elsewhere`
-    says that another run saw it depart: what is on the queue then is a twin of it, or new.
+    `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
+    queue met it. `withheld_reason` says why its next step must not be carried out, "" if it may.
+    `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
+    then an equal or a new one.
     """
 
     message: RunMessage
@@ -30,52 +31,52 @@ class WorkItem:
     attempts_made: int
     outcome: Outcome | None
     last_attempt_at: datetime | None = None
-    in_doubt: bool = False
-    met: bool = False
-    withheld: str = ""
-    moved_elsewhere: bool = False
+    is_in_doubt: bool = False
+    was_seen: bool = False
+    withheld_reason: str = ""
+    was_moved_elsewhere: bool = False
 
     @property
-    def departed(self) -> bool:
-        """Whether it is known to have left the queue, by this run's doing or not."""
-        return self.moved_elsewhere or self.outcome in DEPARTED
+    def has_departed(self) -> bool:
+        """Whether it is known to have left the queue, moved by this run or otherwise."""
+        return self.was_moved_elsewhere or self.outcome in DEPARTED
 
     @property
     def step(self) -> Step | None:
-        """The step to try next, or None when all rules are exhausted."""
-        return step_to_try(self.steps, self.attempts_made)
+        """The step to try next, or None if all rules are exhausted."""
+        return choose_step(self.steps, self.attempts_made)
 
     def was_tried_since(self, moment: datetime) -> bool:
-        """Whether an attempt was made then or later."""
+        """Return whether an attempt was made at this moment or later."""
         return self.last_attempt_at is not None and self.last_attempt_at >= moment
 
     @property
     def due_step(self) -> Step | None:
-        """The step to try next, or None where there is nothing left to try."""
-        step = None if self.outcome is not None or self.withheld else self.step
+        """The step to try next, or None if there is nothing to try."""
+        step = None if self.outcome is not None or self.withheld_reason else self.step
         return None if step is None or step.action is Action.IGNORE else step
 
     @property
-    def due(self) -> bool:
-        """Whether there is something left to try."""
+    def is_due(self) -> bool:
+        """Whether there is a step to try."""
         return self.due_step is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
-    """A message that a browse came upon; `item` is None where it is none of the run's."""
+class BrowsedItem:
+    """A browsed message; `item` is None if it is not one of the run's messages."""
 
     key: bytes
     browsed: Browsed
     item: WorkItem | None
 
 
-def step_to_try(steps: Sequence[Step], attempts_made: int) -> Step | None:
+def choose_step(steps: Sequence[Step], attempts_made: int) -> Step | None:
     """Choose among a message's matching rules as IBM's handler does.
 
     An IGNORE that is reached is taken. Otherwise each rule adds its RETRY to a running total, and
-    the first whose total exceeds the attempts already made is tried; RETRY(3) is three attempts
-    in all (IBM MQ docs, "How the rules table is processed").
+    the first rule whose total exceeds the attempts already made is tried; RETRY(3) means three
+    attempts in all (IBM MQ docs, "How the rules table is processed").
     """
     budget = 0
     for step in steps:
@@ -88,63 +89,66 @@ def step_to_try(steps: Sequence[Step], attempts_made: int) -> Step | None:
 
 
 class WorkList:
-    """All messages of a run, found again on the queue by their keys."""
+    """All messages of a run, which a browse recognises by their keys."""
 
     def __init__(self, items: Iterable[WorkItem]) -> None:
         """Hold the items in browse order of the snapshot."""
         self.items = list(items)
 
-    def browse(self, cursor: BrowseCursor) -> Iterator[Met]:
-        """Browse the queue from its head, recognising the run's messages.
+    def browse(self, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
+        """Browse the queue from its head and recognise the run's messages.
 
-        The k-th sighting of a key is the k-th of its occurrences that has not departed; those in
-        doubt come last.
+        The k-th message with a key on the queue is the k-th of the run's messages with that key
+        that have not departed. Messages in doubt are assigned last.
         """
         waiting: dict[bytes, list[WorkItem]] = defaultdict(list)
-        for item in sorted(self.items, key=_last_first):
-            item.met = False
-            if not item.departed:
+        for item in sorted(self.items, key=_assignment_order):
+            item.was_seen = False
+            if not item.has_departed:
                 waiting[item.message.message_key].append(item)
         for browsed in cursor.messages():
             key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
             recognised = waiting[key].pop() if waiting.get(key) else None
             if recognised is not None:
-                recognised.met = True
-            yield Met(key, browsed, recognised)
+                recognised.was_seen = True
+            yield BrowsedItem(key, browsed, recognised)
 
-    def depart(self, elsewhere: Collection[int]) -> None:
-        """Note what another run has moved since; where a browse met a twin of it, it was the twin.
+    def mark_moved_elsewhere(self, elsewhere: Collection[int]) -> None:
+        """Mark the messages that another run has moved since the browse.
 
-        Nothing tells twins apart but that one of them has left.
+        Messages with equal keys are indistinguishable. If the browse met one of them, the met
+        message is an equal that is still on the queue.
         """
         unmet: dict[bytes, list[WorkItem]] = defaultdict(list)
         for item in self.items:
-            item.moved_elsewhere = item.moved_elsewhere or item.message.message_id in elsewhere
-            if not item.met and not item.departed:
+            item.was_moved_elsewhere = (
+                item.was_moved_elsewhere or item.message.message_id in elsewhere
+            )
+            if not item.was_seen and not item.has_departed:
                 unmet[item.message.message_key].append(item)
         for item in self.items:
-            if item.met and item.moved_elsewhere and unmet.get(item.message.message_key):
-                unmet[item.message.message_key].pop(0).met = True
-                item.met = False
+            if item.was_seen and item.was_moved_elsewhere and unmet.get(item.message.message_key):
+                unmet[item.message.message_key].pop(0).was_seen = True
+                item.was_seen = False
 
-    def pending(self) -> list[WorkItem]:
-        """Return what the last browse met that is still to be tried."""
-        return [item for item in self.items if item.met and item.due]
-
-
-def _last_first(item: WorkItem) -> tuple[bool, int]:
-    return not item.in_doubt, -item.message.browse_seq
+    def find_pending_items(self) -> list[WorkItem]:
+        """Return the items that the last browse met and that have a step to try."""
+        return [item for item in self.items if item.was_seen and item.is_due]
 
 
-def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
-    """Bring together a run's plan, its messages, their attempts and their outcomes.
+def _assignment_order(item: WorkItem) -> tuple[bool, int]:
+    return not item.is_in_doubt, -item.message.browse_seq
 
-    Raises ExecutionError where the plan in the lake is not the one that was accepted.
+
+def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
+    """Build the work list of a run from its plan, messages, attempts and outcomes.
+
+    Raises ExecutionError if the plan in the lake is not the accepted one.
     """
     plan = ledger.plans.of_run(run.run_id)
     if plan is None:
         return WorkList([])
-    steps = _accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
+    steps = _load_accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
     attempts = ledger.attempts.made(run)
     outcomes = {
         one.message_id: one.outcome.outcome
@@ -154,23 +158,25 @@ def load_work(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     unknown = ledger.attempts.in_states(run.queue_manager, AttemptState.UNKNOWN)
     in_doubt = {attempt.message_id for attempt in unknown}
     elsewhere = ledger.messages.departed_elsewhere(run.run_id)
-    truncated = _maybe_truncated(run, ledger)
+    truncated = _find_maybe_truncated(run, ledger)
     items = []
     for message in ledger.messages.of_run(run.run_id):
         made, last = attempts.get(message.message_id, (0, None))
         ended = outcomes.get(message.message_id)
         item = WorkItem(message, steps.get(message.browse_seq, ()), made, ended, last)
-        item.in_doubt = message.message_id in in_doubt
-        item.moved_elsewhere = message.message_id in elsewhere
-        item.withheld = _why_withheld(item, run, message.browse_seq in truncated)
+        item.is_in_doubt = message.message_id in in_doubt
+        item.was_moved_elsewhere = message.message_id in elsewhere
+        item.withheld_reason = _find_reason_to_withhold(item, run, message.browse_seq in truncated)
         items.append(item)
     return WorkList(items)
 
 
-def _accepted_steps(plan_id: str, accepted: str, lake_root: str) -> dict[int, tuple[Step, ...]]:
-    """Return the steps of a plan by browse_seq; raises ExecutionError if it is not as accepted.
+def _load_accepted_steps(
+    plan_id: str, accepted: str, lake_root: str
+) -> dict[int, tuple[Step, ...]]:
+    """Return the steps of a plan by browse_seq; raises ExecutionError if the plan was altered.
 
-    Messages that are treated alike share theirs: a queue has a million messages and few treatments.
+    Messages with equal steps share one tuple: a queue has a million messages but few treatments.
     """
     steps: dict[int, tuple[Step, ...]] = {}
     same: dict[tuple[Step, ...], tuple[Step, ...]] = {}
@@ -189,8 +195,8 @@ def _accepted_steps(plan_id: str, accepted: str, lake_root: str) -> dict[int, tu
     return steps
 
 
-def _maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
-    """Return the browse_seq of messages that may have been cut to fit the queue."""
+def _find_maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
+    """Return the browse_seq of messages that may have been truncated to fit the queue."""
     snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or run.deliver_truncated:
         return set()
@@ -198,8 +204,8 @@ def _maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
     return {row["browse_seq"] for row in rows if row["maybe_truncated"]}
 
 
-def _why_withheld(item: WorkItem, run: Run, truncated: bool) -> str:
-    """Say why the next step must not be carried out, or "" if it may."""
+def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> str:
+    """Return the reason why the next step must not be carried out, or ""."""
     step = item.step
     if step is None or step.action is Action.IGNORE:
         return ""

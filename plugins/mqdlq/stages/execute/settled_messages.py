@@ -1,8 +1,8 @@
-"""The messages of a run's snapshot that need no row of their own in the ledger.
+"""The messages of a run's snapshot that need no row in the ledger.
 
-Nothing is done with a parked message, nor with one that a run for named messages does not name. But
-it is part of the run's snapshot, so it has an outcome in the run like any other, booked by number:
-a parked message the one it was parked with, as long as a browse meets it.
+A run does nothing with a message that earlier runs have settled, nor, if it is for named messages,
+with one that it does not name. These messages belong to the run's snapshot, so each has an outcome
+in the run, recorded by count. A settled message keeps its earlier outcome if a browse meets it.
 """
 
 from __future__ import annotations
@@ -23,62 +23,63 @@ from mqdlq.ledger import InStep, Ledger, OutcomeFact, Parking, Run, Settled
 from mqdlq.model import Action, Disposition, Outcome
 from mqdlq.stages.execute.pending_steps import WorkItem
 
-_AT_ONCE = 500
+_BATCH_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Vanished:
-    """A parked message that the last browse did not meet, by its id in the ledger."""
+class VanishedMessage:
+    """A settled message that the last browse did not meet, by its id in the ledger."""
 
     message_id: int
     browse_seq: int
     expires_at: datetime | None
 
 
-class Bystanders(ABC):
+class UntouchedMessages(ABC):
     """Messages of a run's snapshot with which the run does nothing.
 
-    A browse recognises them by their keys. Equal messages are counted: nothing tells them apart.
+    A browse recognises them by their keys. Messages with equal keys are counted, since they are
+    indistinguishable.
     """
 
     def __init__(self, keys: list[bytes]) -> None:
         self._keys = keys
-        self._waiting: Counter[bytes] = Counter()
-        self.begin()
+        self._not_yet_seen: Counter[bytes] = Counter()
+        self.start_browse()
 
-    def begin(self) -> None:
-        """Begin a browse: nothing is met yet."""
-        self._waiting = Counter(self._keys)
+    def start_browse(self) -> None:
+        """Start a browse: no message is seen yet."""
+        self._not_yet_seen = Counter(self._keys)
 
-    def meet(self, key: bytes) -> bool:
-        """Say whether a message that a browse meets is one of these."""
-        if self._waiting.get(key, 0) <= 0:
+    def recognize(self, key: bytes) -> bool:
+        """Return whether a browsed message is one of these, and count it as seen."""
+        if self._not_yet_seen.get(key, 0) <= 0:
             return False
-        self._waiting[key] -= 1
+        self._not_yet_seen[key] -= 1
         return True
 
-    def meet_all(self) -> None:
-        """Count every one of them as met."""
-        self._waiting.clear()
+    def mark_all_seen(self) -> None:
+        """Count all of them as seen."""
+        self._not_yet_seen.clear()
 
     @property
     @abstractmethod
     def is_complete(self) -> bool:
-        """Whether the last browse met all that it had to meet."""
+        """Whether the last browse met all messages that it had to meet."""
 
     @abstractmethod
-    def settled(self) -> Counter[Settled]:
-        """Count all of them by how they are left."""
+    def count_settled(self) -> Counter[Settled]:
+        """Count all of them by their outcome."""
 
     @abstractmethod
-    def missing(self, run: Run, ledger: Ledger) -> list[tuple[Vanished, Settled]]:
-        """Return those that the last browse had to meet and did not."""
+    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Settled]]:
+        """Return the messages that the last browse had to meet and did not."""
 
 
-class NotSelected(Bystanders):
-    """All messages in the snapshot of a run for named messages, but for the named ones.
+class UnselectedMessages(UntouchedMessages):
+    """The messages in the snapshot of a run for named messages that the run does not name.
 
-    Other runs may move them meanwhile, so none of them has to be met.
+    Other runs may move them in the meantime, so a browse need not meet them.
     """
 
     is_complete = True
@@ -92,17 +93,17 @@ class NotSelected(Bystanders):
         )
         super().__init__([key for key in chain(full, parked) if key not in named])
 
-    def settled(self) -> Counter[Settled]:
+    def count_settled(self) -> Counter[Settled]:
         """Count them all as not selected."""
         return Counter({Settled(Outcome.NOT_SELECTED, 0, "", "", ""): len(self._keys)})
 
-    def missing(self, run: Run, ledger: Ledger) -> list[tuple[Vanished, Settled]]:
-        """Return an empty list: the run does not answer for them."""
+    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Settled]]:
+        """Return an empty list: the run is not responsible for them."""
         del run, ledger
         return []
 
 
-class ParkedList(Bystanders):
+class ParkedList(UntouchedMessages):
     """The messages with compact rows in one snapshot."""
 
     def __init__(self, location: str) -> None:
@@ -113,35 +114,35 @@ class ParkedList(Bystanders):
     @property
     def is_complete(self) -> bool:
         """Whether the last browse met all of them."""
-        return not +self._waiting
+        return not +self._not_yet_seen
 
-    def settled(self) -> Counter[Settled]:
-        """Count all of them by how they were left."""
+    def count_settled(self) -> Counter[Settled]:
+        """Count all of them by their outcome."""
         if self._rows is None:
             return Counter()
         names = ["outcome", "rule", "action", "target_q", "target_q_mgr"]
         counted = self._rows.select(names).group_by(names).aggregate([([], "count_all")])
-        return Counter({_settled(row): row["count_all"] for row in counted.to_pylist()})
+        return Counter({_read_settled(row): row["count_all"] for row in counted.to_pylist()})
 
-    def missing(self, run: Run, ledger: Ledger) -> list[tuple[Vanished, Settled]]:
-        """Return those that the last browse did not meet."""
-        waiting = +self._waiting
+    def find_missing(self, run: Run, ledger: Ledger) -> list[tuple[VanishedMessage, Settled]]:
+        """Return the messages that the last browse did not meet."""
+        waiting = +self._not_yet_seen
         if not waiting or self._rows is None:
             return []
         wanted = pa.array(list(waiting), pa.binary())
         rows = self._rows.filter(pc.is_in(self._rows["message_key"], wanted)).to_pylist()
         ids: dict[tuple[bytes, int], int] = {}
         keys = list(waiting)
-        for start in range(0, len(keys), _AT_ONCE):
-            ids |= ledger.messages.ids(run, keys[start : start + _AT_ONCE])
+        for start in range(0, len(keys), _BATCH_SIZE):
+            ids |= ledger.messages.ids(run, keys[start : start + _BATCH_SIZE])
         found = []
-        for row in reversed(rows):  # of equal ones, the last are missing
+        for row in reversed(rows):  # of equal messages, the last are missing
             key = row["message_key"]
             if waiting[key] > 0:
                 waiting[key] -= 1
                 message_id = ids[key, row["occurrence"]]
-                vanished = Vanished(message_id, row["browse_seq"], row["expires_at"])
-                found.append((vanished, _settled(row)))
+                vanished = VanishedMessage(message_id, row["browse_seq"], row["expires_at"])
+                found.append((vanished, _read_settled(row)))
         return found
 
 
@@ -158,14 +159,14 @@ def parked_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int
 def to_be_parked(
     items: Iterable[WorkItem], outcomes: InStep[OutcomeFact | None], run: Run
 ) -> Iterator[Parking]:
-    """Yield what later runs need not look at, as long as the rules stay the same.
+    """Yield the messages that later runs may skip while the rules stay the same.
 
-    A message that was tried before it came to its IGNORE, or until its rules were exhausted, is
-    tried again by a run that counts from zero.
+    A message may have been tried before it reached an IGNORE or exhausted its rules. A run that
+    counts attempts from zero tries such a message again.
     """
     for item in items:
         fact = next(iter(outcomes.on(item.message.browse_seq)), None)
-        if fact is None or item.in_doubt:
+        if fact is None or item.is_in_doubt:
             continue
         needs_carry = fact.outcome is Outcome.EXHAUSTED
         if fact.outcome is Outcome.LEFT_BY_RULE:
@@ -179,7 +180,7 @@ def to_be_parked(
             yield Parking(item.message.message_id, needs_carry, settled)
 
 
-def _settled(row: dict[str, Any]) -> Settled:
+def _read_settled(row: dict[str, Any]) -> Settled:
     return Settled(
         Outcome(row["outcome"]), row["rule"], row["action"], row["target_q"], row["target_q_mgr"]
     )

@@ -1,4 +1,4 @@
-"""Settle a run: browse the queue once more, and book exactly one outcome for every message."""
+"""Settle a run: browse the queue once more, and record exactly one outcome for every message."""
 
 from __future__ import annotations
 
@@ -11,56 +11,58 @@ from mqdlq.ledger import InStep, OutcomeFact, Settled, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
-from mqdlq.stages.execute.acceptance import why_not_to_act
+from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.leases import give_up_all
+from mqdlq.stages.execute.leases import release_all_leases
 from mqdlq.stages.execute.outcome_reasons import (
     Findings,
-    blocked_destinations,
-    explained,
-    why_vanished,
+    explain_outcomes,
+    explain_vanished_message,
+    find_blocked_destinations,
 )
-from mqdlq.stages.execute.pending_steps import WorkList, load_work
+from mqdlq.stages.execute.pending_steps import WorkList, load_work_list
 from mqdlq.stages.execute.settled_messages import (
-    Bystanders,
-    NotSelected,
     ParkedList,
-    Vanished,
+    UnselectedMessages,
+    UntouchedMessages,
+    VanishedMessage,
     to_be_parked,
 )
 
-SECOND_LOOK_S = 5.0
-"""How long to wait before what has vanished is looked for once more."""
+SECOND_BROWSE_DELAY_S = 5.0
+"""How long to wait before the second browse for messages that vanished."""
 
 
 def settle(execution: Execution) -> Counter[Outcome]:
-    """Browse the queue once more and book the outcome of every message that has none yet.
+    """Browse the queue once more and record an outcome for every message that has none yet.
 
-    What is booked as left must be seen, what is booked as departed must be absent; what vanished
-    without us is `expired` or `taken`. Called again it adds nothing. Returns the run's outcomes,
-    counted. Raises ConservationError where the account does not add up; the ledger then holds
-    what was found.
+    A message recorded as left must be on the queue, a message recorded as departed must not be. A
+    message that vanished without this run is `expired` or `taken`. A second call adds nothing.
+    Returns the run's outcomes, counted. Raises ConservationError if the account does not add up;
+    the ledger then holds what was found.
     """
     run, ledger = execution.run, execution.ledger
-    snapshot = _snapshot(execution)
-    work = load_work(run, ledger, execution.lake_root)
-    others = (
-        NotSelected(snapshot.location, run.named) if run.named else ParkedList(snapshot.location)
+    snapshot = _find_snapshot(execution)
+    work = load_work_list(run, ledger, execution.lake_root)
+    untouched = (
+        UnselectedMessages(snapshot.location, run.named)
+        if run.named
+        else ParkedList(snapshot.location)
     )
-    sighting, readers = _last_look(execution, work, others, snapshot)
-    missing = _missing(execution, others)
-    findings = _findings(execution, work, missing, readers)
-    ledger.outcomes.add(run.run_id, explained(execution, work, snapshot.location, findings))
-    _book_others(execution, others, missing, findings)
+    sighting, readers = _find_present_messages(execution, work, untouched, snapshot)
+    missing = _find_missing(execution, untouched)
+    findings = _gather_findings(execution, work, missing, readers)
+    ledger.outcomes.add(run.run_id, explain_outcomes(execution, work, snapshot.location, findings))
+    _book_untouched(execution, untouched, missing, findings)
     _park(execution, work, snapshot.snapshot_id)
     if ledger.accounts.of_run(run.run_id) is None:
         ledger.accounts.record(run.run_id, sighting)
-    give_up_all(execution)
-    return _checked_account(execution, snapshot.messages, sighting)
+    release_all_leases(execution)
+    return _check_account(execution, snapshot.messages, sighting)
 
 
-def _snapshot(execution: Execution) -> TakenSnapshot:
-    """Return the snapshot that the run accounts for; raises where it cannot do so now."""
+def _find_snapshot(execution: Execution) -> TakenSnapshot:
+    """Return the snapshot that the run accounts for; raises if the run cannot be settled now."""
     run_id, ledger = execution.run.run_id, execution.ledger
     snapshot = ledger.snapshots.of_run(run_id)
     if snapshot is None:
@@ -72,34 +74,34 @@ def _snapshot(execution: Execution) -> TakenSnapshot:
     return snapshot
 
 
-def _findings(
+def _gather_findings(
     execution: Execution,
     work: WorkList,
-    missing: Sequence[tuple[Vanished, Settled]],
+    missing: Sequence[tuple[VanishedMessage, Settled]],
     readers: int,
 ) -> Findings:
-    """Find out what other runs have done with the messages, and what keeps this run from acting."""
+    """Find out what other runs did with the messages, and what keeps this run from acting."""
     run, ledger = execution.run, execution.ledger
-    # What is about to be moved is read first: what is confirmed in between has departed then.
+    # Intended moves are read first: a move confirmed in between then shows as departed.
     being_moved = {
         a.message_id: a.run_id for a in ledger.attempts.intended(run.queue_manager, run.queue)
     }
     elsewhere = ledger.messages.departed_elsewhere(
         run.run_id, [one.message_id for one, _ in missing]
     )
-    work.depart(elsewhere)
+    work.mark_moved_elsewhere(elsewhere)
     return Findings(
         departed_elsewhere=elsewhere,
         being_moved=being_moved,
         readers=readers,
-        blocked=blocked_destinations(execution, work) if run.hold_while_blocked else {},
-        why_not_to_act=why_not_to_act(run, ledger),
+        blocked=find_blocked_destinations(execution, work) if run.hold_while_blocked else {},
+        reason_not_to_act=find_reason_not_to_act(run, ledger),
         at=execution.clock(),
     )
 
 
 def _park(execution: Execution, work: WorkList, snapshot_id: str) -> None:
-    """Park the messages that later runs need not look at again."""
+    """Record the messages that later runs may skip."""
     run, ledger = execution.run, execution.ledger
     if run.has_given_action:
         return
@@ -108,8 +110,8 @@ def _park(execution: Execution, work: WorkList, snapshot_id: str) -> None:
     ledger.parked.park(run.run_id, snapshot_id, to_be_parked(work.items, booked, run))
 
 
-def _checked_account(execution: Execution, messages: int, sighting: Sighting) -> Counter[Outcome]:
-    """Count the outcomes; raises ConservationError unless they and the queue add up."""
+def _check_account(execution: Execution, messages: int, sighting: Sighting) -> Counter[Outcome]:
+    """Count the outcomes; raises ConservationError unless they match the snapshot and the queue."""
     run, ledger = execution.run, execution.ledger
     counted = ledger.outcomes.counts(run.run_id)
     if counted.total() != messages:
@@ -125,44 +127,47 @@ def _checked_account(execution: Execution, messages: int, sighting: Sighting) ->
     return counted
 
 
-def _last_look(
-    execution: Execution, work: WorkList, others: Bystanders, snapshot: TakenSnapshot
+def _find_present_messages(
+    execution: Execution, work: WorkList, untouched: UntouchedMessages, snapshot: TakenSnapshot
 ) -> tuple[Sighting, int]:
-    """Find out which of the run's messages are on the queue now, and how many read from it.
+    """Find out which of the run's messages are on the queue now, and how many handles read from it.
 
-    Where there was nothing to be done, the snapshot itself was the last browse.
+    If there was nothing to do, the snapshot itself was the last browse.
     """
     run, ledger = execution.run, execution.ledger
     earlier = ledger.accounts.of_run(run.run_id)
     no_full_rows = read_manifest(snapshot.location).counts.full == 0
     if no_full_rows and ledger.plans.of_run(run.run_id) is None and earlier is None:
-        others.meet_all()
+        untouched.mark_all_seen()
         return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at), 0
-    sighting, readers = _last_browse(execution, work, others)
-    is_complete = others.is_complete or earlier is not None
-    if any(item.outcome is None and not item.met for item in work.items) or not is_complete:
-        # Somebody may have had it in a unit of work that is backed out by now.
-        execution.sleep(SECOND_LOOK_S)
-        sighting, readers = _last_browse(execution, work, others)
+    sighting, readers = _browse_once(execution, work, untouched)
+    is_complete = untouched.is_complete or earlier is not None
+    if any(item.outcome is None and not item.was_seen for item in work.items) or not is_complete:
+        # A missing message may have been in a unit of work that has been backed out since.
+        execution.sleep(SECOND_BROWSE_DELAY_S)
+        sighting, readers = _browse_once(execution, work, untouched)
     return sighting, readers
 
 
-def _missing(execution: Execution, others: Bystanders) -> list[tuple[Vanished, Settled]]:
-    """Return the parked messages that the last browse did not meet, where they are not booked."""
+def _find_missing(
+    execution: Execution, untouched: UntouchedMessages
+) -> list[tuple[VanishedMessage, Settled]]:
+    """Return the settled messages that the last browse did not meet, unless they are recorded."""
     run, ledger = execution.run, execution.ledger
     is_booked = ledger.parked.outcomes(run.run_id)
-    return [] if is_booked else others.missing(run, ledger)
+    return [] if is_booked else untouched.find_missing(run, ledger)
 
 
-def _book_others(
+def _book_untouched(
     execution: Execution,
-    others: Bystanders,
-    missing: Sequence[tuple[Vanished, Settled]],
+    untouched: UntouchedMessages,
+    missing: Sequence[tuple[VanishedMessage, Settled]],
     findings: Findings,
 ) -> None:
-    """Book the messages with which the run did nothing, once and by number.
+    """Record the messages with which the run did nothing, once, by count.
 
-    A parked message that was not met is booked by itself, and is among the run's own from then on.
+    A settled message that the browse did not meet is recorded individually, and belongs to the
+    run's own messages from then on.
     """
     run, ledger = execution.run, execution.ledger
     if ledger.parked.outcomes(run.run_id):
@@ -171,18 +176,20 @@ def _book_others(
     vanished = []
     for one, settled in missing:
         if one.message_id not in booked:
-            explained = why_vanished(one.message_id, one.expires_at, findings)
+            explained = explain_vanished_message(one.message_id, one.expires_at, findings)
             fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
             vanished.append((one.browse_seq, settled.outcome.disposition, fact))
-    counts = others.settled() - Counter(settled for _, settled in missing)
+    counts = untouched.count_settled() - Counter(settled for _, settled in missing)
     ledger.parked.book(run.run_id, counts, vanished, findings.at)
 
 
-def _last_browse(execution: Execution, work: WorkList, others: Bystanders) -> tuple[Sighting, int]:
-    """Browse the queue, marking the run's messages that are met; count who reads from it."""
+def _browse_once(
+    execution: Execution, work: WorkList, untouched: UntouchedMessages
+) -> tuple[Sighting, int]:
+    """Browse the queue, mark the messages that are met, and count the handles that read from it."""
     run = execution.run
-    others.begin()
-    # What a person has restored in the meantime is a new arrival, and for the next run.
+    untouched.start_browse()
+    # A message restored in the meantime is a new arrival; the next run handles it.
     restored = execution.ledger.restorations.put_back(run.run_id)
     departed = {
         item.message.message_key
@@ -196,7 +203,7 @@ def _last_browse(execution: Execution, work: WorkList, others: Bystanders) -> tu
         queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
         try:
             for sighted in work.browse(BrowseCursor(queue_manager, queue, run.queue)):
-                if sighted.item is not None or others.meet(sighted.key):
+                if sighted.item is not None or untouched.recognize(sighted.key):
                     met["seen"] += 1
                 elif sighted.key in departed:
                     met["returned"] += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, following_ccsid, walk
 from mqdlq.lake.archive import Copy
 from mqdlq.mqi.unit_of_work import Delivery
-from mqdlq.stages.execute.actions import without_header
+from mqdlq.stages.execute.actions import strip_dead_letter_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,9 @@ def delivery_of(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool) -
     if header:
         return Delivery(target_q, target_q_mgr, copy.body)
     place = _place(copy)
-    plain = without_header(copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid)
+    plain = strip_dead_letter_header(
+        copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid
+    )
     if place.before is None:
         return Delivery(
             target_q,

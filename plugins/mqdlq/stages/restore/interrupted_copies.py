@@ -67,7 +67,7 @@ class _OpenCopies:
                 rest.append((restoration, intended))
         return rest
 
-    def give_up(self, moves: Sequence[_Doubtful]) -> None:
+    def mark_unknown(self, moves: Sequence[_Doubtful]) -> None:
         """Book copies as unknown."""
         for restoration, states in moves:
             why = why_unknown(restoration)

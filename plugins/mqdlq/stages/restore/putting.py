@@ -128,7 +128,7 @@ class Booking:
     def fail(self, put: Put, reason: int) -> None:
         """Write that a put failed, and warn once for each reason."""
         queue = self._restoration.to_queue
-        advice = self._destinations.advice(put.destination, reason)
+        advice = self._destinations.explain_failure(put.destination, reason)
         why = ": ".join(filter(None, [f"put to {queue}: {reason_text(reason)}", advice]))
         (self._log.debug if reason in self._logged else self._log.warning)(
             "unable to restore message %s: %s", put.message_key.hex()[:12], why

@@ -15,8 +15,8 @@ from mqdlq.stages.restore.interrupted_copies import settle_open_units
 from mqdlq.stages.restore.putting import Booking, Copies, Put, put_of
 from mqdlq.stages.restore.restoration_resources import Restoring
 from mqdlq.stages.units.destinations import Destinations
-from mqdlq.stages.units.engine import Units
-from mqdlq.stages.units.exclusive_access import take_turn
+from mqdlq.stages.units.engine import UnitEngine
+from mqdlq.stages.units.exclusive_access import hold_state_queue
 
 ENDS = frozenset(
     {
@@ -106,7 +106,7 @@ def _put(work: Restoring) -> None:
     restoration, refused = work.restoration, list[CopyState]()
     with (
         connect(work.settings) as queue_manager,
-        take_turn(queue_manager, restoration.state_queue, work) as markers,
+        hold_state_queue(queue_manager, restoration.state_queue, work) as markers,
     ):
         if not markers.prove_commits:
             work.log.warning(
@@ -124,8 +124,8 @@ def _put(work: Restoring) -> None:
         destinations = Destinations(queue_manager, limit)
         booking = Booking(work, destinations)
         source = Copies(queue_manager)
-        with Units(source, booking, markers=markers, destinations=destinations) as units:
-            units.clear_later(settled)
+        with UnitEngine(source, booking, markers=markers, destinations=destinations) as units:
+            units.clear_markers_later(settled)
             if markers.prove_commits and (acceptable or settled):
                 units.put_marker()
             for found in read(acceptable):
@@ -133,7 +133,9 @@ def _put(work: Restoring) -> None:
         units.clear_markers()
 
 
-def _offer(found: Found, units: Units[Put], booking: Booking, restoration: Restoration) -> None:
+def _offer(
+    found: Found, units: UnitEngine[Put], booking: Booking, restoration: Restoration
+) -> None:
     """Put a copy, unless it cannot be read as it was archived."""
     if found.content is None:
         booking.refuse(found.copy, found.problem)

@@ -1,4 +1,4 @@
-"""What is known of the queues messages go to: their names in, the reason why puts fail out."""
+"""Find out which target queues accept puts, and explain why a put to one of them fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqdlq.mqi.streams import stream_advice
 MQTC_OFF = 0
 MQQA_PUT_INHIBITED = 1
 
-OF_THE_DESTINATION = frozenset(
+DESTINATION_REASONS = frozenset(
     MQRC[name]
     for name in (
         "MQRC_ALIAS_BASE_Q_TYPE_ERROR",
@@ -40,102 +40,103 @@ OF_THE_DESTINATION = frozenset(
         "MQRC_CLUSTER_PUT_INHIBITED",
     )
 )
-"""Reasons that hold for every message to a destination, not for the one that met them."""
+"""Reasons that apply to every message for a destination, not only to the message that met them."""
 
 Destination = tuple[str, str]
-"""A queue's name and its queue manager's, blank where name resolution is to find it."""
+"""The names of a queue and its queue manager; a blank name leaves it to name resolution."""
 
 
 @dataclass(slots=True)
 class Destinations:
-    """The destinations of one pass: which are blocked and why, and how far each unit may go.
+    """The destinations of one pass: which of them are blocked, and how large a unit of work may be.
 
-    `limit` is the most messages to one destination in a unit of work.
+    `limit` is the largest number of messages to one destination in a unit of work.
     """
 
     queue_manager: QueueManager
     limit: int
     _blocked: dict[Destination, int] = field(default_factory=dict)
-    _closed_to_us: set[Destination] = field(default_factory=set)
-    _longest: dict[Destination | None, int] = field(default_factory=dict)
+    _not_authorized: set[Destination] = field(default_factory=set)
+    _max_lengths: dict[Destination | None, int] = field(default_factory=dict)
     _without_trigger: set[Destination] = field(default_factory=set)
-    _levels: dict[Destination | None, int] = field(default_factory=dict)
-    _advice: dict[tuple[Destination, int], str] = field(default_factory=dict)
+    _allowances: dict[Destination | None, int] = field(default_factory=dict)
+    _explanations: dict[tuple[Destination, int], str] = field(default_factory=dict)
 
-    def reason_blocked(
+    def find_blocking_reason(
         self, destination: Destination | None, authority: PutAuthority = PutAuthority.DEF
     ) -> int:
-        """Return the reason why no put there under that authority can succeed in this pass, or 0.
+        """Return the reason why puts to a destination cannot succeed in this pass, or 0.
 
-        The first question about a destination is asked of the queue manager, by inquiry only.
+        The answer depends on the authority that the put uses. The first question about a
+        destination inquires its attributes; no message is put.
         """
         if destination is None:
             return 0
         if destination not in self._blocked:
             self._blocked[destination] = self._inquire(*destination)
-        if authority is PutAuthority.DEF and destination in self._closed_to_us:
+        if authority is PutAuthority.DEF and destination in self._not_authorized:
             return MQRC["MQRC_NOT_AUTHORIZED"]
         return self._blocked[destination]
 
-    def level(self, destination: Destination | None) -> int:
+    def allowed_messages(self, destination: Destination | None) -> int:
         """Return how many messages to a destination one unit of work may hold now."""
-        return min(self._levels.get(destination, 1), self.limit)
+        return min(self._allowances.get(destination, 1), self.limit)
 
-    def succeeded(self, destination: Destination | None) -> None:
-        """Double the allowance: a whole one went well."""
-        self._levels[destination] = min(2 * self.level(destination), self.limit)
+    def raise_allowance(self, destination: Destination | None) -> None:
+        """Double the allowance of a destination after a full unit of work has committed."""
+        self._allowances[destination] = min(2 * self.allowed_messages(destination), self.limit)
 
-    def failed(
+    def record_failure(
         self,
         destination: Destination | None,
         reason: int,
         authority: PutAuthority = PutAuthority.DEF,
     ) -> None:
-        """Start again from single messages; stop trying where the reason is the destination's.
+        """Reset the allowance to one message; block the destination if the reason applies to it.
 
-        That we have no authority there holds for all that we put as ourselves; under PUTAUT(CTX)
-        it is the one user's who wrote the message.
+        MQRC_NOT_AUTHORIZED blocks the puts under the handler's own authority. Under PUTAUT(CTX) it
+        applies only to the user who wrote the message, so nothing is blocked.
         """
-        self._levels[destination] = 1
+        self._allowances[destination] = 1
         if destination is None:
             return
-        if reason in OF_THE_DESTINATION:
+        if reason in DESTINATION_REASONS:
             self._blocked[destination] = reason
         elif reason == MQRC["MQRC_NOT_AUTHORIZED"] and authority is PutAuthority.DEF:
-            self._closed_to_us.add(destination)
+            self._not_authorized.add(destination)
 
     def is_too_long(self, destination: Destination | None, length: int) -> bool:
-        """Whether a message of that many bytes is known to be too long for a destination."""
-        limit = self._longest.get(destination)
+        """Return whether a message of `length` bytes is known to be too long for a destination."""
+        limit = self._max_lengths.get(destination)
         return limit is not None and length > limit
 
     def may_trigger(self, destination: Destination | None) -> bool:
-        """Whether a put there may make a trigger message: what is not known to have none may."""
+        """Return whether a put may create a trigger message; True where triggering is unknown."""
         return destination is not None and destination not in self._without_trigger
 
-    def advice(self, destination: Destination | None, reason: int) -> str:
-        """Return what the reason of a failed put means, and where to look; "" for nothing to add.
+    def explain_failure(self, destination: Destination | None, reason: int) -> str:
+        """Return what the reason of a failed put means and where to look, or "".
 
-        The queue manager is asked once about each destination and reason.
+        Each pair of destination and reason asks the queue manager at most once.
         """
         if destination is None:
             return ""
-        if (destination, reason) not in self._advice:
+        if (destination, reason) not in self._explanations:
             name, q_mgr_name = destination
             is_local = bool(name) and q_mgr_name in {"", self.queue_manager.name}
-            of_a_queue = OF_THE_DESTINATION | {MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]}
+            of_a_queue = DESTINATION_REASONS | {MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]}
             advice = hint(reason, name)
             if not advice and is_local and reason in of_a_queue:
                 advice = stream_advice(self.queue_manager, name, reason)
-            self._advice[destination, reason] = advice
-        return self._advice[destination, reason]
+            self._explanations[destination, reason] = advice
+        return self._explanations[destination, reason]
 
     def _inquire(self, name: str, q_mgr_name: str) -> int:
-        """Look whether a local queue is there, open for puts, and has room; note what it takes.
+        """Return the reason why a local queue accepts no put, or 0; remember its limits.
 
-        A queue that is not local, and so has no depth, or that we may not inquire about, is left
-        to the first put; a blank name at another queue manager is refused by any put (IBM MQ docs,
-        "2184 (0888) (RC2184)").
+        The result is 0 for a queue that is not local, which has no depth, and for a queue that the
+        handler may not inquire: the first put decides. A blank name at another queue manager is
+        refused by any put (IBM MQ docs, "2184 (0888) (RC2184)").
         """
         if q_mgr_name not in {"", self.queue_manager.name}:
             return 0 if name else MQRC["MQRC_REMOTE_Q_NAME_ERROR"]
@@ -152,7 +153,7 @@ class Destinations:
         except QueueManagerError as error:
             unknown = MQRC["MQRC_UNKNOWN_OBJECT_NAME"]
             return unknown if error.reason == unknown else 0
-        self._longest[name, q_mgr_name] = longest
+        self._max_lengths[name, q_mgr_name] = longest
         if triggers == MQTC_OFF:
             self._without_trigger.add((name, q_mgr_name))
         if inhibited == MQQA_PUT_INHIBITED:

@@ -1,4 +1,4 @@
-"""The engine of units of work: moves that commit together, each booked before and after."""
+"""The engine of units of work: it commits moves in batches and records each before and after."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mqdlq.mqi.state_queue import Markers
 from mqdlq.mqi.unit_of_work import Syncpoint
 from mqdlq.stages.units.destinations import Destination, Destinations
 from mqdlq.stages.units.moves import (
-    Booking,
-    GoneError,
+    MessageGoneError,
     Move,
+    MoveRecorder,
+    MoveWithdrawnError,
     Source,
-    WithdrawnError,
-    uncommitted_messages,
+    count_uncommitted_messages,
 )
 
 M = TypeVar("M", bound=Move)
 
 BACKED_OUT = MQRC["MQRC_BACKED_OUT"]
 SYNCPOINT_LIMIT_REACHED = MQRC["MQRC_SYNCPOINT_LIMIT_REACHED"]
-STOPPING = (
+TASK_ENDING_REASONS = (
     *CONNECTION_GONE_REASONS,
     MQRC["MQRC_Q_MGR_QUIESCING"],
     MQRC["MQRC_Q_MGR_STOPPING"],
@@ -37,17 +37,17 @@ STOPPING = (
     MQRC["MQRC_CONNECTION_STOPPING"],
     MQRC["MQRC_CALL_INTERRUPTED"],
 )
-"""Reasons of a put that end the task: no connection, or a queue manager about to stop."""
-BYTES_IN_A_UNIT = 32 * 1024 * 1024
-TRIES_ALONE = 2
-"""How often a move is tried in a unit of its own while the queue manager backs that out."""
+"""Reasons of a failed put that end the task: the connection is lost, or the queue manager stops."""
+MAX_BYTES_IN_A_UNIT = 32 * 1024 * 1024
+SINGLE_MOVE_TRIES = 2
+"""How often a move is tried in its own unit of work while the queue manager backs that out."""
 
 
 @dataclass(slots=True)
-class _Load(Generic[M]):
-    """The open unit of work, and what it holds.
+class _OpenUnit(Generic[M]):
+    """The open unit of work and its moves.
 
-    `uncommitted` is what its moves count for where MAXUMSGS is concerned.
+    `uncommitted` is the number of messages by which the moves count towards MAXUMSGS.
     """
 
     unit: Syncpoint | None = None
@@ -57,36 +57,36 @@ class _Load(Generic[M]):
     uncommitted: int = 0
 
 
-class Units(Generic[M]):
-    """Makes moves, many to a unit of work as long as their puts succeed.
+class UnitEngine(Generic[M]):
+    """Makes moves, many in one unit of work while their puts succeed.
 
-    The order is that of the crash rule: a unit's moves are intended in the ledger before MQCMIT
-    and settled after it, and the unit's marker commits with the unit, so that recovery knows after
-    a crash what happened. A put that fails backs its unit out; the failed move is booked, and the
-    others are made again at once, each alone, before any move behind them, which keeps the order
-    of messages to one destination.
+    The order makes a crash recoverable: the ledger records a unit's moves as intended before MQCMIT
+    and as settled after it, and the unit's marker commits with the unit. After a crash the marker
+    tells whether the unit committed. If a put fails, its unit is backed out and the failed move is
+    recorded. The other moves of the unit are repeated at once, each alone, before any later move,
+    so that messages to one destination keep their order.
 
-    Used in a `with` block, which backs out what is uncommitted when it ends by an exception.
+    Use it in a `with` block, which backs out uncommitted moves if it ends with an exception.
     """
 
     def __init__(
         self,
         source: Source[M],
-        booking: Booking[M],
+        recorder: MoveRecorder[M],
         *,
         markers: Markers,
         destinations: Destinations,
     ) -> None:
-        """Move messages of `source`; no unit of work is under way on the connection."""
+        """Move messages of `source`; the connection must have no open unit of work."""
         self._source = source
-        self._booking = booking
+        self._recorder = recorder
         self._markers = markers
         self._destinations = destinations
         queue_manager = destinations.queue_manager
         selector = queue_manager.client.CMQC.MQIA_MAX_UNCOMMITTED_MSGS
         self._uncommitted_limit = int(queue_manager.inquire(selector))
-        self._load = _Load[M]()
-        self._settled_markers: list[str] = []
+        self._open_unit = _OpenUnit[M]()
+        self._markers_to_clear: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -99,163 +99,165 @@ class Units(Generic[M]):
     ) -> None:
         try:
             if kind is None:
-                self._commit()
+                self._commit_open_unit()
         finally:
-            if self._load.unit is not None:
-                self._load.unit.__exit__(kind, error, trace)
-            self._booking.flush()
+            if self._open_unit.unit is not None:
+                self._open_unit.unit.__exit__(kind, error, trace)
+            self._recorder.flush()
 
-    def clear_later(self, markers: Sequence[str]) -> None:
-        """Take settled units' markers off the state queue in the next unit of work."""
-        self._settled_markers.extend(markers)
+    def clear_markers_later(self, markers: Sequence[str]) -> None:
+        """Remove the markers of settled units from the state queue in the next unit of work."""
+        self._markers_to_clear.extend(markers)
 
     def put_marker(self) -> None:
-        """Put a marker in a unit of work that moves nothing, and clear those of settled units.
+        """Commit a unit that moves nothing: it puts a marker and clears those of settled units.
 
-        Each unit clears the marker of the one before it, so from now on until `clear_markers` the
-        state queue holds one of ours.
+        Each unit clears the marker of the unit before it. So from this call until `clear_markers`
+        the state queue always holds a marker of this task.
         """
-        name = _new_unit()
+        name = _new_unit_id()
         with self._source.open() as unit:
-            self._mark(name, [])
+            self._put_marker_of_unit(name, [])
             unit.commit()
-        self._settled_markers = [name]
+        self._markers_to_clear = [name]
 
     def clear_markers(self) -> None:
         """Clear the markers of settled units now, in a unit of work that moves nothing."""
-        if not self._settled_markers:
+        if not self._markers_to_clear:
             return
         with self._source.open() as unit:
-            for marker in self._settled_markers:
+            for marker in self._markers_to_clear:
                 self._markers.clear(marker)
             unit.commit()
-        self._settled_markers = []
+        self._markers_to_clear = []
 
     def offer(self, move: M) -> None:
         """Make a move, unless its put cannot succeed.
 
-        It cannot where the destination is blocked, or takes no message that long. Raises
-        QueueManagerError where the connection or a commit fails: what the unit holds then stays
-        intended, and the next execution or restoration settles it.
+        A put cannot succeed if the destination is blocked, or if the message is too long for it.
+        Raises QueueManagerError if the connection or a commit fails. The moves of the unit then
+        stay intended, and the next execution or restoration settles them.
         """
         destination = move.destination
-        reason = self._destinations.reason_blocked(destination, move.authority)
+        reason = self._destinations.find_blocking_reason(destination, move.authority)
         if not reason and self._destinations.is_too_long(destination, move.length):
             reason = MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
-        if reason and self._booking.skip(move, reason):
+        if reason and self._recorder.skip(move, reason):
             return
-        if not self._has_room(move) and self._commit() and not self._source.find(move):
+        if not self._has_room(move) and self._commit_open_unit() and not self._source.find(move):
             return
-        self._add(move)
+        self._add_to_open_unit(move)
 
-    def _commit(self) -> bool:
-        """Commit the open unit of work, if it holds a move.
+    def _commit_open_unit(self) -> bool:
+        """Commit the open unit of work if it holds a move; return whether it was backed out.
 
-        Where the queue manager backs it out, its moves are made again, each alone; True is
-        returned then, since a browse cursor has moved.
+        If the queue manager backs the unit out, its moves are repeated, each alone. The browse
+        cursor has moved then.
         """
-        load = self._load
-        if load.unit is None or not load.moves:
+        open_unit = self._open_unit
+        if open_unit.unit is None or not open_unit.moves:
             return False
-        self._load = _Load()
-        with load.unit as unit:
-            committed = self._conclude(unit, load.moves)
+        self._open_unit = _OpenUnit()
+        with open_unit.unit as unit:
+            committed = self._commit_moves(unit, open_unit.moves)
         if committed:
-            for destination, count in load.destinations.items():
-                if count >= self._destinations.level(destination):
-                    self._destinations.succeeded(destination)
+            for destination, count in open_unit.destinations.items():
+                if count >= self._destinations.allowed_messages(destination):
+                    self._destinations.raise_allowance(destination)
         else:
-            self._redo_all(load.moves)
+            self._redo_all(open_unit.moves)
         return not committed
 
-    def _add(self, move: M) -> None:
+    def _add_to_open_unit(self, move: M) -> None:
         """Make a move within the open unit of work."""
-        load = self._load
-        unit = load.unit = load.unit or self._source.open()
+        open_unit = self._open_unit
+        unit = open_unit.unit = open_unit.unit or self._source.open()
         try:
-            reason = self._make(move, alone=not load.moves)
-        except GoneError:
+            reason = self._make_move(move, alone=not open_unit.moves)
+        except MessageGoneError:
             return
-        except WithdrawnError:
-            self._take_apart(unit, move, 0)
+        except MoveWithdrawnError:
+            self._back_out_and_redo(unit, move, 0)
             return
         if reason:
-            self._take_apart(unit, move, reason)
+            self._back_out_and_redo(unit, move, reason)
             return
-        load.moves.append(move)
-        load.destinations[move.destination] += 1
-        load.length += move.length
-        load.uncommitted += uncommitted_messages(move, self._destinations)
-        if load.destinations[move.destination] >= self._destinations.level(move.destination):
-            self._commit()
+        open_unit.moves.append(move)
+        open_unit.destinations[move.destination] += 1
+        open_unit.length += move.length
+        open_unit.uncommitted += count_uncommitted_messages(move, self._destinations)
+        if open_unit.destinations[move.destination] >= self._destinations.allowed_messages(
+            move.destination
+        ):
+            self._commit_open_unit()
 
     def _has_room(self, move: M) -> bool:
-        """Whether the open unit can take one more move, and its marker."""
-        load = self._load
-        markers = 1 + len(self._settled_markers)
-        more = uncommitted_messages(move, self._destinations) + markers
-        has_room = load.uncommitted + more <= self._uncommitted_limit
-        return has_room and load.length + move.length <= BYTES_IN_A_UNIT
+        """Return whether the open unit has room for one more move and for its marker."""
+        open_unit = self._open_unit
+        markers = 1 + len(self._markers_to_clear)
+        more = count_uncommitted_messages(move, self._destinations) + markers
+        has_room = open_unit.uncommitted + more <= self._uncommitted_limit
+        return has_room and open_unit.length + move.length <= MAX_BYTES_IN_A_UNIT
 
-    def _make(self, move: M, *, alone: bool) -> int:
-        """Get the message and put it; return the reason why that failed, or 0."""
+    def _make_move(self, move: M, *, alone: bool) -> int:
+        """Get the message and put it; return the reason of a failure, or 0."""
         try:
             put = self._source.get(move)
         except QueueManagerError as error:
-            if not _is_of_the_unit(error.reason, alone=alone):
+            if not _is_unit_failure(error.reason, alone=alone):
                 raise
             return error.reason
         try:
             put()
         except QueueManagerError as error:
-            if error.reason in STOPPING:
+            if error.reason in TASK_ENDING_REASONS:
                 raise
             return error.reason
         return 0
 
-    def _conclude(self, unit: Syncpoint, moves: Sequence[M]) -> bool:
-        """Put the marker, write the intentions, commit, and write what became of them.
+    def _commit_moves(self, unit: Syncpoint, moves: Sequence[M]) -> bool:
+        """Put the marker, record the moves as intended, commit, and record the result.
 
-        Returns whether the unit took effect. Raises QueueManagerError where nobody knows.
+        Returns whether the unit committed. Raises QueueManagerError if the result is unknown.
         """
-        name = _new_unit()
+        name = _new_unit_id()
         try:
-            self._mark(name, moves)
+            self._put_marker_of_unit(name, moves)
         except QueueManagerError as error:
-            if not _is_of_the_unit(error.reason, alone=len(moves) == 1):
+            if not _is_unit_failure(error.reason, alone=len(moves) == 1):
                 raise
-            self._booking.back_out(name, moves, error.reason)
+            self._recorder.back_out(name, moves, error.reason)
             return False
-        self._booking.intend(name, moves)
+        self._recorder.intend(name, moves)
         try:
             unit.commit()
         except QueueManagerError as error:
             if error.reason != BACKED_OUT:
                 raise
-            self._booking.back_out(name, moves, error.reason)
+            self._recorder.back_out(name, moves, error.reason)
             return False
-        self._settled_markers = [name] if self._markers.prove_commits else []
-        self._booking.confirm(name, moves)
+        self._markers_to_clear = [name] if self._markers.prove_commits else []
+        self._recorder.confirm(name, moves)
         return True
 
-    def _mark(self, name: str, moves: Sequence[M]) -> None:
-        """Put the unit's marker, and clear those of settled units."""
+    def _put_marker_of_unit(self, name: str, moves: Sequence[M]) -> None:
+        """Put the unit's marker, and clear the markers of settled units."""
         keys = b"".join(move.message_key for move in moves)
-        self._markers.put(self._booking.marker(name, hashlib.sha256(keys).hexdigest()))
-        for marker in self._settled_markers:
+        self._markers.put(self._recorder.marker(name, hashlib.sha256(keys).hexdigest()))
+        for marker in self._markers_to_clear:
             self._markers.clear(marker)
 
-    def _take_apart(self, unit: Syncpoint, move: M, reason: int) -> None:
-        """Back out the unit in which a move failed, and make the other moves again.
+    def _back_out_and_redo(self, unit: Syncpoint, move: M, reason: int) -> None:
+        """Back out the unit in which a move failed, and repeat its other moves.
 
-        `reason` is 0 where the message is only to be left alone. Where the unit is to blame, the
-        move itself is made again, too.
+        `reason` is 0 if the message must stay where it is. If the failure concerns the whole unit,
+        the failed move is repeated, too.
         """
-        others, self._load = self._load.moves, _Load()
+        others, self._open_unit = self._open_unit.moves, _OpenUnit()
         unit.back_out()
         if others:
-            self._booking.back_out(_new_unit(), others, reason)
-        if _is_of_the_unit(reason, alone=not others):
+            self._recorder.back_out(_new_unit_id(), others, reason)
+        if _is_unit_failure(reason, alone=not others):
             self._redo_all([*others, move])
         else:
             if reason:
@@ -266,22 +268,22 @@ class Units(Generic[M]):
             self._source.resume(move)
 
     def _redo_all(self, moves: Sequence[M]) -> None:
-        """Make the moves again of a unit that failed as a whole, each alone."""
+        """Repeat the moves of a unit that failed as a whole, each alone."""
         for move in moves:
-            self._destinations.failed(move.destination, BACKED_OUT)
+            self._destinations.record_failure(move.destination, BACKED_OUT)
             self._redo(move)
 
     def _redo(self, move: M) -> None:
-        """Make a move in a unit of its own; where that is backed out, make it once more."""
-        for _ in range(TRIES_ALONE):
+        """Make a move in its own unit of work; try once more if that unit is backed out."""
+        for _ in range(SINGLE_MOVE_TRIES):
             if not self._source.find(move):
                 return
             with self._source.open() as unit:
                 try:
-                    reason = self._make(move, alone=True)
-                except (GoneError, WithdrawnError):
+                    reason = self._make_move(move, alone=True)
+                except (MessageGoneError, MoveWithdrawnError):
                     return
-                if not reason and self._conclude(unit, [move]):
+                if not reason and self._commit_moves(unit, [move]):
                     return
             if reason not in {0, BACKED_OUT}:
                 self._fail(move, reason)
@@ -289,18 +291,18 @@ class Units(Generic[M]):
         self._fail(move, BACKED_OUT)
 
     def _fail(self, move: M, reason: int) -> None:
-        self._destinations.failed(move.destination, reason, move.authority)
-        self._booking.fail(move, reason)
+        self._destinations.record_failure(move.destination, reason, move.authority)
+        self._recorder.fail(move, reason)
 
 
-def _is_of_the_unit(reason: int, *, alone: bool) -> bool:
-    """Whether a call failed because of the unit of work, and no message in it is to blame.
+def _is_unit_failure(reason: int, *, alone: bool) -> bool:
+    """Return whether a call failed because of the unit of work, not because of a message in it.
 
-    MQRC_BACKED_OUT says that the queue manager has given the unit up. MQRC_SYNCPOINT_LIMIT_REACHED
-    says that the unit is too large, unless it holds one move `alone`.
+    MQRC_BACKED_OUT means that the queue manager has backed the unit out.
+    MQRC_SYNCPOINT_LIMIT_REACHED means that the unit is too large, unless it holds only one move.
     """
     return reason == BACKED_OUT or (reason == SYNCPOINT_LIMIT_REACHED and not alone)
 
 
-def _new_unit() -> str:
+def _new_unit_id() -> str:
     return secrets.token_hex(24)

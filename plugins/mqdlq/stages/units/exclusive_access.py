@@ -1,4 +1,4 @@
-"""Take turns at a state queue: one executor or restoration at a time."""
+"""Hold a state queue exclusively: one executor or restoration at a time."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mqdlq.mqi.connect import QueueManager
 from mqdlq.mqi.state_queue import Markers, open_state_queue
 from mqdlq.stages.units.resources import Resources
 
-PATIENCE = timedelta(minutes=5)
-"""How long a pass waits for its turn: several handlers may share one queue."""
+HOLD_TIMEOUT = timedelta(minutes=5)
+"""How long a pass waits for the state queue, since several handlers may share one."""
 
 
 @contextmanager
-def take_turn(
+def hold_state_queue(
     queue_manager: QueueManager, state_queue: str, resources: Resources
 ) -> Iterator[Markers]:
-    """Hold the state queue; wait a while for another executor that holds it.
+    """Hold the state queue; wait while another executor holds it.
 
-    Raises AnotherExecutorError after PATIENCE, with the holder that the ledger knows.
+    Raises AnotherExecutorError after HOLD_TIMEOUT; the text names the holder that the ledger knows.
     """
-    deadline = resources.clock() + PATIENCE
+    deadline = resources.clock() + HOLD_TIMEOUT
     state = None
     with ExitStack() as held:
         while state is None:
             try:
                 state = held.enter_context(open_state_queue(queue_manager, state_queue))
             except AnotherExecutorError as error:
-                holder = _who_holds_it(resources.ledger, queue_manager.name, state_queue)
+                holder = _describe_holder(resources.ledger, queue_manager.name, state_queue)
                 if resources.clock() >= deadline:
                     raise AnotherExecutorError(f"{error}; {holder}") from error
                 resources.log.info("waiting for another executor: %s; %s", error, holder)
@@ -39,8 +39,8 @@ def take_turn(
         yield state
 
 
-def _who_holds_it(ledger: Ledger, queue_manager: str, state_queue: str) -> str:
-    """Say whose pass it probably is: the state queue's holder has written down that it began."""
+def _describe_holder(ledger: Ledger, queue_manager: str, state_queue: str) -> str:
+    """Describe the probable holder: the run or restoration that last recorded a start there."""
     newest = ledger.runs.newest_pass(queue_manager, state_queue)
     restoration = ledger.restorations.newest(queue_manager, state_queue)
     if restoration is not None and (newest is None or newest[1] <= restoration.started_at):

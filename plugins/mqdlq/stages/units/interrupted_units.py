@@ -13,25 +13,25 @@ T = TypeVar("T")
 
 
 class OpenMoves(Protocol[T]):
-    """The moves that are intended in the ledger, or unknown; `standing` are all markers there."""
+    """The moves recorded as intended or unknown; `standing` are the markers on the state queue."""
 
     def confirm(self, standing: Sequence[Marker]) -> None:
-        """Book the moves whose unit has a marker: it committed."""
+        """Record as committed the moves whose unit has a marker."""
 
     def back_out(self, standing: Sequence[Marker]) -> list[T]:
-        """Book the moves whose unit was provably backed out; return the other intended ones."""
+        """Record the moves of units that were provably backed out; return the undecided moves."""
 
-    def give_up(self, moves: Sequence[T]) -> None:
-        """Book moves as unknown."""
+    def mark_unknown(self, moves: Sequence[T]) -> None:
+        """Record moves as unknown."""
 
 
 def settle_open_moves(
     moves: OpenMoves[T], markers: Markers, resources: Resources, patience: timedelta
 ) -> list[Marker]:
-    """Settle what earlier attempts left open; return the markers on the state queue.
+    """Settle the moves that earlier attempts left open; return the markers on the state queue.
 
-    A marker is there exactly if its unit committed. What its absence proves depends on the moves.
-    Where nothing proves anything within `patience`, they are `unknown`: we do not guess.
+    A marker exists if and only if its unit committed. Whether a missing marker proves a backout
+    depends on the moves. Moves that stay undecided for `patience` are recorded as unknown.
     """
     deadline = resources.clock() + patience
     while True:
@@ -41,6 +41,6 @@ def settle_open_moves(
         if not rest:
             return standing
         if resources.clock() >= deadline:
-            moves.give_up(rest)
+            moves.mark_unknown(rest)
             return standing
         resources.sleep(1.0)

@@ -1,4 +1,4 @@
-"""What passes and restorations work with."""
+"""The resources of passes and restorations: settings, ledger, clock, sleep and log."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mqdlq.mqi.connect import ConnectionSettings
 
 
 class Log(Protocol):
-    """Receives the progress of a task: any logger will do."""
+    """Receives the progress of a task; any logger fits."""
 
     def debug(self, message: str, *args: object) -> None:
-        """Log what is no news."""
+        """Log a detail."""
 
     def info(self, message: str, *args: object) -> None:
-        """Log what went as planned."""
+        """Log normal progress."""
 
     def warning(self, message: str, *args: object) -> None:
-        """Log what a person should know."""
+        """Log a condition that someone should know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a task works with; `sleep` takes seconds, `clock` gives aware UTC."""
+    """The resources of a task. `sleep` takes seconds, `clock` returns aware UTC."""
 
     settings: ConnectionSettings
     ledger: Ledger

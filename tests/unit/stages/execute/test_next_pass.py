@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mqdlq.handlers import Handler
-from mqdlq.stages.execute.next_pass import why_not_to_wait
+from mqdlq.stages.execute.next_pass import find_reason_not_to_wait
 from tests.support.run_records import NOON, run_record
 from tests.support.world import World
 
@@ -20,7 +20,7 @@ def why_not(world: World, seconds: int, run: Any = None, **keys: Any) -> str:
     """Ask for a run that began at noon and may take an hour, and a pass so long after noon."""
     handler = Handler(name="demo", directory=Path(), connection="mq", rules="demo.rules", **keys)
     moment = NOON + timedelta(seconds=seconds)
-    return why_not_to_wait(run or run_record(), handler, world.ledger, 2, moment)
+    return find_reason_not_to_wait(run or run_record(), handler, world.ledger, 2, moment)
 
 
 @pytest.mark.parametrize(("seconds", "why"), [(60, ""), (3600, ""), (3601, LATE)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.model import Action, PutAuthority, Step
-from mqdlq.stages.execute.pending_steps import step_to_try
+from mqdlq.stages.execute.pending_steps import choose_step
 
 
 def step(rule: int, action: Action, tries: int = 1) -> Step:
@@ -19,7 +19,7 @@ RETRY_TWICE_THEN_FORWARD = (step(1, Action.RETRY, 2), step(2, Action.FWD))
 
 @pytest.mark.parametrize(("attempts_made", "rule"), [(0, 1), (1, 1), (2, 2), (3, None), (99, None)])
 def test_each_rule_is_tried_as_often_as_its_retry_says(attempts_made: int, rule: int) -> None:
-    chosen = step_to_try(RETRY_TWICE_THEN_FORWARD, attempts_made)
+    chosen = choose_step(RETRY_TWICE_THEN_FORWARD, attempts_made)
 
     assert (chosen.rule if chosen else None) == rule
 
@@ -27,14 +27,14 @@ def test_each_rule_is_tried_as_often_as_its_retry_says(attempts_made: int, rule:
 def test_an_ignore_is_taken_once_the_rules_before_it_are_exhausted() -> None:
     steps = (step(1, Action.RETRY, 2), step(2, Action.IGNORE))
 
-    assert [step_to_try(steps, made) for made in (1, 2, 7)] == [steps[0], steps[1], steps[1]]
+    assert [choose_step(steps, made) for made in (1, 2, 7)] == [steps[0], steps[1], steps[1]]
 
 
 def test_an_ignore_at_the_head_is_taken_at_once() -> None:
     ignored = step(1, Action.IGNORE)
 
-    assert step_to_try((ignored,), 0) == ignored
+    assert choose_step((ignored,), 0) == ignored
 
 
 def test_a_message_without_matching_rules_has_no_step() -> None:
-    assert step_to_try((), 0) is None
+    assert choose_step((), 0) is None

@@ -11,8 +11,8 @@ from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.unit_of_work import Got, UnitOfWork
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.execute.booking import Try
-from mqdlq.stages.units.engine import Units
+from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.units.engine import UnitEngine
 from tests.support.world import World
 
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
@@ -151,14 +151,14 @@ def test_a_backed_out_message_that_has_vanished_keeps_no_other_from_its_attempt(
     for body in bodies:
         world.dead_letter(body)
     execution = world.plan("ACTION(RETRY)")
-    redo = Units._redo
+    redo = UnitEngine._redo
 
-    def when_the_third_is_gone(units: Units[Try], tried: Try) -> None:
+    def when_the_third_is_gone(units: UnitEngine[PlannedAttempt], tried: PlannedAttempt) -> None:
         if tried.item.message.browse_seq == 3:
             world.lose_first()
         redo(units, tried)
 
-    monkeypatch.setattr(Units, "_redo", when_the_third_is_gone)
+    monkeypatch.setattr(UnitEngine, "_redo", when_the_third_is_gone)
     embedded_mq.faults.set("MQCMIT:2:2003:before")
 
     result = make_pass(execution)

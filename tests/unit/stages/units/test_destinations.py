@@ -53,7 +53,7 @@ def test_an_inquiry_finds_why_no_put_can_succeed(
     destinations: Destinations, name: str, q_mgr_name: str, reason: int
 ) -> None:
     """A queue that is not local is left to the first put."""
-    assert destinations.reason_blocked((name, q_mgr_name)) == reason
+    assert destinations.find_blocking_reason((name, q_mgr_name)) == reason
 
 
 def test_a_queue_that_nobody_may_inquire_is_left_to_the_first_put(
@@ -61,44 +61,44 @@ def test_a_queue_that_nobody_may_inquire_is_left_to_the_first_put(
 ) -> None:
     embedded_mq.faults.set(f"MQOPEN[CLOSED]:1:{NOT_AUTHORIZED}:before")
 
-    assert destinations.reason_blocked(("CLOSED", "")) == 0
+    assert destinations.find_blocking_reason(("CLOSED", "")) == 0
 
 
 def test_the_queue_manager_is_asked_once_about_each_destination(
     destinations: Destinations,
 ) -> None:
-    assert destinations.reason_blocked(PAYMENTS) == 0
+    assert destinations.find_blocking_reason(PAYMENTS) == 0
 
     embedded_mq.run_mqsc("QM1", "ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
 
-    assert destinations.reason_blocked(PAYMENTS) == 0
-    assert destinations.reason_blocked(("PAYMENTS", "")) == INHIBITED
+    assert destinations.find_blocking_reason(PAYMENTS) == 0
+    assert destinations.find_blocking_reason(("PAYMENTS", "")) == INHIBITED
 
 
 def test_a_move_that_puts_nothing_is_never_blocked(destinations: Destinations) -> None:
-    destinations.failed(None, FULL)
+    destinations.record_failure(None, FULL)
 
-    assert destinations.reason_blocked(None) == 0
-    assert destinations.advice(None, 2063) == ""
+    assert destinations.find_blocking_reason(None) == 0
+    assert destinations.explain_failure(None, 2063) == ""
     assert not destinations.may_trigger(None)
 
 
 def test_a_destination_that_refuses_us_is_closed_to_our_own_authority_only(
     destinations: Destinations,
 ) -> None:
-    destinations.failed(PAYMENTS, NOT_AUTHORIZED, PutAuthority.DEF)
+    destinations.record_failure(PAYMENTS, NOT_AUTHORIZED, PutAuthority.DEF)
 
-    assert destinations.reason_blocked(PAYMENTS) == NOT_AUTHORIZED
-    assert destinations.reason_blocked(PAYMENTS, PutAuthority.CTX) == 0
+    assert destinations.find_blocking_reason(PAYMENTS) == NOT_AUTHORIZED
+    assert destinations.find_blocking_reason(PAYMENTS, PutAuthority.CTX) == 0
 
 
 def test_a_user_without_authority_closes_a_destination_to_nobody(
     destinations: Destinations,
 ) -> None:
-    destinations.failed(PAYMENTS, NOT_AUTHORIZED, PutAuthority.CTX)
+    destinations.record_failure(PAYMENTS, NOT_AUTHORIZED, PutAuthority.CTX)
 
-    assert destinations.reason_blocked(PAYMENTS, PutAuthority.DEF) == 0
-    assert destinations.reason_blocked(PAYMENTS, PutAuthority.CTX) == 0
+    assert destinations.find_blocking_reason(PAYMENTS, PutAuthority.DEF) == 0
+    assert destinations.find_blocking_reason(PAYMENTS, PutAuthority.CTX) == 0
 
 
 @pytest.mark.parametrize("authority", PutAuthority)
@@ -106,16 +106,16 @@ def test_a_user_without_authority_closes_a_destination_to_nobody(
 def test_a_reason_of_the_destination_blocks_it_under_every_authority(
     destinations: Destinations, reason: int, authority: PutAuthority
 ) -> None:
-    destinations.failed(PAYMENTS, reason, authority)
+    destinations.record_failure(PAYMENTS, reason, authority)
 
-    assert {destinations.reason_blocked(PAYMENTS, each) for each in PutAuthority} == {reason}
-    assert destinations.reason_blocked(("PAYMENTS", "")) == 0
+    assert {destinations.find_blocking_reason(PAYMENTS, each) for each in PutAuthority} == {reason}
+    assert destinations.find_blocking_reason(("PAYMENTS", "")) == 0
 
 
 def test_a_reason_of_the_message_blocks_nothing(destinations: Destinations) -> None:
-    destinations.failed(PAYMENTS, MQRC["MQRC_MSG_TOO_BIG_FOR_Q"])
+    destinations.record_failure(PAYMENTS, MQRC["MQRC_MSG_TOO_BIG_FOR_Q"])
 
-    assert destinations.reason_blocked(PAYMENTS) == 0
+    assert destinations.find_blocking_reason(PAYMENTS) == 0
 
 
 def test_the_allowance_doubles_up_to_the_limit_and_starts_again_after_a_failure(
@@ -123,13 +123,13 @@ def test_the_allowance_doubles_up_to_the_limit_and_starts_again_after_a_failure(
 ) -> None:
     levels = []
     for _ in range(5):
-        levels.append(destinations.level(PAYMENTS))
-        destinations.succeeded(PAYMENTS)
-    destinations.failed(PAYMENTS, 2030)
+        levels.append(destinations.allowed_messages(PAYMENTS))
+        destinations.raise_allowance(PAYMENTS)
+    destinations.record_failure(PAYMENTS, 2030)
 
     assert levels == [1, 2, 4, 8, 8]
-    assert destinations.level(PAYMENTS) == 1
-    assert destinations.level(("ORDERS", "")) == 1
+    assert destinations.allowed_messages(PAYMENTS) == 1
+    assert destinations.allowed_messages(("ORDERS", "")) == 1
 
 
 def test_a_message_is_too_long_from_the_first_byte_above_maxmsgl(
@@ -137,7 +137,7 @@ def test_a_message_is_too_long_from_the_first_byte_above_maxmsgl(
 ) -> None:
     assert not destinations.is_too_long(("NARROW", ""), 5)  # nobody has asked yet
 
-    destinations.reason_blocked(("NARROW", ""))
+    destinations.find_blocking_reason(("NARROW", ""))
 
     assert [destinations.is_too_long(("NARROW", ""), length) for length in (4, 5)] == [False, True]
 
@@ -149,7 +149,7 @@ def test_a_put_may_trigger_unless_the_queue_is_known_to_have_no_trigger(
     assert all(destinations.may_trigger(queue) for queue in queues)
 
     for queue in queues:
-        destinations.reason_blocked(queue)
+        destinations.find_blocking_reason(queue)
 
     assert [destinations.may_trigger(queue) for queue in queues] == [False, True, True]
 
@@ -175,17 +175,19 @@ STREAM = (
 def test_a_stream_queue_is_named_where_a_local_queue_refuses_a_message(
     destinations: Destinations, destination: tuple[str, str], reason: int, advice: str
 ) -> None:
-    assert destinations.advice(destination, reason) == advice
+    assert destinations.explain_failure(destination, reason) == advice
 
 
 def test_a_blank_name_has_advice_of_its_own(destinations: Destinations) -> None:
-    assert destinations.advice(("", ""), UNKNOWN).startswith("the message does not name a queue;")
+    assert destinations.explain_failure(("", ""), UNKNOWN).startswith(
+        "the message does not name a queue;"
+    )
 
 
 def test_advice_is_asked_for_once(destinations: Destinations) -> None:
-    first = destinations.advice(("STREAMED", ""), INHIBITED)
+    first = destinations.explain_failure(("STREAMED", ""), INHIBITED)
 
     embedded_mq.run_mqsc("QM1", "ALTER QLOCAL(STREAMED) STREAMQ(' ')")
 
-    assert destinations.advice(("STREAMED", ""), INHIBITED) == first == STREAM
-    assert destinations.advice(("STREAMED", ""), FULL) == ""
+    assert destinations.explain_failure(("STREAMED", ""), INHIBITED) == first == STREAM
+    assert destinations.explain_failure(("STREAMED", ""), FULL) == ""

@@ -59,7 +59,7 @@ def test_a_unit_holds_no_more_bytes_than_its_limit(
     moving: Moving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is 32 MiB; here it is that of two messages."""
-    monkeypatch.setattr(engine, "BYTES_IN_A_UNIT", 4)
+    monkeypatch.setattr(engine, "MAX_BYTES_IN_A_UNIT", 4)
     moving.prepare(*numbered(7))
 
     moving.attempt()
@@ -152,7 +152,7 @@ def test_a_message_alone_whose_unit_is_backed_out_is_tried_twice_more(
 
     attempt_under(moving, ",".join(faults))
 
-    is_moved = failures < 1 + engine.TRIES_ALONE
+    is_moved = failures < 1 + engine.SINGLE_MOVE_TRIES
     assert moving.world.bodies("PAYMENTS") == ([b"body"] if is_moved else [])
     assert moving.sizes() == ([1] if is_moved else [])
     is_booked = not is_moved and moving.name().startswith("restoration")

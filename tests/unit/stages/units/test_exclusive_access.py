@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mqdlq.errors import AnotherExecutorError
-from mqdlq.stages.units.exclusive_access import take_turn
+from mqdlq.stages.units.exclusive_access import hold_state_queue
 from mqdlq.stages.units.resources import Resources
 from tests.support.restorations import discarded, restoring
 from tests.support.world import NOON, World
@@ -51,7 +51,7 @@ def refusal(world: World) -> str:
         held = other.open("MQDLQ.STATE", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
         with (
             pytest.raises(AnotherExecutorError) as refused,
-            take_turn(ours, "MQDLQ.STATE", resources(world)),
+            hold_state_queue(ours, "MQDLQ.STATE", resources(world)),
         ):
             pass
         other.close(held)
@@ -79,7 +79,9 @@ def test_a_task_has_its_turn_once_the_queue_is_released(world: World) -> None:
             world.clock.sleep(seconds)
             other.close(held)
 
-        with take_turn(ours, "MQDLQ.STATE", replace(resources(world), sleep=release)) as state:
+        with hold_state_queue(
+            ours, "MQDLQ.STATE", replace(resources(world), sleep=release)
+        ) as state:
             assert state.markers() == []
     assert world.clock.now - NOON == timedelta(seconds=10)
 
@@ -113,7 +115,7 @@ def test_a_restoration_is_named_where_no_pass_is_known(world: World) -> None:
         held = other.open("ORDERS", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
         with (
             pytest.raises(AnotherExecutorError, match="it is restoration restoration-2"),
-            take_turn(ours, "ORDERS", resources(world)),
+            hold_state_queue(ours, "ORDERS", resources(world)),
         ):
             pass
         other.close(held)

@@ -1,0 +1,226 @@
+"""Record the attempts of a pass and their outcomes in the ledger."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mqdlq.constants import MQRC, reason_text
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers import DLH_LENGTH
+from mqdlq.ledger import Attempt, OutcomeFact
+from mqdlq.model import Action, AttemptState, Outcome, PutAuthority, Step
+from mqdlq.mqi.browse import Browsed
+from mqdlq.mqi.hints import printable_name
+from mqdlq.mqi.state_queue import Marker
+from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
+from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.pending_steps import WorkItem, choose_step
+from mqdlq.stages.units.destinations import Destination
+
+MAX_UNWRITTEN_FAILURES = 500
+_SUCCESS_OUTCOMES = {
+    Action.RETRY: Outcome.DELIVERED,
+    Action.FWD: Outcome.FORWARDED,
+    Action.DISCARD: Outcome.DISCARDED,
+}
+
+ExplainFailure = Callable[[Destination | None, int], str]
+"""Returns what the reason of a failed put to a destination means, or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAttempt:
+    """One step to be tried on one browsed message."""
+
+    item: WorkItem
+    step: Step
+    browsed: Browsed
+
+    is_got: ClassVar[bool] = True
+
+    @property
+    def message_key(self) -> bytes:
+        """The key of the message."""
+        return self.item.message.message_key
+
+    @property
+    def descriptor(self) -> bytes:
+        """The message's packed MQMD."""
+        return self.browsed.descriptor
+
+    @property
+    def authority(self) -> PutAuthority:
+        """The authority under which the message is put."""
+        return self.step.put_authority
+
+    @property
+    def destination(self) -> Destination | None:
+        """The queue to which the step puts the message; None for a DISCARD."""
+        if self.step.action is Action.DISCARD:
+            return None
+        return self.step.target_q, self.step.target_q_mgr
+
+    @property
+    def length(self) -> int:
+        """How many bytes the step puts, with or without the MQDLH; a DISCARD counts all bytes."""
+        keeps_its_header = self.step.action is Action.FWD and self.step.header
+        is_whole = self.destination is None or keeps_its_header
+        return self.browsed.total_length - (0 if is_whole else DLH_LENGTH)
+
+    @property
+    def precedes_discard(self) -> bool:
+        """Whether the step after this one is a DISCARD if this attempt fails."""
+        step = choose_step(self.item.steps, self.item.attempts_made + 1)
+        return step is not None and step.action is Action.DISCARD
+
+
+def build_success_outcome(attempt: Attempt, how: str = "") -> OutcomeFact:
+    """Return the outcome of a confirmed attempt; `how` replaces the usual explanation."""
+    return OutcomeFact(
+        message_id=attempt.message_id,
+        outcome=_SUCCESS_OUTCOMES[attempt.action],
+        why=how or f"attempt {attempt.attempt_no}",
+        rule=attempt.rule,
+        action=attempt.action.value,
+        target_q=attempt.target_q,
+        target_q_mgr=attempt.target_q_mgr,
+        at=attempt.at,
+    )
+
+
+class AttemptRecorder:
+    """Records the attempts of one pass, before and after the commits of their units.
+
+    `failures` counts the failed puts by queue and reason; `attempts` counts all attempts.
+    """
+
+    def __init__(self, execution: Execution, plan_id: str, explain_failure: ExplainFailure) -> None:
+        """Record attempts of a run that executes the plan `plan_id`; log explained failures."""
+        self._run_id = execution.run.run_id
+        self._hold_while_blocked = execution.run.hold_while_blocked
+        self._plan_id = plan_id
+        self._ledger = execution.ledger
+        self._clock = execution.clock
+        self._log = execution.log
+        self._explain_failure = explain_failure
+        self._unwritten_failures: list[Attempt] = []
+        self._warned_of: set[tuple[str, int]] = set()
+        self.failures: Counter[tuple[str, int]] = Counter()
+        self.attempts = 0
+
+    def marker(self, unit: str, messages: str) -> Marker:
+        """Return the marker of a unit; `messages` is the digest of its messages' keys."""
+        return Marker(unit, self._run_id, self._plan_id, messages)
+
+    def intend(self, unit: str, tries: Sequence[PlannedAttempt]) -> None:
+        """Record the attempts that the unit is about to commit, durably."""
+        self._ledger.attempts.add(
+            [self._build_attempt(unit, t, AttemptState.INTENDED) for t in tries]
+        )
+
+    def confirm(self, unit: str, tries: Sequence[PlannedAttempt]) -> None:
+        """Record that the unit committed, with the outcomes of its messages."""
+        attempts = [self._build_attempt(unit, t, AttemptState.CONFIRMED) for t in tries]
+        facts = [build_success_outcome(attempt) for attempt in attempts]
+        self._ledger.attempts.add(attempts, [(self._run_id, fact) for fact in facts])
+        for planned, fact in zip(tries, facts, strict=True):
+            planned.item.attempts_made += 1
+            planned.item.outcome = fact.outcome
+        self.attempts += len(tries)
+
+    def back_out(self, unit: str, tries: Sequence[PlannedAttempt], reason: int) -> None:
+        """Record that the unit was backed out; its attempts do not count."""
+        state = AttemptState.BACKED_OUT_WITH_BATCH
+        self._ledger.attempts.add([self._build_attempt(unit, t, state, reason) for t in tries])
+
+    def fail(self, planned: PlannedAttempt, reason: int) -> None:
+        """Record a failed put: the attempt counts, unless its unit was only backed out."""
+        if reason != MQRC["MQRC_BACKED_OUT"]:
+            self._record_failure(planned, reason)
+            self.flush()
+
+    def skip(self, planned: PlannedAttempt, reason: int) -> bool:
+        """Record a failure for a put that cannot succeed, unless the handler holds the message.
+
+        A handler may hold messages while their target queue is blocked. A blank queue name is never
+        held, since nobody can unblock it. The record may wait for others: if a crash loses it, the
+        message is tried once more. Returns False if a failed attempt would lead to a DISCARD: only
+        a real attempt may do that.
+        """
+        is_blocked = reason != MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
+        if is_blocked and self._hold_while_blocked and planned.step.target_q:
+            return True
+        if planned.precedes_discard:
+            return False
+        self._record_failure(planned, reason)
+        if len(self._unwritten_failures) >= MAX_UNWRITTEN_FAILURES:
+            self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Write the failures that wait to be written together."""
+        unwritten, self._unwritten_failures = self._unwritten_failures, []
+        if unwritten:
+            self._ledger.attempts.add(unwritten)
+
+    def _record_failure(self, planned: PlannedAttempt, reason: int) -> None:
+        self._unwritten_failures.append(
+            self._build_attempt(secrets.token_hex(24), planned, AttemptState.FAILED, reason)
+        )
+        planned.item.attempts_made += 1
+        self.attempts += 1
+        self.failures[planned.step.target_q, reason] += 1
+        self._log_failure(planned, reason)
+
+    def _build_attempt(
+        self, unit: str, planned: PlannedAttempt, state: AttemptState, reason: int = 0
+    ) -> Attempt:
+        step, message = planned.step, planned.item.message
+        return Attempt(
+            unit=unit,
+            run_id=self._run_id,
+            plan_id=self._plan_id,
+            message_id=message.message_id,
+            message_key=message.message_key,
+            rule=step.rule,
+            attempt_no=planned.item.attempts_made + 1,
+            action=step.action,
+            target_q=step.target_q,
+            target_q_mgr=step.target_q_mgr,
+            state=state,
+            mqrc=reason,
+            at=self._clock(),
+        )
+
+    def _log_failure(self, planned: PlannedAttempt, reason: int) -> None:
+        """Log a failed put, as a warning once per queue and reason in a pass.
+
+        IBM's handler logs nothing if a put fails for the reason that the MQDLH already records.
+        """
+        step, cause = planned.step, (planned.step.target_q, reason)
+        explain_failure = self._explain_failure(planned.destination, reason)
+        is_first = cause not in self._warned_of and not _repeats_recorded_failure(planned, reason)
+        if is_first:
+            self._warned_of.add(cause)
+        (self._log.warning if is_first else self._log.debug)(
+            "AMQ8722: unable to put message %d to %s: rule %d (line %d), attempt %d, %s",
+            planned.item.message.browse_seq,
+            printable_name(step.target_q),
+            step.rule,
+            step.rule_line,
+            planned.item.attempts_made,
+            ": ".join(filter(None, [reason_text(reason), explain_failure])),
+        )
+
+
+def _repeats_recorded_failure(planned: PlannedAttempt, reason: int) -> bool:
+    try:
+        return repeats_recorded_failure(
+            decode_dead_letter_header(planned.browsed), planned.step, reason
+        )
+    except MalformedHeaderError:
+        return False
