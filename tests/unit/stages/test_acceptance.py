@@ -1,4 +1,4 @@
-"""A plan is accepted, and a person is asked about it once."""
+"""Test that a plan is accepted, and that a person is asked about it once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUESTION = Question("discard", "1 messages may be discarded")
 
 @pytest.fixture(name="run")
 def _run(world: World, caplog: pytest.LogCaptureFixture) -> Run:
-    """Take the snapshot of a run that is to discard the one message there is."""
+    """Take the snapshot of a run that would discard the only message."""
     caplog.set_level(logging.INFO, world.log.name)
     return begin(world)
 
@@ -50,7 +50,7 @@ def said(caplog: pytest.LogCaptureFixture, world: World) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.name == world.log.name]
 
 
-def test_a_question_is_recorded_once_however_often_it_is_asked(world: World, run: Run) -> None:
+def test_a_request_for_approval_is_recorded_once(world: World, run: Run) -> None:
     plan_id = world.evaluate(run)
     asked_at = world.clock()
 
@@ -69,7 +69,7 @@ def test_a_question_is_recorded_once_however_often_it_is_asked(world: World, run
     ("who", "is_approved", "line"),
     [("alice", True, "approved by alice"), ("", False, "rejected by nobody, in time")],
 )
-def test_an_answer_ends_the_question(
+def test_an_answer_closes_the_request_for_approval(
     world: World,
     run: Run,
     caplog: pytest.LogCaptureFixture,
@@ -87,10 +87,10 @@ def test_an_answer_ends_the_question(
 
     assert found.questions == ()
     assert said(caplog, world) == [line, f"plan {plan_id}: 1 planned"]
-    assert accepted(world, run, plan_id).questions == ()  # the ledger knows it now
+    assert accepted(world, run, plan_id).questions == ()  # the answer is in the ledger
 
 
-def test_a_run_that_a_person_watches_asks_nobody(
+def test_mqdlq_run_requests_no_approval(
     world: World, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     plan_id = world.evaluate(run)
@@ -106,13 +106,13 @@ def test_a_run_that_a_person_watches_asks_nobody(
     assert world.ledger.plans.last_approval(run.run_id) is None
 
 
-def test_a_dry_run_asks_nobody(world: World) -> None:
+def test_a_dry_run_requests_no_approval(world: World) -> None:
     run = begin(world, dry_run=True)
 
     assert accepted(world, run, world.evaluate(run)).questions == ()
 
 
-def test_people_are_notified_of_a_question_by_its_words(run: Run) -> None:
+def test_the_alert_of_an_approval_contains_its_summary(run: Run) -> None:
     alert = alert_of(run, [QUESTION])
 
     assert alert.event == "approval"
@@ -120,7 +120,7 @@ def test_people_are_notified_of_a_question_by_its_words(run: Run) -> None:
     assert alert.text == "1 messages may be discarded"
 
 
-def test_a_page_says_which_plan_is_approved_and_until_when(world: World, run: Run) -> None:
+def test_the_approval_page_names_the_plan_and_its_deadline(world: World, run: Run) -> None:
     found = accepted(world, run, world.evaluate(run))
 
     counts = (StepCount(1, 2, "DISCARD", "", "", 1),)

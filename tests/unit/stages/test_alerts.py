@@ -1,4 +1,4 @@
-"""What a person is told of a run, once, and when it is over."""
+"""Test that each alert of a run is sent once, and again when its condition ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _world(tmp_path: Path) -> World:
 
 
 def ended(world: World, rules: str = RULES, **options: Any) -> Run:
-    """Make a run to its end, an hour after the last one."""
+    """Complete a run, an hour after the last one."""
     world.clock.now += timedelta(hours=1)
     execution = world.plan(rules, **options)
     note_causes(execution.run, ledger=world.ledger)
@@ -42,7 +42,7 @@ def ended(world: World, rules: str = RULES, **options: Any) -> Run:
 def events(
     world: World, run: Run, *, failed: bool = False, adds_up: bool = True, growth: int = 99
 ) -> list[Alert]:
-    """Tell of a run, and record it as told."""
+    """Send the alerts of a run, and record them as sent."""
     report = read_report(
         run.run_id,
         ledger=world.ledger,
@@ -66,13 +66,13 @@ def names(world: World, run: Run, **how: Any) -> list[str]:
 
 
 def told(world: World, *, failed: bool = False, adds_up: bool = True, growth: int = 2) -> list[str]:
-    """Make a run to its end, tell of it, and return the titles."""
+    """Complete a run, send its alerts, and return their titles."""
     found = events(world, ended(world), failed=failed, adds_up=adds_up, growth=growth)
     assert all(alert.text == "a short text" for alert in found)
     return [alert.title.removeprefix("test: ").removesuffix(" (DLQ @ QM1)") for alert in found]
 
 
-def test_the_first_messages_and_their_cause_are_told(world: World) -> None:
+def test_the_first_messages_and_their_cause_raise_alerts(world: World) -> None:
     world.dead_letter()
 
     assert told(world) == [
@@ -81,7 +81,7 @@ def test_the_first_messages_and_their_cause_are_told(world: World) -> None:
     ]
 
 
-def test_a_known_cause_is_told_once(world: World) -> None:
+def test_a_known_cause_raises_one_alert(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
     told(world)
     world.dead_letter(dest_q="ELSEWHERE", reason=2053)
@@ -90,7 +90,7 @@ def test_a_known_cause_is_told_once(world: World) -> None:
     assert told(world, growth=9) == ["first MQRC_UNKNOWN_OBJECT_NAME (2085)"]
 
 
-def test_growth_is_told_from_its_threshold_on(world: World) -> None:
+def test_growth_raises_an_alert_from_its_threshold_on(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
     told(world)
     world.dead_letter(dest_q="ELSEWHERE", body=b"2")
@@ -101,7 +101,7 @@ def test_growth_is_told_from_its_threshold_on(world: World) -> None:
     assert told(world) == ["2 messages more than at the last run"]
 
 
-def test_what_lasts_is_told_when_it_begins_and_when_it_is_over(world: World) -> None:
+def test_a_lasting_condition_raises_an_alert_when_it_begins_and_when_it_ends(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     world.dead_letter(dest_q="ELSEWHERE")
     assert told(world)[-1] == "1 messages unprocessable"
@@ -112,7 +112,7 @@ def test_what_lasts_is_told_when_it_begins_and_when_it_is_over(world: World) -> 
     assert told(world) == ["no more unprocessable"]
 
 
-def test_an_old_message_that_stays_is_told(world: World) -> None:
+def test_an_old_message_that_stays_raises_an_alert(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
     told(world)
     world.clock.now += timedelta(hours=30)
@@ -120,7 +120,7 @@ def test_an_old_message_that_stays_is_told(world: World) -> None:
     assert told(world) == ["a message is there since 2026-11-21 11:00 UTC"]
 
 
-def test_a_failed_run_and_a_wrong_account_are_told_and_so_is_their_end(world: World) -> None:
+def test_a_failed_run_and_a_wrong_account_raise_alerts_and_a_recovery(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
     told(world)
 
@@ -138,7 +138,7 @@ def test_messages_that_come_when_all_were_handled_are_a_first_arrival(world: Wor
     assert told(world) == ["1 messages on a queue that was empty"]
 
 
-def test_a_run_that_found_nothing_to_do_says_of_nothing_that_it_is_over(world: World) -> None:
+def test_a_run_without_work_reports_no_recovery(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     names(world, ended(world))
 
@@ -146,7 +146,7 @@ def test_a_run_that_found_nothing_to_do_says_of_nothing_that_it_is_over(world: W
     assert names(world, ended(world)) == []
 
 
-def test_a_run_that_broke_off_leaves_what_lasts_as_it_was(world: World) -> None:
+def test_an_interrupted_run_keeps_lasting_conditions(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     names(world, ended(world))
     world.clock.now += timedelta(hours=1)
@@ -157,7 +157,7 @@ def test_a_run_that_broke_off_leaves_what_lasts_as_it_was(world: World) -> None:
     assert names(world, ended(world)) == ["recovery"]
 
 
-def test_a_dry_run_does_not_say_that_exhausted_messages_are_no_more(world: World) -> None:
+def test_a_dry_run_reports_no_recovery_of_exhausted_messages(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     rules = "WAIT(NO) RETRYINT(60)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(1)\n"
     assert "exhausted" in names(world, ended(world, rules))
@@ -177,14 +177,14 @@ def test_an_old_message_that_was_settled_before_is_still_there(world: World) -> 
 
 
 def nothing_new(world: World, depth: int) -> Run:
-    """Make a run that looked at its queue, and saw no work."""
+    """Make a run that inquired its queue and found no work."""
     run = world.start(RULES)
     world.ledger.runs.record_look(run.run_id, Look(depth, False, "", world.clock()))
     return run
 
 
-def test_a_parked_message_becomes_old_while_runs_find_nothing_new(world: World) -> None:
-    """They read no message, and know from the last account how old what it left is."""
+def test_a_settled_message_becomes_old_while_runs_find_no_work(world: World) -> None:
+    """These runs read no message; the last account has the age of the oldest one."""
     world.dead_letter(dest_q="ELSEWHERE")
     assert "oldest_age" not in names(world, ended(world))
     assert names(world, nothing_new(world, 1)) == []
@@ -209,7 +209,7 @@ def test_a_run_that_begins_to_wait_does_not_know_the_age(world: World) -> None:
     assert world.ledger.accounts.oldest_that_stays(backfill, None) is None
 
 
-def test_an_old_message_that_was_delivered_is_none_that_stays(world: World) -> None:
+def test_an_old_message_that_was_delivered_raises_no_alert(world: World) -> None:
     world.dead_letter()
     world.clock.now += timedelta(hours=30)
     world.put("DLQ", b"a newer one", PutDate=b"20261122", PutTime=b"17000000")
@@ -217,7 +217,7 @@ def test_an_old_message_that_was_delivered_is_none_that_stays(world: World) -> N
     assert names(world, ended(world)) == ["first_arrival", "new_cause", "unprocessable"]
 
 
-def test_runs_that_overlap_tell_of_what_lasts_once(world: World) -> None:
+def test_overlapping_runs_raise_one_alert_for_a_lasting_condition(world: World) -> None:
     rules = "WAIT(NO) RETRYINT(60)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
     world.dead_letter(dest_q="CLOSED")
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
@@ -232,7 +232,7 @@ def test_runs_that_overlap_tell_of_what_lasts_once(world: World) -> None:
     assert names(world, waits.run) == ["new_cause", "exhausted"]
 
 
-def test_what_is_recorded_again_is_recorded_once(world: World) -> None:
+def test_an_alert_recorded_again_is_recorded_once(world: World) -> None:
     run = world.start(RULES)
     for _ in range(2):
         world.ledger.alerts.record(run.run_id, ["failed"], ["failed"], world.clock())
@@ -242,7 +242,7 @@ def test_what_is_recorded_again_is_recorded_once(world: World) -> None:
 
 
 def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
-    """Have a run fail before it has begun, tell of it, and return the titles."""
+    """Let a run fail before it begins, send its alerts, and return their titles."""
     world.clock.now += timedelta(hours=1)
     world.ledger.runs.record_refusal(run_id, "test", "MQCONN failed", world.clock())
     found = of_no_run("test", run_id, "a short text", world.ledger)
@@ -251,7 +251,7 @@ def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
     return [alert.title for alert in found]
 
 
-def test_runs_that_cannot_begin_are_told_once_and_when_it_is_over(world: World) -> None:
+def test_runs_that_cannot_begin_raise_one_alert_and_a_recovery(world: World) -> None:
     told(world)
 
     assert refuse(world, "one") == ["test: the run could not begin"]
@@ -261,7 +261,7 @@ def test_runs_that_cannot_begin_are_told_once_and_when_it_is_over(world: World) 
     assert refuse(world, "three") == ["test: the run could not begin"]
 
 
-def test_a_run_that_finds_nothing_to_do_shows_that_runs_can_begin_again(world: World) -> None:
+def test_a_run_without_work_ends_the_alert_that_runs_cannot_begin(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     names(world, ended(world))
     refuse(world, "one")
@@ -271,7 +271,7 @@ def test_a_run_that_finds_nothing_to_do_shows_that_runs_can_begin_again(world: W
     assert names(world, ended(world)) == []
 
 
-def test_what_no_notifier_could_deliver_is_told_at_the_next_run(world: World) -> None:
+def test_an_undelivered_alert_is_sent_by_the_next_run(world: World) -> None:
     refuse(world, "one", is_heard=False)
 
     assert refuse(world, "two") == ["test: the run could not begin"]
@@ -286,7 +286,7 @@ def named(world: World, body: bytes, **fields: Any) -> str:
     ).message_key.hex()
 
 
-def test_a_run_for_named_messages_is_no_news_of_the_queue(world: World) -> None:
+def test_a_run_for_named_messages_raises_no_alert_about_the_queue(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE", reason=2085)
     key = named(world, b"no dead letter", PutDate=b"20261121")
 
@@ -299,7 +299,7 @@ def test_a_run_for_named_messages_is_no_news_of_the_queue(world: World) -> None:
     ]
 
 
-def test_what_lasts_is_not_over_because_a_run_was_for_another_message(world: World) -> None:
+def test_a_run_for_another_message_ends_no_lasting_condition(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     key = named(world, b"another")
     assert told(world)[-1] == "1 messages unprocessable"
@@ -310,7 +310,7 @@ def test_what_lasts_is_not_over_because_a_run_was_for_another_message(world: Wor
     assert told(world) == []
 
 
-def test_growth_is_measured_between_runs_over_the_whole_queue(world: World) -> None:
+def test_growth_is_measured_between_runs_over_all_messages(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
     told(world)
     key = named(world, b"2")

@@ -1,4 +1,4 @@
-"""The guards that have a person asked, and what becomes of a plan nobody has approved."""
+"""Test the guards of approvals, and plans that nobody has approved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DESTQ(LEGAL) ACTION(IGNORE)
 
 @pytest.fixture(name="world")
 def _world(tmp_path: Path) -> World:
-    """Make a world with a message for each rule, and one that is no dead letter."""
+    """Make a world with a message for each rule, and one without an MQDLH."""
     world = World(tmp_path)
     for dest_q in ("PAYMENTS", "ORDERS", "LEGAL"):
         world.dead_letter(dest_q=dest_q)
@@ -46,11 +46,11 @@ def asked(world: World, execution: Execution, **guards: Any) -> list[tuple[str, 
     return [(question.guard, question.says) for question in found]
 
 
-def test_no_guard_asks_by_itself(world: World) -> None:
+def test_all_guards_are_off_by_default(world: World) -> None:
     assert asked(world, world.plan(RULES)) == []
 
 
-def test_every_guard_asks_where_it_sees_something(world: World) -> None:
+def test_every_guard_triggers_on_its_condition(world: World) -> None:
     first = world.plan("DESTQ(LEGAL) ACTION(IGNORE)\n")
     make_pass(first)
     settle(first)
@@ -62,13 +62,13 @@ def test_every_guard_asks_where_it_sees_something(world: World) -> None:
     assert {guard for guard, _ in found} == guards
 
 
-def test_a_discard_asks_though_it_would_come_second(world: World) -> None:
+def test_the_guard_of_discards_triggers_for_a_later_step_too(world: World) -> None:
     assert asked(world, world.plan(RULES), discard=True) == [
         ("discard", "1 messages may be discarded")
     ]
 
 
-def test_more_messages_than_allowed_ask_and_as_many_do_not(world: World) -> None:
+def test_the_guard_of_messages_triggers_above_its_number(world: World) -> None:
     execution = world.plan(RULES)
 
     assert asked(world, execution, messages=2) == []
@@ -77,7 +77,7 @@ def test_more_messages_than_allowed_ask_and_as_many_do_not(world: World) -> None
     ]
 
 
-def test_a_cause_asks_the_first_time_it_is_met(world: World) -> None:
+def test_the_guard_of_causes_triggers_for_a_new_cause(world: World) -> None:
     first = world.plan(RULES)
     assert asked(world, first, new_cause=True) == [
         ("new_cause", "MQRC_Q_FULL (2053) is new: no run that acted on this queue has met it")
@@ -90,7 +90,7 @@ def test_a_cause_asks_the_first_time_it_is_met(world: World) -> None:
 
 
 @pytest.mark.parametrize("first_is", ["asked", "rejected", "a dry run", "for a named message"])
-def test_a_cause_that_nobody_approved_asks_again(world: World, first_is: str) -> None:
+def test_a_cause_without_approval_triggers_again(world: World, first_is: str) -> None:
     one = world.ledger.messages.of_run(world.plan(RULES, dry_run=True).run.run_id)[0]
     first = world.plan(
         RULES,
@@ -107,7 +107,7 @@ def test_a_cause_that_nobody_approved_asks_again(world: World, first_is: str) ->
     assert len(asked(world, world.plan(RULES), new_cause=True)) == 1
 
 
-def test_a_cause_that_was_approved_asks_no_more_though_its_run_joined_anothers_pass(
+def test_an_approved_cause_does_not_trigger_again(
     world: World,
 ) -> None:
     first = world.plan("WAIT(YES) RETRYINT(60)\nDESTQ(ORDERS) ACTION(IGNORE)\n")
@@ -122,7 +122,7 @@ def test_a_cause_that_was_approved_asks_no_more_though_its_run_joined_anothers_p
     assert asked(world, world.plan(RULES), new_cause=True) == []
 
 
-def test_a_target_asks_until_something_was_moved_there(world: World) -> None:
+def test_a_new_target_triggers_until_a_message_was_moved_there(world: World) -> None:
     first = world.plan(RULES)
     assert asked(world, first, new_target=True) == [
         ("new_target", "nothing was ever moved from here to PARKED"),
@@ -135,7 +135,7 @@ def test_a_target_asks_until_something_was_moved_there(world: World) -> None:
     assert asked(world, world.plan(RULES), new_target=True) == []
 
 
-def test_changed_rules_ask_once_there_was_a_run(world: World) -> None:
+def test_changed_rules_trigger_after_the_first_run(world: World) -> None:
     first = world.plan(RULES)
     assert asked(world, first, changed_rules=True) == []
     make_pass(first)
@@ -148,7 +148,7 @@ def test_changed_rules_ask_once_there_was_a_run(world: World) -> None:
     ]
 
 
-def test_changed_rules_that_were_rejected_ask_again(world: World) -> None:
+def test_rejected_rules_trigger_again(world: World) -> None:
     first = world.plan(RULES)
     make_pass(first)
     settle(first)
@@ -165,7 +165,7 @@ def test_changed_rules_that_were_rejected_ask_again(world: World) -> None:
     assert asked(world, world.plan(RULES), changed_rules=True) == []
 
 
-def test_changed_rules_ask_though_no_rules_were_ever_approved(world: World) -> None:
+def test_changed_rules_trigger_even_if_no_rules_were_ever_approved(world: World) -> None:
     first = world.plan(RULES)
     decide(world, first, "rejected")
     settle(first)
@@ -176,7 +176,7 @@ def test_changed_rules_ask_though_no_rules_were_ever_approved(world: World) -> N
     assert asked(world, world.plan(RULES), changed_rules=True) == []
 
 
-def test_a_cause_of_a_message_that_is_not_selected_is_not_asked_about(world: World) -> None:
+def test_the_cause_of_a_message_that_is_not_selected_does_not_trigger(world: World) -> None:
     world.dead_letter(reason=2085)
     whole = world.ledger.messages.of_run(world.plan(RULES, dry_run=True).run.run_id)
 
@@ -186,7 +186,7 @@ def test_a_cause_of_a_message_that_is_not_selected_is_not_asked_about(world: Wor
     assert asked(world, named, new_cause=True, messages=1) == [("new_cause", says)]
 
 
-def test_what_is_not_selected_for_the_run_is_not_asked_about(world: World) -> None:
+def test_messages_that_are_not_selected_do_not_trigger_a_guard(world: World) -> None:
     whole = world.plan(RULES)
     (forward,) = (m for m in world.ledger.messages.of_run(whole.run.run_id) if m.browse_seq == 2)
 
@@ -236,7 +236,7 @@ def test_an_approved_plan_is_carried_out(world: World) -> None:
     assert world.depths("DLQ", "PAYMENTS", "PARKED") == (2, 1, 1)
 
 
-def test_the_approval_of_another_plan_counts_for_nothing(world: World) -> None:
+def test_the_approval_of_another_plan_is_ignored(world: World) -> None:
     execution = world.plan(RULES)
     decide(world, execution, "approved", "0" * 64)
 

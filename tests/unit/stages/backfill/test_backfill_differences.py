@@ -1,4 +1,4 @@
-"""Backfills: snapshots of a window put together, and what today's rules would do otherwise."""
+"""Test backfills: merged snapshots of a window, and differences under the current rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAY = Window(NOON, NOON + timedelta(days=1))
 
 @pytest.fixture(name="world")
 def _world(tmp_path: Path) -> World:
-    """Make a world in which two runs have been, the second with one message more."""
+    """Make a world after two runs, of which the second had one message more."""
     world = World(tmp_path)
     world.dead_letter(dest_q="PAYMENTS")
     world.dead_letter(dest_q="ORDERS")
@@ -113,7 +113,7 @@ def test_equal_messages_are_counted_though_some_were_settled_before(
     assert made(world, backfill_run(world, NOW), apply=apply).messages == 2
 
 
-def test_an_evaluation_leaves_the_ledger_as_it_was(world: World) -> None:
+def test_an_evaluation_of_a_backfill_leaves_the_ledger_unchanged(world: World) -> None:
     run = backfill_run(world, NOW)
 
     made(world, run, apply=False)
@@ -121,7 +121,7 @@ def test_an_evaluation_leaves_the_ledger_as_it_was(world: World) -> None:
     assert world.ledger.snapshots.of_run(run.run_id) is None
 
 
-def test_the_differences_to_what_was_planned_then_are_counted(world: World) -> None:
+def test_a_backfill_counts_differences_to_the_plans_of_that_time(world: World) -> None:
     run = backfill_run(world, NOW)
     manifest = made(world, run, apply=False)
     # World.evaluate reads the ledger's snapshot; this one is not in it.
@@ -164,7 +164,7 @@ def test_a_run_for_named_messages_hides_no_plan_for_the_others(world: World) -> 
     assert differences(taken, place(world, manifest), plan, ledger=world.ledger) == (3, [])
 
 
-def test_only_what_is_on_the_queue_now_is_acted_on_and_once(world: World) -> None:
+def test_a_backfill_acts_once_and_only_on_messages_that_are_on_the_queue(world: World) -> None:
     run = replace(world.start(NOW), run_type="backfill")
     manifest = made(world, run, apply=True)
 

@@ -1,4 +1,4 @@
-"""A backfill refuses, before it acts, an action that a named message cannot have."""
+"""Test that a backfill rejects an action that is impossible for a named message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     ("action", "named"),
     [("ACTION(RETRY)", "ACTION(RETRY)"), ("ACTION(FWD) FWDQ(&DESTQ)", "FWDQ(&DESTQ)")],
 )
-def test_a_backfill_refuses_what_needs_an_mqdlh_for_a_named_message_without(
+def test_a_backfill_refuses_actions_that_need_an_mqdlh_for_a_message_without_one(
     world: World, *, apply: bool, action: str, named: str
 ) -> None:
     world.put("DLQ", b"no dead letter")

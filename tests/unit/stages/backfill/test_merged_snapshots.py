@@ -1,4 +1,4 @@
-"""What backfills put together takes no place among the snapshots of a queue."""
+"""Test that merged snapshots of backfills do not count as snapshots of a queue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def taken(world: World) -> str:
-    """Take a snapshot of one message more, an hour after the last one; return its id."""
+    """Add a message and take a snapshot, an hour after the last one; return its id."""
     world.clock.sleep(3600)
     world.dead_letter(dest_q="CLOSED")
     execution = world.plan("WAIT(NO)\nDESTQ(NOWHERE) ACTION(RETRY)")
@@ -46,7 +46,7 @@ def taken(world: World) -> str:
 def backfilled(
     world: World, *, apply: bool = False, message_keys: tuple[str, ...] = ()
 ) -> tuple[Run, str]:
-    """Put the snapshots of the day together, an hour after the last one; return run and id."""
+    """Merge the snapshots of the day, an hour after the last one; return run and id."""
     world.clock.sleep(3600)
     run = world.start(RULES, dry_run=not apply, message_keys=message_keys)
     manifest = put_together(
@@ -65,7 +65,7 @@ def pruned(world: World, **limits: Any) -> list[str]:
     return [one.manifest.snapshot_id for one in found.removed]
 
 
-def test_evaluations_push_out_no_snapshot_that_was_taken(world: World) -> None:
+def test_evaluations_of_backfills_push_out_no_taken_snapshot(world: World) -> None:
     for _ in range(3):
         taken(world)
         backfilled(world)
@@ -74,7 +74,7 @@ def test_evaluations_push_out_no_snapshot_that_was_taken(world: World) -> None:
     assert pruned(world, keep=2) == []  # the first is referred to by compact rows
 
 
-def test_the_newest_that_was_taken_is_the_newest_of_its_queue(world: World) -> None:
+def test_a_backfill_does_not_replace_the_newest_taken_snapshot(world: World) -> None:
     newest = taken(world)
     _, evaluated = backfilled(world)
 
@@ -100,7 +100,9 @@ def test_evaluations_are_pruned_by_the_same_limits_after_a_day(world: World) -> 
     ]
 
 
-def test_what_a_backfill_acts_on_stays_until_its_account_is_settled(world: World) -> None:
+def test_a_snapshot_that_a_backfill_acts_on_stays_until_its_account_is_settled(
+    world: World,
+) -> None:
     taken(world)
     run, acted_on = backfilled(world, apply=True)
     world.accept(run)
@@ -112,7 +114,7 @@ def test_what_a_backfill_acts_on_stays_until_its_account_is_settled(world: World
     assert pruned(world, keep=0) == [acted_on]
 
 
-def test_rules_are_compared_over_what_was_taken(
+def test_rules_are_compared_over_taken_snapshots_only(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest = taken(world)
@@ -130,7 +132,7 @@ class _Now(datetime):
         return cls.fromtimestamp((NOON + timedelta(hours=3)).timestamp(), tz)
 
 
-def test_the_manifest_names_what_it_was_put_together_from(world: World) -> None:
+def test_the_manifest_of_a_backfill_names_its_snapshots(world: World) -> None:
     names = [taken(world), taken(world)]
     _, evaluated = backfilled(world)
 
@@ -139,7 +141,7 @@ def test_the_manifest_names_what_it_was_put_together_from(world: World) -> None:
     assert lake.read_manifest(directory).put_together_from == tuple(names)
 
 
-def test_a_backfill_for_named_messages_puts_only_these_together(world: World) -> None:
+def test_a_backfill_for_named_messages_contains_only_these(world: World) -> None:
     for _ in range(3):
         taken(world)
     _, whole = backfilled(world)

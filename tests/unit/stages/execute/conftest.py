@@ -1,4 +1,4 @@
-"""A world per test and client library, and one whose queue manager checks MQ headers."""
+"""Provide a world per test and client library, and one whose queue manager checks headers."""
 
 from __future__ import annotations
 

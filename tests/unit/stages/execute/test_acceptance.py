@@ -1,4 +1,4 @@
-"""A plan is carried out as it was accepted, or not at all."""
+"""Test that a plan is executed as it was accepted, or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.world import World
 
 
 def redirect(world: World, plan_id: str) -> None:
-    """Have a plan put its message elsewhere."""
+    """Alter a plan so that it puts its message to another queue."""
     part = Path(plan_directory(world.lake_root, plan_id)) / "part-0.parquet"
     table = pq.read_table(part)
     rows = table.to_pylist()
@@ -22,7 +22,7 @@ def redirect(world: World, plan_id: str) -> None:
     pq.write_table(table.from_pylist(rows, schema=table.schema), part)
 
 
-def test_a_plan_that_is_altered_after_it_was_accepted_is_not_carried_out(world: World) -> None:
+def test_a_plan_altered_after_its_acceptance_is_not_executed(world: World) -> None:
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
     plan = world.ledger.plans.of_run("run-1")

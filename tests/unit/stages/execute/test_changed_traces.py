@@ -1,4 +1,4 @@
-"""DISCARD where the queue manager changes trace properties as a message is got."""
+"""Test DISCARD while the queue manager changes trace properties at the get."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CHANGES = "SET FAULT('MQGET[DLQ]:1+:trace:before')"
 @pytest.mark.parametrize(
     "properties", [(), (TRACE,), (COLOUR,), (TRACE, COLOUR), (COLOUR, TRACE)], ids=len
 )
-def test_a_message_is_discarded_though_its_trace_changes(
+def test_a_message_is_discarded_even_if_its_trace_changes(
     world: World, properties: tuple[tuple[bytes, str, str, int], ...]
 ) -> None:
-    """Its copy in the archive is what was browsed, and so is what is restored from it."""
+    """The archive copy, and the restored message, equal the browsed message."""
     put_with_properties(world, *properties)
     before = seen_by_an_application(world)
     world.mqsc(CHANGES)
@@ -43,7 +43,7 @@ def test_a_message_is_discarded_though_its_trace_changes(
     assert seen_by_an_application(world) == before
 
 
-def test_a_trace_in_a_header_the_application_wrote_is_no_other_message(world: World) -> None:
+def test_a_changed_trace_in_an_applications_header_is_the_same_message(world: World) -> None:
     folder = f"<usr><traceparent>{TRACEPARENT}</traceparent><colour>red</colour></usr>".encode()
     folder += b" " * (-len(folder) % 4)
     length = 36 + 4 + len(folder)
@@ -55,7 +55,7 @@ def test_a_trace_in_a_header_the_application_wrote_is_no_other_message(world: Wo
     assert world.handle("ACTION(DISCARD)") == {1: "discarded"}
 
 
-def test_a_copy_of_an_earlier_pass_serves_though_the_trace_changes(world: World) -> None:
+def test_a_copy_of_an_earlier_pass_is_valid_even_if_the_trace_changes(world: World) -> None:
     put_with_properties(world, TRACE, COLOUR)
     execution = world.plan("ACTION(DISCARD)")
     world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")

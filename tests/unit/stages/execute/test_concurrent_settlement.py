@@ -1,4 +1,4 @@
-"""A run that settles its account while another one moves messages of it tells the truth."""
+"""Test that a run's account is right if another run moves its messages meanwhile."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def then(
     calls: dict[tuple[str, str], int],
     do: Callable[[], object],
 ) -> list[tuple[str, str]]:
-    """Do something once, as soon as one of these methods of the ledger has returned n times.
+    """Call a function once, when one of these ledger methods has returned n times.
 
-    A method is named by its repository and its own name.
+    A method is named `repository.method`.
     """
     done: list[tuple[str, str]] = []
     left = dict(calls)
@@ -47,14 +47,14 @@ def then(
     return done
 
 
-def test_what_another_run_confirms_in_that_moment_is_that_runs(
+def test_a_message_that_another_run_confirms_meanwhile_belongs_to_that_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Intended when the first view is read, confirmed when the second is: it is in one of them."""
+    """The attempt is intended in the first reading and confirmed in the second."""
     world.dead_letter()
     first, second = world.plan("ACTION(RETRY)"), world.plan("ACTION(RETRY)")
     world.interrupted_pass(second, "MQCMIT:1:2009:after")
-    # The first reading of what departed is for the work list.
+    # The first reading of departed messages is for the work list.
     reads = {("messages", "departed_elsewhere"): 2, ("attempts", "intended"): 1}
     done = then(world, monkeypatch, reads, lambda: make_pass(second))
 
@@ -62,10 +62,10 @@ def test_what_another_run_confirms_in_that_moment_is_that_runs(
     assert done
 
 
-def test_of_twins_the_one_that_another_run_has_just_moved_is_that_runs(
+def test_the_twin_that_another_run_moved_meanwhile_belongs_to_that_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one is on the queue: it was not taken by anybody."""
+    """The other twin is on the queue, so no application took it."""
     world.mqsc("DEFINE QLOCAL(SMALL) MAXDEPTH(1)")
     for body in (b"first ", b"second"):
         world.dead_letter(body, dest_q="SMALL", MsgId=b"t" * 24)
@@ -80,7 +80,7 @@ def test_of_twins_the_one_that_another_run_has_just_moved_is_that_runs(
     assert world.outcomes(first.run) == {1: "owned_by_run", 2: "retry_pending"}
 
 
-def test_a_parked_message_that_another_run_has_moved_is_that_runs(world: World) -> None:
+def test_a_settled_message_that_another_run_moved_belongs_to_that_run(world: World) -> None:
     """A run by other rules does not know it as parked."""
     settled_backlog.backlog(world)
     settled_backlog.handle(world)

@@ -1,4 +1,4 @@
-"""What a DISCARD leaves: a copy from which the message can be put back, properties and all."""
+"""Test that a DISCARD writes a copy from which the message can be restored completely."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_discarded_message_comes_back_with_its_properties(world: World) -> Non
     assert seen_by_an_application(world) == before
 
 
-def test_a_property_that_is_not_in_the_copy_keeps_the_message(world: World) -> None:
+def test_a_message_with_a_property_missing_in_its_copy_stays(world: World) -> None:
     """Twins but for a property: what was copied is taken away, the other is met in its place."""
     put_with_properties(world, (b"colour", "blue", "MQTYPE_STRING", -1))
     ((blue, _),) = world.messages("DLQ")
@@ -57,7 +57,7 @@ def test_a_property_that_is_not_in_the_copy_keeps_the_message(world: World) -> N
     assert seen_by_an_application(world)[0][2] in (["red "], [("red ", "colour")])
 
 
-def test_nothing_is_discarded_whose_copy_is_gone_since(world: World) -> None:
+def test_a_message_whose_copy_is_gone_is_not_discarded(world: World) -> None:
     world.dead_letter(BODY)
     execution = world.plan("ACTION(DISCARD)")
     world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
@@ -68,10 +68,10 @@ def test_nothing_is_discarded_whose_copy_is_gone_since(world: World) -> None:
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
     assert world.ledger.outcomes.of_run("run-1")[1].why == "it was not archived, so it stays"
-    assert world.handle("ACTION(DISCARD)") == {1: "discarded"}  # by a run that copies it anew
+    assert world.handle("ACTION(DISCARD)") == {1: "discarded"}  # by a run that copies it again
 
 
-def test_a_copy_made_before_an_interruption_serves_the_next_pass(world: World) -> None:
+def test_a_copy_made_before_an_interruption_is_used_by_the_next_pass(world: World) -> None:
     world.dead_letter(BODY)
     execution = world.plan("ACTION(DISCARD)")
     world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
@@ -82,7 +82,7 @@ def test_a_copy_made_before_an_interruption_serves_the_next_pass(world: World) -
     assert len(copies(world)) == 1
 
 
-def test_where_the_lake_is_full_nothing_is_discarded_and_the_place_is_named(
+def test_a_full_lake_prevents_discards_and_is_named(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.dead_letter(BODY)
@@ -117,7 +117,7 @@ def test_small_copies_share_a_row_group_and_a_large_one_has_its_own(tmp_path: Pa
 
 @pytest.mark.parametrize("step", ["BROWSE", "GET"])
 def test_a_message_that_grows_is_not_waited_for(world: World, step: str) -> None:
-    """2080 without a length that would do is an error like any other."""
+    """MQRC_TRUNCATED_MSG_FAILED (2080) without a sufficient length is an error."""
     put_with_properties(world, *ALL_KINDS)
     execution = world.plan("ACTION(DISCARD)")
     nth = {"BROWSE": 2, "GET": 7}[step]

@@ -1,4 +1,4 @@
-"""After any interruption the next execution knows from the markers what the last one did."""
+"""Test that markers show the next execution the results of an interrupted one."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_a_failed_mqback_loses_nothing(world: World) -> None:
     assert b"too long" not in world.bodies("SMALL")
 
 
-def test_a_marker_waits_for_the_run_it_tells_about(world: World) -> None:
-    """A run on another queue, by the same state queue, neither needs nor clears it."""
+def test_a_marker_stays_for_its_own_run(world: World) -> None:
+    """A run on another queue with the same state queue neither needs nor clears it."""
     world.mqsc("DEFINE QLOCAL(DLQ2) DEFPSIST(YES)")
     world.dead_letter()
     first = world.plan("ACTION(RETRY)")
@@ -96,7 +96,7 @@ def test_a_marker_waits_for_the_run_it_tells_about(world: World) -> None:
     assert settle(first) == {Outcome.DELIVERED: 1}
 
 
-def test_a_marker_that_shows_up_late_still_tells(world: World) -> None:
+def test_a_late_marker_still_proves_the_result(world: World) -> None:
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
@@ -111,7 +111,7 @@ def test_a_marker_that_shows_up_late_still_tells(world: World) -> None:
     assert settle(execution) == {Outcome.DELIVERED: 1}
 
 
-def test_nothing_is_settled_over_a_unit_in_doubt(world: World) -> None:
+def test_no_run_is_settled_while_a_unit_is_in_doubt(world: World) -> None:
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
@@ -138,7 +138,7 @@ def test_a_twin_on_the_queue_does_not_prove_the_other_came_back(world: World) ->
 
 
 def test_a_message_that_neither_arrived_nor_came_back_is_unknown(world: World) -> None:
-    """The marker is gone, the message too: we wait, then say so, and never guess."""
+    """Marker and message are gone: the executor waits, then reports `unknown`."""
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
@@ -152,7 +152,7 @@ def test_a_message_that_neither_arrived_nor_came_back_is_unknown(world: World) -
 
 
 def test_without_a_state_queue_a_lost_answer_leaves_the_message_unknown(world: World) -> None:
-    """It is gone, and nothing says where to."""
+    """The message is gone, and no marker shows its target."""
     world.mqsc("DELETE QLOCAL(MQDLQ.STATE)")
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
@@ -176,10 +176,10 @@ def test_without_a_state_queue_a_lost_answer_leaves_the_message_unknown(world: W
         "MQCMIT:2:kill:after",
     ],
 )
-def test_a_killed_execution_loses_and_repeats_nothing(
+def test_a_killed_execution_loses_and_repeats_no_message(
     world: World, action: str, fault: str
 ) -> None:
-    """SIGKILL in the middle: a new run takes up what is left and settles what was done."""
+    """After SIGKILL a new run handles the remaining messages and settles the others."""
     rules, target = RULES[action]
     dead_letters(world)
     whole = world.bodies("DLQ")
@@ -198,7 +198,7 @@ def test_a_killed_execution_loses_and_repeats_nothing(
 
 
 def killed(world: World, fault: str, run_id: str) -> bool:
-    """Make a pass in another process under a fault; return whether it was killed by it."""
+    """Make a pass in another process under a fault; return whether the fault killed it."""
     script = "tests.support.run_one_pass"
     ended = subprocess.run(
         [sys.executable, "-m", script, world.directory, run_id, world.client or ""],
@@ -211,7 +211,7 @@ def killed(world: World, fault: str, run_id: str) -> bool:
 
 
 def test_a_connection_that_could_not_back_out_commits_nothing_by_ending(world: World) -> None:
-    """MQDISC would commit; without it the queue manager backs out what is left."""
+    """MQDISC would commit; without it the queue manager backs out the open unit."""
     world.dead_letter()
     queue_manager = world.connect()
     module, constants = queue_manager.client.module, queue_manager.client.CMQC

@@ -1,4 +1,4 @@
-"""A marker that shows up after its run was settled still tells, and the ledger learns by it."""
+"""Test that a marker that appears after its run was settled updates the ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TWIN = b"t" * 24
 
 
 def lost(world: World, rules: str = "ACTION(RETRY)") -> tuple[Execution, Callable[[], None]]:
-    """Settle a run whose unit's marker is not to be seen; return it and what puts it back."""
+    """Settle a run while its unit's marker is hidden; return the run and a function to show it."""
     execution = world.plan(rules)
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
     ((md, marker),) = world.messages("MQDLQ.STATE")
@@ -45,7 +45,7 @@ def report(world: World, run_id: str) -> tuple[str, str, str]:
     return render_text(found), render_html(found), render_json(found)
 
 
-def test_a_later_run_learns_what_was_unknown_and_the_old_outcome_stays(world: World) -> None:
+def test_a_late_marker_informs_a_later_run_and_keeps_the_old_outcome(world: World) -> None:
     world.dead_letter()
     first, show = lost(world)
     show()
@@ -62,7 +62,7 @@ def test_a_later_run_learns_what_was_unknown_and_the_old_outcome_stays(world: Wo
     assert world.depths("MQDLQ.STATE") == (1,)  # the late marker was cleared
 
 
-def test_the_report_of_the_later_run_says_what_is_known_now(world: World) -> None:
+def test_the_report_of_the_later_run_names_the_result(world: World) -> None:
     world.dead_letter()
     _, show = lost(world)
     show()
@@ -78,7 +78,7 @@ def test_the_report_of_the_later_run_says_what_is_known_now(world: World) -> Non
     assert '"of_run": "run-1"' in document
 
 
-def test_the_report_of_the_earlier_run_needs_nobody_for_it_any_more(world: World) -> None:
+def test_the_earlier_report_no_longer_lists_the_message_under_needs_attention(world: World) -> None:
     world.dead_letter()
     _, show = lost(world)
     assert "NEEDS A PERSON" in report(world, "run-1")[0]
@@ -94,11 +94,11 @@ def test_the_report_of_the_earlier_run_needs_nobody_for_it_any_more(world: World
     assert sentence in " ".join(text.split())
     assert sentence in html
     assert "NEEDS A PERSON" not in text
-    assert "1 in the snapshot = 1 unknown" in text  # what was booked stays booked
+    assert "1 in the snapshot = 1 unknown" in text  # recorded outcomes stay
 
 
-def test_an_equal_message_that_comes_later_is_a_new_one(world: World) -> None:
-    """It departed, so what is seen again is in a residence of its own."""
+def test_an_equal_message_that_arrives_later_is_new(world: World) -> None:
+    """The first message departed, so an equal message begins a new residence."""
     world.dead_letter(b"same", MsgId=TWIN)
     _, show = lost(world)
     show()
@@ -112,8 +112,8 @@ def test_an_equal_message_that_comes_later_is_a_new_one(world: World) -> None:
     assert (message.residence, message.message_id) == (1, 3)
 
 
-def test_a_run_whose_plan_is_older_than_the_proof_passes_the_message_by(world: World) -> None:
-    """Its plan took an equal message, new on the queue, for the one in doubt."""
+def test_a_run_with_a_plan_older_than_the_proof_skips_the_message(world: World) -> None:
+    """The plan took a new, equal message for the message in doubt."""
     world.dead_letter(b"same", MsgId=TWIN)
     _, show = lost(world)
     world.dead_letter(b"same", MsgId=TWIN)
@@ -129,7 +129,7 @@ def test_a_run_whose_plan_is_older_than_the_proof_passes_the_message_by(world: W
     assert world.bodies("PAYMENTS") == [b"same", b"same"]
 
 
-def test_every_run_that_was_in_doubt_of_a_message_learns(world: World) -> None:
+def test_a_late_marker_informs_every_run_in_doubt(world: World) -> None:
     world.dead_letter(b"same", MsgId=TWIN)
     _, show = lost(world)
     world.dead_letter(b"same", MsgId=TWIN)
@@ -148,7 +148,7 @@ def test_every_run_that_was_in_doubt_of_a_message_learns(world: World) -> None:
     ]
 
 
-def test_the_history_counts_it_as_delivered(world: World) -> None:
+def test_the_history_counts_a_late_proven_message_as_delivered(world: World) -> None:
     world.dead_letter()
     _, show = lost(world)
     show()

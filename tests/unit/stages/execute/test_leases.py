@@ -1,4 +1,4 @@
-"""A message belongs to one live run: while its run waits to try again, others pass it by."""
+"""Test that other runs skip a message while its own run waits to try it again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 RULES = "RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(3)"
 
 
-def test_a_run_passes_by_what_another_waits_to_try_again(world: World) -> None:
+def test_a_run_skips_messages_leased_by_another_run(world: World) -> None:
     world.dead_letter(b"waiting", dest_q="CLOSED")
     first = world.plan(RULES)
     make_pass(first)
@@ -27,7 +27,7 @@ def test_a_run_passes_by_what_another_waits_to_try_again(world: World) -> None:
     assert owned.why == "run run-1 has it and waits to try it again"
 
 
-def test_a_run_that_has_settled_owns_nothing(world: World) -> None:
+def test_a_settled_run_leases_no_message(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     first = world.plan(RULES)
     make_pass(first)
@@ -38,7 +38,7 @@ def test_a_run_that_has_settled_owns_nothing(world: World) -> None:
     assert make_pass(second).attempts == 1
 
 
-def test_a_run_that_never_came_back_owns_nothing_after_a_while(world: World) -> None:
+def test_the_leases_of_a_lost_run_expire(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     make_pass(world.plan(RULES))
     world.clock.sleep(61 + 5 * 60)
@@ -46,7 +46,7 @@ def test_a_run_that_never_came_back_owns_nothing_after_a_while(world: World) -> 
     assert make_pass(world.plan(RULES)).attempts == 1
 
 
-def test_a_run_that_died_in_a_pass_owns_nothing(world: World) -> None:
+def test_a_run_that_died_in_a_pass_leases_no_message(world: World) -> None:
     for _ in range(3):
         world.dead_letter()
     first = world.plan("ACTION(RETRY)")
@@ -58,7 +58,7 @@ def test_a_run_that_died_in_a_pass_owns_nothing(world: World) -> None:
     assert settle(second) == {Outcome.DELIVERED: 2}
 
 
-def test_a_run_that_waits_goes_on_with_what_it_owns(world: World) -> None:
+def test_a_waiting_run_continues_with_its_leased_messages(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     execution = world.plan(RULES)
     world.passes(execution, 1)
@@ -69,7 +69,7 @@ def test_a_run_that_waits_goes_on_with_what_it_owns(world: World) -> None:
     assert settle(execution) == {Outcome.DELIVERED: 1}
 
 
-def test_a_run_owns_nothing_that_it_will_not_try_again(world: World) -> None:
+def test_a_run_leases_only_messages_that_it_will_try_again(world: World) -> None:
     """One message is exhausted in the second pass, the other waits for the third."""
     world.dead_letter(b"exhausted", dest_q="CLOSED")
     world.dead_letter(b"waiting", dest_q="CLOSED", reason=2051)
@@ -85,7 +85,7 @@ def test_a_run_owns_nothing_that_it_will_not_try_again(world: World) -> None:
 
 
 def twins(world: World) -> None:
-    """Put two messages that nothing tells apart; their destination takes one."""
+    """Put two identical messages; their destination accepts one."""
     world.mqsc("ALTER QLOCAL(PAYMENTS) MAXDEPTH(1)")
     for body in (b"first ", b"second"):
         world.dead_letter(body, MsgId=b"t" * 24)
@@ -102,7 +102,7 @@ def test_a_twin_stays_with_its_run_after_the_other_has_departed(world: World) ->
     assert world.outcomes(first.run) == {1: "delivered", 2: "retry_pending"}
 
 
-def test_what_another_run_moved_is_not_met_again_in_its_twin(world: World) -> None:
+def test_a_message_moved_by_another_run_is_not_confused_with_its_twin(world: World) -> None:
     twins(world)
     late = world.plan(RULES)
     early = world.plan(RULES)

@@ -1,4 +1,4 @@
-"""What a handler's configuration or a run's params keep from being done, and the reasons told."""
+"""Test limits from a handler's configuration or a run's params, and their reasons."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_attempts_are_held_while_a_destination_is_blocked(world: World) -> None:
     assert why(world) == ["held: CLOSED has MQRC_PUT_INHIBITED (2051)"]
 
 
-def test_what_was_held_goes_once_the_destination_is_open(world: World) -> None:
+def test_held_attempts_continue_when_the_destination_is_open(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     execution = world.plan("WAIT(NO)\nACTION(RETRY)", hold_while_blocked=True)
     world.passes(execution, 1)
@@ -46,7 +46,7 @@ def test_what_was_held_goes_once_the_destination_is_open(world: World) -> None:
 
 
 @pytest.mark.parametrize("rules", ["ACTION(RETRY)", "ACTION(FWD) FWDQ(PARKED) HEADER(NO)"])
-def test_what_may_have_been_cut_is_not_delivered(world: World, rules: str) -> None:
+def test_a_message_that_may_be_truncated_is_not_delivered(world: World, rules: str) -> None:
     world.mqsc("ALTER QLOCAL(DLQ) MAXMSGL(200)")
     world.dead_letter(b"x" * 28)
     world.dead_letter(b"x" * 27)
@@ -65,7 +65,7 @@ def test_what_may_have_been_cut_is_not_delivered(world: World, rules: str) -> No
         ("ACTION(RETRY)", {"deliver_truncated": True}),
     ],
 )
-def test_what_may_have_been_cut_is_moved_whole_or_when_asked_for(
+def test_a_message_that_may_be_truncated_is_moved_with_its_header_or_on_request(
     world: World, rules: str, keys: dict[str, Any]
 ) -> None:
     world.mqsc("ALTER QLOCAL(DLQ) MAXMSGL(200)")
@@ -74,7 +74,7 @@ def test_what_may_have_been_cut_is_moved_whole_or_when_asked_for(
     assert world.handle(rules, **keys)[1] in {"forwarded", "delivered"}
 
 
-def test_a_units_size_is_bounded_by_the_handler(world: World) -> None:
+def test_messages_in_a_unit_limits_the_size_of_a_unit(world: World) -> None:
     for number in range(9):
         world.dead_letter(b"%d" % number)
 
@@ -99,7 +99,7 @@ def test_a_plan_that_is_too_old_is_refused(world: World) -> None:
     )
 
 
-def test_a_plan_that_another_run_has_begun_is_refused(world: World) -> None:
+def test_a_plan_that_another_run_has_started_is_refused(world: World) -> None:
     world.dead_letter()
     first = world.plan("ACTION(RETRY)")
     plan, snapshot = world.ledger.plans.of_run("run-1"), world.ledger.snapshots.of_run("run-1")

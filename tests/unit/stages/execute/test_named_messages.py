@@ -1,4 +1,4 @@
-"""A run for named messages plans, does and accounts for those alone."""
+"""Test that a run for named messages plans, handles and counts only these messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def some(world: World, number: int) -> list[str]:
     return keys(world)
 
 
-def test_only_the_named_message_is_planned_and_the_others_are_a_number(world: World) -> None:
+def test_only_the_named_message_is_planned_and_the_others_are_counted(world: World) -> None:
     _, one, _ = some(world, 3)
 
     execution = world.plan(RETRY, message_keys=(one,))
@@ -73,7 +73,7 @@ def test_a_key_names_all_messages_that_are_equal(world: World) -> None:
     assert world.bodies("PAYMENTS") == [b"twin"] * 2
 
 
-def test_what_becomes_of_others_meanwhile_is_not_the_runs_business(world: World) -> None:
+def test_a_run_for_named_messages_ignores_changes_of_other_messages(world: World) -> None:
     *_, last = some(world, 3)
     execution = world.plan(RETRY, message_keys=(last,))
     world.lose_first()
@@ -83,13 +83,13 @@ def test_what_becomes_of_others_meanwhile_is_not_the_runs_business(world: World)
     make_pass(execution)
 
     assert settle(execution) == {Outcome.DELIVERED: 1, Outcome.NOT_SELECTED: 2}
-    assert world.clock.now == before  # it has nothing to look for a second time
+    assert world.clock.now == before  # no message is missing, so no second look
     sighting = world.ledger.accounts.of_run(execution.run.run_id)
     assert sighting is not None
     assert (sighting.depth, sighting.seen, sighting.arrived) == (2, 1, 1)
 
 
-def test_a_named_message_that_vanishes_is_accounted_for_by_itself(world: World) -> None:
+def test_a_named_message_that_vanishes_has_its_own_outcome(world: World) -> None:
     first, *_ = some(world, 2)
     execution = world.plan(RETRY, message_keys=(first,))
     world.lose_first()
@@ -98,7 +98,7 @@ def test_a_named_message_that_vanishes_is_accounted_for_by_itself(world: World) 
     assert settle(execution) == {Outcome.TAKEN: 1, Outcome.NOT_SELECTED: 1}
 
 
-def test_others_are_new_work_for_the_next_whole_run(world: World) -> None:
+def test_unselected_messages_are_work_for_the_next_run_over_all(world: World) -> None:
     some(world, 2)
     world.put("DLQ", b"no dead letter")
     whole = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
@@ -144,7 +144,7 @@ def keys_of_parked(world: World) -> list[str]:
     return [message.message_key.hex() for message in found]
 
 
-def test_a_dry_run_says_of_the_named_message_alone_what_it_would_do(world: World) -> None:
+def test_a_dry_run_plans_only_the_named_message(world: World) -> None:
     first, *_ = some(world, 3)
 
     execution = world.plan(RETRY, message_keys=(first,), dry_run=True)
@@ -187,7 +187,7 @@ def test_attempts_of_a_given_action_do_not_count_for_a_table_that_reads_like_it(
     assert settle(whole) == {Outcome.EXHAUSTED: 1}
 
 
-def test_what_was_settled_before_stays_so_though_an_action_is_given_for_one(world: World) -> None:
+def test_settled_messages_stay_settled_when_an_action_names_one(world: World) -> None:
     rules = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
     some(world, 3)
     settle(world.plan(rules))

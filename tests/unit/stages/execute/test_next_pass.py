@@ -1,4 +1,4 @@
-"""Whether a run waits for its next pass."""
+"""Test whether a run waits for its next pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATE = "max_run_time ends before the next pass"
 
 
 def why_not(world: World, seconds: int, run: Any = None, **keys: Any) -> str:
-    """Ask for a run that began at noon and may take an hour, and a pass so long after noon."""
+    """Ask for a run from noon that may take an hour, and a pass at this time after noon."""
     handler = Handler(name="demo", directory=Path(), connection="mq", rules="demo.rules", **keys)
     moment = NOON + timedelta(seconds=seconds)
     return find_reason_not_to_wait(run or run_record(), handler, world.ledger, 2, moment)
@@ -39,7 +39,7 @@ def test_the_time_of_a_run_counts_from_its_snapshot(world: World) -> None:
     assert why_not(world, 5401, run) == LATE
 
 
-def test_a_continuous_run_leaves_its_retries_to_the_next(world: World) -> None:
+def test_a_continuous_run_leaves_its_retries_to_the_next_run(world: World) -> None:
     said = "2 messages are left to the pass of the next run"
 
     assert why_not(world, 60, schedule="@continuous") == said

@@ -1,4 +1,4 @@
-"""Passes, attempts and the account: what is tried when, and how every message ends."""
+"""Test passes, attempts and the account: the times of attempts, the end of each message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def attempt_times(world: World, run_id: str = "run-1") -> list[tuple[int, str, i
     ]
 
 
-def test_retry_three_times_a_minute_apart_and_then_leave_it(world: World) -> None:
+def test_retry_3_makes_three_attempts_a_minute_apart_and_then_leaves_the_message(
+    world: World,
+) -> None:
     """Golden timeline: attempts at 0, 61 and 122."""
     world.dead_letter(dest_q="CLOSED", reason=2051)
 
@@ -59,7 +61,7 @@ def test_a_failed_put_is_an_attempt_and_leaves_the_message(world: World) -> None
     assert md.BackoutCount == 1
 
 
-def test_one_failing_message_stops_nobody_else(world: World) -> None:
+def test_a_failing_message_does_not_stop_others(world: World) -> None:
     world.dead_letter(b"1", dest_q="CLOSED")
     world.dead_letter(b"2", dest_q="PAYMENTS")
     world.dead_letter(b"3", dest_q="UNDEFINED")
@@ -71,7 +73,7 @@ def test_one_failing_message_stops_nobody_else(world: World) -> None:
     assert world.bodies("PAYMENTS") == [b"2", b"4"]
 
 
-def test_a_put_that_fails_as_before_is_no_news(
+def test_a_put_that_fails_as_before_is_logged_only_at_debug(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.dead_letter(dest_q="CLOSED", reason=2051)
@@ -99,7 +101,7 @@ def test_twins_with_one_key_are_two_messages(world: World) -> None:
     assert world.bodies("PAYMENTS") == [b"first ", b"second", b"third "]
 
 
-def test_a_message_somebody_took_in_the_meantime_is_taken(world: World) -> None:
+def test_a_message_that_another_application_took_is_taken(world: World) -> None:
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
     world.mqsc("CLEAR QLOCAL(DLQ)")
@@ -109,7 +111,7 @@ def test_a_message_somebody_took_in_the_meantime_is_taken(world: World) -> None:
     assert settle(execution) == {Outcome.TAKEN: 1}
 
 
-def test_a_message_that_expired_in_the_meantime_is_expired(world: World) -> None:
+def test_a_message_that_expired_during_the_run_is_expired(world: World) -> None:
     world.dead_letter(Expiry=600)
     execution = world.plan("DESTQ(NOBODY) ACTION(RETRY)")
     world.mqsc("CLEAR QLOCAL(DLQ)")
@@ -120,7 +122,7 @@ def test_a_message_that_expired_in_the_meantime_is_expired(world: World) -> None
     assert settle(execution) == {Outcome.EXPIRED: 1}
 
 
-def test_arrivals_during_a_run_are_left_alone_and_counted_apart(world: World) -> None:
+def test_messages_that_arrive_during_a_run_are_left_and_counted_separately(world: World) -> None:
     world.dead_letter(b"planned")
     execution = world.plan("ACTION(RETRY)")
     world.dead_letter(b"arrived")
@@ -134,7 +136,7 @@ def test_arrivals_during_a_run_are_left_alone_and_counted_apart(world: World) ->
 
 
 @pytest.mark.parametrize("target", ["DLQ", "MQDLQ.STATE"])
-def test_a_rule_that_leads_back_to_the_handlers_own_queues_is_not_carried_out(
+def test_a_rule_that_forwards_to_the_handlers_own_queues_is_not_executed(
     world: World, target: str
 ) -> None:
     world.dead_letter()
@@ -162,7 +164,7 @@ def test_a_message_put_back_by_a_rule_does_not_add_up(world: World) -> None:
     )
 
 
-def test_a_dry_run_says_what_a_real_one_would_not_try_either(world: World) -> None:
+def test_a_dry_run_reports_messages_that_a_real_run_would_not_attempt(world: World) -> None:
     world.dead_letter(b"loop", dest_q="DLQ")
     world.dead_letter()
 
@@ -200,7 +202,7 @@ def test_settling_twice_adds_nothing(world: World) -> None:
     )
 
 
-def test_a_pass_made_again_repeats_nothing(world: World) -> None:
+def test_a_repeated_pass_moves_no_message_twice(world: World) -> None:
     world.dead_letter(b"once")
     execution = world.plan("ACTION(RETRY)")
     make_pass(execution)
@@ -218,7 +220,7 @@ def test_the_state_queue_holds_one_marker_at_rest(world: World) -> None:
     assert world.depths("PAYMENTS", "MQDLQ.STATE") == (5, 1)
 
 
-def test_a_second_executor_waits_for_its_turn_and_is_told_who_is_in_the_way(
+def test_a_second_executor_waits_and_then_names_the_first(
     world: World,
 ) -> None:
     world.dead_letter()
@@ -264,7 +266,7 @@ def test_without_a_state_queue_each_message_moves_alone(
     "stranger",
     [b"hello", b"{}", b'{"unit": "no hex", "run_id": "", "plan_id": "", "messages": ""}', b"\xff"],
 )
-def test_a_stranger_on_the_state_queue_is_told_and_left_alone(
+def test_a_foreign_message_on_the_state_queue_is_reported_and_left(
     world: World, caplog: pytest.LogCaptureFixture, stranger: bytes
 ) -> None:
     world.dead_letter()
@@ -282,7 +284,7 @@ def test_a_stranger_on_the_state_queue_is_told_and_left_alone(
 
 
 def test_a_pass_made_too_soon_spends_no_attempt(world: World) -> None:
-    """Clearing a task and running it again does not bring the next attempt forward."""
+    """To clear and rerun a task does not bring the next attempt forward."""
     world.dead_letter(dest_q="CLOSED")
     execution = world.plan("RETRYINT(60) WAIT(NO)\nACTION(RETRY) RETRY(2)\nACTION(DISCARD)")
     first = make_pass(execution)
@@ -294,8 +296,8 @@ def test_a_pass_made_too_soon_spends_no_attempt(world: World) -> None:
     assert again.next_pass_at == first.next_pass_at
 
 
-def test_a_discard_is_never_brought_about_by_an_attempt_nobody_made(world: World) -> None:
-    """Even on a queue known to be full, the last attempt before it is a real one."""
+def test_an_uncounted_attempt_never_leads_to_a_discard(world: World) -> None:
+    """Even for a queue known to be full, the last attempt before a DISCARD is really made."""
     world.mqsc("DEFINE QLOCAL(FULL) MAXDEPTH(0)")
     for _ in range(3):
         world.dead_letter(dest_q="FULL")
@@ -306,7 +308,7 @@ def test_a_discard_is_never_brought_about_by_an_attempt_nobody_made(world: World
     assert [md.BackoutCount for md, _ in world.messages("DLQ")] == [1, 1, 1]
 
 
-def test_a_corrected_table_starts_counting_anew(world: World) -> None:
+def test_a_corrected_table_counts_attempts_from_zero(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     assert world.handle("RETRYINT(60)\nACTION(RETRY) RETRY(2)") == {1: "exhausted"}
     world.clock.sleep(3600)
@@ -314,7 +316,7 @@ def test_a_corrected_table_starts_counting_anew(world: World) -> None:
     assert world.handle("RETRYINT(60)\nACTION(FWD) FWDQ(PARKED)") == {1: "forwarded"}
 
 
-def test_under_wait_yes_a_message_stays_parked_from_run_to_run(world: World) -> None:
+def test_under_wait_yes_a_message_stays_settled_from_run_to_run(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     rules = "RETRYINT(60)\nACTION(RETRY) RETRY(2)"
     assert world.handle(rules) == {1: "exhausted"}
@@ -324,7 +326,7 @@ def test_under_wait_yes_a_message_stays_parked_from_run_to_run(world: World) -> 
     assert world.ledger.attempts.of_run("run-2") == []
 
 
-def test_what_another_run_has_dealt_with_is_not_called_taken(world: World) -> None:
+def test_a_message_that_another_run_handled_is_not_taken(world: World) -> None:
     world.dead_letter()
     late = world.plan("ACTION(RETRY)")
     assert world.handle("ACTION(RETRY)") == {1: "delivered"}
@@ -339,7 +341,7 @@ def test_what_another_run_has_dealt_with_is_not_called_taken(world: World) -> No
     )
 
 
-def test_a_name_that_no_queue_can_have_stops_nobody_else(world: World) -> None:
+def test_an_impossible_queue_name_does_not_stop_other_messages(world: World) -> None:
     world.dead_letter(b"1", dest_q="PAY\xc4")
     world.dead_letter(b"2", dest_q="")
     world.dead_letter(b"3")
@@ -349,7 +351,7 @@ def test_a_name_that_no_queue_can_have_stops_nobody_else(world: World) -> None:
     assert outcomes == {1: "exhausted", 2: "exhausted", 3: "delivered"}
 
 
-def test_a_blank_name_says_nothing_about_discards(world: World) -> None:
+def test_a_blank_queue_name_does_not_block_discards(world: World) -> None:
     world.dead_letter(b"1", dest_q="")
     world.dead_letter(b"2", dest_q="OLD")
 

@@ -1,4 +1,4 @@
-"""Choosing the step to try: RETRY values add up, IGNORE is taken when it is reached."""
+"""Test the choice of a step: RETRY values add up, IGNORE is taken when it is reached."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_ignore_is_taken_once_the_rules_before_it_are_exhausted() -> None:
     assert [choose_step(steps, made) for made in (1, 2, 7)] == [steps[0], steps[1], steps[1]]
 
 
-def test_an_ignore_at_the_head_is_taken_at_once() -> None:
+def test_an_ignore_at_the_top_is_taken_at_once() -> None:
     ignored = step(1, Action.IGNORE)
 
     assert choose_step((ignored,), 0) == ignored

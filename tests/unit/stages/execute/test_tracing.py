@@ -1,4 +1,4 @@
-"""Inside an active OpenTelemetry span no MQ call of the handler adds to or takes from a message."""
+"""Test that MQ calls inside an OpenTelemetry span leave messages unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_message_delivered_inside_a_span_gains_no_property(world: World) -> No
     assert not has_properties(world, "PAYMENTS")
 
 
-def test_ibmmqs_own_tracing_is_off(world: World) -> None:
+def test_the_tracing_of_the_library_ibmmq_is_off(world: World) -> None:
     with world.connect() as queue_manager:
         if queue_manager.client.name == "ibmmq":
             assert queue_manager.client.module.otel_enabled is False

@@ -1,4 +1,4 @@
-"""Units of work grow while puts succeed, and fall apart around a message that fails."""
+"""Test units of work in a pass: their growth, and messages that fail in them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mqdlq.stages.units.engine import UnitEngine
 from tests.support.world import World
 
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
-"""What an alias takes is not known before the first put."""
+"""The first put shows which messages an alias accepts."""
 
 
 def sizes(world: World, state: AttemptState = AttemptState.CONFIRMED) -> list[int]:
-    """Return how many messages each unit of work of the run held, in the order committed."""
+    """Return the number of messages in each unit of work, in the order of commits."""
     attempts = [a for a in world.ledger.attempts.of_run("run-1") if a.state is state]
     return list(Counter(attempt.unit for attempt in attempts).values())
 
@@ -41,7 +41,7 @@ def test_units_of_several_destinations_keep_the_order_of_each(world: World) -> N
 
 
 def test_a_message_that_fails_costs_its_neighbours_nothing(world: World) -> None:
-    """The unit is backed out, the message charged, and the others are moved before what follows."""
+    """The unit is backed out, the message charged, and the others move before later messages."""
     world.mqsc(SMALL)
     bodies = [b"%02d" % number for number in range(7)]
     for body in bodies:
@@ -58,7 +58,7 @@ def test_a_message_that_fails_costs_its_neighbours_nothing(world: World) -> None
 
 
 def test_a_destination_known_to_be_blocked_costs_no_get(world: World) -> None:
-    """The attempt counts as IBM's would, the BackoutCount does not."""
+    """The attempt counts as in IBM's handler, but the BackoutCount does not grow."""
     for _ in range(5):
         world.dead_letter(dest_q="CLOSED")
 
@@ -69,7 +69,7 @@ def test_a_destination_known_to_be_blocked_costs_no_get(world: World) -> None:
 
 
 def test_a_destination_that_blocks_at_its_first_put_costs_one_get(world: World) -> None:
-    """An alias tells nothing of its base queue by inquiry."""
+    """An inquiry of an alias returns no attributes of its base queue."""
     world.mqsc("DEFINE QALIAS(CLOSED.TOO) TARGET(CLOSED)")
     for _ in range(5):
         world.dead_letter(dest_q="CLOSED.TOO")
@@ -101,7 +101,7 @@ def test_inquiry_finds_the_reason_a_put_would(
 
 
 def test_a_message_too_long_for_its_queue_is_charged_without_a_get(world: World) -> None:
-    """MAXMSGL counts what is put: without the MQDLH where that goes."""
+    """MAXMSGL limits the message as it is put, so without a removed MQDLH."""
     world.mqsc("DEFINE QLOCAL(NARROW) MAXMSGL(4)")
     world.dead_letter(b"four", dest_q="NARROW")
     world.dead_letter(b"fiver", dest_q="NARROW")
@@ -120,7 +120,7 @@ def test_a_message_too_long_for_its_queue_is_charged_without_a_get(world: World)
 def test_a_message_that_is_not_the_one_browsed_is_never_moved(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody moves the cursor between browse and get: what is got is put back."""
+    """The cursor moves between browse and get: the wrong message is backed out."""
     for body in (b"first", b"second"):
         world.dead_letter(body)
     execution = world.plan("ACTION(RETRY)")
@@ -146,7 +146,7 @@ def test_a_message_that_is_not_the_one_browsed_is_never_moved(
 def test_a_backed_out_message_that_has_vanished_keeps_no_other_from_its_attempt(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The unit's last message is taken between MQCMIT and its second try: the pass goes on."""
+    """The unit's last message is taken between MQCMIT and its second try: the pass continues."""
     bodies = [b"%02d" % number for number in range(9)]
     for body in bodies:
         world.dead_letter(body)
@@ -187,7 +187,7 @@ def test_a_warning_of_a_put_is_a_failed_attempt(world: World) -> None:
     assert world.bodies("PARKED") == [b"x"]
 
 
-# -- messages that somebody else takes
+# -- messages that another application takes
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_warning_of_a_put_is_a_failed_attempt(world: World) -> None:
         ),
     ],
 )
-def test_a_message_that_is_gone_at_its_get_is_passed_by(
+def test_a_message_that_is_gone_at_its_get_is_skipped(
     world: World, faults: str, left: bytes
 ) -> None:
     bodies = [b"0", b"1", b"2", b"3"]
@@ -215,7 +215,7 @@ def test_a_message_that_is_gone_at_its_get_is_passed_by(
     assert world.bodies("PAYMENTS") == [body for body in bodies if body != left]
 
 
-def test_a_message_that_is_gone_after_the_unit_before_it_was_made_again_is_passed_by(
+def test_a_message_that_is_gone_after_a_repeated_unit_is_skipped(
     world: World,
 ) -> None:
     """A unit that is full by MAXUMSGS is committed with the next message under the cursor."""
@@ -249,7 +249,7 @@ def test_a_get_that_fails_for_another_reason_ends_the_pass(world: World) -> None
 
 
 @pytest.mark.parametrize(("get", "reason"), [(2, 2003), (6, 2003), (6, 2024)])
-def test_a_get_that_fails_because_of_its_unit_is_made_again_alone(
+def test_a_get_that_fails_because_of_its_unit_is_repeated_alone(
     world: World, get: int, reason: int
 ) -> None:
     bodies = [b"0", b"1", b"2", b"3"]

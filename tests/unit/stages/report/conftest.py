@@ -16,7 +16,7 @@ WRITTEN_AT = START + timedelta(seconds=50)
 
 @pytest.fixture(scope="session")
 def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the tables once: each takes a disk its time."""
+    """Create the tables once, because that takes time on a disk."""
     directory = tmp_path_factory.mktemp("empty")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MQDLQ_HOME", str(directory))
@@ -26,7 +26,7 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_ledger: Path) -> Iterator[Ledger]:
-    """Open a new ledger in a state directory of its own."""
+    """Open a new ledger in its own state directory."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     shutil.copy(empty_ledger, tmp_path)
     with ledger_in(tmp_path) as opened:
@@ -40,7 +40,7 @@ def lake_root(tmp_path: Path) -> str:
 
 @pytest.fixture
 def report_of(ledger: Ledger, lake_root: str) -> Callable[..., Report]:
-    """Write a run down and read its report."""
+    """Record a run and read its report."""
 
     def read(run: EndedRun, stages: Mapping[str, str] = ALL_WELL, error: str = "") -> Report:
         run_id = run.record(ledger, lake_root)
@@ -53,7 +53,7 @@ def report_of(ledger: Ledger, lake_root: str) -> Callable[..., Report]:
 
 @pytest.fixture
 def files_of(ledger: Ledger, lake_root: str) -> Callable[..., ReportFiles]:
-    """Write a run down, unless it was never recorded, and write its report."""
+    """Record a run, unless it was never recorded, and write its report."""
 
     def write(
         run: EndedRun,

@@ -1,4 +1,4 @@
-"""Runs that are over, in a real ledger and a real lake: messages with their ends in."""
+"""Record finished runs in a real ledger and a real lake, from messages with their outcomes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Q_FULL, PUT_INHIBITED, NO_QUEUE, NO_AUTHORITY = 2053, 2051, 2085, 2035
 
 
 def failed_at(stage: str) -> dict[str, str]:
-    """Return the states of the stages where one failed and the rest never ran."""
+    """Return the states of the stages if one failed and the later ones never ran."""
     at = STAGES.index(stage)
     states = ["success"] * at + ["failed"] + ["upstream_failed"] * (len(STAGES) - at - 1)
     return dict(zip(STAGES, states, strict=True))
@@ -173,7 +173,7 @@ def truncated(**changes: Any) -> Letter:
 
 @dataclass
 class EndedRun:
-    """A run to be written down; what is None or False never happened."""
+    """A run to be recorded; a value of None or False means that it never happened."""
 
     letters: Sequence[Letter] = ()
     run_id: str = "demo-manual__2026-11-21T02-49-22"
@@ -190,7 +190,7 @@ class EndedRun:
     look: Look | None = None
 
     def record(self, ledger: Ledger, lake_root: str) -> str:
-        """Write the run down as the stages would have, and return its id."""
+        """Record the run as the stages would, and return its id."""
         run = self._run()
         ledger.runs.record(run)
         if self.look is not None:
@@ -350,7 +350,7 @@ def ledger_in(directory: Path) -> Iterator[Ledger]:
 
 
 def the_story() -> list[Letter]:
-    """Sixty-two dead letters, of which nine need a person."""
+    """Sixty-two dead letters, nine of which need attention."""
     return [
         *(delivered(tries=(Try(20.0 + n / 9),)) for n in range(21)),
         *(

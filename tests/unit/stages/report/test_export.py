@@ -26,7 +26,7 @@ def test_every_outcome_of_every_run_is_exported_with_its_message(
     assert {len(row["message_key"]) for row in rows} == {32}
 
 
-def test_it_is_written_anew_each_time(ledger: Ledger, tmp_path: Path) -> None:
+def test_each_export_replaces_the_one_before(ledger: Ledger, tmp_path: Path) -> None:
     for _ in range(2):
         export_outcomes(ledger, str(tmp_path))
 

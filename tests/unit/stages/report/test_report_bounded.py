@@ -1,4 +1,4 @@
-"""However many messages need a person, a report stays small, and counts all of them."""
+"""Test that a report stays small and counts all messages, however many need attention."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ReportOf = Callable[..., Report]
 
 @pytest.fixture(name="few")
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a report list three messages in the same trouble, and four in all."""
+    """Limit a report to three messages with the same trouble, and four in all."""
     monkeypatch.setattr(needs_attention, "MOST_OF_A_GROUP", 3)
     monkeypatch.setattr(needs_attention, "MOST_ROWS", 4)
 
@@ -53,7 +53,7 @@ def letters() -> list[Letter]:
 
 
 @pytest.mark.usefixtures("few")
-def test_all_are_counted_and_grouped_and_the_first_of_each_trouble_are_listed(
+def test_a_report_counts_all_messages_and_lists_the_first_of_each_trouble(
     report_of: ReportOf,
 ) -> None:
     report = report_of(EndedRun(letters(), seen=8))
@@ -78,7 +78,7 @@ def test_all_are_counted_and_grouped_and_the_first_of_each_trouble_are_listed(
 
 
 @pytest.mark.usefixtures("few")
-def test_what_is_not_listed_is_said_in_words_with_the_command_that_lists_it(
+def test_the_report_names_the_command_that_lists_the_other_messages(
     files_of: Callable[..., ReportFiles],
 ) -> None:
     said = (
@@ -93,7 +93,7 @@ def test_what_is_not_listed_is_said_in_words_with_the_command_that_lists_it(
     assert json.loads(files.json_path.read_text())["more"] == said
 
 
-def test_where_all_are_listed_nothing_more_is_said(report_of: ReportOf) -> None:
+def test_a_complete_list_names_no_further_command(report_of: ReportOf) -> None:
     report = report_of(EndedRun(letters()))
 
     assert report.more == ""
@@ -101,7 +101,7 @@ def test_where_all_are_listed_nothing_more_is_said(report_of: ReportOf) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_the_command_lists_all_of_them_as_lines_of_json(
+def test_the_command_lists_all_messages_as_lines_of_json(
     report_of: ReportOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MQDLQ_LAKE", str(tmp_path / "lake"))
@@ -117,7 +117,7 @@ def test_the_command_lists_all_of_them_as_lines_of_json(
     assert rows[-1]["outcome"] is None
 
 
-def test_the_groups_of_the_document_count_and_do_not_repeat_the_rows(report_of: ReportOf) -> None:
+def test_groups_in_the_json_report_count_their_rows(report_of: ReportOf) -> None:
     document = json.loads(render_json(report_of(EndedRun(letters()))))
 
     group = document["people_groups"][0]
@@ -126,10 +126,10 @@ def test_the_groups_of_the_document_count_and_do_not_repeat_the_rows(report_of: 
     assert group["tried"][0]["attempts"] == 3
 
 
-def test_more_troubles_than_are_told_apart_are_counted_by_outcome_and_reason(
+def test_troubles_beyond_the_limit_are_counted_by_outcome_and_reason(
     report_of: ReportOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where each dead letter was for a temporary queue of its own."""
+    """For example, each dead letter was for another temporary queue."""
     monkeypatch.setattr(needs_attention, "MOST_TROUBLES", 2)
     monkeypatch.setattr(grouping, "MOST_DESTINATIONS", 2)
 
@@ -148,10 +148,10 @@ def test_more_troubles_than_are_told_apart_are_counted_by_outcome_and_reason(
     assert "for various destinations" in " ".join(render_text(report).split())
 
 
-def test_the_memory_of_a_report_does_not_grow_with_the_messages_beyond_their_numbers(
+def test_the_memory_of_a_report_is_bounded(
     ledger: Ledger, lake_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eight bytes are held of each; all that was known of them took some five thousand."""
+    """The report holds eight bytes for each message; all its rows took some five thousand."""
     monkeypatch.setattr(needs_attention, "MOST_OF_A_GROUP", 20)
     monkeypatch.setattr(database, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(snapshots._batches, "__defaults__", (50,))

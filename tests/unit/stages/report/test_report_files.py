@@ -141,7 +141,7 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
         ),
     ],
 )
-def test_a_run_that_failed_has_a_report_that_says_where(
+def test_the_report_of_a_failed_run_names_the_stage(
     files_of: FilesOf, run: EndedRun, stage: str, headline: str, why: str
 ) -> None:
     files = files_of(run, failed_at(stage))
@@ -153,7 +153,7 @@ def test_a_run_that_failed_has_a_report_that_says_where(
     assert '<header class="failed">' in files.html_path.read_text()
 
 
-def test_a_run_the_ledger_never_saw_is_reported_from_its_stages_and_its_error(
+def test_a_run_that_is_not_in_the_ledger_is_reported_from_its_stages_and_error(
     files_of: FilesOf,
 ) -> None:
     files = files_of(EndedRun(), BEFORE_THE_LEDGER, RULES_ERROR, recorded=False)
@@ -178,7 +178,7 @@ What stopped it
     )
 
 
-def test_nothing_known_at_all_is_a_failure_not_a_blank_page(files_of: FilesOf) -> None:
+def test_a_run_without_any_record_is_reported_as_failed(files_of: FilesOf) -> None:
     files = files_of(EndedRun(), {}, recorded=False)
 
     assert (files.failed, files.why) == (True, "the ledger has no such run")
@@ -213,7 +213,7 @@ def test_a_written_report_remembers_the_states_of_the_stages(files_of: FilesOf) 
     assert written_stages(run.run_id) == (failed_at("retry"), "it broke")
 
 
-def test_the_command_prints_the_latest_run(files_of: FilesOf) -> None:
+def test_the_report_command_prints_the_latest_run(files_of: FilesOf) -> None:
     files = files_of(EndedRun([delivered(), left_by_rule()]))
 
     result = CliRunner().invoke(app, ["report"])
@@ -221,7 +221,7 @@ def test_the_command_prints_the_latest_run(files_of: FilesOf) -> None:
     assert (result.exit_code, result.output) == (0, files.text)
 
 
-def test_the_command_says_json_too(files_of: FilesOf, ledger: Ledger, lake_root: str) -> None:
+def test_the_report_command_writes_json(files_of: FilesOf, ledger: Ledger, lake_root: str) -> None:
     files_of(EndedRun([delivered()]))
     EndedRun([bare()], run_id="another").record(ledger, lake_root)
 
@@ -230,7 +230,7 @@ def test_the_command_says_json_too(files_of: FilesOf, ledger: Ledger, lake_root:
     assert json.loads(result.output)["run"]["run_id"] == "another"
 
 
-def test_the_command_does_not_hide_a_run_that_failed_before_the_ledger_had_it(
+def test_the_report_command_shows_a_run_that_failed_before_its_first_record(
     files_of: FilesOf,
 ) -> None:
     files_of(EndedRun([delivered()]))
@@ -245,7 +245,7 @@ def test_the_command_does_not_hide_a_run_that_failed_before_the_ledger_had_it(
     assert (result.exit_code, result.output) == (0, files.text)
 
 
-def test_the_command_for_a_run_that_never_was_names_the_latest(
+def test_the_report_command_names_the_latest_run_if_the_run_is_unknown(
     ledger: Ledger, lake_root: str
 ) -> None:
     EndedRun([delivered()]).record(ledger, lake_root)
@@ -259,7 +259,7 @@ def test_the_command_for_a_run_that_never_was_names_the_latest(
 
 
 @pytest.mark.usefixtures("ledger")
-def test_the_command_over_an_empty_ledger_says_which_it_is() -> None:
+def test_the_report_command_names_an_empty_ledger() -> None:
     result = CliRunner().invoke(app, ["report"])
 
     assert result.exit_code == 1

@@ -33,7 +33,7 @@ from tests.unit.stages.report.ended_runs import (
 ReportOf = Callable[..., Report]
 
 
-def test_the_headline_counts_what_is_handled_what_needs_a_person_and_what_is_left(
+def test_the_headline_counts_messages_that_are_handled_left_or_need_attention(
     report_of: ReportOf,
 ) -> None:
     report = report_of(EndedRun(the_story()))
@@ -44,7 +44,7 @@ def test_the_headline_counts_what_is_handled_what_needs_a_person_and_what_is_lef
     assert (report.verdict, report.failed, report.why) == (Verdict.ATTENTION, False, "")
 
 
-def test_a_run_that_leaves_nothing_to_do_is_ok(report_of: ReportOf) -> None:
+def test_a_run_without_findings_is_ok(report_of: ReportOf) -> None:
     report = report_of(EndedRun([delivered(), left_by_rule()]))
 
     assert report.headline == "2 messages: 1 handled, 1 left by rule. The account adds up."
@@ -122,7 +122,9 @@ def test_dead_letters_are_grouped_by_reason_and_destination_the_largest_first(
     ]
 
 
-def test_a_message_that_needs_a_person_tells_what_was_tried_and_when(report_of: ReportOf) -> None:
+def test_a_message_that_needs_attention_lists_its_attempts_with_their_times(
+    report_of: ReportOf,
+) -> None:
     report = report_of(EndedRun([delivered(), exhausted(tries=(Try(20, 2051), Try(26, 2053)))]))
 
     (row,) = report.people
@@ -141,7 +143,7 @@ def test_a_message_that_needs_a_person_tells_what_was_tried_and_when(report_of: 
         reason_text="MQRC_Q_FULL (2053)",
         at=START + timedelta(seconds=26),
     )
-    # What is to be done follows from the last failure, not from the reason it came with.
+    # The next step follows from the last failure, not from the reason in the MQDLH.
     assert row.next_step == (
         "see what should be reading it, or raise its MAXDEPTH; then run the handler again"
     )
@@ -172,7 +174,7 @@ def test_an_unprocessable_message_has_its_class_and_its_problem(
     assert row.why == row.problem or row.why.startswith("no MQDLH")
 
 
-def test_messages_in_the_same_trouble_are_one_group_whatever_their_times(
+def test_messages_with_the_same_trouble_are_one_group(
     report_of: ReportOf,
 ) -> None:
     later = exhausted(tries=(Try(21, 2051), Try(27, 2051), Try(40, 2051)))
@@ -189,7 +191,7 @@ def test_messages_in_the_same_trouble_are_one_group_whatever_their_times(
     )
 
 
-def test_what_a_real_run_would_not_attempt_either_is_not_said_to_be_acted_on(
+def test_a_dry_run_does_not_promise_actions_that_a_real_run_would_skip(
     report_of: ReportOf,
 ) -> None:
     planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=())
@@ -203,7 +205,7 @@ def test_what_a_real_run_would_not_attempt_either_is_not_said_to_be_acted_on(
     assert [(row.browse_seq, row.why) for row in report.people] == [(2, why)]
 
 
-def test_what_a_dry_run_does_not_attempt_needs_no_person(report_of: ReportOf) -> None:
+def test_a_message_not_attempted_by_a_dry_run_needs_no_attention(report_of: ReportOf) -> None:
     planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=())
     ignored = replace(left_by_rule(), outcome=Outcome.NOT_ATTEMPTED, why="dry run")
 
@@ -216,7 +218,7 @@ def test_what_a_dry_run_does_not_attempt_needs_no_person(report_of: ReportOf) ->
     assert [row.browse_seq for row in report.people] == [4]
 
 
-def test_what_a_real_run_does_not_attempt_needs_a_person(report_of: ReportOf) -> None:
+def test_a_message_not_attempted_by_a_real_run_needs_attention(report_of: ReportOf) -> None:
     report = report_of(EndedRun([replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, tries=())]))
 
     assert [row.outcome for row in report.people] == [Outcome.NOT_ATTEMPTED]
@@ -262,7 +264,7 @@ def test_an_account_the_queue_contradicts_does_not_add_up(
     assert "The account does not add up." in report.headline
 
 
-def test_a_message_booked_as_unknown_may_be_on_the_queue_or_not(report_of: ReportOf) -> None:
+def test_a_message_recorded_as_unknown_may_be_on_the_queue_or_not(report_of: ReportOf) -> None:
     unknown = replace(
         delivered(), outcome=Outcome.UNKNOWN, tries=(Try(20, 0, AttemptState.UNKNOWN),)
     )

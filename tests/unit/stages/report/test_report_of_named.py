@@ -1,4 +1,4 @@
-"""The report of a run for named messages is about those; the others are one line."""
+"""Test that the report of a run for named messages lists these and counts the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def handled(world: World, key: str, action: str | None) -> Report:
     return report_of(world, execution.run)
 
 
-def test_the_others_are_one_line_and_none_of_them_needs_a_person(
+def test_messages_that_are_not_selected_are_one_line_of_the_report(
     world: World, keys: list[str]
 ) -> None:
     report = handled(world, keys[0], FORWARD)
@@ -79,7 +79,9 @@ def test_the_page_draws_the_named_messages_only(world: World, keys: list[str]) -
     assert "Needs a person" not in page
 
 
-def test_programs_find_the_number_and_the_names(world: World, keys: list[str]) -> None:
+def test_the_json_report_of_named_messages_has_their_number_and_keys(
+    world: World, keys: list[str]
+) -> None:
     document = json.loads(render_json(handled(world, keys[0], FORWARD)))
 
     account = document["account"]
@@ -89,7 +91,7 @@ def test_programs_find_the_number_and_the_names(world: World, keys: list[str]) -
     assert document["run"]["message_keys"] == [keys[0]]
 
 
-def test_a_named_message_that_stays_needs_a_person_and_the_way_is_said(
+def test_a_named_message_that_stays_needs_attention_with_a_next_step(
     world: World, keys: list[str]
 ) -> None:
     report = handled(world, keys[0], None)
@@ -105,9 +107,7 @@ def test_a_named_message_that_stays_needs_a_person_and_the_way_is_said(
     assert [row.message_key for row in rows_for_people(sources, world.ledger)] == [keys[0]]
 
 
-def test_a_run_that_ended_before_its_plan_says_nothing_of_the_others(
-    world: World, keys: list[str]
-) -> None:
+def test_a_run_without_a_plan_reports_no_unselected_messages(world: World, keys: list[str]) -> None:
     run = world.start(RULES, message_keys=(keys[0],), action="ACTION(RETRY)")
     world.snapshot(run)
 
@@ -119,7 +119,7 @@ def test_a_run_that_ended_before_its_plan_says_nothing_of_the_others(
     assert report.without_outcome == 1
 
 
-def test_what_is_settled_counts_as_not_selected_too(world: World, keys: list[str]) -> None:
+def test_settled_messages_count_as_not_selected(world: World, keys: list[str]) -> None:
     make = world.plan(RULES)
     make_pass(make)
     settle(make)
@@ -134,7 +134,9 @@ def test_what_is_settled_counts_as_not_selected_too(world: World, keys: list[str
     assert (report.account.parked, report.account.not_selected) == (0, 3)
 
 
-def test_a_given_action_that_failed_is_to_be_given_again(world: World, keys: list[str]) -> None:
+def test_the_next_step_of_a_failed_action_is_to_give_it_again(
+    world: World, keys: list[str]
+) -> None:
     report = handled(world, keys[0], "ACTION(FWD) FWDQ(CLOSED)")
 
     (group,) = report.people_groups

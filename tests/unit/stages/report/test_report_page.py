@@ -94,7 +94,7 @@ def section(page: Element, title: str) -> Element:
     return found
 
 
-def test_the_page_needs_nothing_but_itself(files_of: FilesOf) -> None:
+def test_the_html_report_loads_no_other_file(files_of: FilesOf) -> None:
     files = files_of(EndedRun(the_story()))
 
     page = page_of(files)
@@ -108,7 +108,7 @@ def test_the_page_needs_nothing_but_itself(files_of: FilesOf) -> None:
     assert not re.search(r"url\(|@import", css[1])
 
 
-def test_the_policy_allows_the_pages_own_style_and_nothing_else(files_of: FilesOf) -> None:
+def test_the_content_security_policy_allows_only_the_pages_own_style(files_of: FilesOf) -> None:
     files = files_of(EndedRun(the_story()))
 
     html = files.html_path.read_text()
@@ -161,7 +161,7 @@ def test_the_table_of_rules_is_the_ledgers(files_of: FilesOf, ledger: Ledger) ->
     assert shown == expected
 
 
-def test_a_rule_stands_there_as_the_table_has_it(files_of: FilesOf) -> None:
+def test_the_page_shows_a_rule_as_written_in_the_table(files_of: FilesOf) -> None:
     page = page_of(files_of(EndedRun([exhausted(), forwarded()])))
 
     codes = ["".join(map(str, code.children)) for code in page.all("code")]
@@ -187,7 +187,7 @@ def test_causes_on_the_page_add_up_to_the_dead_letters(files_of: FilesOf) -> Non
     )
 
 
-def test_every_message_that_needs_a_person_is_listed_with_its_attempts(files_of: FilesOf) -> None:
+def test_every_message_that_needs_attention_is_listed_with_its_attempts(files_of: FilesOf) -> None:
     page = page_of(files_of(EndedRun(the_story())))
 
     people = section(page, "Needs a person")
@@ -249,7 +249,7 @@ def test_names_from_messages_cannot_become_markup(files_of: FilesOf) -> None:
         (EndedRun([left_by_rule()]), {}, "ok"),
     ],
 )
-def test_only_a_run_that_is_done_with_renders_green(
+def test_only_a_finished_run_without_findings_is_green(
     files_of: FilesOf, run: EndedRun, stages: dict[str, str], verdict: str
 ) -> None:
     page = page_of(files_of(run, stages))
@@ -257,7 +257,7 @@ def test_only_a_run_that_is_done_with_renders_green(
     assert page.all("header")[0].attributes["class"] == verdict
 
 
-def test_an_empty_queue_is_no_blank_page(files_of: FilesOf) -> None:
+def test_the_page_of_an_empty_queue_is_not_blank(files_of: FilesOf) -> None:
     stages = {**dict.fromkeys(STAGES, "skipped"), "sense": "success"}
 
     page = page_of(files_of(EndedRun(snapshot=False), stages))
@@ -266,7 +266,7 @@ def test_an_empty_queue_is_no_blank_page(files_of: FilesOf) -> None:
     assert [s.all("h2")[0].text for s in page.all("section")] == ["Run"]
 
 
-def test_what_the_page_leaves_out_it_counts(files_of: FilesOf) -> None:
+def test_the_page_counts_rows_that_it_leaves_out(files_of: FilesOf) -> None:
     letters = [unmatched(dest_q_name=f"Q{n}") for n in range(70)]
 
     page = page_of(files_of(EndedRun([*letters, *[exhausted()] * 130])))
@@ -278,7 +278,7 @@ def test_what_the_page_leaves_out_it_counts(files_of: FilesOf) -> None:
     ]
 
 
-def test_what_has_no_outcome_is_drawn_and_listed(files_of: FilesOf) -> None:
+def test_messages_without_an_outcome_are_drawn_and_listed(files_of: FilesOf) -> None:
     lost = replace(delivered(), outcome=None, tries=())
 
     page = page_of(files_of(EndedRun([delivered(), lost, lost]), failed_at("execute")))

@@ -112,13 +112,13 @@ Why they were dead letters
 """
 
 
-def test_the_story_fits_a_screen(files_of: FilesOf) -> None:
+def test_the_report_of_the_demo_fits_a_screen(files_of: FilesOf) -> None:
     files = files_of(EndedRun(the_story(), arrived=2))
 
     assert files.text == THE_STORY
 
 
-def test_an_interrupted_run_says_first_that_it_failed_and_what_is_missing(
+def test_the_report_of_an_interrupted_run_begins_with_its_failure(
     files_of: FilesOf,
 ) -> None:
     lost = replace(delivered(), outcome=None, tries=())
@@ -132,7 +132,7 @@ def test_an_interrupted_run_says_first_that_it_failed_and_what_is_missing(
     assert files.text == INTERRUPTED
 
 
-def test_a_report_stays_within_a_screen_however_much_there_is_to_say(report_of: ReportOf) -> None:
+def test_a_report_of_many_findings_fits_a_screen(report_of: ReportOf) -> None:
     letters = [
         unmatched(
             reason=2030 + n % 40, dest_q_name=f"A.VERY.LONG.DESTINATION.QUEUE.NAME.OF.ALL.{n}"
@@ -160,7 +160,7 @@ def test_attempts_by_an_earlier_rule_are_counted_not_listed(report_of: ReportOf)
     )
 
 
-def test_colour_adds_nothing_but_colour(report_of: ReportOf) -> None:
+def test_a_coloured_report_has_the_same_text(report_of: ReportOf) -> None:
     report = report_of(EndedRun(the_story()))
     file = StringIO()
 
@@ -170,7 +170,7 @@ def test_colour_adds_nothing_but_colour(report_of: ReportOf) -> None:
     assert [line.rstrip() for line in shown.splitlines()] == render_text(report).splitlines()
 
 
-def test_what_looks_like_markup_or_escapes_is_text(report_of: ReportOf) -> None:
+def test_markup_and_escapes_in_names_are_printed_as_text(report_of: ReportOf) -> None:
     hostile = unmatched(dest_q_name="[red]Q[/red]\x1b[2J\0")
 
     text = render_text(report_of(EndedRun([hostile]), ALL_WELL))

@@ -1,4 +1,4 @@
-"""What a report says first: whether the run failed, was empty, or is not over."""
+"""Test the verdict of a report: whether the run failed, was empty, or is unfinished."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_a_failed_stage_fails_the_run_even_where_the_account_adds_up(report_of: 
     assert report.headline == "1 message: 1 handled. The account adds up. The run failed at retry."
 
 
-def test_stages_stand_in_the_order_they_run_in(report_of: ReportOf) -> None:
+def test_the_report_lists_stages_in_their_order(report_of: ReportOf) -> None:
     report = report_of(EndedRun([delivered()]), dict(sorted(ALL_WELL.items())))
 
     assert tuple(report.stages) == STAGES
 
 
-def test_an_empty_queue_says_when_it_was_looked_at(report_of: ReportOf) -> None:
+def test_the_report_of_an_empty_queue_has_the_time_of_the_inquiry(report_of: ReportOf) -> None:
     stages = {**dict.fromkeys(STAGES, "skipped"), "sense": "success"}
 
     report = report_of(EndedRun(snapshot=False), stages)
@@ -49,7 +49,7 @@ def test_an_empty_queue_says_when_it_was_looked_at(report_of: ReportOf) -> None:
     assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:22 UTC."
 
 
-def test_a_queue_of_settled_messages_is_not_called_empty(report_of: ReportOf) -> None:
+def test_a_queue_of_settled_messages_is_not_reported_as_empty(report_of: ReportOf) -> None:
     look = Look(3, False, "", datetime(2026, 11, 21, 3, tzinfo=UTC))
     run = EndedRun(snapshot=False, look=look)
     stages = {**dict.fromkeys(STAGES, "skipped"), "sense": "success"}
@@ -64,7 +64,7 @@ def test_a_queue_of_settled_messages_is_not_called_empty(report_of: ReportOf) ->
     assert render_text(report).startswith("NOTHING NEW")
 
 
-def test_a_snapshot_of_nothing_is_an_empty_queue_too(report_of: ReportOf) -> None:
+def test_a_snapshot_without_messages_is_reported_as_an_empty_queue(report_of: ReportOf) -> None:
     report = report_of(EndedRun([], last_browse=False))
 
     assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:25 UTC."
@@ -83,7 +83,7 @@ def test_a_snapshot_of_nothing_is_an_empty_queue_too(report_of: ReportOf) -> Non
         ),
     ],
 )
-def test_a_run_whose_stages_nobody_knows_is_unfinished_until_its_last_browse(
+def test_a_run_with_unknown_stages_is_unfinished_until_its_last_browse(
     report_of: ReportOf, run: EndedRun, headline: str
 ) -> None:
     report = report_of(run, {})
@@ -91,7 +91,7 @@ def test_a_run_whose_stages_nobody_knows_is_unfinished_until_its_last_browse(
     assert (report.verdict, report.headline) == (Verdict.UNFINISHED, headline)
 
 
-def test_a_plan_that_nobody_accepted_is_told_from_none(
+def test_an_unaccepted_plan_is_reported_differently_from_no_plan(
     report_of: ReportOf, ledger: Ledger, lake_root: str
 ) -> None:
     run = EndedRun([delivered()], plan=False)
@@ -112,7 +112,7 @@ def test_a_plan_that_nobody_accepted_is_told_from_none(
     assert again.headline == "The run ended at approve: none of 1 message was acted on."
 
 
-def test_a_snapshot_that_is_gone_fails_the_report_and_keeps_the_ledgers_numbers(
+def test_a_missing_snapshot_fails_the_report_but_keeps_the_ledgers_numbers(
     report_of: ReportOf, lake_root: str
 ) -> None:
     run = EndedRun([delivered(), unmatched()])

@@ -1,4 +1,4 @@
-"""The report's words: every outcome and reason has its own, and numbers read as people say them."""
+"""Test the report's wording of outcomes, reasons and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_outcome_has_words_and_a_colour(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("outcome", sorted(Outcome.having(Trait.NEEDS_A_PERSON)))
-def test_every_outcome_that_needs_a_person_says_what_to_do(outcome: Outcome) -> None:
+def test_every_outcome_that_needs_attention_has_a_next_step(outcome: Outcome) -> None:
     assert next_step(outcome, MessageClass.DEAD_LETTER, Q_FULL)
 
 
@@ -40,7 +40,7 @@ def test_no_outcome_contradicts_itself() -> None:
     assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.NEEDS_A_PERSON)
 
 
-def test_reasons_are_tagged_by_who_can_act_on_them() -> None:
+def test_reasons_name_who_can_act_on_them() -> None:
     kinds = [cause_of(reason).kind for reason in (Q_FULL, NO_QUEUE, NO_AUTHORITY, 2110, 99999)]
 
     assert kinds == [
@@ -81,11 +81,11 @@ def test_browse_seqs_are_shown_as_ranges(values: tuple[int, ...], text: str) -> 
     ("seconds", "text"),
     [(7.4, "7 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7260, "2 h 1 min")],
 )
-def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+def test_durations_are_written_in_words(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
-def test_a_period_names_its_second_day_only_where_it_is_another() -> None:
+def test_a_period_names_its_second_day_only_if_the_days_differ() -> None:
     assert period(START, START) == "2026-11-21 02:49:22 UTC"
     assert period(START, START + timedelta(minutes=1)) == "2026-11-21 02:49:22 to 02:50:22 UTC"
     assert period(START - timedelta(days=1), START) == (

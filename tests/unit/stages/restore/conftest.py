@@ -1,4 +1,4 @@
-"""A world for tests of restoring, under one client; what puts and commits is tried under both."""
+"""Provide a world for tests of restoring; tests of puts and commits run under both clients."""
 
 from __future__ import annotations
 

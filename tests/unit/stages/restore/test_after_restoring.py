@@ -1,4 +1,4 @@
-"""What the next runs make of a message that was restored, and what pruning leaves of its copy."""
+"""Test how later runs handle a restored message, and that pruning keeps archive copies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("world", ["pymqi", "ibmmq"], indirect=True)
-def test_the_next_run_meets_a_restored_message_anew(world: World) -> None:
-    """With another table it is handled; the first run's account stays as it was."""
+def test_a_restored_message_is_new_work_for_the_next_run(world: World) -> None:
+    """Another table handles it; the first run's account stays unchanged."""
     discarded(world, b"body")
     restored(world)
 
@@ -27,7 +27,7 @@ def test_the_next_run_meets_a_restored_message_anew(world: World) -> None:
     assert world.ledger.outcomes.of_run("run-1")[1].outcome is Outcome.DISCARDED
 
 
-def test_by_the_same_table_it_is_discarded_again_and_can_be_restored_again(world: World) -> None:
+def test_a_restored_message_is_discarded_again_by_the_same_table(world: World) -> None:
     discarded(world, b"body")
     restored(world)
 
@@ -53,7 +53,7 @@ def test_a_message_that_was_discarded_twice_is_named_by_its_key_and_restored_onc
     assert world.depths("DLQ") == (1,)
 
 
-def test_a_run_that_is_not_settled_takes_what_was_restored_for_a_new_arrival(world: World) -> None:
+def test_an_unsettled_run_counts_a_restored_message_as_a_new_arrival(world: World) -> None:
     world.dead_letter(b"body")
     execution = world.plan(DISCARD)
     make_pass(execution)
@@ -68,7 +68,7 @@ def test_a_run_that_is_not_settled_takes_what_was_restored_for_a_new_arrival(wor
     assert world.ledger.restorations.put_back("run-1") == {1}
 
 
-def test_pruned_snapshots_take_nothing_from_what_can_be_restored(world: World) -> None:
+def test_pruning_snapshots_keeps_archived_messages_restorable(world: World) -> None:
     discarded(world, b"body")
     world.handle(DISCARD)
 

@@ -1,4 +1,4 @@
-"""`mqdlq restore`: what is in the archive, as text and as JSON, and what is refused."""
+"""Test the text, JSON and errors of `mqdlq restore`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lines(shown: Result) -> list[str]:
     return [line.rstrip() for line in shown.output.splitlines()]
 
 
-def test_alike_messages_are_listed_together_with_what_can_be_done(world: World) -> None:
+def test_equal_messages_are_listed_together_with_their_state(world: World) -> None:
     discarded(world, b"one", b"two", Expiry=TEN_HOURS)
     world.dead_letter(b"three", dest_q="ORDERS", reason=2085)
     world.handle(f"WAIT(NO)\nDESTQ(ORDERS) {DISCARD}")
@@ -71,7 +71,7 @@ def test_alike_messages_are_listed_together_with_what_can_be_done(world: World) 
     assert said(world, "list", "--queue", "OTHER").output == "nothing is archived that fits\n"
 
 
-def test_json_has_every_message_with_what_a_program_needs(world: World) -> None:
+def test_the_json_list_has_every_archived_message(world: World) -> None:
     discarded(world, b"body", Expiry=TEN_HOURS)
     (copy,) = world.ledger.archive.copies()
     key = copy.message_key.hex()
@@ -102,7 +102,7 @@ def test_json_has_every_message_with_what_a_program_needs(world: World) -> None:
     }
 
 
-def test_a_copy_that_is_gone_is_listed_as_unusable(world: World) -> None:
+def test_a_missing_copy_is_listed_as_unusable(world: World) -> None:
     discarded(world, b"body")
     file = Path(world.ledger.archive.copies()[0].location)
     file.unlink()
@@ -127,7 +127,7 @@ def test_a_copy_that_is_gone_is_listed_as_unusable(world: World) -> None:
         (("run", "demo"), "mqdlq: say what to restore: --run, --message, or both"),
     ],
 )
-def test_what_is_no_selection_is_refused(
+def test_an_invalid_selection_is_refused(
     world: World, arguments: tuple[str, ...], text: str
 ) -> None:
     refused = said(world, *arguments)
@@ -138,7 +138,7 @@ def test_what_is_no_selection_is_refused(
 def test_a_restoration_becomes_a_run_of_the_dag(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command becomes the process that minds the run: no shell, and parameters as JSON."""
+    """The command replaces itself by the process that runs the DAG, with params as JSON."""
     monkeypatch.setenv("MQDLQ_RULES_DIR", str(world.directory))
     (world.directory / "night.rules").write_text("ACTION(IGNORE)\n")
     (world.directory / "night.yaml").write_text("connection: mq\nrules: night.rules\n")

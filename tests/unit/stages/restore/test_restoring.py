@@ -1,4 +1,4 @@
-"""What was discarded comes back as it was, or is refused with a plain reason."""
+"""Test that a discarded message is restored unchanged, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def seen(world: World, queue: str = "DLQ") -> list[tuple[bytes, bytes]]:
 
 
 @BOTH
-def test_what_was_discarded_comes_back_as_it_was_and_its_copy_stays(world: World) -> None:
+def test_a_restored_message_is_unchanged_and_its_copy_stays(world: World) -> None:
     for number, body in enumerate(BODIES):
         world.dead_letter(body, Priority=number, UserIdentifier=b"clerk", CorrelId=b"c" * 24)
     before = seen(world)
@@ -43,7 +43,7 @@ def test_what_was_discarded_comes_back_as_it_was_and_its_copy_stays(world: World
     assert [copy.is_provisional for copy in world.ledger.archive.copies()] == [False] * 3
 
 
-def test_a_restoration_says_who_asked_for_what(world: World) -> None:
+def test_a_restoration_records_who_asked_for_which_messages(world: World) -> None:
     run_id = discarded(world, b"body")
     restored(world)
 
@@ -78,7 +78,7 @@ MQMD = st.fixed_dictionaries(
     max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(MQMD, min_size=1, max_size=4))
-def test_any_discarded_message_comes_back_byte_for_byte(
+def test_every_discarded_message_is_restored_byte_for_byte(
     world: World, letters: list[dict[str, Any]]
 ) -> None:
     for letter in letters:
@@ -93,7 +93,7 @@ def test_any_discarded_message_comes_back_byte_for_byte(
 
 
 @BOTH
-def test_a_message_goes_to_another_queue_without_its_header(world: World) -> None:
+def test_a_message_is_restored_to_another_queue_without_its_header(world: World) -> None:
     discarded(world, b"body", inner=(273, 500, "INNER"))
 
     assert restored(world, to_queue="PARKED", header=False) == {"restored": 1}
@@ -105,7 +105,7 @@ def test_a_message_goes_to_another_queue_without_its_header(world: World) -> Non
     assert world.depths("DLQ") == (0,)
 
 
-def test_a_message_goes_to_another_queue_with_its_header(world: World) -> None:
+def test_a_message_is_restored_to_another_queue_with_its_header(world: World) -> None:
     world.dead_letter(b"body")
     before = seen(world)
     world.handle(DISCARD)
@@ -115,7 +115,7 @@ def test_a_message_goes_to_another_queue_with_its_header(world: World) -> None:
     assert seen(world, "PARKED") == before
 
 
-def test_only_the_messages_named_are_restored(world: World) -> None:
+def test_only_named_messages_are_restored(world: World) -> None:
     discarded(world, *BODIES)
     keys = tuple(copy.message_key.hex() for copy in world.ledger.archive.copies()[1:])
 
@@ -124,7 +124,7 @@ def test_only_the_messages_named_are_restored(world: World) -> None:
     assert [body[172:] for body in world.bodies("DLQ")] == BODIES[1:]
 
 
-def test_only_dead_letters_for_a_reason_are_restored(world: World) -> None:
+def test_only_dead_letters_with_the_given_reason_are_restored(world: World) -> None:
     for reason in (2053, 2051):
         world.dead_letter(b"%d" % reason, reason=reason)
     discarded(world)
@@ -134,7 +134,7 @@ def test_only_dead_letters_for_a_reason_are_restored(world: World) -> None:
     assert [body[172:] for body in world.bodies("DLQ")] == [b"2051"]
 
 
-def test_a_dry_run_puts_nothing_and_asks_no_queue_manager(world: World) -> None:
+def test_a_dry_run_of_a_restoration_puts_no_message_and_does_not_connect(world: World) -> None:
     discarded(world, *BODIES)
     work = restoring(world, dry_run=True)
     nobody = replace(work, settings=replace(work.settings, queue_manager="QM9"))
@@ -186,7 +186,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_cannot_be_restored_is_said_in_one_sentence(world: World) -> None:
+def test_an_impossible_selection_is_reported_in_one_sentence(world: World) -> None:
     discarded(world, b"body")
 
     for asked, text in IMPOSSIBLE:
@@ -216,7 +216,7 @@ def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
     )
 
 
-def test_a_restoration_is_not_asked_for_something_else_under_its_id(world: World) -> None:
+def test_a_restoration_id_cannot_be_reused_for_another_selection(world: World) -> None:
     discarded(world, b"body")
     restoring(world)
 
@@ -229,7 +229,7 @@ def test_a_restoration_is_not_asked_for_something_else_under_its_id(world: World
     )
 
 
-# -- what is refused
+# -- refused messages
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_provisional_copy_is_refused(world: World, fault: str, why: str) -> No
     ]
 
 
-def test_a_copy_whose_unit_a_marker_proves_is_not_provisional(world: World) -> None:
+def test_a_copy_proven_by_a_marker_is_not_provisional(world: World) -> None:
     world.dead_letter(b"body")
     execution = world.plan(DISCARD)
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
@@ -266,7 +266,7 @@ def test_a_copy_whose_unit_a_marker_proves_is_not_provisional(world: World) -> N
     assert settle(execution) == {Outcome.DISCARDED: 1}
 
 
-def test_a_copy_of_a_message_nobody_knows_the_fate_of_is_refused(world: World) -> None:
+def test_a_copy_of_a_message_with_unknown_outcome_is_refused(world: World) -> None:
     world.dead_letter(b"body")
     execution = world.plan(DISCARD)
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
@@ -300,7 +300,7 @@ def test_an_altered_copy_is_refused_and_the_others_are_restored(world: World) ->
     assert [body[172:] for body in world.bodies("DLQ")] == [b"three"]
 
 
-def test_a_copy_that_is_gone_or_unreadable_is_refused_and_may_come_back(world: World) -> None:
+def test_a_missing_or_unreadable_copy_is_refused_until_it_is_back(world: World) -> None:
     discarded(world, b"body")
     file = Path(world.ledger.archive.copies()[0].location)
     whole = file.read_bytes()
@@ -316,7 +316,7 @@ def test_a_copy_that_is_gone_or_unreadable_is_refused_and_may_come_back(world: W
     assert ended(work) == {"restored": 1}
 
 
-def test_what_was_restored_is_put_once_more_only_on_demand(world: World) -> None:
+def test_a_restored_message_is_put_again_only_on_demand(world: World) -> None:
     discarded(world, b"body")
     restored(world, to_queue="PARKED")
 
@@ -332,7 +332,7 @@ def test_what_was_restored_is_put_once_more_only_on_demand(world: World) -> None
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_restoration_that_is_made_again_puts_nothing_twice(world: World, again: bool) -> None:
+def test_a_repeated_restoration_puts_no_message_twice(world: World, again: bool) -> None:
     discarded(world, *BODIES)
     work = restoring(world, again=again)
 
@@ -341,7 +341,7 @@ def test_a_restoration_that_is_made_again_puts_nothing_twice(world: World, again
     assert world.depths("DLQ") == (3,)
 
 
-def test_another_holder_of_the_state_queue_is_waited_for_and_then_named(world: World) -> None:
+def test_a_restoration_waits_for_the_state_queue_and_then_names_its_holder(world: World) -> None:
     discarded(world, b"body")
     work = restoring(world)
     with world.connect() as queue_manager:

@@ -1,4 +1,4 @@
-"""Restorations that are interrupted, or whose puts fail: nothing is lost, and nothing put twice."""
+"""Test that interrupted or failing restorations lose no message and put none twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bodies(world: World, queue: str = "DLQ") -> list[bytes]:
     return [body[172:] for body in world.bodies(queue)]
 
 
-def test_where_the_queue_is_full_the_rest_is_not_attempted_and_can_be_gone_on_with(
+def test_a_full_queue_stops_a_restoration_that_can_continue_later(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     discarded(world, *BODIES)
@@ -55,7 +55,7 @@ def test_where_the_queue_is_full_the_rest_is_not_attempted_and_can_be_gone_on_wi
     assert bodies(world) == BODIES
 
 
-def test_a_queue_that_takes_nothing_is_asked_and_not_tried(world: World) -> None:
+def test_a_put_inhibited_queue_is_inquired_and_not_tried(world: World) -> None:
     discarded(world, *BODIES)
 
     assert restored(world, to_queue="CLOSED") == {"not_attempted": 4}
@@ -63,7 +63,7 @@ def test_a_queue_that_takes_nothing_is_asked_and_not_tried(world: World) -> None
     assert set(whys(world)) == {"CLOSED has MQRC_PUT_INHIBITED (2051)"}
 
 
-# -- what the markers tell
+# -- markers of a restoration
 
 
 def test_a_restoration_leaves_no_marker_behind(world: World) -> None:
@@ -75,7 +75,7 @@ def test_a_restoration_leaves_no_marker_behind(world: World) -> None:
     assert world.depths("MQDLQ.STATE") == (0,)
 
 
-def test_where_somebody_cleared_the_state_queue_nobody_knows_and_nothing_is_put(
+def test_a_cleared_state_queue_makes_a_lost_answer_unknown(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     discarded(world, b"body")
@@ -102,7 +102,7 @@ def test_where_somebody_cleared_the_state_queue_nobody_knows_and_nothing_is_put(
     ]
 
 
-def test_a_marker_that_shows_up_late_still_tells(world: World) -> None:
+def test_a_late_marker_still_proves_the_result(world: World) -> None:
     discarded(world, b"body")
     work = restoring(world)
     interrupted(work, f"MQCMIT:2:{BROKEN}:after")
@@ -169,7 +169,7 @@ def test_another_restoration_settles_an_interrupted_one_and_clears_its_markers(
 
 
 def test_two_tasks_of_one_restoration_cannot_both_put_a_message(world: World) -> None:
-    """The first was frozen before it wrote what it is about to do, and wakes up too late."""
+    """The first task stopped before it recorded its intention, and continues too late."""
     discarded(world, b"body")
     work = restoring(world)
     (selected,) = states(world)
@@ -185,7 +185,7 @@ def test_two_tasks_of_one_restoration_cannot_both_put_a_message(world: World) ->
     )
 
 
-def test_what_another_restoration_is_about_to_put_is_refused(world: World) -> None:
+def test_a_message_that_another_restoration_is_putting_is_refused(world: World) -> None:
     discarded(world, b"body")
     other = restoring(world)
     (selected,) = states(world)
@@ -203,8 +203,8 @@ def test_what_another_restoration_is_about_to_put_is_refused(world: World) -> No
     assert whys(world) == ["restoration elsewhere is about to put it to DLQ, or was interrupted"]
 
 
-def test_a_discard_in_the_middle_of_it_does_not_confuse_a_restoration(world: World) -> None:
-    """Between two attempts the next run discards again what the first attempt had put."""
+def test_a_discard_during_a_restoration_does_not_confuse_it(world: World) -> None:
+    """Between two attempts the next run discards the messages of the first attempt again."""
     discarded(world, *BODIES)
     work = restoring(world)
     interrupted(work, f"MQCMIT:3:{BROKEN}:after")

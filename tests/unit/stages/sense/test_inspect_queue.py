@@ -1,4 +1,4 @@
-"""A look at a run's queue: what it records, what it says, and which waits it sleeps itself."""
+"""Test the inquiry of a run's queue: its record, its log, and the waits that it sleeps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFER_FROM_S = 10
 
 @dataclass
 class Looker:
-    """Looks at the queue of a world, each time for another run unless it is named."""
+    """Inspects the queue of a world, each time for a new run unless a run is named."""
 
     world: World
     awaiting: set[str] = field(default_factory=set)
@@ -84,7 +84,7 @@ def rules(wait: str = "NO") -> str:
     return f"INPUTQ(DLQ) WAIT({wait})\nACTION(IGNORE)\n"
 
 
-def test_a_run_with_work_is_recorded_with_what_it_saw(
+def test_a_run_with_work_is_recorded_with_its_depth(
     looker: Looker, caplog: pytest.LogCaptureFixture
 ) -> None:
     looker.world.dead_letter()
@@ -111,7 +111,7 @@ def test_a_run_that_waits_has_not_begun(looker: Looker, caplog: pytest.LogCaptur
     assert caplog.messages[-1] == "no messages on DLQ of QM1; waiting until 2026-11-21 12:10:00 UTC"
 
 
-def test_a_short_wait_for_messages_is_slept_and_ends_with_a_second_look(
+def test_a_short_wait_for_messages_ends_with_a_second_inquiry(
     looker: Looker, caplog: pytest.LogCaptureFixture
 ) -> None:
     began = looker.world.clock()
@@ -123,7 +123,7 @@ def test_a_short_wait_for_messages_is_slept_and_ends_with_a_second_look(
     assert looker.warned == ["one"]
 
 
-def test_a_short_wait_for_the_queue_manager_ends_with_a_second_look(looker: Looker) -> None:
+def test_a_short_wait_for_the_queue_manager_ends_with_a_second_connect(looker: Looker) -> None:
     looker.world.dead_letter()
     embedded_mq.faults.set(AWAY)
     wake = looker.world.clock.sleep
@@ -138,7 +138,7 @@ def test_a_short_wait_for_the_queue_manager_ends_with_a_second_look(looker: Look
 
 
 def test_a_queue_manager_that_stays_away_through_a_short_wait_is_an_error(looker: Looker) -> None:
-    """Airflow runs the task again, which a run with a long wait has no need of."""
+    """Airflow runs the task again, which is unnecessary for a run with a long wait."""
     embedded_mq.faults.set("MQCONNX:1+:2059:before")
 
     with pytest.raises(QueueManagerError):
@@ -160,7 +160,7 @@ def test_a_queue_manager_that_is_away_is_waited_for_by_its_name_in_the_rules(
     assert caplog.messages[-1].endswith("; waiting for it until 2026-11-21 12:10:00 UTC")
 
 
-def test_what_a_person_is_asked_about_is_no_news_to_a_scheduled_run(
+def test_a_scheduled_run_ignores_messages_that_wait_for_approval(
     looker: Looker, caplog: pytest.LogCaptureFixture
 ) -> None:
     looker.world.dead_letter()
@@ -180,7 +180,7 @@ def test_what_a_person_is_asked_about_is_no_news_to_a_scheduled_run(
     assert looker.look(rules(), run_id="four") == Proceed(1, "1 messages")
 
 
-def test_a_continuous_run_pauses_after_one_that_left_no_account(
+def test_a_continuous_run_pauses_after_a_run_without_an_account(
     looker: Looker, caplog: pytest.LogCaptureFixture
 ) -> None:
     looker.world.dead_letter()
@@ -196,7 +196,7 @@ def test_a_continuous_run_pauses_after_one_that_left_no_account(
     assert watched == Proceed(1, "1 messages")
 
 
-def test_a_pause_of_seconds_is_slept(looker: Looker) -> None:
+def test_a_short_pause_is_slept(looker: Looker) -> None:
     looker.world.dead_letter()
     keys = {"schedule": "@continuous"}
     looker.look(rules(), keys=keys)

@@ -1,4 +1,4 @@
-"""A run begins with frozen rules and a queue that exists, or it does not begin at all."""
+"""Test that a run begins only with valid rules and an existing queue."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ def test_inputq_names_another_queue(world: World) -> None:
 
 
 @pytest.mark.parametrize(("given", "queue"), [("PARKED", "PARKED"), (" ", "DLQ")])
-def test_a_queue_given_for_the_run_goes_before_the_table(
-    world: World, given: str, queue: str
-) -> None:
-    """As runmqdlq's first argument does, even when it is blank."""
+def test_the_param_input_q_overrides_inputq(world: World, given: str, queue: str) -> None:
+    """The first argument of runmqdlq does the same, even if it is blank."""
     run = begin(world, "INPUTQ(ORDERS)\nACTION(RETRY)", RunOptions(input_q=given))
 
     assert run.queue == queue
 
 
-def test_a_run_keeps_the_rules_it_read_first(world: World) -> None:
+def test_a_run_keeps_the_rules_that_it_read_at_its_start(world: World) -> None:
     first = world.start("ACTION(RETRY)", run_id="r")
 
     assert world.start("ACTION(IGNORE)", run_id="r") == first
@@ -40,7 +38,7 @@ def test_a_run_keeps_the_rules_it_read_first(world: World) -> None:
 
 @pytest.mark.parametrize(("handler", "dag_run"), [("other", "x-1"), ("test", "1")])
 def test_an_id_that_another_run_has_is_refused(world: World, handler: str, dag_run: str) -> None:
-    """As handlers `test` and `test-x` would have one, each by a run id that a person made up."""
+    """Handlers `test` and `test-x` could have the same id, by run ids that people chose."""
     world.start("ACTION(RETRY)", run_id="test-x-1")
     folder = world.directory / "rules"
     other = Handler(name=handler, directory=folder, connection="mq", rules="test.rules")
@@ -66,7 +64,7 @@ def test_under_wait_yes_attempts_carry_on(world: World) -> None:
     assert (run.wait_s, run.carry_attempts) == (None, True)
 
 
-def test_one_bad_line_begins_no_run_and_says_where(world: World) -> None:
+def test_one_wrong_line_starts_no_run_and_is_named(world: World) -> None:
     with pytest.raises(RulesError) as caught:
         world.start("ACTION(RETRY)\nREASON(MQRC_Q_FUL) ACTION(RETRY)\n", run_id="r")
 
@@ -80,7 +78,7 @@ def test_one_bad_line_begins_no_run_and_says_where(world: World) -> None:
     assert world.ledger.runs.refusal("r") == str(caught.value)
 
 
-def test_a_queue_manager_without_a_dead_letter_queue_is_told(world: World) -> None:
+def test_a_queue_manager_without_a_dead_letter_queue_is_reported(world: World) -> None:
     world.mqsc("ALTER QMGR DEADQ(' ')")
 
     with pytest.raises(ConnectionSettingsError) as caught:
@@ -92,14 +90,14 @@ def test_a_queue_manager_without_a_dead_letter_queue_is_told(world: World) -> No
     )
 
 
-def test_a_queue_that_is_not_there_is_told(world: World) -> None:
+def test_a_missing_queue_is_reported(world: World) -> None:
     with pytest.raises(QueueManagerError) as caught:
         world.start("INPUTQ(NOWHERE)\nACTION(RETRY)")
 
     assert str(caught.value) == ("MQOPEN of queue NOWHERE failed: MQRC_UNKNOWN_OBJECT_NAME (2085)")
 
 
-def test_a_queue_manager_that_is_not_there_is_told(world: World) -> None:
+def test_a_missing_queue_manager_is_reported(world: World) -> None:
     with pytest.raises(QueueManagerError) as caught:
         world.start("INPUTQM(QM9)\nACTION(RETRY)")
 
@@ -140,7 +138,7 @@ def test_depth_is_inquired(world: World) -> None:
         ),
     ],
 )
-def test_an_action_is_for_messages_that_are_named(
+def test_an_action_without_named_messages_is_refused(
     world: World, action: str, keys: tuple[str, ...], error: str
 ) -> None:
     with pytest.raises(HandlerError) as caught:
@@ -149,7 +147,7 @@ def test_an_action_is_for_messages_that_are_named(
     assert str(caught.value) == error
 
 
-def test_an_action_with_a_fault_is_told_like_any_rule(world: World) -> None:
+def test_an_invalid_action_is_reported_like_an_invalid_rule(world: World) -> None:
     with pytest.raises(RulesError, match=r"^the parameter action:1:1: ACTION\(FWD\) needs FWDQ"):
         begin(world, "ACTION(RETRY)", RunOptions(message_keys=("0" * 64,), action="ACTION(FWD)"))
 
@@ -162,7 +160,7 @@ def begin(world: World, rules: str, options: RunOptions) -> Run:
     return world.begin("r", handler, options)
 
 
-def test_an_alias_is_no_queue_to_handle(world: World) -> None:
+def test_an_alias_queue_cannot_be_handled(world: World) -> None:
     world.mqsc("DEFINE QALIAS(DLQ.ALIAS) TARGET(DLQ)")
 
     with pytest.raises(ConnectionSettingsError) as caught:
@@ -185,5 +183,5 @@ def test_an_interrupted_unit_is_work_on_an_empty_queue_too(world: World) -> None
     assert has_open_units(later, world.ledger)
 
 
-def test_the_ledger_is_its_owners_alone(world: World) -> None:
+def test_only_the_owner_can_read_the_ledger(world: World) -> None:
     assert (world.directory / "ledger.db").stat().st_mode & 0o077 == 0

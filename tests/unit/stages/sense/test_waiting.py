@@ -1,4 +1,4 @@
-"""The steps of a run after a look at its queue: what it does by which facts, at which time."""
+"""Test the step that a run takes after an inquiry, for given facts and times."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_run_that_does_not_wait_skips_its_work() -> None:
     assert step(facts(2, wait_s=0)) == Skip(2)
 
 
-def test_a_run_without_work_waits_with_all_that_its_trigger_needs() -> None:
+def test_a_waiting_run_hands_its_trigger_all_arguments() -> None:
     assert step(facts(2, wait_s=600), rules="other.rules") == WaitForMessages(
         conn_id="mq_demo",
         queue_manager="QM1",
@@ -74,27 +74,27 @@ def test_a_run_without_work_waits_with_all_that_its_trigger_needs() -> None:
 
 @pytest.mark.parametrize(("recorded", "action"), [(True, None), (False, "ACTION(DISCARD)")])
 def test_rules_that_cannot_change_are_not_watched(recorded: bool, action: str | None) -> None:
-    """Those of a run that has begun hold to its end; a given action is in no file."""
+    """A run that has begun keeps its rules, and an action is in no file."""
     found = step(facts(wait_s=600, is_recorded=recorded), action=action)
 
     assert isinstance(found, WaitForMessages)
     assert found.rules_digest == ""
 
 
-def test_a_wait_that_is_over_skips_the_work() -> None:
+def test_a_run_whose_wait_has_ended_skips_the_work() -> None:
     over = Waited(event={"until": NOON.isoformat()})
 
     assert step(facts(wait_s=600), over) == Skip(0)
 
 
-def test_a_run_after_one_that_broke_off_pauses_for_a_minute_after_that_one_began() -> None:
+def test_a_run_pauses_until_a_minute_after_an_interrupted_run_began() -> None:
     began = NOON - timedelta(seconds=20)
 
     assert step(facts(1, "1 messages", broken_off=began)) == Pause(began + BREATH)
     assert step(facts(1, "1 messages", broken_off=NOON - BREATH)) == Proceed(1, "1 messages")
 
 
-def test_a_run_without_work_does_not_pause_after_one_that_broke_off() -> None:
+def test_a_run_without_work_does_not_pause_after_an_interrupted_run() -> None:
     assert step(facts(broken_off=NOON, wait_s=0)) == Skip(0)
 
 
@@ -122,7 +122,7 @@ def test_a_wait_that_is_resumed_keeps_its_end() -> None:
     assert until(Waited(event={"until": None}), schedule="@hourly") is None
 
 
-def test_rules_that_wait_no_more_end_the_wait() -> None:
+def test_changed_rules_without_wait_end_the_wait() -> None:
     assert until(Waited(event={"until": LATER.isoformat()}), wait_s=0) == NOON
 
 
@@ -147,11 +147,11 @@ def test_a_queue_manager_that_is_away_is_waited_for_with_the_wait_it_interrupts(
     )
 
 
-def test_a_wait_for_the_queue_manager_does_not_begin_again() -> None:
+def test_a_resumed_wait_for_the_queue_manager_keeps_its_end() -> None:
     assert after_error(Waited(patience=LATER)) == WaitForQueueManager("mq_demo", "QM1", LATER, None)
 
 
-def test_a_queue_manager_that_stays_away_fails_the_run_for_good() -> None:
+def test_a_queue_manager_that_stays_away_fails_the_run_without_retry() -> None:
     found = after_error(Waited(patience=NOON))
 
     assert isinstance(found, Fail)
@@ -167,7 +167,7 @@ def test_a_queue_manager_that_stays_away_fails_the_run_for_good() -> None:
         (Waited(patience=NOON), HOUR, "MQRC_NOT_AUTHORIZED"),
     ],
 )
-def test_an_error_that_is_not_waited_out_is_raised(
+def test_an_error_that_waiting_cannot_cure_is_raised(
     waited: Waited, wait: timedelta, reason: str
 ) -> None:
     """A task that fails so may be run again by Airflow, if the fault is transient."""
@@ -175,7 +175,7 @@ def test_an_error_that_is_not_waited_out_is_raised(
         after_error(waited, wait, reason)
 
 
-# -- a run that cannot begin
+# -- runs that cannot begin
 
 
 def test_a_continuous_run_that_cannot_begin_takes_a_minute_to_fail() -> None:

@@ -1,4 +1,4 @@
-"""What is news to a run before it takes a snapshot."""
+"""Test whether a run has work, before it takes a snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = (
 
 @pytest.fixture(name="world")
 def _world(tmp_path: Path) -> World:
-    """Make a world whose DLQ holds one message left by rule, one without a rule, one stray."""
+    """Make a world with three messages: left by rule, unmatched, and without an MQDLH."""
     world = World(tmp_path)
     world.dead_letter(dest_q="PAYMENTS")
     world.dead_letter(dest_q="ELSEWHERE")
@@ -33,13 +33,13 @@ def watch(world: World, rules: str = RULES, run_type: str = "scheduled") -> Watc
     return watch_for(run, world.ledger)
 
 
-def test_every_message_is_news_where_no_run_has_been(world: World) -> None:
+def test_every_message_is_work_for_the_first_run(world: World) -> None:
     assert watch(world) == Watch()
     assert Watch().news(3, world.clock()) == "3 messages"
     assert Watch().news(0, world.clock()) == ""
 
 
-def test_what_the_last_run_left_is_no_news_until_the_rescan(world: World) -> None:
+def test_messages_left_by_the_last_run_become_work_at_the_rescan(world: World) -> None:
     world.handle(RULES)
     ended = world.clock()
 
@@ -52,7 +52,7 @@ def test_what_the_last_run_left_is_no_news_until_the_rescan(world: World) -> Non
     assert found.news(2, ended) == "2 messages, 3 of them were there when the last run ended"
 
 
-def test_what_arrived_during_the_last_run_is_news(world: World) -> None:
+def test_messages_that_arrived_during_the_last_run_are_work(world: World) -> None:
     execution = world.plan(RULES)
     make_pass(execution)
     world.dead_letter(dest_q="PAYMENTS", body=b"late")
@@ -61,7 +61,7 @@ def test_what_arrived_during_the_last_run_is_news(world: World) -> None:
     assert watch(world).news(4, world.clock()) != ""
 
 
-def test_changed_rules_make_settled_messages_news(world: World) -> None:
+def test_changed_rules_make_settled_messages_work(world: World) -> None:
     world.handle(RULES)
 
     found = watch(world, f"{RULES}ACTION(DISCARD)\n")
@@ -70,8 +70,8 @@ def test_changed_rules_make_settled_messages_news(world: World) -> None:
 
 
 @pytest.mark.parametrize("run_type", ["manual", "operator_triggered", "asset_materialization"])
-def test_a_run_that_was_asked_for_takes_every_message_for_news(world: World, run_type: str) -> None:
-    """By hand, from another DAG, or at an asset."""
+def test_every_message_is_work_for_a_manual_run(world: World, run_type: str) -> None:
+    """A manual run starts by hand, from another DAG, or at an asset."""
     world.handle(RULES)
 
     assert watch(world, run_type=run_type) == Watch()
@@ -83,7 +83,7 @@ def test_a_dry_run_settles_nothing(world: World) -> None:
     assert watch(world) == Watch()
 
 
-def test_a_retry_that_an_earlier_run_handed_on_is_due_a_retry_interval_later(world: World) -> None:
+def test_a_pending_retry_of_an_earlier_run_is_due_after_retryint(world: World) -> None:
     world.dead_letter(dest_q="CLOSED")
     execution = world.plan(RULES)
     began = world.clock()
@@ -97,7 +97,7 @@ def test_a_retry_that_an_earlier_run_handed_on_is_due_a_retry_interval_later(wor
 
 
 def test_continuous_runs_carry_attempts_on_and_make_one_pass_each(world: World) -> None:
-    """New messages do not wait for the retries of others, and counts go on from run to run."""
+    """New messages do not wait for retries of others, and attempts count across runs."""
     world.dead_letter(dest_q="CLOSED")
     pending, runs = [], []
     for _ in range(3):
@@ -112,7 +112,7 @@ def test_continuous_runs_carry_attempts_on_and_make_one_pass_each(world: World) 
     assert runs[-1].wait_s is None
 
 
-def test_a_run_that_saw_work_has_broken_off_until_it_leaves_its_account(world: World) -> None:
+def test_a_run_with_work_counts_as_interrupted_until_it_has_an_account(world: World) -> None:
     execution = world.plan(RULES)
     run, at = execution.run, world.clock()
     world.ledger.runs.record_look(run.run_id, Look(3, True, "3 messages", at))

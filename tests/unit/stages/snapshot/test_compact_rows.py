@@ -1,4 +1,4 @@
-"""What is settled under a table is not read in full again, and is accounted for all the same."""
+"""Test that settled messages are not read in full again but have their outcomes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.world import World
 pytestmark = pytest.mark.slow
 
 
-def test_what_was_left_for_good_gets_compact_rows(world: World) -> None:
+def test_settled_messages_get_compact_rows(world: World) -> None:
     backlog(world)
     handle(world)
     world.dead_letter(b"new", dest_q="PAYMENTS")
@@ -36,7 +36,7 @@ def test_what_was_left_for_good_gets_compact_rows(world: World) -> None:
     }
 
 
-def test_compact_rows_say_where_the_full_ones_are(world: World) -> None:
+def test_compact_rows_name_the_snapshot_of_their_full_rows(world: World) -> None:
     backlog(world)
     first, _ = handle(world)
     world.dead_letter(b"another unmatched", dest_q="NOWHERE")
@@ -72,7 +72,7 @@ def test_without_new_messages_a_run_settles_without_a_plan(world: World) -> None
     assert settle(world.execution(run)) == outcomes
 
 
-def test_the_report_of_a_run_with_parked_messages_adds_up(world: World) -> None:
+def test_the_report_of_a_run_with_settled_messages_adds_up(world: World) -> None:
     backlog(world)
     handle(world)
     world.dead_letter(b"new", dest_q="PAYMENTS")
@@ -108,7 +108,7 @@ def test_the_report_of_a_run_with_parked_messages_adds_up(world: World) -> None:
     }
 
 
-def test_the_report_names_a_parked_message_that_has_vanished(world: World) -> None:
+def test_the_report_names_a_settled_message_that_has_vanished(world: World) -> None:
     world.dead_letter(b"unmatched", dest_q="NOWHERE", MsgId=b"m" * 24)
     handle(world)
     world.dead_letter(b"new", dest_q="PAYMENTS")
@@ -138,7 +138,7 @@ def test_the_report_names_a_parked_message_that_has_vanished(world: World) -> No
     ("options", "full"),
     [({}, 0), ({"rescan": True}, 3), ({"full_every": timedelta(seconds=1)}, 3)],
 )
-def test_all_is_read_in_full_on_demand_and_at_intervals(
+def test_all_messages_are_read_in_full_on_demand_and_at_intervals(
     world: World, options: dict[str, Any], full: int
 ) -> None:
     backlog(world)
@@ -153,7 +153,9 @@ def test_all_is_read_in_full_on_demand_and_at_intervals(
     ("rules", "keys"),
     [(RULES + "DESTQ(X) ACTION(RETRY)\n", {}), (RULES, {"nul_as_blank": True})],
 )
-def test_other_rules_read_everything_anew(world: World, rules: str, keys: dict[str, Any]) -> None:
+def test_changed_rules_read_every_message_in_full(
+    world: World, rules: str, keys: dict[str, Any]
+) -> None:
     backlog(world)
     handle(world)
 
@@ -162,7 +164,7 @@ def test_other_rules_read_everything_anew(world: World, rules: str, keys: dict[s
     assert counts(world, run) == (3, 0)
 
 
-def test_a_comment_in_the_table_changes_nothing(world: World) -> None:
+def test_a_changed_comment_keeps_compact_rows(world: World) -> None:
     backlog(world)
     handle(world)
 
@@ -172,7 +174,7 @@ def test_a_comment_in_the_table_changes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize(("attempts", "full"), [("run", 1), ("ledger", 0)])
-def test_the_exhausted_are_parked_only_where_attempts_carry_on(
+def test_exhausted_messages_are_settled_only_if_attempts_carry_on(
     world: World, attempts: str, full: int
 ) -> None:
     world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
@@ -187,7 +189,7 @@ def test_the_exhausted_are_parked_only_where_attempts_carry_on(
 
 
 @pytest.mark.parametrize(("attempts", "full"), [("run", 1), ("ledger", 0)])
-def test_an_ignore_that_is_reached_by_attempts_is_reached_anew_by_a_run_from_zero(
+def test_an_ignore_reached_by_attempts_is_reached_again_by_a_run_from_zero(
     world: World, attempts: str, full: int
 ) -> None:
     world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
@@ -201,7 +203,7 @@ def test_an_ignore_that_is_reached_by_attempts_is_reached_anew_by_a_run_from_zer
     assert counts(world, run) == (full, 1 - full)
 
 
-def test_of_equal_messages_only_as_many_are_parked_as_were_seen(world: World) -> None:
+def test_only_as_many_equal_messages_are_settled_as_were_seen(world: World) -> None:
     same: dict[str, Any] = {"MsgId": b"m" * 24, "dest_q": "ORDERS"}
     world.dead_letter(b"same", **same)
     handle(world)
@@ -225,7 +227,7 @@ ONE_OF_EACH = {
 
 
 def with_one_taken_meanwhile(world: World) -> Run:
-    """Park a backlog; return a run over it and a new message, of which the first is gone."""
+    """Settle a backlog; return a run over it and a new message, with the first message gone."""
     backlog(world)
     handle(world)
     return new_run_with_the_first_taken(world)
@@ -240,7 +242,7 @@ def new_run_with_the_first_taken(world: World) -> Run:
     return run
 
 
-def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(world: World) -> None:
+def test_a_settled_message_that_is_taken_meanwhile_is_recorded_separately(world: World) -> None:
     run = with_one_taken_meanwhile(world)
 
     outcomes = settle(world.execution(run))
@@ -252,9 +254,7 @@ def test_a_parked_message_that_somebody_takes_meanwhile_is_booked_by_itself(worl
 @pytest.mark.parametrize(
     "table", ["outcomes", "run_messages", "parked_outcomes", "parkings", "parked", "sightings"]
 )
-def test_settling_that_broke_off_at_any_write_is_settled_by_the_next_call(
-    world: World, table: str
-) -> None:
+def test_an_interrupted_settling_is_completed_by_the_next_call(world: World, table: str) -> None:
     run = with_one_taken_meanwhile(world)
 
     def break_off(*values: Any) -> None:
@@ -269,7 +269,7 @@ def test_settling_that_broke_off_at_any_write_is_settled_by_the_next_call(
     assert settle(world.execution(run)) == ONE_OF_EACH
 
 
-def test_a_parked_message_that_left_and_comes_back_is_read_in_full(world: World) -> None:
+def test_a_settled_message_that_left_and_comes_back_is_read_in_full(world: World) -> None:
     backlog(world)
     handle(world)
     ((descriptor, body),) = world.messages("DLQ")[:1]
@@ -284,7 +284,7 @@ def test_a_parked_message_that_left_and_comes_back_is_read_in_full(world: World)
     assert counts(world, last) == (1, 3)
 
 
-def test_what_expires_while_it_is_parked_is_booked_as_expired(world: World) -> None:
+def test_a_settled_message_that_expires_is_recorded_as_expired(world: World) -> None:
     world.dead_letter(b"short-lived", dest_q="ORDERS", Expiry=36000)
     handle(world)
     world.dead_letter(b"new", dest_q="ORDERS")
@@ -297,7 +297,7 @@ def test_what_expires_while_it_is_parked_is_booked_as_expired(world: World) -> N
     assert settle(world.execution(run)) == {Outcome.EXPIRED: 1, Outcome.LEFT_BY_RULE: 1}
 
 
-def test_where_the_full_row_is_gone_there_is_a_new_one(world: World) -> None:
+def test_a_settled_message_gets_a_new_full_row_if_the_old_one_is_gone(world: World) -> None:
     backlog(world)
     first, _ = handle(world)
     location = world.recorded_snapshot(first.run_id).location
@@ -308,7 +308,7 @@ def test_where_the_full_row_is_gone_there_is_a_new_one(world: World) -> None:
     assert counts(world, run) == (3, 0)
 
 
-def test_a_dry_run_parks_nothing_it_would_have_acted_on(world: World) -> None:
+def test_a_dry_run_settles_no_message_that_it_would_have_acted_on(world: World) -> None:
     backlog(world)
     world.dead_letter(dest_q="PAYMENTS")
     run = world.start(RULES, dry_run=True)

@@ -1,4 +1,4 @@
-"""A snapshot with compact rows is read whole, with the rows that earlier ones hold."""
+"""Test that a snapshot with compact rows is read with the full rows of earlier ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.settled_backlog import backlog, counts, handle, place
 from tests.support.world import World
 
 
-def test_a_snapshot_is_read_whole_with_the_rows_others_hold(world: World) -> None:
+def test_a_snapshot_is_read_with_the_full_rows_of_earlier_ones(world: World) -> None:
     backlog(world)
     world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
     world.dead_letter(b"twin", dest_q="ORDERS", MsgId=b"t" * 24)
@@ -32,7 +32,7 @@ def test_a_snapshot_is_read_whole_with_the_rows_others_hold(world: World) -> Non
     assert compact[1:] == complete
 
 
-def test_a_full_row_that_is_gone_is_told(world: World) -> None:
+def test_a_missing_full_row_is_reported(world: World) -> None:
     backlog(world)
     first, _ = handle(world)
     second, _ = handle(world)
@@ -49,7 +49,7 @@ def test_a_full_row_that_is_gone_is_told(world: World) -> None:
     )
 
 
-def test_many_equal_messages_are_met_one_by_one(world: World) -> None:
+def test_many_equal_messages_are_read_one_by_one(world: World) -> None:
     for _ in range(4):
         world.dead_letter(b"same", MsgId=b"m" * 24, dest_q="ORDERS")
     world.dead_letter(b"other", dest_q="ORDERS")

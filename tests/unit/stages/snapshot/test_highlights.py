@@ -1,4 +1,4 @@
-"""What a person should see at once is marked; browsing still disturbs nobody."""
+"""Test that notable messages are marked while browsing changes no message."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def marks(world: World, name: str) -> list[Any]:
 
 
 def back_out(world: World, times: int) -> None:
-    """Get the first message of the DLQ and back it out, so many times."""
+    """Get the first message of the DLQ and back it out, several times."""
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
         queue = queue_manager.open("DLQ", constants.MQOO_INPUT_SHARED)
@@ -46,7 +46,7 @@ def back_out(world: World, times: int) -> None:
         queue_manager.close(queue)
 
 
-def test_what_expires_before_the_next_pass_is_marked(world: World) -> None:
+def test_a_message_that_expires_before_the_next_pass_is_marked(world: World) -> None:
     world.dead_letter(Expiry=590)
     world.dead_letter(Expiry=6000)
     world.dead_letter()
@@ -54,14 +54,14 @@ def test_what_expires_before_the_next_pass_is_marked(world: World) -> None:
     assert marks(world, "expires_before_next_pass") == [True, False, False]
 
 
-def test_a_reason_that_says_backout_is_enough(world: World) -> None:
+def test_a_backout_reason_alone_marks_a_message(world: World) -> None:
     world.dead_letter(reason=2362)
     world.dead_letter(reason=2053)
 
     assert marks(world, "came_from_backout") == [True, False]
 
 
-def test_a_backout_count_that_has_come_to_its_destinations_threshold_is_marked(
+def test_a_backout_count_at_the_destinations_threshold_is_marked(
     world: World,
 ) -> None:
     world.mqsc("ALTER QLOCAL(PAYMENTS) BOTHRESH(2) BOQNAME(PARKED)")
@@ -86,7 +86,7 @@ def test_a_destination_whose_boqname_is_this_queue_is_marked(world: World) -> No
     assert marks(world, "dest_backout_threshold") == [0, None, None]
 
 
-def test_no_more_destinations_are_asked_than_is_decent() -> None:
+def test_a_snapshot_inquires_a_limited_number_of_destinations() -> None:
     asked: list[str] = []
 
     def ask(queue: str) -> BackoutRule:
@@ -101,7 +101,7 @@ def test_no_more_destinations_are_asked_than_is_decent() -> None:
     assert len(asked) == MOST_DESTINATIONS
 
 
-def test_a_queue_that_cuts_what_it_should_keep_is_warned_of(world: World) -> None:
+def test_a_queue_whose_maxmsgl_cuts_messages_is_warned_of(world: World) -> None:
     world.mqsc("ALTER QLOCAL(DLQ) MAXMSGL(200)")
     world.dead_letter(b"x" * 28)
     told: list[str] = []
@@ -115,7 +115,7 @@ def test_a_queue_that_cuts_what_it_should_keep_is_warned_of(world: World) -> Non
     )
 
 
-def test_two_snapshots_of_a_quiet_queue_differ_only_in_what_waiting_changes(world: World) -> None:
+def test_two_snapshots_of_a_quiet_queue_differ_only_in_times_and_expiry(world: World) -> None:
     world.dead_letter(b"one", Expiry=36000)
     world.put("DLQ", b"two")
     world.dead_letter(b"three", Expiry=610)
@@ -127,7 +127,7 @@ def test_two_snapshots_of_a_quiet_queue_differ_only_in_what_waiting_changes(worl
         assert {name for name in one if one[name] != other[name]} <= CHANGES_BY_WAITING
 
 
-def test_messages_may_come_and_go_while_it_is_taken(
+def test_messages_may_come_and_go_while_a_snapshot_is_taken(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(6):
@@ -140,7 +140,7 @@ def test_messages_may_come_and_go_while_it_is_taken(
                 world.dead_letter(b"late")
                 with world.connect() as queue_manager:
                     queue = queue_manager.open("DLQ", 1)
-                    for _ in range(5):  # the current one too, and two that were not met yet
+                    for _ in range(5):  # the current one too, and two new ones
                         queue.get()
                     queue_manager.close(queue)
             yield message
@@ -153,7 +153,7 @@ def test_messages_may_come_and_go_while_it_is_taken(
     assert len(found) == 5
 
 
-def test_a_user_who_may_only_browse_and_inquire_takes_it(
+def test_a_user_who_may_only_browse_and_inquire_can_take_a_snapshot(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.dead_letter()
@@ -176,7 +176,7 @@ def test_a_user_who_may_only_browse_and_inquire_takes_it(
 
 
 def as_user(world: World, user: str) -> Any:
-    """Connect under another user's name, which the embedded queue manager takes at its word."""
+    """Connect under another user's name, which the embedded queue manager accepts."""
     queue_manager = world.connect()
     queue_manager.handle.disconnect()
     client = queue_manager.client

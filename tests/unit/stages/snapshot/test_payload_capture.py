@@ -1,4 +1,4 @@
-"""Bodies are kept only where the handler says so, as much as it says, encrypted if it says."""
+"""Test that bodies are captured and encrypted only as the handler's file requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mqdlq.stages.snapshot.encryption_keys import key_of, keys_of
 from tests.support.world import World
 
 KEY = PayloadKey("2026-11", b"k" * 32)
-LONG = b"0123456789" * 20_000  # longer than what is browsed at first
+LONG = b"0123456789" * 20_000  # longer than the first browse reads
 
 
 def take(world: World, payload: str, key: PayloadKey | None = None) -> tuple[str, SnapshotManifest]:
@@ -41,7 +41,7 @@ def fill(world: World) -> None:
     world.dead_letter(b"")
 
 
-def test_nothing_is_captured_unless_asked_for(world: World) -> None:
+def test_no_payload_is_captured_by_default(world: World) -> None:
     fill(world)
 
     directory, manifest = take(world, "none")
@@ -51,7 +51,7 @@ def test_nothing_is_captured_unless_asked_for(world: World) -> None:
     assert bodies(directory) == []
 
 
-def test_the_head_is_what_follows_the_mqdlh(world: World) -> None:
+def test_a_captured_head_begins_after_the_mqdlh(world: World) -> None:
     fill(world)
 
     directory, manifest = take(world, "head: 12")
@@ -62,13 +62,13 @@ def test_the_head_is_what_follows_the_mqdlh(world: World) -> None:
     assert manifest.payload == "head: 12"
 
 
-def test_in_full_however_long(world: World) -> None:
+def test_a_full_payload_is_captured_at_any_length(world: World) -> None:
     fill(world)
 
     assert bodies(take(world, "full")[0]) == [b"short", LONG, b"no header", b""]
 
 
-def test_a_long_message_that_goes_away_leaves_what_was_seen(
+def test_a_long_message_that_vanishes_keeps_the_bytes_already_read(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.dead_letter(LONG)
@@ -80,7 +80,7 @@ def test_a_long_message_that_goes_away_leaves_what_was_seen(
     assert LONG.startswith(payload)
 
 
-def test_encrypted_it_is_read_with_the_key_only(world: World) -> None:
+def test_an_encrypted_payload_can_be_read_only_with_its_key(world: World) -> None:
     fill(world)
 
     directory, manifest = take(world, "full", KEY)
@@ -93,7 +93,7 @@ def test_encrypted_it_is_read_with_the_key_only(world: World) -> None:
     assert KEY.key not in stored
 
 
-def test_equal_bodies_do_not_look_equal(world: World) -> None:
+def test_equal_bodies_have_different_encrypted_payloads(world: World) -> None:
     world.dead_letter(b"same")
     world.dead_letter(b"same")
 
@@ -103,7 +103,7 @@ def test_equal_bodies_do_not_look_equal(world: World) -> None:
     assert one != other
 
 
-def test_without_the_key_it_is_named(world: World) -> None:
+def test_a_missing_key_of_a_payload_is_named(world: World) -> None:
     world.dead_letter()
     directory, _ = take(world, "full", KEY)
 
@@ -120,7 +120,7 @@ def test_without_the_key_it_is_named(world: World) -> None:
     )
 
 
-def test_after_a_rotation_old_snapshots_are_still_read(world: World) -> None:
+def test_old_snapshots_can_be_read_after_a_key_rotation(world: World) -> None:
     world.dead_letter()
     old, new = KEY, PayloadKey("2027-01", b"n" * 32)
     before, _ = take(world, "full", old)
@@ -159,7 +159,7 @@ def test_after_a_rotation_old_snapshots_are_still_read(world: World) -> None:
         ),
     ],
 )
-def test_a_key_that_is_none_is_refused_without_showing_it(
+def test_an_invalid_key_is_refused_without_printing_it(
     password: str, extra: dict[str, str], text: str
 ) -> None:
     with pytest.raises(ConnectionSettingsError) as caught:
@@ -174,7 +174,9 @@ def written(*arguments: str) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
-def test_a_person_gets_the_bodies_as_files_of_their_own(world: World, tmp_path: Path) -> None:
+def test_snapshots_payload_writes_bodies_that_only_their_owner_can_read(
+    world: World, tmp_path: Path
+) -> None:
     fill(world)
     directory, manifest = take(world, "full")
     to = tmp_path / "bodies"
@@ -209,7 +211,9 @@ def test_encrypted_bodies_are_written_with_the_key_of_a_connection(
     assert (tmp_path / "bodies" / "1.bin").read_bytes() == b"secret"
 
 
-def test_what_was_not_captured_is_told(world: World, tmp_path: Path) -> None:
+def test_snapshots_payload_reports_payload_that_was_not_captured(
+    world: World, tmp_path: Path
+) -> None:
     world.dead_letter(b"body")
     without, _ = take(world, "none")
     directory, _ = take(world, "full")

@@ -1,4 +1,4 @@
-"""A snapshot says what is on a queue, disturbs nobody, and exists only when it is whole."""
+"""Test that a snapshot lists a queue, changes no message, and exists only when complete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_message_has_a_row_in_browse_order(world: World) -> None:
     assert (manifest.taken_at, manifest.rules_text) == (NOON, "ACTION(IGNORE)")
 
 
-def test_browsing_disturbs_nobody(world: World) -> None:
+def test_browsing_changes_no_message(world: World) -> None:
     world.dead_letter()
     before = [(md.pack(), body) for md, body in world.messages("DLQ")]
 
@@ -68,7 +68,7 @@ def test_the_snapshot_of_a_run_is_taken_once(world: World) -> None:
     assert world.snapshot(run) == first
 
 
-def test_what_is_no_dead_letter_is_told_under_ibms_number(world: World) -> None:
+def test_messages_without_a_valid_mqdlh_are_logged_as_amq8721(world: World) -> None:
     world.put("DLQ", b"stray")
     told: list[str] = []
 
@@ -87,7 +87,7 @@ def test_a_message_as_long_as_the_queue_allows_may_have_been_cut(world: World) -
     assert [row["maybe_truncated"] for row in rows(world, run)] == [True, False]
 
 
-def test_a_snapshot_that_breaks_off_does_not_exist(world: World) -> None:
+def test_an_interrupted_snapshot_does_not_exist(world: World) -> None:
     for _ in range(3):
         world.dead_letter()
     run = world.start("ACTION(IGNORE)")
@@ -111,7 +111,7 @@ def test_a_queue_name_with_every_character_names_a_safe_directory(world: World) 
     assert rows(world, run) == []
 
 
-def test_what_the_handler_makes_of_nuls_travels_with_its_snapshot(world: World) -> None:
+def test_a_snapshot_stores_the_handlers_nul_as_blank(world: World) -> None:
     world.start("ACTION(IGNORE)\n")
     handler = Handler(
         name="h",

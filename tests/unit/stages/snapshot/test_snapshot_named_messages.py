@@ -1,4 +1,4 @@
-"""A run says which of the messages it names it cannot act on, before it acts on any."""
+"""Test that a run reports named messages that it cannot act on, before it acts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def warnings(world: World, *keys: str, action: str | None = None) -> list[str]:
 
 
 def told(world: World, *keys: str, action: str | None = None) -> list[str]:
-    """Return what taking the snapshot tells."""
+    """Take the snapshot; return its warnings."""
     run, said = world.start(RULES, message_keys=keys, action=action), list[str]()
     world.snapshot(run, said)
     return said
 
 
 def key_of_one(world: World, bare: bytes = b"") -> str:
-    """Put a dead letter, or a bare message, and see its key as a report would show it."""
+    """Put a dead letter, or a bare message; return its key as a report shows it."""
     world.put("DLQ", bare) if bare else world.dead_letter()
     run = world.start(RULES, dry_run=True)
     world.snapshot(run)
@@ -37,14 +37,14 @@ def key_of_one(world: World, bare: bytes = b"") -> str:
     return str(row["message_key"].hex())
 
 
-def test_nothing_is_told_where_all_are_there_or_none_is_named(world: World) -> None:
+def test_no_warning_if_all_named_messages_are_on_the_queue(world: World) -> None:
     key = key_of_one(world)
 
     assert warnings(world) == []
     assert warnings(world, key) == []
 
 
-def test_those_that_are_not_on_the_queue_are_told(world: World) -> None:
+def test_named_messages_that_are_not_on_the_queue_are_reported(world: World) -> None:
     key = key_of_one(world)
 
     assert warnings(world, key, NOBODY) == [
@@ -52,7 +52,7 @@ def test_those_that_are_not_on_the_queue_are_told(world: World) -> None:
     ]
 
 
-def test_a_run_that_names_nobody_at_all_is_refused(world: World) -> None:
+def test_a_run_whose_named_messages_are_all_gone_is_refused(world: World) -> None:
     key_of_one(world)
 
     with pytest.raises(HandlerError) as refused:
@@ -77,7 +77,7 @@ def test_a_settled_message_that_is_named_is_read_in_full(world: World) -> None:
     assert lake.read_manifest(location).parked == 1
 
 
-def test_a_message_without_an_mqdlh_is_warned_of_where_no_action_is_given(world: World) -> None:
+def test_a_named_message_without_an_mqdlh_and_action_causes_a_warning(world: World) -> None:
     key, other = key_of_one(world), key_of_one(world, b"no dead letter")
 
     assert warnings(world, key, other) == [
@@ -97,7 +97,7 @@ def test_a_message_without_an_mqdlh_is_warned_of_where_no_action_is_given(world:
         ("ACTION(FWD) FWDQ(PARKED) FWDQM(&DESTQM)", "FWDQM(&DESTQM)"),
     ],
 )
-def test_an_action_that_needs_an_mqdlh_is_refused_for_a_message_without(
+def test_an_action_that_needs_an_mqdlh_is_refused_for_a_message_without_one(
     world: World, action: str, refused: str
 ) -> None:
     key, other = key_of_one(world), key_of_one(world, b"no dead letter")

@@ -1,4 +1,4 @@
-"""Rows made of many messages at once say what `header_row` says of each."""
+"""Test that rows made in batches equal the rows of `header_row`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def messages(draw: st.DrawFn) -> Sighted:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(messages(), max_size=8))
-def test_many_at_once_say_what_each_says(found: list[Sighted]) -> None:
+def test_rows_parsed_together_equal_rows_parsed_one_by_one(found: list[Sighted]) -> None:
     in_order = sorted(
         {message.browse_seq: message for message in found}.values(), key=lambda m: m.browse_seq
     )
@@ -113,7 +113,9 @@ def test_many_at_once_say_what_each_says(found: list[Sighted]) -> None:
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 363), st.integers(0, 255)), max_size=3))
-def test_any_bytes_in_a_descriptor_are_read_alike(changes: list[tuple[int, int]]) -> None:
+def test_descriptors_of_any_bytes_parse_equally_in_both_ways(
+    changes: list[tuple[int, int]],
+) -> None:
     body = DeadLetterHeader(
         2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"
     ).encode(
@@ -129,7 +131,7 @@ def test_any_bytes_in_a_descriptor_are_read_alike(changes: list[tuple[int, int]]
     assert builder().rows([message], NOON).to_pylist() == one_by_one([message])
 
 
-def test_a_plain_dead_letter_takes_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_dead_letter_is_parsed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     body = DeadLetterHeader(
         2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "m", "20261121", "11000000"
     ).encode(

@@ -1,4 +1,4 @@
-"""The documented schema is the one that is written, and others read it."""
+"""Test that snapshots have the documented schema and that other programs read it."""
 
 from __future__ import annotations
 

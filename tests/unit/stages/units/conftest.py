@@ -1,4 +1,4 @@
-"""A task that moves messages in units of work: an execution, and a restoration."""
+"""Provide tasks that move messages in units of work: an execution and a restoration."""
 
 from __future__ import annotations
 

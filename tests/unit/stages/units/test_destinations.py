@@ -1,4 +1,4 @@
-"""A pass asks the queue manager once about each destination, and remembers what puts have shown."""
+"""Test that a pass inquires each destination once and remembers the results of puts."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def _destinations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
         ("", "QM2", 2184),
     ],
 )
-def test_an_inquiry_finds_why_no_put_can_succeed(
+def test_an_inquiry_finds_the_reason_that_blocks_a_destination(
     destinations: Destinations, name: str, q_mgr_name: str, reason: int
 ) -> None:
-    """A queue that is not local is left to the first put."""
+    """For a queue that is not local, the first put decides."""
     assert destinations.find_blocking_reason((name, q_mgr_name)) == reason
 
 
-def test_a_queue_that_nobody_may_inquire_is_left_to_the_first_put(
+def test_a_queue_without_inquire_authority_is_judged_by_its_first_put(
     destinations: Destinations,
 ) -> None:
     embedded_mq.faults.set(f"MQOPEN[CLOSED]:1:{NOT_AUTHORIZED}:before")
@@ -83,7 +83,7 @@ def test_a_move_that_puts_nothing_is_never_blocked(destinations: Destinations) -
     assert not destinations.may_trigger(None)
 
 
-def test_a_destination_that_refuses_us_is_closed_to_our_own_authority_only(
+def test_a_destination_that_refuses_our_user_is_closed_to_our_authority_only(
     destinations: Destinations,
 ) -> None:
     destinations.record_failure(PAYMENTS, NOT_AUTHORIZED, PutAuthority.DEF)
@@ -92,7 +92,7 @@ def test_a_destination_that_refuses_us_is_closed_to_our_own_authority_only(
     assert destinations.find_blocking_reason(PAYMENTS, PutAuthority.CTX) == 0
 
 
-def test_a_user_without_authority_closes_a_destination_to_nobody(
+def test_a_user_without_authority_closes_a_destination_to_no_other_user(
     destinations: Destinations,
 ) -> None:
     destinations.record_failure(PAYMENTS, NOT_AUTHORIZED, PutAuthority.CTX)
@@ -135,7 +135,7 @@ def test_the_allowance_doubles_up_to_the_limit_and_starts_again_after_a_failure(
 def test_a_message_is_too_long_from_the_first_byte_above_maxmsgl(
     destinations: Destinations,
 ) -> None:
-    assert not destinations.is_too_long(("NARROW", ""), 5)  # nobody has asked yet
+    assert not destinations.is_too_long(("NARROW", ""), 5)  # not inquired yet
 
     destinations.find_blocking_reason(("NARROW", ""))
 
@@ -178,13 +178,13 @@ def test_a_stream_queue_is_named_where_a_local_queue_refuses_a_message(
     assert destinations.explain_failure(destination, reason) == advice
 
 
-def test_a_blank_name_has_advice_of_its_own(destinations: Destinations) -> None:
+def test_a_blank_queue_name_has_its_own_advice(destinations: Destinations) -> None:
     assert destinations.explain_failure(("", ""), UNKNOWN).startswith(
         "the message does not name a queue;"
     )
 
 
-def test_advice_is_asked_for_once(destinations: Destinations) -> None:
+def test_advice_about_a_destination_is_requested_once(destinations: Destinations) -> None:
     first = destinations.explain_failure(("STREAMED", ""), INHIBITED)
 
     embedded_mq.run_mqsc("QM1", "ALTER QLOCAL(STREAMED) STREAMQ(' ')")

@@ -1,4 +1,4 @@
-"""Units of work grow while puts succeed, and fall apart around a message that fails."""
+"""Test the engine of units of work: their growth, and messages that fail in them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_units_double_while_puts_succeed(moving: Moving) -> None:
 
 
 def test_maxumsgs_bounds_a_unit(moving: Moving) -> None:
-    """Gets, puts, the marker, and the marker that is cleared all count."""
+    """Gets, puts, the new marker and the cleared marker all count."""
     moving.prepare(*numbered(15))
     ((limit, most),) = moving.moves_per_maxumsgs.items()
     moving.world.mqsc(f"ALTER QMGR MAXUMSGS({limit})")
@@ -45,7 +45,7 @@ def test_maxumsgs_bounds_a_unit(moving: Moving) -> None:
 
 
 def test_trigger_and_report_messages_count_against_maxumsgs(moving: Moving) -> None:
-    """A put counts three with its trigger message and its report on arrival; a get one more."""
+    """A put counts three, with its trigger message and its COA report; a get counts one more."""
     moving.prepare(*numbered(4), Report=256, ReplyToQ=b"ORDERS")
     moving.world.mqsc("ALTER QMGR MAXUMSGS(7)\nALTER QLOCAL(PAYMENTS) TRIGGER TRIGTYPE(EVERY)")
 
@@ -58,7 +58,7 @@ def test_trigger_and_report_messages_count_against_maxumsgs(moving: Moving) -> N
 def test_a_unit_holds_no_more_bytes_than_its_limit(
     moving: Moving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is 32 MiB; here it is that of two messages."""
+    """The limit is 32 MiB; in this test it is the size of two messages."""
     monkeypatch.setattr(engine, "MAX_BYTES_IN_A_UNIT", 4)
     moving.prepare(*numbered(7))
 
@@ -68,7 +68,7 @@ def test_a_unit_holds_no_more_bytes_than_its_limit(
 
 
 def test_a_message_that_fails_costs_its_neighbours_nothing(moving: Moving) -> None:
-    """The unit is backed out, the message booked, and the others are moved before what follows."""
+    """The unit is backed out, the message recorded, and the others move before later messages."""
     moving.world.mqsc(SMALL)
     bodies = [*numbered(5), b"too long", b"06"]
     moving.prepare(*bodies, to="SMALL")
@@ -98,7 +98,7 @@ def test_a_blocked_destination_is_inquired_and_not_tried(moving: Moving) -> None
     assert moving.failed() == [2051] * 5
 
 
-def test_a_message_too_long_for_its_queue_is_booked_without_a_put(moving: Moving) -> None:
+def test_a_message_too_long_for_its_queue_is_recorded_without_a_put(moving: Moving) -> None:
     moving.world.mqsc("DEFINE QLOCAL(NARROW) MAXMSGL(4)")
     moving.prepare(b"four", b"fiver", b"1234", to="NARROW")
 
@@ -109,17 +109,17 @@ def test_a_message_too_long_for_its_queue_is_booked_without_a_put(moving: Moving
     assert moving.sizes() == [1, 1]
 
 
-# -- what is the unit's fault
+# -- faults of the whole unit
 
 
 @pytest.mark.parametrize("reason", [2003, 2024])
 @pytest.mark.parametrize("call", ["MQPUT1[PAYMENTS]:3", "MQPUT1[MQDLQ.STATE]:{second}"])
-def test_a_unit_that_fails_as_a_whole_is_no_messages_fault(
+def test_a_failure_of_a_whole_unit_charges_no_message(
     moving: Moving, call: str, reason: int
 ) -> None:
     """MQRC_SYNCPOINT_LIMIT_REACHED (2024): trigger and report messages count, too.
 
-    Its messages are moved each alone, and units grow again from one message.
+    Each message of the unit is moved alone, and units grow again from one message.
     """
     moving.prepare(*numbered(7))
 
@@ -130,8 +130,8 @@ def test_a_unit_that_fails_as_a_whole_is_no_messages_fault(
     assert moving.sizes() == [1, 1, 1, 1, 2, 1]
 
 
-def test_a_commit_that_backs_out_is_made_again_message_by_message(moving: Moving) -> None:
-    """MQRC_BACKED_OUT (2003) at MQCMIT says that nothing took effect."""
+def test_a_unit_that_mqcmit_backs_out_is_repeated_message_by_message(moving: Moving) -> None:
+    """MQRC_BACKED_OUT (2003) at MQCMIT means that the unit had no effect."""
     moving.prepare(*numbered(5))
 
     attempt_under(moving, f"MQCMIT:{moving.nth(2)}:2003:before")
@@ -146,7 +146,7 @@ def test_a_commit_that_backs_out_is_made_again_message_by_message(moving: Moving
 def test_a_message_alone_whose_unit_is_backed_out_is_tried_twice_more(
     moving: Moving, call: str, failures: int
 ) -> None:
-    """Then it waits for the next pass, uncounted, or fails until the next attempt."""
+    """After that it waits for the next pass, uncounted, or fails until the next attempt."""
     moving.prepare(b"body")
     faults = [f"{call.format(n, moving.nth(n))}:2003:before" for n in range(1, failures + 1)]
 
@@ -162,7 +162,7 @@ def test_a_message_alone_whose_unit_is_backed_out_is_tried_twice_more(
 
 
 def test_a_message_alone_that_no_unit_can_hold_fails(moving: Moving) -> None:
-    """MQRC_SYNCPOINT_LIMIT_REACHED (2024) with nothing else in the unit is the message's."""
+    """MQRC_SYNCPOINT_LIMIT_REACHED (2024) for a single message is the message's fault."""
     moving.prepare(b"body")
 
     attempt_under(moving, "MQPUT1[PAYMENTS]:1:2024:before")
@@ -170,7 +170,7 @@ def test_a_message_alone_that_no_unit_can_hold_fails(moving: Moving) -> None:
     assert moving.failed() == [2024]
 
 
-def test_a_neighbour_that_fails_alone_is_booked_as_well(moving: Moving) -> None:
+def test_a_neighbour_that_fails_alone_is_recorded_too(moving: Moving) -> None:
     moving.prepare(*numbered(4))
 
     attempt_under(moving, "MQPUT1[PAYMENTS]:3:2030:before,MQPUT1[PAYMENTS]:4:2030:before")
@@ -182,7 +182,7 @@ def test_a_neighbour_that_fails_alone_is_booked_as_well(moving: Moving) -> None:
 # -- interruptions
 
 
-def test_a_block_that_ends_by_an_exception_backs_out_what_is_uncommitted(
+def test_an_exception_in_the_block_backs_out_uncommitted_messages(
     moving: Moving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moving.prepare(*numbered(6))

@@ -1,4 +1,4 @@
-"""A task waits five minutes for the state queue, and then says who holds it."""
+"""Test that a task waits five minutes for the state queue and then names its holder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resources(world: World) -> Resources:
 
 
 def refusal(world: World) -> str:
-    """Hold the state queue over another connection for as long as a task waits."""
+    """Hold the state queue over another connection while a task waits; return its error."""
     with world.connect() as other, world.connect() as ours:
         held = other.open("MQDLQ.STATE", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
         with (
@@ -58,7 +58,7 @@ def refusal(world: World) -> str:
     return str(refused.value)
 
 
-def test_a_task_waits_five_minutes_for_its_turn(
+def test_a_task_waits_five_minutes_for_the_state_queue(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -71,7 +71,7 @@ def test_a_task_waits_five_minutes_for_its_turn(
     assert waiting == [f"waiting for another executor: {HELD.rstrip('; ')}; {unknown}"] * 30
 
 
-def test_a_task_has_its_turn_once_the_queue_is_released(world: World) -> None:
+def test_a_task_continues_when_the_state_queue_is_released(world: World) -> None:
     with world.connect() as other, world.connect() as ours:
         held = other.open("MQDLQ.STATE", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
 
@@ -97,7 +97,7 @@ def test_the_run_whose_pass_began_last_is_named(world: World) -> None:
 def test_the_newer_of_a_restoration_and_a_pass_is_named(
     world: World, later: int, holder: str
 ) -> None:
-    """Where both began at once it is the restoration: a pass ends before one is asked for."""
+    """If both began at once, it is the restoration: a pass ends before a restoration starts."""
     discarded(world, b"body")
     world.clock.now = asked_at = NOON + timedelta(seconds=later)
     restoring(world)

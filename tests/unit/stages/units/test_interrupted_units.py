@@ -1,4 +1,4 @@
-"""A unit that an interruption left open is settled once something proves what became of it."""
+"""Test that an interrupted unit is settled when its result is proven."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def in_doubt(world: World) -> tuple[Execution, bytes, bytes]:
-    """Lose the answer of a commit, then the marker; return the marker and its MsgId as well."""
+    """Lose the answer of a commit, then the marker; return also the marker and its MsgId."""
     world.dead_letter()
     execution = world.plan("ACTION(RETRY)")
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")

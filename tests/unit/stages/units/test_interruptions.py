@@ -1,4 +1,4 @@
-"""Whatever interrupts a task that moves messages, its next attempt loses and repeats nothing."""
+"""Test that an interrupted task that moves messages loses and repeats none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KILLS = ("MQCMIT:{unit}:kill:before", "MQCMIT:{unit}:kill:after")
 
 
 def calls(moving: Moving) -> list[str]:
-    """Return each call that the task makes to move four messages, in units of 1, 2 and 1."""
+    """Return every call of a task that moves four messages, in units of 1, 2 and 1."""
     last = moving.nth(3)
     return [
         *("MQCONNX:1", "MQINQ:1", "MQOPEN[MQDLQ.STATE]:1", "MQGET[MQDLQ.STATE]:1"),
@@ -33,9 +33,7 @@ def calls(moving: Moving) -> list[str]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_whichever_call_fails_nothing_is_lost_and_nothing_is_moved_twice(
-    moving: Moving, when: str
-) -> None:
+def test_a_failure_of_any_call_loses_and_repeats_no_message(moving: Moving, when: str) -> None:
     """Each call in turn, with or without effect; then the task is run again."""
     for call in calls(moving):
         moving.prepare(*BODIES)
@@ -50,8 +48,8 @@ def test_whichever_call_fails_nothing_is_lost_and_nothing_is_moved_twice(
         moving.bring_to_the_end()
 
         assert sorted(moving.world.bodies("PAYMENTS")) == BODIES, call
-        # A connection that breaks as it is left is no failure; an MQGET that finds no marker has
-        # no effect after which it could break. At any other call the task fails.
+        # A connection that breaks at MQDISC does not fail the task; an MQGET that finds no marker
+        # has no effect after which it could break. At any other call the task fails.
         is_harmless = call.startswith(("MQCLOSE", "MQDISC"))
         finds_nothing = (call, when) == ("MQGET[MQDLQ.STATE]:1", "after")
         assert broke or is_harmless or finds_nothing, call
@@ -73,8 +71,8 @@ def test_a_whole_unit_is_known_after_a_lost_answer(moving: Moving) -> None:
 
 @pytest.mark.parametrize("moving", [(kind, "ibmmq") for kind in KINDS], indirect=True, ids="-".join)
 @pytest.mark.parametrize("kill", KILLS)
-def test_a_killed_task_goes_on_where_it_was(moving: Moving, kill: str) -> None:
-    """SIGKILL at the commit of a unit of two; tests/faults kills at every step there is."""
+def test_a_killed_task_resumes_where_it_stopped(moving: Moving, kill: str) -> None:
+    """SIGKILL at the commit of a unit of two; tests/faults kills at every step."""
     moving.prepare(*BODIES)
 
     status = moving.attempt_elsewhere(kill.format(unit=moving.nth(2)))
@@ -86,7 +84,7 @@ def test_a_killed_task_goes_on_where_it_was(moving: Moving, kill: str) -> None:
 
 @pytest.mark.skipif(not ALL, reason="takes minutes; MQDLQ_ALL_REASONS=1 runs it, as make soak does")
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_task_killed_at_any_call_goes_on_where_it_was(moving: Moving, when: str) -> None:
+def test_a_task_killed_at_any_call_resumes_where_it_stopped(moving: Moving, when: str) -> None:
     for call in calls(moving):
         moving.prepare(*BODIES)
 

@@ -1,4 +1,4 @@
-"""What each action does to a message and what it leaves alone, seen on the queues afterwards."""
+"""Test how each action changes a message, by the messages on the queues afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def text(field: bytes) -> str:
 
 
 def test_retry_delivers_the_message_without_its_mqdlh(world: World) -> None:
-    """Format, Encoding and CodedCharSetId come from the MQDLH, all else from the putter."""
+    """Format, Encoding and CodedCharSetId come from the MQDLH, all other fields from the putter."""
     inner = (BIG_ENDIAN, 1208, "MQHRF2")
     world.dead_letter(BODY, inner=inner, MsgId=b"m" * 24, CorrelId=b"c" * 24, Priority=7)
 
@@ -32,7 +32,7 @@ def test_retry_delivers_the_message_without_its_mqdlh(world: World) -> None:
     assert world.bodies("DLQ") == []
 
 
-def test_forward_with_header_moves_the_message_as_it_is(world: World) -> None:
+def test_forward_with_header_moves_the_message_unchanged(world: World) -> None:
     world.dead_letter(BODY, MsgId=b"m" * 24)
     ((before, whole),) = world.messages("DLQ")
 
@@ -68,7 +68,7 @@ def test_a_header_of_any_byte_order_and_character_set_is_stripped(
 
 
 @pytest.mark.parametrize("name", [b"M\xc4STR   ", b"\0\0\0\0\0\0\0\0", b"        "])
-def test_any_format_goes_along_as_it_is(world: World, name: bytes) -> None:
+def test_a_message_of_any_format_is_moved_unchanged(world: World, name: bytes) -> None:
     world.dead_letter(BODY)
     ((_, whole),) = world.messages("DLQ")
     world.mqsc("CLEAR QLOCAL(DLQ)")
@@ -90,7 +90,7 @@ def test_an_inherited_character_set_is_that_of_the_mqmd(world: World) -> None:
     assert md.CodedCharSetId == 1208
 
 
-def test_discard_leaves_a_verified_copy_behind(world: World) -> None:
+def test_discard_writes_a_verified_copy(world: World) -> None:
     world.dead_letter(BODY, MsgId=b"m" * 24)
     ((md, whole),) = world.messages("DLQ")
 
@@ -103,7 +103,7 @@ def test_discard_leaves_a_verified_copy_behind(world: World) -> None:
     assert list(read_back(f"{world.lake_root}/archive/run-1/{name}").values()) == [copied]
 
 
-def test_the_archive_is_its_owners_alone(world: World) -> None:
+def test_only_the_owner_can_read_the_archive(world: World) -> None:
     world.dead_letter(BODY)
 
     world.handle("ACTION(DISCARD)")
@@ -123,7 +123,7 @@ def test_ignore_leaves_the_message_untouched(world: World) -> None:
     assert after.BackoutCount == 0
 
 
-def test_what_no_rule_matches_and_what_is_no_dead_letter_stays(world: World) -> None:
+def test_unmatched_and_unprocessable_messages_stay(world: World) -> None:
     world.dead_letter(BODY, dest_q="PAYMENTS")
     world.put("DLQ", b"no header at all")
     world.put("DLQ", b"DLH \x01\x00\x00\x00 cut", Format=b"MQDEAD  ")
@@ -134,7 +134,7 @@ def test_what_no_rule_matches_and_what_is_no_dead_letter_stays(world: World) -> 
     assert world.depths("DLQ") == (3,)
 
 
-def test_message_properties_go_along(world: World) -> None:
+def test_message_properties_are_moved_with_the_message(world: World) -> None:
     world.dead_letter(BODY)
     put_again_with_a_property(world)
 
@@ -145,7 +145,7 @@ def test_message_properties_go_along(world: World) -> None:
 
 
 def put_again_with_a_property(world: World) -> None:
-    """Put the one message of the DLQ there once more, with the property colour."""
+    """Put the one message of the DLQ again, with the property colour."""
     ((_, whole),) = world.messages("DLQ")
     with world.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
@@ -175,7 +175,7 @@ def properties_of_the_last(world: World, queue: str) -> bytes:
         return bytes(value) if isinstance(value, bytes) else value.encode()
 
 
-def test_a_message_of_nothing_but_its_header_is_delivered_empty(world: World) -> None:
+def test_a_message_that_is_only_an_mqdlh_is_delivered_empty(world: World) -> None:
     world.dead_letter(b"")
 
     world.handle("ACTION(RETRY)")

@@ -1,4 +1,4 @@
-"""Advanced Message Security: payload nobody may read, policies that refuse, and its error queue."""
+"""Test Advanced Message Security: protected payload, policies that refuse, the error queue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_protected_payload_is_moved_as_it_is(
 
 
 def put_to_the_error_queue(world: World, dest_q: str) -> None:
-    """Put what AMS could not open: behind an MQDLH, as the interceptor does."""
+    """Put a message that AMS could not open with an MQDLH, as the interceptor does."""
     header = DeadLetterHeader(
         2063, dest_q, "QM1", 546, 1208, "MQSTR", 6, "reader", "20261121", "11000000"
     )
@@ -50,7 +50,7 @@ def put_to_the_error_queue(world: World, dest_q: str) -> None:
 
 @pytest.mark.parametrize("dest_q", ["PAYMENTS", "PAYMENTS\0\0"])
 def test_the_error_queue_of_ams_is_handled_like_any_other(world: World, dest_q: str) -> None:
-    """A DestQName may end by a NUL there (APAR IT31856): a pattern with a wildcard meets it."""
+    """A DestQName may end with a NUL there (APAR IT31856): a pattern with a wildcard matches it."""
     world.mqsc(f"DEFINE QLOCAL({ERROR_QUEUE})")
     put_to_the_error_queue(world, dest_q)
     rules = f"INPUTQ({ERROR_QUEUE})\nDESTQ('PAYMENTS*') REASON(MQRC_SECURITY_ERROR) ACTION(RETRY)"
@@ -73,7 +73,7 @@ def test_an_error_queue_that_is_an_alias_is_refused_by_name(world: World) -> Non
         world.plan(f"INPUTQ({ERROR_QUEUE})\nACTION(RETRY)")
 
 
-def test_what_a_policy_refuses_says_which_policy(world: World) -> None:
+def test_a_put_refused_by_an_ams_policy_names_the_policy(world: World) -> None:
     world.dead_letter()
     execution = world.plan("WAIT(NO)\nACTION(RETRY)")
     embedded_mq.faults.set("MQPUT1[PAYMENTS]:1:2063:before")
@@ -100,7 +100,7 @@ def test_a_policy_on_the_queue_itself_is_named_in_the_error(world: World) -> Non
         make_pass(execution)
 
 
-def test_a_queue_manager_that_refuses_says_nothing_of_policies(world: World) -> None:
+def test_an_error_of_the_queue_manager_names_no_policy(world: World) -> None:
     embedded_mq.faults.set("MQCONNX:1:2063:before")
 
     with pytest.raises(MqDlqError, match=r"failed: MQRC_SECURITY_ERROR \(2063\)$"):
@@ -108,10 +108,10 @@ def test_a_queue_manager_that_refuses_says_nothing_of_policies(world: World) -> 
 
 
 @pytest.mark.parametrize(("before", "then"), [(None, "TRUE"), ("false", "false")])
-def test_a_client_connection_leaves_bodies_to_themselves(
+def test_a_client_connection_disables_ams(
     world: World, monkeypatch: pytest.MonkeyPatch, before: str | None, then: str
 ) -> None:
-    """There is no IBM client here: what it would read from the environment is all there is."""
+    """IBM's client is absent here, so this checks only the environment that it would read."""
     monkeypatch.setenv("MQS_DISABLE_ALL_INTERCEPT", before or "")
     if before is None:
         monkeypatch.delenv("MQS_DISABLE_ALL_INTERCEPT")

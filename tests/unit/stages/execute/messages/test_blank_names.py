@@ -1,4 +1,4 @@
-"""A rule that takes its target from a message that names none."""
+"""Test rules that take their target from a message whose field is blank."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_blank_queue_name_costs_each_attempt_and_no_get(
     hold: bool,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nobody can unblock it, so it is not held; the rule's attempts end and the next rule acts."""
+    """A blank name never unblocks, so attempts are not held; they end and the next rule acts."""
     world.mqsc(ELSEWHERE)
     world.dead_letter(dest_q="", **fields)
     caplog.set_level(logging.INFO)
@@ -62,7 +62,7 @@ def test_a_blank_queue_name_costs_each_attempt_and_no_get(
 
 
 def test_before_a_discard_the_put_to_a_blank_queue_name_is_really_tried(world: World) -> None:
-    """A message is never discarded for the sake of an attempt that nobody made."""
+    """A message is never discarded because of an attempt that was not made."""
     world.mqsc(ELSEWHERE)
     world.dead_letter(dest_q="", dest_q_mgr="QM2")
 

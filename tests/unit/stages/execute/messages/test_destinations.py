@@ -1,4 +1,4 @@
-"""What is a destination's fault holds for all that go there; what is a message's, for it alone."""
+"""Test that a destination's fault holds for all its messages, and a message's for it alone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BODIES = [b"%d" % number for number in range(5)]
 @pytest.mark.parametrize(
     ("rule", "delivered", "tried"),
     [
-        ("ACTION(RETRY) PUTAUT(DEF)", 1, 2),  # the second put is refused: no other is tried
+        ("ACTION(RETRY) PUTAUT(DEF)", 1, 2),  # the second put is refused: no further put is tried
         ("ACTION(RETRY) PUTAUT(CTX)", 4, 5),  # refused to the user of one message
     ],
 )
-def test_no_authority_is_ours_for_every_message_or_one_users(
+def test_missing_authority_blocks_all_messages_or_those_of_one_user(
     world: World, rule: str, delivered: int, tried: int
 ) -> None:
     for body in BODIES:
@@ -33,8 +33,8 @@ def test_no_authority_is_ours_for_every_message_or_one_users(
     assert sum(md.BackoutCount for md, _ in world.messages("DLQ")) == tried - delivered
 
 
-def test_where_we_have_no_authority_the_users_of_messages_may_still(world: World) -> None:
-    """Both rules lead to one queue: what is refused to us is not refused to them."""
+def test_a_destination_closed_to_us_may_be_open_to_the_users_of_messages(world: World) -> None:
+    """Both rules lead to one queue, which refuses our user and accepts the messages' users."""
     for number, body in enumerate(BODIES):
         world.dead_letter(body, reason=2051 + number % 2)
     rules = "REASON(2051) ACTION(RETRY) PUTAUT(DEF)\nACTION(RETRY) PUTAUT(CTX)"

@@ -1,4 +1,4 @@
-"""Dead letters with hostile headers behind a valid MQDLH are handled like any other."""
+"""Test that dead letters with hostile headers after a valid MQDLH are handled like others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _hostile(world: World) -> World:
 
 
 def whole(world: World, queue: str) -> list[tuple[bytes, bytes]]:
-    """Return (packed MQMD, all bytes, message properties among them) of every message."""
+    """Return (packed MQMD, all bytes with the message properties) of every message."""
     with world.connect() as queue_manager, queue_manager.browsing(queue) as opened:
         cursor = BrowseCursor(queue_manager, opened, queue)
         return [
@@ -56,13 +56,13 @@ def whole(world: World, queue: str) -> list[tuple[bytes, bytes]]:
 
 
 def parts(message: tuple[bytes, bytes]) -> tuple[MQMD, bytes, list[Any]]:
-    """Return a message's MQMD, what is no property of it, and its properties."""
+    """Return a message's MQMD, its bytes without properties, and its properties."""
     md, body = MQMD.unpack(message[0]), message[1]
     around = look_around(md, body)
     return md, around.rebuilt(md, body, []), around.properties()
 
 
-def test_each_is_forwarded_as_it_is_with_all_its_properties(hostile: World) -> None:
+def test_a_message_with_hostile_headers_is_forwarded_unchanged(hostile: World) -> None:
     before = whole(hostile, "DLQ")
 
     outcomes = hostile.handle("ACTION(FWD) FWDQ(PARKED) HEADER(YES)")
@@ -76,7 +76,7 @@ def test_each_is_forwarded_as_it_is_with_all_its_properties(hostile: World) -> N
             assert new == old, name
 
 
-def test_each_is_delivered_to_the_queue_it_was_meant_for(hostile: World) -> None:
+def test_a_message_with_hostile_headers_is_delivered(hostile: World) -> None:
     outcomes = hostile.handle("ACTION(RETRY)")
 
     assert set(outcomes.values()) == {"delivered"}
@@ -86,7 +86,9 @@ def test_each_is_delivered_to_the_queue_it_was_meant_for(hostile: World) -> None
     assert {"chain_of_dlhs", "chain_of_rfhs", "folders_of_data", "unclosed"} <= opaque
 
 
-def test_each_is_discarded_and_restored_byte_for_byte(hostile: World) -> None:
+def test_a_message_with_hostile_headers_is_discarded_and_restored_byte_for_byte(
+    hostile: World,
+) -> None:
     before = whole(hostile, "DLQ")
     assert set(hostile.handle("ACTION(DISCARD)").values()) == {"discarded"}
 
@@ -95,7 +97,7 @@ def test_each_is_discarded_and_restored_byte_for_byte(hostile: World) -> None:
     assert whole(hostile, "DLQ") == before
 
 
-def test_the_snapshot_names_what_it_does_not_read(hostile: World) -> None:
+def test_the_snapshot_names_the_limit_that_headers_exceed(hostile: World) -> None:
     run = hostile.start("ACTION(IGNORE)")
     hostile.snapshot(run)
     snapshot = hostile.ledger.snapshots.of_run(run.run_id)
@@ -116,8 +118,8 @@ def test_the_snapshot_names_what_it_does_not_read(hostile: World) -> None:
     assert problems["nested"] == ""
 
 
-def test_properties_are_taken_by_the_queue_manager_before_anything_is_read(hostile: World) -> None:
-    """That is why 3,000 MQRFH2s with properties leave one header, and a nested folder stays."""
+def test_the_queue_manager_removes_properties_before_headers_are_read(hostile: World) -> None:
+    """Therefore 3,000 MQRFH2s with properties leave one header, and a nested folder stays."""
     with hostile.connect() as queue_manager, queue_manager.browsing("DLQ") as opened:
         seen = list(BrowseCursor(queue_manager, opened, "DLQ").messages())
 

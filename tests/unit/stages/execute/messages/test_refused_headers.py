@@ -1,4 +1,4 @@
-"""Messages whose MQ headers a queue manager may refuse, although the handler only moves them."""
+"""Test messages whose MQ headers a queue manager may refuse when the handler moves them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from tests.support.world import World
 
 UNDEFINED = (546, 0, "MQSTR")
-"""What an MQDLH says of its message where its program has left CodedCharSetId at 0."""
+"""Encoding, CodedCharSetId and Format of an MQDLH whose program left CodedCharSetId at 0."""
 RFH2_TOO_LONG = struct.pack("<4siiii8sii", b"RFH ", 2, 99, 546, 819, b"MQSTR   ", 0, 1208) + b"body"
 GROUP = {"GroupId": b"g" * 24, "MsgFlags": 8}
 
 
 def dead_letter_refused(world: World, body: bytes, **options: Any) -> None:
-    """Put a dead letter as a program may have done before the queue manager checked headers."""
+    """Put a dead letter as if before the queue manager checked headers."""
     world.mqsc("ALTER QMGR HDRCHECK(NO)")
     world.dead_letter(body, **options)
     world.mqsc(f"ALTER QMGR HDRCHECK({'YES' if world.checks_headers else 'NO'})")
 
 
-def test_a_dead_letter_is_forwarded_whose_mqdlh_the_queue_manager_refuses(world: World) -> None:
+def test_a_dead_letter_with_an_mqdlh_that_mq_refuses_is_forwarded(world: World) -> None:
     """IBM MQ docs, "2141 (085D) (RC2141)": CodedCharSetId 0; under a version 2 MQMD only."""
     dead_letter_refused(world, b"body", inner=UNDEFINED)
     ((before, whole),) = world.messages("DLQ")
@@ -34,7 +34,7 @@ def test_a_dead_letter_is_forwarded_whose_mqdlh_the_queue_manager_refuses(world:
     assert after.pack() == before.pack()
 
 
-def test_a_message_is_delivered_whose_mqrfh2_the_queue_manager_refuses(world: World) -> None:
+def test_a_message_with_an_mqrfh2_that_mq_refuses_is_delivered(world: World) -> None:
     """IBM MQ docs, "2334 (091E) (RC2334)", and "MQRFH2 headers that are not valid"."""
     dead_letter_refused(world, RFH2_TOO_LONG, inner=(546, 819, "MQHRF2"))
 
@@ -55,7 +55,7 @@ def test_a_message_is_delivered_whose_mqrfh2_the_queue_manager_refuses(world: Wo
 def test_a_message_of_a_group_needs_its_version_2_mqmd(
     world: World, *, rule: str, inner: tuple[int, int, str], body: bytes, reason: int, ends: str
 ) -> None:
-    """What the queue manager then refuses is an attempt that failed; the message stays whole."""
+    """A put that the queue manager refuses is a failed attempt; the message stays whole."""
     dead_letter_refused(world, body, inner=inner, **GROUP)
     ((before, whole),) = world.messages("DLQ")
 

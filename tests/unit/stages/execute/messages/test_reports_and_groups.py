@@ -1,4 +1,4 @@
-"""Dead letters that ask for reports, or belong to a group or to a segmented message."""
+"""Test dead letters that request reports, or belong to a group or a segmented message."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def kept(md: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("report", "fields"), [(COA, {}), (COD, {"Format": b"        "})], ids=["COA", "COD"]
 )
-def test_reports_have_room_in_the_unit_of_work_that_makes_them(
+def test_report_messages_fit_into_the_unit_of_work_that_causes_them(
     world: World, report: int, fields: dict[str, Any]
 ) -> None:
-    """MAXUMSGS counts those that a get or a put brings about: three messages to a dead letter.
+    """MAXUMSGS counts messages that a get or put causes: three for each dead letter.
 
-    A COD is made only for a dead letter whose Format does not say that it is one.
+    A COD is made only for a dead letter whose Format is not MQDEAD.
     """
     world.mqsc("ALTER QMGR MAXUMSGS(11)\nDEFINE QLOCAL(REPLIES)")
     for number in range(9):
@@ -49,7 +49,7 @@ def test_reports_have_room_in_the_unit_of_work_that_makes_them(
     assert [md.Feedback for md, _ in world.messages("REPLIES")] == [feedback] * 9
 
 
-def test_a_report_that_is_dead_lettered_meanwhile_is_of_the_next_run(world: World) -> None:
+def test_a_report_message_dead_lettered_during_a_run_belongs_to_the_next_run(world: World) -> None:
     world.dead_letter(Report=COA, ReplyToQ=b"NOWHERE")
 
     assert world.handle("ACTION(RETRY)") == {1: "delivered"}
@@ -65,7 +65,7 @@ def test_a_report_that_is_dead_lettered_meanwhile_is_of_the_next_run(world: Worl
 def test_a_message_without_its_mqdlh_is_in_its_group_again(
     world: World, kind: str, rules: str
 ) -> None:
-    """The queue manager takes the fields of a segment from the MQMDE that it put there itself."""
+    """The queue manager takes a segment's fields from the MQMDE that it wrote itself."""
     fields, expected = AS_KEPT[kind]
     world.dead_letter(b"body", **fields)
 

@@ -1,4 +1,4 @@
-"""A put that fails because of the stream queue of its target."""
+"""Test puts that fail because of the stream queue of their target."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOTH = "STRMQOS(MUSTDUP) refuses a message that cannot be put to both PAYMENTS a
         ("ALTER QLOCAL(PAYMENTS) STRMQOS(BESTEF) PUT(DISABLED)", "MQRC_PUT_INHIBITED (2051)"),
     ],
 )
-def test_log_and_report_name_the_stream_queue_that_gives_the_reason(
+def test_log_and_report_name_the_stream_queue_that_refused_a_message(
     world: World, fault: str, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.mqsc(f"{STREAMED}\n{fault}")

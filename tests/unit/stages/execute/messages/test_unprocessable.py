@@ -1,4 +1,4 @@
-"""A message without a valid MQDLH is moved where it is named and an action is given for it."""
+"""Test that a message without a valid MQDLH is moved if a run names it with an action."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OF_EACH_CLASS = pytest.mark.parametrize("cls", MESSAGES)
 
 
 def put(world: World, cls: MessageClass) -> str:
-    """Put an unprocessable message of that class behind a dead letter; return its key."""
+    """Put a dead letter, then an unprocessable message of the class; return the latter's key."""
     world.dead_letter(b"a dead letter")
     body, fields = MESSAGES[cls]
     world.put("DLQ", body, MsgId=b"U" * 24, UserIdentifier=b"alice", **fields)
@@ -60,7 +60,7 @@ def put(world: World, cls: MessageClass) -> str:
 
 @OF_EACH_CLASS
 @pytest.mark.parametrize("header", ["", "HEADER(YES)", "HEADER(NO)"])
-def test_it_is_forwarded_as_it_is_whatever_header_says(
+def test_an_unprocessable_message_is_forwarded_unchanged_whatever_header_says(
     world: World, cls: MessageClass, header: str
 ) -> None:
     key = put(world, cls)
@@ -75,7 +75,7 @@ def test_it_is_forwarded_as_it_is_whatever_header_says(
     assert world.depths("DLQ") == (1,)
 
 
-def test_it_is_forwarded_with_its_properties(world: World) -> None:
+def test_an_unprocessable_message_is_forwarded_with_its_properties(world: World) -> None:
     world.put("DLQ", b"no dead letter", Format=b"MQSTR   ")
     add_properties(world, *ALL_KINDS, copied="MQCOPY_FORWARD")
     before = seen_by_an_application(world)
@@ -92,7 +92,7 @@ def test_it_is_forwarded_with_its_properties(world: World) -> None:
 
 
 @OF_EACH_CLASS
-def test_it_is_archived_before_it_is_discarded_and_can_be_restored(
+def test_a_discarded_unprocessable_message_is_archived_and_can_be_restored(
     world: World, cls: MessageClass
 ) -> None:
     key = put(world, cls)
@@ -111,7 +111,7 @@ def test_it_is_archived_before_it_is_discarded_and_can_be_restored(
 
 
 @OF_EACH_CLASS
-def test_it_may_be_ignored(world: World, cls: MessageClass) -> None:
+def test_an_unprocessable_message_can_be_ignored(world: World, cls: MessageClass) -> None:
     key = put(world, cls)
 
     execution = world.plan(RULES, message_keys=(key,), action="ACTION(IGNORE)")
@@ -122,7 +122,7 @@ def test_it_may_be_ignored(world: World, cls: MessageClass) -> None:
 
 
 @OF_EACH_CLASS
-def test_no_rule_applies_to_it_though_it_is_named(world: World, cls: MessageClass) -> None:
+def test_no_rule_applies_to_a_named_unprocessable_message(world: World, cls: MessageClass) -> None:
     key = put(world, cls)
 
     execution = world.plan(RULES, message_keys=(key,))
@@ -132,7 +132,7 @@ def test_no_rule_applies_to_it_though_it_is_named(world: World, cls: MessageClas
     assert world.depths("DLQ", "ORDERS") == (2, 0)
 
 
-def test_the_same_action_given_twice_acts_on_what_came_again(world: World) -> None:
+def test_a_second_action_for_an_unprocessable_message_is_executed(world: World) -> None:
     key = put(world, MessageClass.NO_DLH)
     action = "ACTION(FWD) FWDQ(PARKED)"
     first = world.plan(RULES, message_keys=(key,), action="ACTION(IGNORE)")
@@ -149,7 +149,7 @@ def test_the_same_action_given_twice_acts_on_what_came_again(world: World) -> No
     assert settle(then) == {Outcome.FORWARDED: 1, Outcome.NOT_SELECTED: 1}
 
 
-def test_an_attempt_that_fails_is_made_again_as_for_a_dead_letter(world: World) -> None:
+def test_a_failed_attempt_on_an_unprocessable_message_is_retried(world: World) -> None:
     key = put(world, MessageClass.NO_DLH)
 
     execution = world.plan(RULES, message_keys=(key,), action="ACTION(FWD) FWDQ(CLOSED) RETRY(2)")
@@ -179,7 +179,7 @@ def test_a_commit_whose_answer_is_lost_is_settled_by_the_next_pass(
     assert states[-1] is AttemptState.CONFIRMED
 
 
-def test_a_queue_that_is_not_there_leaves_the_message(world: World) -> None:
+def test_an_unprocessable_message_stays_if_the_target_is_missing(world: World) -> None:
     key = put(world, MessageClass.NO_DLH)
 
     execution = world.plan(RULES, message_keys=(key,), action="ACTION(FWD) FWDQ(NOWHERE)")
@@ -205,7 +205,7 @@ def test_an_action_that_failed_is_tried_again_when_it_is_given_again(world: Worl
 
 
 @OF_EACH_CLASS
-def test_a_table_that_reads_like_the_given_action_does_not_apply_to_it(
+def test_a_table_equal_to_the_action_does_not_apply_to_an_unprocessable_message(
     world: World, cls: MessageClass
 ) -> None:
     key, rules = put(world, cls), "WAIT(YES)\nACTION(IGNORE)\n"

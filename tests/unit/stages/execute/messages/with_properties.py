@@ -1,4 +1,4 @@
-"""Builders of dead letters with message properties, and how an application sees those."""
+"""Build dead letters with message properties, and read them as an application does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL_KINDS: tuple[Property, ...] = (
     (b"ratio", 0.1, "MQTYPE_FLOAT64", 8),
     (b"none", None, "MQTYPE_NULL", 0),
     (b"long", "x" * 5000, "MQTYPE_STRING", -1),  # longer than the body: the buffer has to grow
-    (b"wmq.group.size", -3, "MQTYPE_INT16", 2),  # in a folder of its own, and folders keep together
+    (b"wmq.group.size", -3, "MQTYPE_INT16", 2),  # in its own folder: folders keep together
 )
 
 
@@ -31,9 +31,9 @@ def put_with_properties(world: World, *properties: Property) -> None:
 
 
 def add_properties(world: World, *properties: Property, copied: str = "MQCOPY_REPLY") -> None:
-    """Give the only message on the DLQ properties: name, value, MQTYPE and length of each.
+    """Add properties to the only message on the DLQ: name, value, MQTYPE and length of each.
 
-    `copied` says into which messages a queue manager copies them.
+    `copied` lists the messages into which a queue manager copies them.
     """
     ((template, whole),) = world.messages("DLQ")
     world.mqsc("CLEAR QLOCAL(DLQ)")
