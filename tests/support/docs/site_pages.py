@@ -30,7 +30,6 @@ PAGES: Final = {
 _DOCUMENTS: Final = {page: document for document, page in PAGES.items()}
 _LINK: Final = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"^(?:```+|~~~+).*?^(?:```+|~~~+)\s*$", re.MULTILINE | re.DOTALL)
-_OPENING_FENCE: Final = re.compile(r"^(```\w+) .+$", re.MULTILINE)
 
 log = logging.getLogger("mkdocs.hooks.site")
 
@@ -44,7 +43,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return a page's text with the links of the site; a fence keeps its language only."""
+    """Return a page's text with the links of the site."""
     code = [found.span() for found in _CODE.finditer(markdown)]
 
     def link(found: re.Match[str]) -> str:
@@ -53,7 +52,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         target = _target(found[2], page, config, files)
         return f"{found[1]}({target})" if target else found[1].strip("[]")
 
-    return _OPENING_FENCE.sub(r"\1", _LINK.sub(link, markdown))
+    return _LINK.sub(link, markdown)
 
 
 def _target(target: str, page: Page, config: MkDocsConfig, files: Files) -> str:

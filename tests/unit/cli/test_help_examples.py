@@ -1,4 +1,4 @@
-"""Test that every example in the help of a command runs, in a home filled by the demo."""
+"""Run the examples in the help of commands and on pages, in a home filled by the demo."""
 
 from __future__ import annotations
 
@@ -15,27 +15,35 @@ from typing import Any
 import pytest
 
 from mqdlq import directories
-from mqdlq.headers import MessageDescriptor
+from mqdlq.headers import MessageDescriptor, message_key
 from mqdlq.local import demo
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.declared_commands import THROUGH_AIRFLOW, loaded, script
+from tests.support.docs.code_blocks import calls, code_blocks, inputs
 from tests.support.wire.pasted_messages import amqsbcg
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
 BEFORE, AFTER = "20261121T120000Z-1a2b3c4d", "20261121T130000Z-5e6f7a8b"
+KEY = "3fa2b1c4"
 BASH = shutil.which("bash") or "bash"
 DLQ = "SYSTEM.DEAD.LETTER.QUEUE"
 HERE = sorted(loaded().keys() - THROUGH_AIRFLOW)
+RUN_PAGES = (
+    "docs/how-to/decode-messages.md",
+    "docs/how-to/test-a-table-offline.md",
+    "docs/how-to/write-rules.md",
+)
+"""The pages whose commands run one after the other, in order."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A directory for examples, and the snapshots in place of the ids that they name."""
+    """A directory for examples, and the real names for the ids that they show."""
 
     directory: Path
-    snapshots: dict[str, str]
+    names: dict[str, str]
 
 
 @pytest.fixture(scope="module", name="prepared")
@@ -44,7 +52,8 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     directory = tmp_path_factory.mktemp("examples")
     shutil.copytree(directories.PROJECT / "include", directory / "include")
     rules = (directory / "include/rules/demo.rules").read_text(encoding="utf-8")
-    (directory / "old.rules").write_text(rules, encoding="utf-8")
+    for name in ("old.rules", "new.rules", "include/rules/orders.rules"):
+        (directory / name).write_text(rules, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MQDLQ_HOME", str(directory / "var"))
         (directory / "var").mkdir()
@@ -57,11 +66,14 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
                 (MessageDescriptor.decode(md.pack()), body) for md, body in world.messages(DLQ)
             ]
             (directory / "dump.txt").write_text(amqsbcg(messages), encoding="utf-8")
+            descriptor, body = messages[0]
+            (directory / "message.hex").write_text(body.hex(), encoding="utf-8")
+            key = message_key(descriptor.encode(), len(body), body[:172]).hex()
             before = dry_run(world, rules, payload="full")
             handle(world, rules)
             after = dry_run(world, rules, rescan=True)
             demo.fill(queue_manager, world.clock)
-    yield Prepared(directory, {BEFORE: before, AFTER: after})
+    yield Prepared(directory, {BEFORE: before, AFTER: after, KEY: key[:8]})
     shutil.rmtree(directory)
 
 
@@ -83,18 +95,47 @@ def handle(world: World, rules: str) -> None:
 
 
 @pytest.mark.parametrize("path", HERE, ids=" ".join)
-def test_the_examples_in_a_commands_help_run(
+def test_the_examples_of_a_command_run(
     path: tuple[str, ...], prepared: Prepared, tmp_path: Path
 ) -> None:
+    done = run(script(path), prepared, tmp_path)
+
+    assert done.returncode == 0, f"{script(path)}\n{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("page", RUN_PAGES)
+def test_the_commands_of_a_page_run(page: str, prepared: Prepared, tmp_path: Path) -> None:
+    program = "\n".join(
+        command
+        for block in code_blocks(directories.PROJECT / page)
+        if block.language == "console"
+        for command in inputs(block)
+        if all(map(runs_here, calls(command)))
+    )
+    assert program
+
+    done = run(program, prepared, tmp_path)
+
+    assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
+
+
+def runs_here(words: list[str]) -> bool:
+    """Return whether a program is ours, and needs no Airflow."""
+    starts_airflow = any(words[1 : len(path) + 1] == list(path) for path in THROUGH_AIRFLOW)
+    is_ours = words[0] in {"echo", "mqdlq"} or words[:2] == ["python", "-m"]
+    return is_ours and not starts_airflow
+
+
+def run(program: str, prepared: Prepared, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Run a shell's program in a copy of the prepared directory."""
     directory = tmp_path / "here"
     shutil.copytree(prepared.directory, directory)
-    program = script(path)
-    for example, snapshot_id in prepared.snapshots.items():
-        program = program.replace(example, snapshot_id)
+    for shown, real in prepared.names.items():
+        program = program.replace(shown, real)
     scripts = sysconfig.get_path("scripts")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
-
-    done = subprocess.run(
+    return subprocess.run(
         [BASH, "-eu", "-o", "pipefail", "-c", program],
         cwd=directory,
         env=kept
@@ -106,6 +147,3 @@ def test_the_examples_in_a_commands_help_run(
         text=True,
         check=False,
     )
-
-    assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
-    assert done.stderr == ""
