@@ -14,7 +14,7 @@ from hashlib import sha256
 from time import process_time
 from typing import Any
 
-from embedded_mq.engine.messages.delivery import look_around
+from embedded_mq.engine.messages.delivery import locate_rfh2_headers
 from embedded_mq.structures import MQMD
 from mqdlq.headers import DeadLetterHeader, describe
 from tests.support.wire.hostile_messages import GROWING
@@ -68,9 +68,9 @@ def cost(name: str, count: int) -> dict[str, float]:
 
 def browsed(md: MQMD, body: bytes) -> None:
     """Take the properties out of a body, as MQGET does."""
-    around = look_around(md, body)
+    around = locate_rfh2_headers(md, body)
     around.properties()
-    around.rebuilt(md.copy(), body, [])
+    around.rebuild(md.copy(), body, [])
 
 
 def per_byte(done: Callable[[], object], body: bytes) -> float:

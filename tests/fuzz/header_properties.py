@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from embedded_mq.engine.messages.delivery import look_around
+from embedded_mq.engine.messages.delivery import locate_rfh2_headers
 from embedded_mq.structures import MQMD
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import (
@@ -165,7 +165,7 @@ def hostile_messages_hold(hostile: Hostile, damage: Sequence[tuple[int, int]] = 
     what_must_hold(as_input(Hostile(bytes(body), hostile.format)))
     md = MQMD.unpack(bytes(MQMD.length))
     md.encoding, md.coded_char_set_id, md.format = 546, 1208, hostile.format.encode().ljust(8)
-    found = look_around(md, bytes(body))
+    found = locate_rfh2_headers(md, bytes(body))
     assert found.start + sum(header.length for header, _ in found.headers) <= len(body)
     for header, _ in found.headers:
         assert sum(4 + len(folder.data) for folder in header.folders) + 36 == header.length

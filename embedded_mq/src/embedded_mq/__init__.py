@@ -1,14 +1,13 @@
 """A durable queue manager inside the process, below the unmodified clients `ibmmq` and `pymqi`.
 
-`install()` puts it in place of the clients' C extensions; from then on ``ibmmq.connect("QM1")`` and
-all that follows is the library's own code. Several processes may use one queue manager at once.
+`install()` replaces the clients' C extensions; ``ibmmq.connect("QM1")`` and all further calls run
+the library's own Python code. Several processes may use one queue manager at the same time.
 
 It refuses options and calls that it does not emulate, with IBM MQ's reason code and a line in the
-log `embedded_mq`. It does not refuse everything that a queue manager would do in addition:
-it makes no trigger messages and no events, starts no channels and converts no data, and it keeps or
-ignores some attributes. docs/reference/mqi-coverage.md lists all of this, and the facts that nobody
-has verified with a real queue manager. Queue managers of other names are reached through IBM's
-client library.
+log `embedded_mq`. Some functions of a queue manager are missing without an error: it puts no
+trigger messages and no events, starts no channels, converts no data, and stores or ignores some
+attributes. docs/reference/mqi-coverage.md lists all of this, and the facts that nobody has verified
+with a real queue manager. Queue managers with other names are reached through IBM's client library.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ __all__ = [
     "status",
 ]
 
-_WHERE = {
+_MODULES = {
     "clients.installing": ("install", "shadows"),
     "mqsc.administration": ("create_defined", "depths", "run_mqsc"),
     "storage.dumping": ("dump", "load"),
@@ -60,7 +59,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a function on first use: importing all takes as long as a short command."""
-        for module, held in _WHERE.items():
+        for module, held in _MODULES.items():
             if name in held:
                 globals()[name] = found = getattr(import_module(f"{__name__}.{module}"), name)
                 return found

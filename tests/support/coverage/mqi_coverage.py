@@ -154,7 +154,7 @@ def by_mask(title: str, options: Mapping[str, int], known: int, ignored: int = 0
 def verbs() -> Family:
     """Return the calls of both clients; the code of a rejected call names the reason."""
     family = Family("Verbs", refusal="MQRC_FUNCTION_NOT_SUPPORTED")
-    made: dict[str, Any] = vars(pymqe.module()) | vars(ibmmqc.module(""))
+    made: dict[str, Any] = vars(pymqe.build_module()) | vars(ibmmqc.build_module(""))
     for name, call in sorted(made.items()):
         if not name.startswith("MQ") or name in {"MQCBINIT", "MQLOGCF"}:
             continue
@@ -174,15 +174,16 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
         return by_mask(title, options_of(cmqc, prefix), known, ignored)
 
     yield verbs()
-    yield options("MQCONNX options", "MQCNO", ANY, ANY & ~calls.SHARED)
-    yield options("MQOPEN options", "MQOO", opening.KNOWN, opening.HOLD_ANYWAY)
-    yield options("MQCLOSE options", "MQCO", closing.DELETING)
-    yield options("MQGET options", "MQGMO", getting.KNOWN | mq.MQGMO_UNLOCK)
+    yield options("MQCONNX options", "MQCNO", ANY, ANY & ~calls.SHARED_HANDLE_OPTIONS)
+    yield options("MQOPEN options", "MQOO", opening.KNOWN_OPTIONS, opening.OPTIONS_ALWAYS_TRUE)
+    yield options("MQCLOSE options", "MQCO", closing.DELETE_OPTIONS)
+    yield options("MQGET options", "MQGMO", getting.KNOWN_OPTIONS | mq.MQGMO_UNLOCK)
     matches = options("MQGET match options", "MQMO", selection.EMULATED_MATCHES)
     matches.refusal = "MQRC_MATCH_OPTIONS_ERROR"
     yield matches
-    ignored = putting.HOLD_ANYWAY & ~calls.OPENING  # MQPUT1 opens by some of them
-    yield options("MQPUT and MQPUT1 options", "MQPMO", putting.KNOWN, ignored)
+    # MQPUT1 opens by some of them.
+    ignored = putting.OPTIONS_ALWAYS_TRUE & ~calls.PUT1_OPEN_OPTIONS
+    yield options("MQPUT and MQPUT1 options", "MQPMO", putting.KNOWN_OPTIONS, ignored)
     actions = options("MQPMO actions", "MQACTP", mq.MQACTP_NEW | mq.MQACTP_FORWARD)
     actions.refusal = "MQRC_ACTION_ERROR"
     yield actions
@@ -220,11 +221,11 @@ def message_fields(cmqc: ModuleType) -> Iterator[Family]:
     """Yield the options of MQMD.Report and MQMD.MsgFlags, and the generated messages."""
     asked = options_of(cmqc, "MQRO")
     made = {name: bits for name, bits in asked.items() if not bits & MADE_BY_OTHERS}
-    family = by_mask("Report options (MQMD)", made, reports.KNOWN)
+    family = by_mask("Report options (MQMD)", made, reports.KNOWN_OPTIONS)
     family.kept = sorted(asked.keys() - made.keys())
     family.note = mqi_coverage_notes.REPORTS
     yield family
-    flags = by_mask("Message flags (MQMD)", options_of(cmqc, "MQMF"), groups.KNOWN)
+    flags = by_mask("Message flags (MQMD)", options_of(cmqc, "MQMF"), groups.KNOWN_FLAGS)
     flags.note = mqi_coverage_notes.FLAGS
     yield flags
     kinds = {kind.feedback for kind in (reports.ARRIVAL, reports.DELIVERY, reports.EXPIRY)}
@@ -242,7 +243,7 @@ MADE_BY_OTHERS = mq.MQRO_EXCEPTION_WITH_FULL_DATA | mq.MQRO_PAN | mq.MQRO_NAN | 
 def selectors(title: str, known: Iterable[int]) -> Family:
     """Return the selectors of MQINQ or MQSET."""
     names = {value: name for name, value in vars(mq).items() if re.match(r"MQ[IC]A_", name)}
-    inert = {each.selector for each in every_attribute() if each.is_inert}
+    inert = {each.selector for each in every_attribute() if each.has_no_effect}
     honoured = sorted(names[selector] for selector in known if selector not in inert)
     kept = sorted(names[selector] for selector in known if selector in inert)
     note = "Other selectors are rejected with MQRC_SELECTOR_ERROR (2067)."
@@ -270,8 +271,8 @@ def pcf_commands() -> Family:
 
 
 def mqsc_commands() -> Family:
-    """Return the supported MQSC commands."""
-    known = {f"{verb} {kind}" for verb, kind in administration.OTHER}
+    """Return the MQSC commands that are carried out."""
+    known = {f"{verb} {kind}" for verb, kind in administration.OTHER_COMMANDS}
     for verb in administration.QUEUE_VERBS:
         kinds = ["QLOCAL"] if verb == "CLEAR" else [*queue_objects.TYPES]
         known |= {f"{verb} {kind}" for kind in [*kinds, *mqsc_queues._ALSO.get(verb, ())]}
@@ -279,8 +280,8 @@ def mqsc_commands() -> Family:
 
 
 def keywords(title: str, known: Iterable[str], ignored: Iterable[str]) -> Family:
-    """Return the keywords of MQSC."""
-    inert = {each.keyword for each in every_attribute() if each.is_inert}
+    """Return the keywords MQSC knows."""
+    inert = {each.keyword for each in every_attribute() if each.has_no_effect}
     honoured, kept = sorted(set(known) - inert), sorted(set(known) & inert)
     note = "Any other keyword is an error."
     return Family(title, honoured, kept=kept, ignored=sorted(ignored), note=note)

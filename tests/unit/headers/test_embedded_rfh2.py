@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from embedded_mq import mqi_constants as mq
-from embedded_mq.engine.messages.delivery import look_around
+from embedded_mq.engine.messages.delivery import locate_rfh2_headers
 from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property
 from embedded_mq.headers import rfh2
-from embedded_mq.headers.rfh2_folders import Room, properties
+from embedded_mq.headers.rfh2_folders import PropertyBudget, properties
 from embedded_mq.structures import MQMD, MQPD
 from mqdlq.headers import RulesHeader2
 from tests.support.instruction_counts import CountedBytes, steps
@@ -35,9 +35,9 @@ def test_the_work_grows_with_the_length_of_the_headers(name: str) -> None:
     once, twice = (build(count) for count in (1_000, 2_000))
     md, counted = descriptor(once.format), CountedBytes(twice.body)
 
-    few = steps(lambda: look_around(md, once.body).properties())
-    many = steps(lambda: look_around(md, twice.body).properties())
-    look_around(md, counted)
+    few = steps(lambda: locate_rfh2_headers(md, once.body).properties())
+    many = steps(lambda: locate_rfh2_headers(md, twice.body).properties())
+    locate_rfh2_headers(md, counted)
 
     assert many < 2.2 * few + 1_000
     assert counted.copied <= len(counted)
@@ -46,7 +46,9 @@ def test_the_work_grows_with_the_length_of_the_headers(name: str) -> None:
 def test_a_property_may_have_the_longest_name_that_ibm_mq_allows() -> None:
     name = "n" * mq.MQ_MAX_PROPERTY_NAME_LENGTH
 
-    assert properties(f"<usr><{name}>1</{name}></usr>", Room()) == (Property(name, 1024, "1"),)
+    assert properties(f"<usr><{name}>1</{name}></usr>", PropertyBudget()) == (
+        Property(name, 1024, "1"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_a_property_may_have_the_longest_name_that_ibm_mq_allows() -> None:
 def test_a_folder_with_a_longer_name_is_message_data(folder: str) -> None:
     """IBM MQ docs, "Property names": 4095 characters. IBM MQ cuts; here nothing gets lost."""
     with pytest.raises(ValueError, match="a name that is too long"):
-        properties(folder, Room())
+        properties(folder, PropertyBudget())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_a_folder_with_a_longer_name_is_message_data(folder: str) -> None:
     ],
 )
 def test_references_are_those_of_xml_not_of_html(written: str, value: str) -> None:
-    (held,) = properties(f"<usr><a>{written}</a></usr>", Room()) or ()
+    (held,) = properties(f"<usr><a>{written}</a></usr>", PropertyBudget()) or ()
 
     assert held.value == value
 
@@ -81,7 +83,7 @@ def test_references_are_those_of_xml_not_of_html(written: str, value: str) -> No
 @pytest.mark.parametrize("written", ["&#xD800;", "&#1114112;"])
 def test_a_reference_to_no_character_leaves_the_folder_message_data(written: str) -> None:
     folder = f"<usr><a>{written}</a></usr>".encode()
-    header = rfh2.read(RulesHeader2(folders=(folder,)).encode(**NATIVE), 0, "<", Room())
+    header = rfh2.read(RulesHeader2(folders=(folder,)).encode(**NATIVE), 0, "<", PropertyBudget())
 
     assert header is not None
     assert header.folders == (rfh2.Folder(folder, None),)
@@ -89,24 +91,24 @@ def test_a_reference_to_no_character_leaves_the_folder_message_data(written: str
 
 def test_a_message_has_no_more_properties_than_maxpropl_can_allow() -> None:
     """IBM MQ docs, "MaxPropertiesLength": names and values count, over all folders."""
-    room = Room(left=10)
+    room = PropertyBudget(remaining=10)
 
     assert properties("<usr><a>12345</a></usr>", room) == (Property("a", 1024, "12345"),)
-    assert room.left == 4
+    assert room.remaining == 4
     with pytest.raises(ValueError, match="more properties than MAXPROPL can allow"):
         properties("<usr><b>1</b><c>12</c></usr>", room)
-    assert room.left == 4, "what does not fit takes no room from the folders behind it"
+    assert room.remaining == 4, "what does not fit takes no room from the folders behind it"
 
 
 @pytest.mark.parametrize("deep", [nested(2_048), nested_wide(1_000)])
 def test_properties_in_nested_groups_are_written_as_they_were_read(deep: Hostile) -> None:
     """Nested as deep as a name may be long, which is deeper than Python calls itself."""
-    read = rfh2.read(deep.body, 0, "<", Room())
+    read = rfh2.read(deep.body, 0, "<", PropertyBudget())
     assert read is not None
     held = read.folders[0].properties
     assert held
 
-    again = rfh2.read(rfh2.write(held, BEHIND), 0, "<", Room())
+    again = rfh2.read(rfh2.write(held, BEHIND), 0, "<", PropertyBudget())
 
     assert again is not None
     assert again.folders[0].properties == held

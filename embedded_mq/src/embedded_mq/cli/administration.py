@@ -128,9 +128,9 @@ def depth(
       embedded-mq depth QM1 SYSTEM.DEAD.LETTER.QUEUE
     """
     if queue is not None:
-        from embedded_mq.cli.session import connected  # noqa: PLC0415 (the engine takes long, too)
+        from embedded_mq.cli.session import open_session  # noqa: PLC0415 (the engine takes long, too)
 
-        with connected(name) as session:
+        with open_session(name) as session:
             typer.echo(session.depth(queue))
         return
     rows = [(found, str(count)) for found, count in embedded_mq.depths(name).items() if count]

@@ -43,7 +43,7 @@ app = typer.Typer(
 )
 
 
-def _reporting(command: Callable[..., None]) -> Callable[..., None]:
+def _report_database_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command, for which a fault of a queue manager's database is an error like any."""
 
     @wraps(command)
@@ -78,4 +78,4 @@ for _command in (
     messages.load,
     administration.faults,
 ):
-    app.command(help=_help(_command), no_args_is_help=True)(_reporting(_command))
+    app.command(help=_help(_command), no_args_is_help=True)(_report_database_errors(_command))

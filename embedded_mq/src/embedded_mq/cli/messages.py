@@ -51,9 +51,9 @@ def put(
         raise typer.BadParameter("give either a text or --file")
     body = read(file) if file is not None else (text or "").encode()
     described = (MQFMT_NONE, 0) if file is not None else (MQFMT_STRING, 1208)
-    from embedded_mq.cli.session import connected  # noqa: PLC0415 (the engine takes long to import)
+    from embedded_mq.cli.session import open_session  # noqa: PLC0415 (the engine takes long to import)
 
-    with connected(name) as session:
+    with open_session(name) as session:
         msg_id = session.put(queue, body, *described)
     typer.echo(f"put {len(body)} bytes to {queue}, MsgId {msg_id.hex()}")
 
@@ -73,9 +73,9 @@ def browse(
       embedded-mq browse QM1 SYSTEM.DEAD.LETTER.QUEUE
       embedded-mq browse QM1 SYSTEM.DEAD.LETTER.QUEUE --format json
     """
-    from embedded_mq.cli.session import connected  # noqa: PLC0415 (the engine takes long to import)
+    from embedded_mq.cli.session import open_session  # noqa: PLC0415 (the engine takes long to import)
 
-    with connected(name) as session:
+    with open_session(name) as session:
         messages = session.browse(queue)
         if shown is Format.JSON:
             for fields, body in messages:

@@ -74,10 +74,13 @@ class Session:
 
 
 def _fields(md: MQMD) -> dict[str, str | int]:
-    return {field.ibm_name: _shown(name, getattr(md, name)) for name, field in MQMD.layout.items()}
+    return {
+        field.ibm_name: _format_value(name, getattr(md, name))
+        for name, field in MQMD.layout.items()
+    }
 
 
-def _shown(name: str, value: bytes | int) -> str | int:
+def _format_value(name: str, value: bytes | int) -> str | int:
     """Return text without trailing blanks, and binary fields in hexadecimal digits."""
     if isinstance(value, int):
         return value
@@ -85,7 +88,7 @@ def _shown(name: str, value: bytes | int) -> str | int:
 
 
 @contextmanager
-def connected(name: str) -> Iterator[Session]:
+def open_session(name: str) -> Iterator[Session]:
     """Connect as the user of this process, and disconnect when the block ends."""
     hconn, *codes = calls.connect(name, "MQCONNX", options=mq.MQCNO_HANDLE_SHARE_BLOCK)
     check("MQCONN", f"queue manager {name}", *codes)

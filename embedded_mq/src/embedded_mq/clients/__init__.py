@@ -1,1 +1,1 @@
-"""What stands in for the C extensions of `ibmmq` and `pymqi`."""
+"""Python modules that replace the C extensions of `ibmmq` and `pymqi`."""

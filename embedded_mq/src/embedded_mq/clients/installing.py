@@ -1,4 +1,4 @@
-"""Put the embedded queue manager below the clients of this process."""
+"""Install the embedded queue manager below the clients of this process."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _installed: dict[str, ModuleType] = {}
 
 
 def install(directory: Path | str | None = None) -> None:
-    """Put the embedded queue manager below both clients; do it before the first import of either.
+    """Install the embedded queue manager below both clients, before the first import of either.
 
-    Queue managers are looked for in `directory`, one subdirectory each; without one, where an
-    earlier call said, else in EMBEDDED_MQ_HOME, as it is at each connection (see
-    `embedded_mq.storage.directories`). May be called again. Raises EmbeddedQueueManagerError if a
-    client is loaded already with its C extension, or `ibmmq` with its OpenTelemetry propagation,
-    which adds to the messages it moves.
+    Queue managers are found in `directory`, one subdirectory each; without it, in the directory of
+    an earlier call, else in EMBEDDED_MQ_HOME, read at each connection (see
+    `embedded_mq.storage.directories`). May be called repeatedly. Raises EmbeddedQueueManagerError
+    if a client is already loaded with its C extension, or `ibmmq` with its OpenTelemetry
+    propagation, which adds properties to messages.
     """
     if directory is not None:
-        directories.choose(Path(directory))
+        directories.set_directory(Path(directory))
     _install_below_ibmmq()
     _install_below_pymqi()
 
 
 def shadows(name: str) -> bool:
-    """Whether the clients of this process reach an embedded queue manager by this name."""
+    """Return whether this name means an embedded queue manager to this process's clients."""
     return bool(_installed) and directories.exists(name)
 
 
 def _install_below_ibmmq() -> None:
-    if _is_in_place(ibmmqc.NAME):
-        return  # a program may call this at each connection: it reads no metadata again
+    if _is_installed(ibmmqc.MODULE_NAME):
+        return  # fast, because a program may call this at each connection
     try:
-        built = ibmmqc.module(version("ibmmq"))
+        built = ibmmqc.build_module(version("ibmmq"))
     except PackageNotFoundError:
         return
     if sys.modules.get("mqotel") is not None:
@@ -46,21 +46,21 @@ def _install_below_ibmmq() -> None:
             "ibmmq is imported already, with its OpenTelemetry propagation on: call"
             " embedded_mq.install() before the first import of ibmmq"
         )
-    _put_in_place(ibmmqc.NAME, built)
-    # ibmmq takes the absence of this module of its own for "no tracing wanted".
+    _install_module(ibmmqc.MODULE_NAME, built)
+    # Without its module for OpenTelemetry, ibmmq does not trace.
     sys.modules["mqotel"] = None  # type: ignore[assignment]
 
 
 def _install_below_pymqi() -> None:
-    _put_in_place(pymqe.NAME, pymqe.module())
+    _install_module(pymqe.MODULE_NAME, pymqe.build_module())
 
 
-def _is_in_place(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     return name in _installed and sys.modules.get(name) is _installed[name]
 
 
-def _put_in_place(name: str, built: ModuleType) -> None:
-    if _is_in_place(name):
+def _install_module(name: str, built: ModuleType) -> None:
+    if _is_installed(name):
         return
     client = name.partition(".")[0]
     if name in sys.modules or client in sys.modules:

@@ -1,4 +1,4 @@
-"""MQSETMP, MQINQMP and MQDLTMP as the Python clients call them: Python values in and out."""
+"""MQSETMP, MQINQMP and MQDLTMP as the Python clients call them, with Python values."""
 
 # ruff: noqa: PLR0917 (the arguments are those of the extension)
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
-from embedded_mq.clients.calls import OK, Codes, check_length, run_simple
+from embedded_mq.clients.calls import OK, Codes, check_length, execute_simple_call
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_FAILED, CallFailedError
@@ -16,8 +16,8 @@ from embedded_mq.structures import MQDMPO, MQPD, MQSMPO
 
 
 @dataclass(frozen=True, slots=True)
-class Inquired:
-    """What MQINQMP found; the value is None where it was not asked for, or the buffer too small."""
+class InquiredProperty:
+    """The result of MQINQMP; the value is None if it was not requested or exceeds the buffer."""
 
     name: str
     type: int
@@ -28,15 +28,15 @@ class Inquired:
 
 def inquire_property(
     connection: Connection, hmsg: int, options: int, name: bytes, kind: int, max_length: int
-) -> Inquired:
-    """Return a property as its type has it, or in the type asked for if it may be converted."""
+) -> InquiredProperty:
+    """Return a property in its own type, or in the requested type if it may be converted."""
     held = connection.message_handles.at(hmsg).inquire(_text(name), options, kind)
     if options & mq.MQIMPO_QUERY_LENGTH:
-        return Inquired(held.name, held.type, None, held.length)
+        return InquiredProperty(held.name, held.type, None, held.length)
     if held.length > max_length:
         codes = MQCC_FAILED, MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"]
-        return Inquired(held.name, held.type, None, held.length, codes)
-    return Inquired(held.name, held.type, held.value, held.length)
+        return InquiredProperty(held.name, held.type, None, held.length, codes)
+    return InquiredProperty(held.name, held.type, held.value, held.length)
 
 
 def set_property(
@@ -49,7 +49,7 @@ def set_property(
     value: Value,
     length: int,
 ) -> Codes:
-    """MQSETMP: set a property."""
+    """Set a property (MQSETMP)."""
     check_length(smpo, MQSMPO.length, "MQSMPO")
     check_length(pd, MQPD.length, "MQPD")
 
@@ -63,22 +63,22 @@ def set_property(
         handle = connection.message_handles.at(hmsg)
         handle.set(_text(name), kind, cut, descriptor, MQSMPO.unpack(smpo).options)
 
-    return run_simple("MQSETMP", hconn, work)
+    return execute_simple_call("MQSETMP", hconn, work)
 
 
 def delete_property(hconn: int, hmsg: int, dmpo: bytes, name: bytes) -> Codes:
-    """MQDLTMP: delete a property."""
+    """Delete a property (MQDLTMP)."""
     check_length(dmpo, MQDMPO.length, "MQDMPO")
 
     def work(connection: Connection) -> None:
         handle = connection.message_handles.at(hmsg)
         handle.delete(_text(name), MQDMPO.unpack(dmpo).options)
 
-    return run_simple("MQDLTMP", hconn, work)
+    return execute_simple_call("MQDLTMP", hconn, work)
 
 
 def _text(name: bytes) -> str:
-    """Return a property's name; MQRC_PROPERTY_NAME_ERROR where the bytes are not UTF-8."""
+    """Return a property's name (MQRC_PROPERTY_NAME_ERROR if the bytes are not UTF-8)."""
     try:
         return name.decode()
     except UnicodeDecodeError:

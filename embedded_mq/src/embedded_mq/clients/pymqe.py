@@ -1,4 +1,4 @@
-"""The module that stands in for `pymqi.pymqe`, the C extension of pymqi."""
+"""Replacement for `pymqi.pymqe`, the C extension of pymqi."""
 
 # ruff: noqa: N802, PLR0917 (names and arguments are those of the extension)
 
@@ -9,13 +9,13 @@ from types import ModuleType
 from typing import Any
 
 from embedded_mq.clients import calls
-from embedded_mq.clients.calls import Codes, run, run_simple
+from embedded_mq.clients.calls import Codes, execute_call, execute_simple_call
 from embedded_mq.clients.property_calls import inquire_property, set_property
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import MQCC_FAILED, not_emulated
 from embedded_mq.engine.objects import inquiring
 
-NAME = "pymqi.pymqe"
+MODULE_NAME = "pymqi.pymqe"
 LEVELS = "5.0,5.1,5.2,5.3,6.0,7.0,7.1,8.0.0"
 
 
@@ -26,7 +26,7 @@ def MQCONNX(
     credentials: Mapping[str, bytes] | None = None,
     _sco: bytes | None = None,
 ) -> tuple[int, int, int]:
-    """Connect; how to reach the queue manager does not matter where it is embedded."""
+    """Connect; the channel settings are ignored, because the queue manager is embedded."""
     user = (credentials or {}).get("user") or b""
     return calls.connect(name, "MQCONNX", user.decode(), options, is_client=bool(cd))
 
@@ -39,7 +39,7 @@ def MQINQ(hconn: int, hobj: int, selector: int) -> tuple[int | bytes | None, int
         value = answer.numbers[0] if answer.numbers else answer.characters
         return value, answer.completion, answer.reason
 
-    answer: tuple[int | bytes | None, int, int] = run("MQINQ", hconn, work, (None,), hobj)
+    answer: tuple[int | bytes | None, int, int] = execute_call("MQINQ", hconn, work, (None,), hobj)
     return answer
 
 
@@ -47,7 +47,7 @@ def MQSET(hconn: int, hobj: int, selector: int, value: int | bytes) -> Codes:
     """Set one attribute."""
     numbers = [value] if isinstance(value, int) else []
     characters = value if isinstance(value, bytes) else b""
-    return run_simple(
+    return execute_simple_call(
         "MQSET",
         hconn,
         lambda connection: inquiring.set_attributes(
@@ -66,25 +66,25 @@ def MQINQMP(
         held = inquire_property(connection, hmsg, options, name, kind, max_length)
         return held.value, held.length, *held.codes
 
-    answer: tuple[Any, int, int, int] = run("MQINQMP", hconn, work, (None, 0))
+    answer: tuple[Any, int, int, int] = execute_call("MQINQMP", hconn, work, (None, 0))
     return answer
 
 
 def mqaiExecute(*_arguments: Any) -> tuple[list[Any], int, int]:
-    """Run a PCF command by way of IBM's MQAI: refused; PCFExecute puts a message instead."""
+    """Refuse a PCF command through IBM's MQAI; PCFExecute puts a message instead."""
     refusal = not_emulated("the MQAI", "MQRC_FUNCTION_NOT_SUPPORTED")
     return [], MQCC_FAILED, refusal.reason
 
 
-def module() -> ModuleType:
+def build_module() -> ModuleType:
     """Build the module."""
-    built = ModuleType(NAME, __doc__)
+    built = ModuleType(MODULE_NAME, __doc__)
     built.__dict__.update(
         __mqlevels__=LEVELS,
         __mqbuild__="client",
         pymqe_error=calls.Error,
         MQSETMP=set_property,
     )
-    for call in (*calls.COMMON, MQCONNX, MQINQ, MQSET, MQINQMP, mqaiExecute):
+    for call in (*calls.COMMON_CALLS, MQCONNX, MQINQ, MQSET, MQINQMP, mqaiExecute):
         setattr(built, call.__name__, call)
     return built

@@ -1,7 +1,8 @@
-"""Queue managers by name: a client's calls in, to the embedded queue manager or to IBM's library.
+"""Route a client's calls to the embedded queue manager or to IBM's client library.
 
-MQCONN and MQCONNX go by the name, every other call by the handle those gave. The client's own C
-extension, and IBM's library below it, is loaded when the first name is met that is not embedded.
+MQCONN and MQCONNX are routed by the queue manager's name, other calls by their connection handle.
+The client's own C extension, and IBM's library below it, is loaded at the first name that is not an
+embedded queue manager.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from embedded_mq.clients import calls
 from embedded_mq.engine.failures import MQCC_FAILED, log
 from embedded_mq.storage import directories
 
-CONNECT = ("MQCONN", "MQCONNX")
-SET_UP = ("MQCBINIT", "MQLOGCF")  # these two know no connection; both sides get them
+CONNECT_VERBS = ("MQCONN", "MQCONNX")
+SETUP_VERBS = ("MQCBINIT", "MQLOGCF")  # calls without a connection, which both sides get
 
 Call = Callable[..., Any]
 
 
 def load_extension(name: str) -> ModuleType:
-    """Load a client's C extension by its full name, without a trace in `sys.modules`.
+    """Load a client's C extension by its full name, without an entry in `sys.modules`.
 
-    Raises ImportError where there is none, or where IBM's client library is missing.
+    Raises ImportError if it is missing, or if IBM's client library is.
     """
     client, _, extension = name.partition(".")
     package = find_spec(client)
@@ -41,50 +42,50 @@ def load_extension(name: str) -> ModuleType:
 
 
 def route(stand_in: ModuleType, load: Callable[[], ModuleType]) -> None:
-    """Let a stand-in hand on what concerns queue managers that are not embedded.
+    """Let a replacement module pass on calls for queue managers that are not embedded.
 
-    `load` loads the extension it stands in for, or raises ImportError.
+    `load` loads the extension that the module replaces, or raises ImportError.
     """
-    elsewhere = Elsewhere(stand_in, load)
+    router = RealClientRouter(stand_in, load)
     for verb, call in list(vars(stand_in).items()):
-        if verb in CONNECT:
-            setattr(stand_in, verb, elsewhere.connecting(verb, call))
-        elif verb in SET_UP:
-            setattr(stand_in, verb, elsewhere.setting_up(verb, call))
+        if verb in CONNECT_VERBS:
+            setattr(stand_in, verb, router.route_connect(verb, call))
+        elif verb in SETUP_VERBS:
+            setattr(stand_in, verb, router.forward_setup(verb, call))
         elif verb.lower().startswith("mq") and callable(call):
-            setattr(stand_in, verb, elsewhere.calling(verb, call))
+            setattr(stand_in, verb, router.route_call(verb, call))
 
 
-class Elsewhere:
-    """The queue managers that are not embedded, by way of one client's own extension."""
+class RealClientRouter:
+    """Passes calls for queue managers that are not embedded to one client's own extension."""
 
     def __init__(self, stand_in: ModuleType, load: Callable[[], ModuleType]) -> None:
-        """Nothing is loaded yet."""
+        """Start without loading the extension."""
         self._stand_in = stand_in
         self._load = load
         self._extension: ModuleType | None = None
         self._handles: dict[int, int] = {}
         self._set_up: dict[str, tuple[Any, ...]] = {}
 
-    def connecting(self, verb: str, call: Call) -> Call:
-        """Return MQCONN or MQCONNX for any name."""
+    def route_connect(self, verb: str, call: Call) -> Call:
+        """Return an MQCONN or MQCONNX that accepts any queue manager's name."""
 
         @wraps(call)
         def connect(name: str | bytes, *arguments: Any) -> tuple[int, int, int]:
-            wanted = calls.name_of(name)
-            extension = None if directories.exists(wanted) else self._loaded(wanted)
+            wanted = calls.unpadded_name(name)
+            extension = None if directories.exists(wanted) else self._load_extension(wanted)
             if extension is None:
                 return call(name, *arguments)  # type: ignore[no-any-return]
             hconn, completion, reason = getattr(extension, verb)(name, *arguments)
             if completion == MQCC_FAILED:
                 return hconn, completion, reason
-            shown = calls.reserve(hconn)
+            shown = calls.reserve_handle(hconn)
             self._handles[shown] = hconn
             return shown, completion, reason
 
         return connect
 
-    def _loaded(self, name: str) -> ModuleType | None:
+    def _load_extension(self, name: str) -> ModuleType | None:
         if self._extension is None:
             try:
                 extension = self._load()
@@ -97,7 +98,7 @@ class Elsewhere:
                     error,
                 )
                 return None
-            # The client asks here how new a structure it may build.
+            # The client reads the newest supported version of each structure from here.
             versions = getattr(extension, "__strucversions__", {})
             vars(self._stand_in).get("__strucversions__", {}).update(versions)
             for verb, arguments in self._set_up.items():
@@ -105,23 +106,23 @@ class Elsewhere:
             self._extension = extension
         return self._extension
 
-    def calling(self, verb: str, call: Call) -> Call:
-        """Return a call that goes where its handle comes from."""
+    def route_call(self, verb: str, call: Call) -> Call:
+        """Return a call that is routed by its connection handle."""
 
         @wraps(call)
-        def go(hconn: int, *arguments: Any) -> Any:
+        def call_by_handle(hconn: int, *arguments: Any) -> Any:
             if hconn not in self._handles:
                 return call(hconn, *arguments)
             answer = getattr(self._extension, verb)(self._handles[hconn], *arguments)
             if verb == "MQDISC" and answer[0] != MQCC_FAILED:
                 del self._handles[hconn]
-                calls.release(hconn)
+                calls.release_handle(hconn)
             return answer
 
-        return go
+        return call_by_handle
 
-    def setting_up(self, verb: str, call: Call) -> Call:
-        """Return a call that is kept for the extension until that is loaded."""
+    def forward_setup(self, verb: str, call: Call) -> Call:
+        """Return a call that is repeated on the extension as soon as that is loaded."""
 
         @wraps(call)
         def set_up(*arguments: Any) -> Any:

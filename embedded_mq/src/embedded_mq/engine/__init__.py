@@ -1,1 +1,1 @@
-"""What the queue manager does for one connection: calls, units of work."""
+"""The queue manager's work for one connection: calls and units of work."""

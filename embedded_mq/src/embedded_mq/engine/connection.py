@@ -1,7 +1,6 @@
 """One connection (MQHCONN) to an embedded queue manager: its handles and its unit of work.
 
-If the process of a connection dies, the next connection that looks for dead ones backs out its unit
-of work.
+If the process of a connection dies, another connection detects this and backs out its unit of work.
 """
 
 from __future__ import annotations
@@ -29,17 +28,18 @@ from embedded_mq.structures import object_name
 
 FIRST_OBJECT_HANDLE = 2
 USER_LENGTH = 12
-QUIESCING_FOR = {"Q_MGR": "MQRC_Q_MGR_QUIESCING", "CONNECTION": "MQRC_CONNECTION_QUIESCING"}
-STOPPING = {"Q_MGR": "MQRC_Q_MGR_STOPPING", "CONNECTION": "MQRC_CONNECTION_STOPPING"}
+QUIESCING_REASONS = {"Q_MGR": "MQRC_Q_MGR_QUIESCING", "CONNECTION": "MQRC_CONNECTION_QUIESCING"}
+STOPPING_REASONS = {"Q_MGR": "MQRC_Q_MGR_STOPPING", "CONNECTION": "MQRC_CONNECTION_STOPPING"}
 
 
 @dataclass(slots=True)
 class OpenObject:
-    """What an MQHOBJ stands for; `queue_ids` are the definitions from the opened to the last one.
+    """An open object (MQHOBJ); `queue_ids` are its definitions, from the opened to the last one.
 
-    `cursor` is the browse cursor: rank and place of the message under it; `locked` is the place of
-    the message locked by it. `saved_context` is the packed descriptor of the last message got with
-    MQOO_SAVE_ALL_CONTEXT. `has_created` says that the open call made the (dynamic) queue.
+    `cursor` is the browse cursor: the rank and place of the message under it. `locked` is the place
+    of the message that the handle has locked. `saved_context` is the packed descriptor of the last
+    message got with MQOO_SAVE_ALL_CONTEXT. `has_created` says that the open call created the
+    (dynamic) queue.
     """
 
     handle: int
@@ -50,38 +50,39 @@ class OpenObject:
     locked: int | None = None
     saved_context: bytes | None = None
     has_created: bool = False
-    _way: Way | None = None
+    _resolved: ResolvedQueue | None = None
 
     def allows(self, option: int) -> bool:
-        """Whether the object was opened with any of these options."""
+        """Return whether the object was opened with any of these options."""
         return bool(self.options & option)
 
     def path(self, catalogue: Catalogue) -> tuple[Definition, ...]:
-        """Return the definitions as they are now."""
-        return self.way(catalogue).path
+        """Return the current definitions."""
+        return self.resolved(catalogue).path
 
-    def way(self, catalogue: Catalogue) -> Way:
-        """Return the definitions as they are now, with what every call asks of them."""
-        if self._way is None or self._way.catalogue is not catalogue:
+    def resolved(self, catalogue: Catalogue) -> ResolvedQueue:
+        """Return the current definitions, with the attributes that every call needs."""
+        if self._resolved is None or self._resolved.catalogue is not catalogue:
             try:
                 path = tuple([catalogue.by_id[queue_id] for queue_id in self.queue_ids])
             except KeyError:
                 raise CallFailedError("MQRC_Q_DELETED") from None
-            self._way = Way(catalogue, path, self.remote)
-        return self._way
+            self._resolved = ResolvedQueue(catalogue, path, self.remote)
+        return self._resolved
 
 
 _DESTINATIONS = struct.Struct("iii48s48s")  # in the MQPMO: counts and resolved names
 
 
-class Way:
-    """The definitions an open queue leads through, and what every put and get asks of them."""
+class ResolvedQueue:
+    """The definitions to which an open queue is resolved, with attributes for puts and gets."""
 
     __slots__ = (
         "catalogue",
         "ccsid",
         "checks_headers",
         "destinations",
+        "is_command_queue",
         "is_fifo",
         "is_get_inhibited",
         "is_put_inhibited",
@@ -100,13 +101,12 @@ class Way:
         "remote",
         "resolved_q_name",
         "stream_q",
-        "takes_commands",
     )
 
     def __init__(
         self, catalogue: Catalogue, path: tuple[Definition, ...], remote: tuple[str, str] | None
     ) -> None:
-        """Look everything up."""
+        """Look up the attributes."""
         self.catalogue, self.path, self.remote = catalogue, path, remote
         self.is_put_inhibited = any(queue.number("PUT") == mq.MQQA_PUT_INHIBITED for queue in path)
         self.is_get_inhibited = any(queue.number("GET") == mq.MQQA_GET_INHIBITED for queue in path)
@@ -114,7 +114,7 @@ class Way:
             return
         self.opened, queue = path[0], path[-1]
         self.queue_id = queue.queue_id
-        self.takes_commands = queue.name == COMMAND_QUEUE
+        self.is_command_queue = queue.name == COMMAND_QUEUE
         self.is_fifo = queue.number("MSGDLVSQ") == mq.MQMDS_FIFO
         self.is_temporary = queue.is_temporary
         self.queue_name = queue.name
@@ -124,21 +124,21 @@ class Way:
         self.max_length = queue.number("MAXMSGL")
         self.priority = self.opened.number("DEFPRTY")
         self.persistence = self.opened.number("DEFPSIST")
-        self.ccsid = catalogue.limit("CCSID")
-        self.checks_headers = bool(catalogue.limit("HDRCHECK"))
-        self.max_length_of_q_mgr = catalogue.limit("MAXMSGL")
-        self.max_uncommitted = catalogue.limit("MAXUMSGS")
+        self.ccsid = catalogue.number("CCSID")
+        self.checks_headers = bool(catalogue.number("HDRCHECK"))
+        self.max_length_of_q_mgr = catalogue.number("MAXMSGL")
+        self.max_uncommitted = catalogue.number("MAXUMSGS")
         self.resolved_q_name = object_name(queue.name)
         known, unknown = (0, 1) if remote else (1, 0)
         resolved = map(object_name, remote or (queue.name, catalogue.name))
         self.destinations = _DESTINATIONS.pack(known, unknown, 0, *resolved)
 
 
-class ImpatientLock:
-    """A lock for MQCNO_HANDLE_SHARE_NO_BLOCK: who finds it taken does not wait."""
+class NonblockingLock:
+    """A lock for MQCNO_HANDLE_SHARE_NO_BLOCK: a call that finds it taken fails."""
 
     def __init__(self) -> None:
-        """Nobody holds it yet."""
+        """Create a free lock."""
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
@@ -160,13 +160,13 @@ class Connection:
         is_administrative: bool = False,
         is_client: bool = False,
     ) -> None:
-        """Connect to the queue manager in a directory; the dead are cleared away first.
+        """Connect to the queue manager in a directory, and recover dead connections.
 
-        Without a user it is the one this process runs as. An administrative connection needs no
-        authority, and is let in by a queue manager that is quiescing. A client's, made with an
-        MQCD, is told of the end of its connection, not of that of the queue manager.
+        Without `user`, the user is that of this process. An administrative connection needs no
+        authority, and a quiescing queue manager accepts it. A client connection, made with an MQCD,
+        gets the reason codes for the end of a connection, not for the end of the queue manager.
         """
-        self._about = "CONNECTION" if is_client else "Q_MGR"
+        self._reason_subject = "CONNECTION" if is_client else "Q_MGR"
         self.directory = directory
         self.store = Store(directory)
         self.thread: threading.Thread | None = None
@@ -174,23 +174,23 @@ class Connection:
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.is_broken = False
         self.has_new_commands = False
-        """Whether it has put to the command queue since the command server last looked."""
+        """Whether it has put to the command queue since the last run of the command server."""
         self.changes_trace = False
-        """Whether the message that is being got gets other trace properties (see `faults`)."""
+        """Whether the current get changes the message's trace properties (see `faults`)."""
         self.user = (user or process_user())[:USER_LENGTH]
         self.unit_of_work = UnitOfWork()
         self.message_handles = MessageHandles()
         self._objects: dict[int, OpenObject] = {}
         self._last_handle = FIRST_OBJECT_HANDLE - 1
-        self._ids_given = 0
+        self._ids_issued = 0
         try:
-            with self.store.writing():
-                self._be_let_in()
+            with self.store.transaction():
+                self._register()
         except BaseException:
             self.store.close()
             raise
 
-    def _be_let_in(self) -> None:
+    def _register(self) -> None:
         catalogue = self.store.catalogue()
         if catalogue.status == ENDED:
             raise CallFailedError("MQRC_Q_MGR_NOT_AVAILABLE")
@@ -200,33 +200,35 @@ class Connection:
         self._start = catalogue.start
         row = self.store.execute("INSERT INTO connection(pid) VALUES(?)", (os.getpid(),))
         self.connection_id = int(row.lastrowid or 0)
-        self.store.locks.show_alive(self.connection_id)
+        self.store.locks.mark_alive(self.connection_id)
         name = catalogue.name.encode().ljust(12)[:12]
-        self._ids_begin = b"AMQ " + name + (self.connection_id % 2**24).to_bytes(3, "big")
-        self.clear_the_dead()
+        self._id_prefix = b"AMQ " + name + (self.connection_id % 2**24).to_bytes(3, "big")
+        self.recover_dead_connections()
 
-    # What holds for every call
+    # Checks of every call
 
     def check_running(self) -> Catalogue:
-        """Refuse if the queue manager has been ended since the connection was made.
+        """Raise CallFailedError if the queue manager has ended since the connection was made.
 
-        Its end has backed out the unit of work: there is nothing left to do. Returns the
-        definitions, looked at anew.
+        The end of the queue manager has backed out the unit of work. Returns the current
+        definitions.
         """
         catalogue = self.store.catalogue()
         if catalogue.start == self._start and catalogue.status != ENDED:
             return catalogue
         self._close()
         is_ended = catalogue.status == ENDED
-        raise CallFailedError(STOPPING[self._about] if is_ended else "MQRC_CONNECTION_BROKEN")
+        raise CallFailedError(
+            STOPPING_REASONS[self._reason_subject] if is_ended else "MQRC_CONNECTION_BROKEN"
+        )
 
     def check_not_quiescing(self) -> None:
-        """Refuse what is to fail while the queue manager is quiescing."""
-        if self.store.known.status == QUIESCING:
-            raise CallFailedError(QUIESCING_FOR[self._about])
+        """Raise CallFailedError if the queue manager is quiescing."""
+        if self.store.last_catalogue.status == QUIESCING:
+            raise CallFailedError(QUIESCING_REASONS[self._reason_subject])
 
     def check_authority(self, kind: str, name: str, *needed: str, user: str | None = None) -> None:
-        """Refuse what the connection's user, or another one, may not do with an object."""
+        """Raise CallFailedError unless the user has the authorities for an object."""
         if not self.is_administrative:
             who = self.user if user is None else user
             authority.check(self.store.catalogue(), who, kind, name, needed)
@@ -244,39 +246,39 @@ class Connection:
         return opened
 
     def drop_object(self, opened: OpenObject) -> None:
-        """Let go of an object that is closed, or could not be opened after all."""
+        """Remove an object that is closed or could not be opened."""
         del self._objects[opened.handle]
 
-    def object(self, handle: int) -> OpenObject:
+    def find_object(self, handle: int) -> OpenObject:
         """Return an open object (MQRC_HOBJ_ERROR)."""
         if handle not in self._objects:
             raise CallFailedError("MQRC_HOBJ_ERROR")
         return self._objects[handle]
 
-    def name_of(self, handle: int) -> str:
-        """Return the name an object was opened by, "" where there is no such handle or queue."""
+    def opened_name(self, handle: int) -> str:
+        """Return the name by which an object was opened, "" for an unknown handle or queue."""
         opened = self._objects.get(handle)
         queue_id = opened.queue_ids[0] if opened and opened.queue_ids else 0
         queue = self.store.catalogue().by_id.get(queue_id)
         return queue.name if queue else ""
 
     def new_id(self) -> bytes:
-        """Return a message identifier no other message of this queue manager has.
+        """Return a message identifier that no other message of this queue manager has.
 
-        IBM MQ docs, "MsgId (MQMD)": AMQ, the queue manager's name, then what makes it unique.
+        IBM MQ docs, "MsgId (MQMD)": AMQ, the queue manager's name, then a unique value.
         """
-        self._ids_given += 1
-        return self._ids_begin + self._ids_given.to_bytes(5, "big")
+        self._ids_issued += 1
+        return self._id_prefix + self._ids_issued.to_bytes(5, "big")
 
     # Units of work
 
     def commit(self) -> None:
-        """Make the unit of work final, on disk when this returns (IBM MQ docs, "MQCMIT")."""
+        """Commit the unit of work to disk (IBM MQ docs, "MQCMIT")."""
         if not self.unit_of_work.calls:
             return
         try:
-            with self.store.writing(durable=True):
-                unit_of_work.make_final(self.store, self.connection_id)
+            with self.store.transaction(durable=True):
+                unit_of_work.commit_messages(self.store, self.connection_id)
         except sqlite3.Error as error:
             log.exception("the unit of work could not be written and is backed out")
             self.back_out()
@@ -285,43 +287,43 @@ class Connection:
         self.unit_of_work = UnitOfWork()
 
     def back_out(self) -> None:
-        """Undo the unit of work (IBM MQ docs, "MQBACK")."""
+        """Back out the unit of work (IBM MQ docs, "MQBACK")."""
         if self.unit_of_work.calls:
-            with self.store.writing():
-                unit_of_work.undo(self.store, self.connection_id)
+            with self.store.transaction():
+                unit_of_work.back_out_messages(self.store, self.connection_id)
             self.unit_of_work = UnitOfWork()
 
     def depth(self, queue_id: int) -> int:
-        """Return CURDEPTH: with what is put and not committed, without what is got and not.
+        """Return CURDEPTH, which includes uncommitted puts and excludes uncommitted gets.
 
-        Expired messages count until someone would have got them (IBM MQ docs, "CurrentQDepth").
+        Expired messages count until a get would return them (IBM MQ docs, "CurrentQDepth").
         """
-        self.free_what_the_dead_hold()
+        self.release_orphaned_messages()
         return self.store.depth(queue_id) or 0
 
-    # Life and death
+    # End of the connection
 
     def disconnect(self) -> None:
-        """Commit and end (IBM MQ docs, "MQDISC": an open unit of work is committed)."""
+        """Commit the unit of work and end (IBM MQ docs, "MQDISC")."""
         if not self.is_broken:
             self.commit()
             self._end()
 
-    def break_off(self) -> None:
-        """Lose the connection: the queue manager backs out what was not committed."""
+    def break_connection(self) -> None:
+        """Break the connection: the queue manager backs out the unit of work."""
         if not self.is_broken:
             self.back_out()
             self._end()
 
     def abandon(self) -> None:
-        """Be as good as dead: others back out what is not committed, by what the database says."""
+        """Close without a backout: other connections back out the unit of work."""
         log.error("a call was interrupted while it changed something: the connection is broken")
         self._close()
 
     def _end(self) -> None:
-        with self.store.writing():
+        with self.store.transaction():
             self._forget(self.connection_id)
-            is_last = self.store.one("SELECT 1 FROM connection") is None
+            is_last = self.store.fetch_value("SELECT 1 FROM connection") is None
             if is_last and self.store.catalogue().status == QUIESCING:
                 self.store.execute("UPDATE operation SET status = ?", (ENDED,))
                 self.store.definitions_changed()
@@ -341,23 +343,23 @@ class Connection:
             if queue.is_temporary and queue.number(CREATED_BY) == connection_id:
                 definitions.remove(self.store, queue.queue_id)
 
-    def free_what_the_dead_hold(self) -> bool:
+    def release_orphaned_messages(self) -> bool:
         """Back out the units of work of dead connections; return whether there were any."""
-        if not self._dead():
+        if not self._dead_connections():
             return False
-        with self.store.writing():
-            return self.clear_the_dead()
+        with self.store.transaction():
+            return self.recover_dead_connections()
 
-    def clear_the_dead(self) -> bool:
-        """Do the same while writing."""
-        dead = self._dead()
+    def recover_dead_connections(self) -> bool:
+        """Do the same inside a write transaction."""
+        dead = self._dead_connections()
         for connection_id in dead:
-            unit_of_work.undo(self.store, connection_id)
+            unit_of_work.back_out_messages(self.store, connection_id)
             self._forget(connection_id)
-            self.unit_of_work.fronts.clear()
+            self.unit_of_work.search_starts.clear()
         return bool(dead)
 
-    def _dead(self) -> list[int]:
+    def _dead_connections(self) -> list[int]:
         rows = self.store.execute(
             "SELECT connection_id FROM connection WHERE connection_id <> ?", (self.connection_id,)
         ).fetchall()

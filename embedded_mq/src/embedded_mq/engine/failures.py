@@ -1,4 +1,4 @@
-"""An MQI call that does not complete with MQCC_OK: the name of a reason in, the two codes out."""
+"""Errors of MQI calls, with their completion code and reason code."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ log = logging.getLogger("embedded_mq")
 
 
 class CallFailedError(Exception):
-    """The call ends with MQCC_FAILED and this reason; it has changed nothing."""
+    """A call fails with MQCC_FAILED and this reason code, and has changed nothing."""
 
     def __init__(self, reason: str | int) -> None:
-        """Take a reason by its name (``MQRC_Q_FULL``), or by number where a test chose it."""
+        """Take the name of a reason code (``MQRC_Q_FULL``), or the number that a fault sets."""
         self.completion = MQCC_FAILED
         self.reason = MQRC[reason] if isinstance(reason, str) else reason
         super().__init__(reason_text(self.reason))
 
 
 def not_emulated(what: str, reason: str = "MQRC_OPTIONS_ERROR") -> CallFailedError:
-    """Refuse what the embedded queue manager does not do, and say so in the log."""
+    """Return the error of a function that is not emulated, and log it."""
     log.warning("%s is not emulated; the call fails with %s", what, reason_text(MQRC[reason]))
     return CallFailedError(reason)
 
 
 def check_bits(value: int, known: int, family: str, names: dict[int, str]) -> None:
-    """Refuse the option bits outside `known`, each by its name (MQRC_OPTIONS_ERROR)."""
+    """Refuse option bits outside `known`, and log their names (MQRC_OPTIONS_ERROR)."""
     unknown = value & ~known
     if unknown:
         bits = [1 << place for place in range(unknown.bit_length()) if unknown >> place & 1]

@@ -1,4 +1,4 @@
-"""End a unit of work: make the messages put and got under syncpoint final, or undo that."""
+"""Commit or back out the messages that a unit of work has put and got."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from embedded_mq.storage.store import Store
 
 @dataclass(slots=True)
 class Message:
-    """A message with all it consists of; `place` and `rank` say where on its queue it stands."""
+    """A stored message; `place` and `rank` define its position on its queue."""
 
     place: int
     rank: int
@@ -24,27 +24,28 @@ class Message:
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """A connection's own notes on its unit of work; the messages are in the database.
+    """A connection's state of its unit of work; the messages are in the database.
 
-    `calls` counts its messages as MAXUMSGS does. `has_commands`: some went to the command queue.
-    `fronts` saves searches from skipping every message that the unit has got: for each queue, the
-    rank and place of the last one. It is valid while no other connection changes the database
-    (`Store.data_version`); this connection removes it when it shows a message again.
+    `calls` counts its messages as MAXUMSGS does. `has_commands` says that it has put to the command
+    queue. `search_starts` has the rank and place of the last message got from each queue, so that a
+    search need not skip every message that the unit has got. An entry is valid while no other
+    connection changes the database (`Store.data_version`); this connection removes it when it makes
+    a message visible again.
     """
 
     calls: int = 0
     has_commands: bool = False
-    fronts: dict[int, tuple[int, tuple[int, int]]] = field(default_factory=dict)
+    search_starts: dict[int, tuple[int, tuple[int, int]]] = field(default_factory=dict)
 
     def check_room(self, limit: int, messages: int = 1) -> None:
         """Refuse more than MAXUMSGS messages in one unit of work."""
         if self.calls + messages > limit:
             raise CallFailedError("MQRC_SYNCPOINT_LIMIT_REACHED")
 
-    def front(self, queue_id: int, store: Store) -> tuple[int, int] | None:
-        """Return the rank and place behind which a search may begin, None for the whole queue."""
-        version, front = self.fronts.get(queue_id, (None, None))
-        return front if version == store.data_version() else None
+    def search_start(self, queue_id: int, store: Store) -> tuple[int, int] | None:
+        """Return the rank and place after which a search may start, None for the whole queue."""
+        version, search_start = self.search_starts.get(queue_id, (None, None))
+        return search_start if version == store.data_version() else None
 
 
 REMOVE_HELD = """
@@ -58,14 +59,14 @@ UPDATE message SET backout_count = backout_count + 1 WHERE place IN (
 RELEASE = "DELETE FROM held WHERE connection_id = ? AND kind <> ?"
 
 
-def make_final(store: Store, connection_id: int) -> None:
-    """Carry out MQCMIT: remove the messages got, show the messages put."""
+def commit_messages(store: Store, connection_id: int) -> None:
+    """Commit: remove the messages got, and make the messages put visible."""
     store.execute(REMOVE_HELD, (connection_id, GOT, GOT))
     store.execute(RELEASE, (connection_id, LOCKED))
 
 
-def undo(store: Store, connection_id: int) -> None:
-    """Carry out MQBACK, for one's own connection or for one that is dead."""
+def back_out_messages(store: Store, connection_id: int) -> None:
+    """Back out the unit of work of this connection or of a dead one."""
     store.execute(COUNT_BACKOUT, (connection_id, GOT))
     store.execute(REMOVE_HELD, (connection_id, PUT, REPORT))
     store.execute(RELEASE, (connection_id, LOCKED))

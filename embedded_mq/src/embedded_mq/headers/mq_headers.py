@@ -24,7 +24,7 @@ _DESCRIBED_AT, _LENGTH_AT = MQMDE.offset_of("encoding"), MQMDE.offset_of("struc_
 _SHORTEST = MQMDE.offset_of("flags")
 
 
-def length_in_front(described: Description, body: bytes) -> int:
+def length_of_headers(described: Description, body: bytes) -> int:
     """Return how many bytes of a message are MQ headers; `described` is what its MQMD says."""
     position = 0
     while _is_header(described.format):

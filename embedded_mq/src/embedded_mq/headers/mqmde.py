@@ -36,7 +36,7 @@ def _set(md: MQMD, values: tuple[bytes, int, int, int, int]) -> None:
     md.group_id, md.msg_seq_number, md.offset, md.msg_flags, md.original_length = values
 
 
-def in_front(md: MQMD, body: bytes, ccsid: int) -> MQMDE | None:
+def find_extension(md: MQMD, body: bytes, ccsid: int) -> MQMDE | None:
     """Return the MQMDE a message that is put begins with; None where that is message data.
 
     It is data in another character set or encoding than the queue manager's, and in a version that
@@ -61,7 +61,7 @@ def in_front(md: MQMD, body: bytes, ccsid: int) -> MQMDE | None:
     return mde
 
 
-def honour(md: MQMD, mde: MQMDE, ccsid: int) -> None:
+def apply_extension(md: MQMD, mde: MQMDE, ccsid: int) -> None:
     """Take the fields of an MQMDE into the MQMD of the message, which then describes the data."""
     _set(md, _fields(mde))
     md.version = mq.MQMD_VERSION_2
@@ -70,15 +70,15 @@ def honour(md: MQMD, mde: MQMDE, ccsid: int) -> None:
     md.coded_char_set_id = ccsid if inherits else mde.coded_char_set_id
 
 
-def made_for(md: MQMD, ccsid: int) -> bytes:
+def make_extension(md: MQMD, ccsid: int) -> bytes:
     """Return an MQMDE with the fields of an MQMD, which then describes the MQMDE."""
     described = Description(md.encoding, md.coded_char_set_id, md.format)
     md.encoding, md.coded_char_set_id = mq.MQENC_NATIVE, ccsid
     md.format = MQFMT_MD_EXTENSION
-    return _made(md, described)
+    return _pack_extension(md, described)
 
 
-def made_behind_dead_letter_header(md: MQMD, body: bytes, ccsid: int) -> bytes:
+def insert_after_dead_letter_header(md: MQMD, body: bytes, ccsid: int) -> bytes:
     """Return a dead letter with an MQMDE behind its MQDLH, and leave the MQMD its defaults.
 
     So a queue manager keeps a segment with an MQDLH in front (IBM MQ docs, "MQMDE specified on
@@ -91,12 +91,12 @@ def made_behind_dead_letter_header(md: MQMD, body: bytes, ccsid: int) -> bytes:
     header = bytearray(body[: MQDLH.length])
     own = Description(mq.MQENC_NATIVE, ccsid, MQFMT_MD_EXTENSION)
     header[_DESCRIBED] = own.packed(order)
-    extension = _made(md, described)
+    extension = _pack_extension(md, described)
     set_defaults(md)
     return bytes(header) + extension + body[MQDLH.length :]
 
 
-def _made(md: MQMD, described: Description) -> bytes:
+def _pack_extension(md: MQMD, described: Description) -> bytes:
     return MQMDE(
         described.encoding,
         described.coded_char_set_id,

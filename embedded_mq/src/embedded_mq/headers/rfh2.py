@@ -18,7 +18,7 @@ from embedded_mq.headers.rfh2_folders import (
     COPY_OPTIONS,
     DATA_TYPES,
     PROPERTY_FOLDERS,
-    Room,
+    PropertyBudget,
     properties,
 )
 from embedded_mq.structures import MQRFH2
@@ -80,13 +80,13 @@ class Header:
         kept = [folder.data for folder in self.folders if folder.properties is None]
         if not kept and self.folders:
             return b""
-        return _assembled(self.order, self.flags, self.name_value_ccsid, kept, following)
+        return _assemble(self.order, self.flags, self.name_value_ccsid, kept, following)
 
 
-def read(data: bytes, start: int, order: str, room: Room) -> Header | None:
+def read(data: bytes, start: int, order: str, budget: PropertyBudget) -> Header | None:
     """Read the header at a position; None where none is that is valid.
 
-    `room` is what the message may still have of properties; a folder beyond it is message data.
+    `budget` is what the message may still have of properties; a folder beyond it is message data.
     """
     fixed = FIXED[order]
     if len(data) < start + fixed.size:
@@ -104,7 +104,7 @@ def read(data: bytes, start: int, order: str, room: Room) -> Header | None:
         position += 4 + size
         if size < 0 or position > end:
             return None
-        folders.append(_folder(data[position - size : position], codec, room))
+        folders.append(_folder(data[position - size : position], codec, budget))
     return Header(order, length, Description(*following), flags, ccsid, tuple(folders))
 
 
@@ -112,9 +112,9 @@ FIXED = {order: struct.Struct(order + MQRFH2.codes) for order in "<>"}
 LONG = {order: struct.Struct(f"{order}i") for order in "<>"}
 
 
-def _folder(data: bytes, codec: str, room: Room) -> Folder:
+def _folder(data: bytes, codec: str, budget: PropertyBudget) -> Folder:
     try:
-        return Folder(data, properties(data.decode(codec).rstrip("\0 "), room))
+        return Folder(data, properties(data.decode(codec).rstrip("\0 "), budget))
     except ValueError:
         return Folder(data, None)
 
@@ -142,11 +142,11 @@ def write(held: Iterable[Property], following: Description) -> bytes:
     for each in held:
         *groups, name = each.path
         reduce(_Group.group, groups, folders).members.append((name, each))
-    written = ["".join(_written(name, folder)).encode() for name, folder in folders.members]
-    return _assembled("<", 0, UTF_8, written, following)
+    written = ["".join(_write_folder(name, folder)).encode() for name, folder in folders.members]
+    return _assemble("<", 0, UTF_8, written, following)
 
 
-def _assembled(
+def _assemble(
     order: str, flags: int, ccsid: int, folders: Iterable[bytes], following: Description
 ) -> bytes:
     """Write a header; a folder's length is a multiple of four."""
@@ -158,7 +158,7 @@ def _assembled(
     return fixed.pack(MQRFH2.struc_id, MQRFH2.version, length, *behind, flags, ccsid) + values
 
 
-def _written(name: str, folder: _Group | Property) -> Iterator[str]:
+def _write_folder(name: str, folder: _Group | Property) -> Iterator[str]:
     """Yield a folder piece by piece, however deep its groups are nested."""
     mark = "" if name in PROPERTY_FOLDERS else " content='properties'"
     waiting: list[str | tuple[str, _Group | Property]] = [(name, folder)]
@@ -169,14 +169,14 @@ def _written(name: str, folder: _Group | Property) -> Iterator[str]:
             continue
         name, member = part
         if isinstance(member, Property):
-            yield f"<{name}{_written_attributes(member)}>{escape(_text(member))}</{name}>"
+            yield f"<{name}{_write_attributes(member)}>{escape(_text(member))}</{name}>"
         else:
             yield f"<{name}{mark}>"
             waiting += [f"</{name}>", *reversed(member.members)]
             mark = ""
 
 
-def _written_attributes(held: Property) -> str:
+def _write_attributes(held: Property) -> str:
     attributes = ""
     if held.type == mq.MQTYPE_NULL:
         attributes += " xsi:nil='true'"

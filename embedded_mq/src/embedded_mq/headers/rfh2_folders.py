@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from embedded_mq import mqi_constants as mq
-from embedded_mq.engine.messages.property_values import FLOATS, Property, Value, in_range
+from embedded_mq.engine.messages.property_values import FLOATS, Property, Value, is_in_range
 
 PROPERTY_FOLDERS = frozenset(
     {"usr", "mcd", "jms", "mqext", "mq", "mq_usr", "mqps", "sib", "sib_usr", "sib_context"}
@@ -47,13 +47,13 @@ _ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:'([^']*)'|\"([^\"]*)\")")
 
 
 @dataclass(slots=True)
-class Room:
+class PropertyBudget:
     """How many bytes of properties a message may still have: names and values, all folders."""
 
-    left: int = mq.MAX_PROPERTIES_LENGTH
+    remaining: int = mq.MAX_PROPERTIES_LENGTH
 
 
-def properties(text: str, room: Room) -> tuple[Property, ...] | None:
+def properties(text: str, budget: PropertyBudget) -> tuple[Property, ...] | None:
     """Return the properties of a folder, None where it is one that holds other things.
 
     ValueError where the folder is not well formed, a name in it is longer than
@@ -65,13 +65,13 @@ def properties(text: str, room: Room) -> tuple[Property, ...] | None:
         return None
     if tag["name"] not in PROPERTY_FOLDERS and _attributes(tag).get("content") != "properties":
         return None
-    found, left = [], room.left
+    found, left = [], budget.remaining
     for held in _elements(text):
         left -= len(held.name) + held.length
         if left < 0:
             raise ValueError("more properties than MAXPROPL can allow")
         found.append(held)
-    room.left = left
+    budget.remaining = left
     return tuple(found)
 
 
@@ -102,18 +102,18 @@ def _elements(text: str) -> Iterator[Property]:
         between = text[position:start]
         position = tag.end()
         if tag["closing"]:
-            yield from _closed(opened, tag["name"], between)
+            yield from _close_element(opened, tag["name"], between)
             continue
         if between.strip():
             raise ValueError("text beside elements")
-        opened.append(_opened(opened, tag))
+        opened.append(_open_element(opened, tag))
         if tag["empty"]:
-            yield from _closed(opened, tag["name"], "")
+            yield from _close_element(opened, tag["name"], "")
     if opened:
         raise ValueError("an element is not closed")
 
 
-def _opened(opened: list[_Element], tag: re.Match[str]) -> _Element:
+def _open_element(opened: list[_Element], tag: re.Match[str]) -> _Element:
     name = path = tag["name"]
     if opened:
         above = opened[-1]
@@ -126,7 +126,7 @@ def _opened(opened: list[_Element], tag: re.Match[str]) -> _Element:
     return _Element(name, path, tag)
 
 
-def _closed(opened: list[_Element], name: str, content: str) -> Iterator[Property]:
+def _close_element(opened: list[_Element], name: str, content: str) -> Iterator[Property]:
     if not opened or opened[-1].name != name:
         raise ValueError("elements overlap")
     element = opened.pop()
@@ -135,7 +135,7 @@ def _closed(opened: list[_Element], name: str, content: str) -> Iterator[Propert
             raise ValueError("text beside elements")
         return
     attributes = _attributes(element.tag)
-    kind, value = _value(attributes, _REFERENCE.sub(_character, content))
+    kind, value = _value(attributes, _REFERENCE.sub(_resolve_reference, content))
     copying = attributes.get("copy")
     yield Property(
         element.path,
@@ -148,7 +148,7 @@ def _closed(opened: list[_Element], name: str, content: str) -> Iterator[Propert
     )
 
 
-def _character(reference: re.Match[str]) -> str:
+def _resolve_reference(reference: re.Match[str]) -> str:
     """Return what a reference of XML stands for; one to an entity that XML lacks stays."""
     name, decimal, hexadecimal = reference.groups()
     if name:
@@ -167,6 +167,6 @@ def _value(attributes: dict[str, str], content: str) -> tuple[int, Value]:
     if kind in FLOATS:
         return kind, float(content)
     number = int(content)
-    if not in_range(kind, number):
+    if not is_in_range(kind, number):
         raise ValueError("a number too large for its type")
     return kind, number

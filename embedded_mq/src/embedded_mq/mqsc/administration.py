@@ -9,7 +9,7 @@ from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.objects.attributes import Value
-from embedded_mq.engine.objects.queue_objects import RefusedError
+from embedded_mq.engine.objects.queue_objects import CommandRefusedError
 from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
 from embedded_mq.mqsc import authority as mqsc_authority
 from embedded_mq.mqsc import display as mqsc_display
@@ -18,16 +18,16 @@ from embedded_mq.mqsc import queues as mqsc_queues
 from embedded_mq.mqsc.syntax import Command, Problem, ProblemError, commands
 from embedded_mq.storage import directories
 
-Work = Callable[[Connection, Command], list[str]]
+Handler = Callable[[Connection, Command], list[str]]
 
-QUEUE_VERBS: Mapping[str, Work] = {
+QUEUE_VERBS: Mapping[str, Handler] = {
     "DEFINE": mqsc_queues.define,
     "ALTER": mqsc_queues.alter,
     "DELETE": mqsc_queues.delete,
     "CLEAR": mqsc_queues.clear,
     "DISPLAY": mqsc_display.display,
 }
-OTHER: Mapping[tuple[str, str], Work] = {
+OTHER_COMMANDS: Mapping[tuple[str, str], Handler] = {
     ("SET", "AUTHREC"): mqsc_authority.set_record,
     ("DELETE", "AUTHREC"): mqsc_authority.delete_record,
     ("DISPLAY", "AUTHREC"): mqsc_authority.display,
@@ -48,11 +48,11 @@ def run_mqsc(name: str, text: str, directory: Path | None = None) -> list[str]:
     done: list[str] = []
     connection = connect(name, directory)
     try:
-        with connection.store.writing(durable=True):
-            connection.clear_the_dead()
+        with connection.store.transaction(durable=True):
+            connection.recover_dead_connections()
             for command in read:
                 if isinstance(command, Command):
-                    done += _carry_out(connection, command, problems)
+                    done += _run_command(connection, command, problems)
             if problems:
                 problems.sort(key=lambda problem: problem.line)
                 raise MqscError("\n".join(map(str, problems)))
@@ -99,26 +99,28 @@ def connect(name: str, directory: Path | None = None) -> Connection:
     Raises EmbeddedQueueManagerError where there is none of that name, or it is ended.
     """
     try:
-        return Connection(directories.existing(name, directory), is_administrative=True)
+        return Connection(directories.find_existing(name, directory), is_administrative=True)
     except CallFailedError:
         raise EmbeddedQueueManagerError(
             f"queue manager {name} is ended; `embedded-mq start {name}` starts it"
         ) from None
 
 
-def _carry_out(connection: Connection, command: Command, problems: list[Problem]) -> list[str]:
-    work = OTHER.get((command.verb, command.kind)) or QUEUE_VERBS.get(command.verb, _refuse)
+def _run_command(connection: Connection, command: Command, problems: list[Problem]) -> list[str]:
+    work = OTHER_COMMANDS.get((command.verb, command.kind)) or QUEUE_VERBS.get(
+        command.verb, _refuse_command
+    )
     try:
         return work(connection, command)
     except ProblemError as error:
         problems.append(error.problem)
-    except RefusedError as error:
+    except CommandRefusedError as error:
         problems.append(Problem(command.line, str(error)))
     return []
 
 
-def _refuse(_: Connection, command: Command) -> list[str]:
-    known = ", ".join(kind for verb, kind in OTHER if verb == command.verb)
+def _refuse_command(_: Connection, command: Command) -> list[str]:
+    known = ", ".join(kind for verb, kind in OTHER_COMMANDS if verb == command.verb)
     raise ProblemError(
         command.line,
         f"{command.verb} {command.kind} is not known; {command.verb} takes {known}",

@@ -6,10 +6,16 @@ import re
 from dataclasses import dataclass
 
 from embedded_mq.engine.connection import Connection
-from embedded_mq.engine.objects.authority import AUTHORITIES, GROUPS, QUEUE, QUEUE_MANAGER, granted
-from embedded_mq.engine.objects.queue_objects import is_meant
-from embedded_mq.mqsc.syntax import Command, ProblemError, without
-from embedded_mq.storage.catalogue import Record
+from embedded_mq.engine.objects.authority import (
+    AUTHORITIES,
+    GROUPS,
+    QUEUE,
+    QUEUE_MANAGER,
+    granted_authorities,
+)
+from embedded_mq.engine.objects.queue_objects import matches_name
+from embedded_mq.mqsc.syntax import Command, ProblemError, split_parameters
+from embedded_mq.storage.catalogue import AuthorityRecord
 
 PROFILE = re.compile(r"[A-Za-z0-9._/%*?]{1,48}")
 EXAMPLE = "SET AUTHREC PROFILE(MY.QUEUE) OBJTYPE(QUEUE) PRINCIPAL('user') AUTHADD(PUT,INQ)"
@@ -35,7 +41,7 @@ def set_record(connection: Connection, command: Command) -> list[str]:
     if found is not None:
         held = found.granted
     elif subject.principal == catalogue.owner:
-        held = granted(catalogue, catalogue.owner, subject.object_type, subject.profile)
+        held = granted_authorities(catalogue, catalogue.owner, subject.object_type, subject.profile)
     else:
         held = frozenset()
     held |= _authorities(command, subject, "AUTHADD")
@@ -45,7 +51,7 @@ def set_record(connection: Connection, command: Command) -> list[str]:
         (subject.object_type, subject.profile, subject.principal, " ".join(sorted(held))),
     )
     connection.store.definitions_changed()
-    return [f"set {_line(Record(*_key(subject), held))}"]
+    return [f"set {_line(AuthorityRecord(*_key(subject), held))}"]
 
 
 def delete_record(connection: Connection, command: Command) -> list[str]:
@@ -65,7 +71,7 @@ def delete_record(connection: Connection, command: Command) -> list[str]:
 
 def display(connection: Connection, command: Command) -> list[str]:
     """Show the records that fit the parameters given."""
-    wanted, rest = without(command, "PROFILE", "OBJTYPE", "PRINCIPAL")
+    wanted, rest = split_parameters(command, "PROFILE", "OBJTYPE", "PRINCIPAL")
     if rest:
         raise ProblemError(
             rest[0].line, "DISPLAY AUTHREC takes PROFILE, OBJTYPE and PRINCIPAL and nothing else"
@@ -73,14 +79,14 @@ def display(connection: Connection, command: Command) -> list[str]:
     return [
         _line(record)
         for record in connection.store.catalogue().authorities
-        if is_meant(record.profile, wanted.get("PROFILE") or "*")
-        and is_meant(record.principal, wanted.get("PRINCIPAL") or "*")
+        if matches_name(record.profile, wanted.get("PROFILE") or "*")
+        and matches_name(record.principal, wanted.get("PRINCIPAL") or "*")
         and wanted.get("OBJTYPE", record.object_type) == record.object_type
     ]
 
 
 def _subject(connection: Connection, command: Command, *others: str) -> Subject:
-    found, rest = without(command, "PROFILE", "OBJTYPE", "PRINCIPAL", *others)
+    found, rest = split_parameters(command, "PROFILE", "OBJTYPE", "PRINCIPAL", *others)
     if rest:
         raise ProblemError(
             rest[0].line,
@@ -105,7 +111,7 @@ def _key(subject: Subject) -> tuple[str, str, str]:
     return subject.object_type, subject.profile, subject.principal
 
 
-def _record(connection: Connection, subject: Subject) -> Record | None:
+def _record(connection: Connection, subject: Subject) -> AuthorityRecord | None:
     records = connection.store.catalogue().authorities
     fitting = (
         record
@@ -130,7 +136,7 @@ def _authorities(command: Command, subject: Subject, keyword: str) -> frozenset[
     return frozenset(named)
 
 
-def _line(record: Record) -> str:
+def _line(record: AuthorityRecord) -> str:
     words = " ".join(sorted(record.granted)) or "NONE"
     kind = QUEUE_MANAGER if record.object_type == QUEUE_MANAGER else QUEUE
     return (

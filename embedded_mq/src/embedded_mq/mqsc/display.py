@@ -21,9 +21,9 @@ from embedded_mq.engine.objects.attributes import (
     Attribute,
     Value,
 )
-from embedded_mq.engine.objects.queue_objects import KIND_OF, is_meant
+from embedded_mq.engine.objects.queue_objects import KIND_OF, matches_name
 from embedded_mq.mqsc.queues import queue_type
-from embedded_mq.mqsc.syntax import Command, ProblemError, without
+from embedded_mq.mqsc.syntax import Command, ProblemError, split_parameters
 from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -33,8 +33,8 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "GE": operator.ge,
     "EQ": operator.eq,
     "NE": operator.ne,
-    "LK": lambda value, pattern: is_meant(str(value), str(pattern)),
-    "NL": lambda value, pattern: not is_meant(str(value), str(pattern)),
+    "LK": lambda value, pattern: matches_name(str(value), str(pattern)),
+    "NL": lambda value, pattern: not matches_name(str(value), str(pattern)),
 }
 _CONDITION = re.compile(r"(?P<keyword>\w+)[ ,]+(?P<operator>\w+)[ ,]+(?P<value>\S.*)")
 _DEFINITION_TYPES = {
@@ -54,12 +54,12 @@ def display(connection: Connection, command: Command) -> list[str]:
         return [f"QMNAME({catalogue.name}) STATUS({catalogue.status})"]
     wanted = None if command.kind == "QUEUE" else queue_type(command)
     name = command.name or ""
-    found, rest = without(command, "WHERE")
+    found, rest = split_parameters(command, "WHERE")
     condition = _condition(command, found["WHERE"]) if "WHERE" in found else None
     queues = [
         queue
         for queue in catalogue.by_name.values()
-        if wanted in {None, queue.type} and is_meant(queue.name, name)
+        if wanted in {None, queue.type} and matches_name(queue.name, name)
     ]
     if not queues:
         raise ProblemError(command.line, f"there is no queue {name}")
@@ -116,7 +116,7 @@ def _values(connection: Connection, queue: Definition) -> dict[str, Value]:
     known = QUEUE_ATTRIBUTES[queue.type]
     values = {keyword: queue.attributes[keyword] for keyword in known}
     if queue.type == mq.MQQT_LOCAL:
-        inputs, outputs = definitions.open_counts(connection.store, queue.queue_id)
+        inputs, outputs = definitions.count_open_handles(connection.store, queue.queue_id)
         depth = connection.store.depth(queue.queue_id) or 0
         kind = _DEFINITION_TYPES.get(queue.number(DEFINITION_TYPE), "PREDEFINED")
         values |= zip(_OF_LOCAL_QUEUES, (depth, inputs, outputs, kind), strict=True)
@@ -125,7 +125,7 @@ def _values(connection: Connection, queue: Definition) -> dict[str, Value]:
 
 def _words(values: Mapping[str, Value], attributes: Mapping[str, Attribute]) -> dict[str, str]:
     return {
-        keyword: attributes[keyword].shown(value) if keyword in attributes else str(value)
+        keyword: attributes[keyword].format_value(value) if keyword in attributes else str(value)
         for keyword, value in values.items()
     }
 

@@ -14,8 +14,8 @@ from embedded_mq.engine.objects.attributes import (
     QUEUE_MANAGER_ATTRIBUTES,
 )
 from embedded_mq.engine.objects.queue_objects import TYPES
-from embedded_mq.mqsc.syntax import Command, ProblemError, without
-from embedded_mq.mqsc.values import Given, given
+from embedded_mq.mqsc.syntax import Command, ProblemError, split_parameters
+from embedded_mq.mqsc.values import CheckedAttributes, check_attributes
 
 _ALSO = {"ALTER": ["QMGR"], "DISPLAY": ["QMGR", "QMSTATUS", "QUEUE", "AUTHREC"]}
 
@@ -35,7 +35,7 @@ def define(connection: Connection, command: Command) -> list[str]:
     """DEFINE a queue, like another one or with the defaults, or REPLACE it."""
     kind = queue_type(command)
     name = queue_objects.check_name(command.name)
-    found, rest = without(command, "REPLACE", "NOREPLACE", "LIKE")
+    found, rest = split_parameters(command, "REPLACE", "NOREPLACE", "LIKE")
     like = found.get("LIKE") or "" if "LIKE" in found else None
     change = _given(command.with_parameters(rest))
     queue_objects.create(
@@ -49,14 +49,14 @@ def alter(connection: Connection, command: Command) -> list[str]:
     if command.kind == "QMGR":
         return _alter_queue_manager(connection, command)
     kind = queue_type(command)
-    queue_objects.existing(connection, command.name, kind)
+    queue_objects.find_existing(connection, command.name, kind)
     change = _given(command)
     queue_objects.change(connection, kind, command.name, change.values)
     return _done("altered", command, change)
 
 
 def _alter_queue_manager(connection: Connection, command: Command) -> list[str]:
-    change = given(
+    change = check_attributes(
         command.parameters, QUEUE_MANAGER_ATTRIBUTES, IGNORED_QUEUE_MANAGER_KEYWORDS, "QMGR"
     )
     for keyword, value in change.values.items():
@@ -69,25 +69,25 @@ def _alter_queue_manager(connection: Connection, command: Command) -> list[str]:
 
 def delete(connection: Connection, command: Command) -> list[str]:
     """DELETE a queue; one that holds messages with PURGE only."""
-    queue = queue_objects.existing(connection, command.name, queue_type(command))
-    found, rest = without(command, "PURGE", "NOPURGE")
+    queue = queue_objects.find_existing(connection, command.name, queue_type(command))
+    found, rest = split_parameters(command, "PURGE", "NOPURGE")
     if rest:
         raise ProblemError(command.line, "DELETE takes PURGE or NOPURGE and nothing else")
     queue_objects.delete(connection, queue, purge="PURGE" in found)
-    return _done("deleted", command, Given())
+    return _done("deleted", command, CheckedAttributes())
 
 
 def clear(connection: Connection, command: Command) -> list[str]:
     """CLEAR a local queue of its messages."""
-    queue = queue_objects.existing(connection, command.name, queue_type(command))
+    queue = queue_objects.find_existing(connection, command.name, queue_type(command))
     if command.parameters:
         raise ProblemError(command.line, "CLEAR QLOCAL(name) is right")
     queue_objects.clear(connection, queue)
-    return _done("cleared", command, Given())
+    return _done("cleared", command, CheckedAttributes())
 
 
-def _given(command: Command) -> Given:
-    return given(
+def _given(command: Command) -> CheckedAttributes:
+    return check_attributes(
         command.parameters,
         QUEUE_ATTRIBUTES[queue_type(command)],
         IGNORED_QUEUE_KEYWORDS,
@@ -95,7 +95,7 @@ def _given(command: Command) -> Given:
     )
 
 
-def _done(what: str, command: Command, change: Given) -> list[str]:
+def _done(what: str, command: Command, change: CheckedAttributes) -> list[str]:
     subject = command.kind if command.name is None else f"{command.kind}({command.name})"
     notes = [f"{what} {subject}"]
     if change.ignored:

@@ -60,7 +60,7 @@ class Command:
         return replace(self, name=name)
 
 
-def without(
+def split_parameters(
     command: Command, *keywords: str
 ) -> tuple[dict[str, str | None], tuple[Parameter, ...]]:
     """Take parameters out of a command: their values by keyword, and the other parameters."""
@@ -107,7 +107,7 @@ def _statements(text: str) -> Iterator[list[Character]]:
     """Yield the characters of each command, continued lines joined."""
     statement: list[Character] = []
     is_quoted = False
-    for character in _joined(text):
+    for character in _join_lines(text):
         is_quoted ^= character.text == "'"
         if character.text == END_OF_COMMAND or (character.text == ";" and not is_quoted):
             yield from _unless_blank(statement)
@@ -116,7 +116,7 @@ def _statements(text: str) -> Iterator[list[Character]]:
             statement.append(character)
 
 
-def _joined(text: str) -> Iterator[Character]:
+def _join_lines(text: str) -> Iterator[Character]:
     """Yield the characters that count, and `END_OF_COMMAND` after a line that does not go on."""
     skips_blanks = True
     for number, raw in enumerate(text.splitlines(), start=1):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from embedded_mq.engine.objects.attributes import Attribute, Value
-from embedded_mq.engine.objects.queue_objects import RefusedError, check_name
+from embedded_mq.engine.objects.queue_objects import CommandRefusedError, check_name
 from embedded_mq.mqsc.syntax import Parameter, ProblemError
 
 # Keywords that stand without a value: what they set.
@@ -23,7 +23,7 @@ SYNONYMS: Mapping[str, str] = {"TARGQ": "TARGET"}
 
 
 @dataclass(slots=True)
-class Given:
+class CheckedAttributes:
     """What a command sets; what of that changes nothing here; what it gives that is ignored."""
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -31,14 +31,14 @@ class Given:
     inert: list[str] = field(default_factory=list)
 
 
-def given(
+def check_attributes(
     parameters: tuple[Parameter, ...],
     attributes: Mapping[str, Attribute],
     ignored: Collection[str],
     subject: str,
-) -> Given:
+) -> CheckedAttributes:
     """Check the parameters of a command against the attributes its object has."""
-    result = Given()
+    result = CheckedAttributes()
     for parameter in parameters:
         keyword = SYNONYMS.get(parameter.keyword, parameter.keyword)
         flag, number = FLAGS.get(keyword, ("", 0))
@@ -52,7 +52,7 @@ def given(
             continue
         else:
             raise ProblemError(parameter.line, _unknown(keyword, attributes, subject))
-        if attributes[flag if flag in attributes else keyword].is_inert:
+        if attributes[flag if flag in attributes else keyword].has_no_effect:
             result.inert.append(keyword)
     return result
 
@@ -97,6 +97,6 @@ def _text(attribute: Attribute, value: str, line: int) -> str:
     if attribute.is_name and value:
         try:
             check_name(value)
-        except RefusedError as error:
+        except CommandRefusedError as error:
             raise ProblemError(line, str(error)) from None
     return value

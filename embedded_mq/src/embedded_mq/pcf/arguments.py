@@ -18,7 +18,7 @@ from embedded_mq.engine.objects.attributes import (
     Attribute,
     Value,
 )
-from embedded_mq.engine.objects.queue_objects import RefusedError, check_name, is_meant
+from embedded_mq.engine.objects.queue_objects import CommandRefusedError, check_name, matches_name
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf.messages import FILTERS, FORMS, Parameter, PcfError
 from embedded_mq.structures import text
@@ -136,7 +136,7 @@ def _new_value(attribute: Attribute, arguments: Arguments) -> Value:
     if attribute.is_name and value:
         try:
             check_name(value)
-        except RefusedError as error:
+        except CommandRefusedError as error:
             raise PcfError.about(error.reason, selector) from None
     return value
 
@@ -148,8 +148,8 @@ _COMPARISONS: Mapping[int, Callable[[Any, Any], bool]] = {
     cf.MQCFOP_NOT_LESS: lambda value, limit: bool(value >= limit),
     cf.MQCFOP_NOT_EQUAL: lambda value, limit: bool(value != limit),
     cf.MQCFOP_NOT_GREATER: lambda value, limit: bool(value <= limit),
-    cf.MQCFOP_LIKE: is_meant,
-    cf.MQCFOP_NOT_LIKE: lambda value, pattern: not is_meant(value, pattern),
+    cf.MQCFOP_LIKE: matches_name,
+    cf.MQCFOP_NOT_LIKE: lambda value, pattern: not matches_name(value, pattern),
 }
 _OF_TEXT = frozenset({cf.MQCFOP_LIKE, cf.MQCFOP_NOT_LIKE})
 
@@ -165,7 +165,7 @@ def _checked_filter(parameter: Parameter, filtered: Mapping[int, Any]) -> Parame
     return parameter
 
 
-def passes(values: Mapping[int, Any], wanted: Parameter | None) -> bool:
+def matches_filter(values: Mapping[int, Any], wanted: Parameter | None) -> bool:
     """Return whether an object's attributes satisfy a filter; one without the attribute does not.
 
     IBM MQ docs, "MQCFIF - PCF integer filter parameter", "MQCFSF - PCF string filter parameter".

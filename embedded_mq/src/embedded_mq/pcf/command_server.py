@@ -29,10 +29,10 @@ from embedded_mq.constants import MQRC, reason_text
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import MQCC_FAILED, CallFailedError, log
 from embedded_mq.engine.messages import getting, putting
-from embedded_mq.engine.messages.context import put_by_queue_manager
+from embedded_mq.engine.messages.context import set_queue_manager_origin
 from embedded_mq.engine.objects import authority, opening
 from embedded_mq.engine.objects.attributes import COMMAND_QUEUE, MAX_MSG_LENGTH
-from embedded_mq.engine.objects.queue_objects import RefusedError
+from embedded_mq.engine.objects.queue_objects import CommandRefusedError
 from embedded_mq.headers.rfh2 import Description
 from embedded_mq.pcf import constants as cf
 from embedded_mq.pcf import messages as pcf
@@ -56,7 +56,7 @@ def serve(directory: Path) -> None:
         _answer_all(server)
     except CallFailedError as failure:
         log.warning("commands wait on %s: %s", COMMAND_QUEUE, failure)
-        server.break_off()
+        server.break_connection()
     except sqlite3.Error:
         log.exception("commands wait on %s", COMMAND_QUEUE)
         server.abandon()
@@ -71,7 +71,7 @@ def _answer_all(server: Connection) -> None:
     options = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_SAVE_ALL_CONTEXT
     commands = _opened(server, object_name(COMMAND_QUEUE), b"", options)
     for md, body in _messages(server, commands):
-        _Answering(server, commands, md).answer(body)
+        _CommandAnswer(server, commands, md).answer(body)
         server.commit()
 
 
@@ -91,7 +91,7 @@ def _messages(server: Connection, commands: OpenObject) -> Iterator[tuple[MQMD, 
         yield MQMD.unpack(got[1]), got[0]
 
 
-class _Answering:
+class _CommandAnswer:
     """One command, and where its responses go."""
 
     def __init__(self, server: Connection, commands: OpenObject, md: MQMD) -> None:
@@ -105,14 +105,14 @@ class _Answering:
             log.warning("a message on %s is not a request; it is not carried out", COMMAND_QUEUE)
             name = self._server.store.catalogue().name
             target = object_name(COMMAND_QUEUE), object_name(name)
-            self._give_up(md.copy(), body, MQRC["MQRC_MSG_TYPE_ERROR"], target)
+            self._dead_letter_or_discard(md.copy(), body, MQRC["MQRC_MSG_TYPE_ERROR"], target)
             return
         reply, target = self._reply(), (md.reply_to_q, md.reply_to_q_mgr)
         for response in responses_to(self._server, md, body):
             try:
                 self._put(*target, reply, response)
             except CallFailedError as failure:
-                self._give_up(reply.copy(), response, failure.reason, target)
+                self._dead_letter_or_discard(reply.copy(), response, failure.reason, target)
 
     def _reply(self) -> MQMD:
         """Return the descriptor of the responses (IBM MQ docs, "PCF responses")."""
@@ -142,7 +142,9 @@ class _Answering:
         finally:
             self._server.drop_object(opened)
 
-    def _give_up(self, md: MQMD, body: bytes, reason: int, target: tuple[bytes, bytes]) -> None:
+    def _dead_letter_or_discard(
+        self, md: MQMD, body: bytes, reason: int, target: tuple[bytes, bytes]
+    ) -> None:
         """Put a message on the dead-letter queue, or discard it as its report options say."""
         catalogue = self._server.store.catalogue()
         dead_letters = str(catalogue.queue_manager["DEADQ"])
@@ -151,12 +153,12 @@ class _Answering:
             log.warning("a message of the command server is discarded: %s", why)
             return
         origin = md.copy()
-        put_by_queue_manager(origin, catalogue.name, time.time())
+        set_queue_manager_origin(origin, catalogue.name, time.time())
         header = MQDLH(
             reason,
             *target,
             md.encoding,
-            md.coded_char_set_id or catalogue.limit("CCSID"),
+            md.coded_char_set_id or catalogue.number("CCSID"),
             md.format,
             origin.put_appl_type,
             origin.put_appl_name,
@@ -179,11 +181,11 @@ def responses_to(server: Connection, md: MQMD, body: bytes) -> Iterator[bytes]:
     try:
         if len(body) >= pcf.MQCFH_STRUC_LENGTH:
             (command,) = struct.unpack_from(f"{order}i", body, 12)
-        messages = _carried_out(server, md, body, order)
+        messages = _run_command(server, md, body, order)
     except PcfError as error:
         comp_code, reason = MQCC_FAILED, cf.reason_code(error.reason)
         messages = [[pcf.integer(*error.detail)] if error.detail else []]
-    except RefusedError as error:
+    except CommandRefusedError as error:
         comp_code, reason, messages = MQCC_FAILED, cf.reason_code(error.reason), [[]]
     except CallFailedError as failure:
         comp_code, reason, messages = MQCC_FAILED, failure.reason, [[]]
@@ -193,7 +195,7 @@ def responses_to(server: Connection, md: MQMD, body: bytes) -> Iterator[bytes]:
         yield pcf.write(header, parameters)
 
 
-def _carried_out(server: Connection, md: MQMD, body: bytes, order: str) -> list[list[Parameter]]:
+def _run_command(server: Connection, md: MQMD, body: bytes, order: str) -> list[list[Parameter]]:
     if md.format != MQFMT_ADMIN:
         raise PcfError("MQRCCF_MD_FORMAT_ERROR")
     header, parameters = pcf.read(body, order)
@@ -216,4 +218,4 @@ def _opened(server: Connection, name: bytes, q_mgr_name: bytes, options: int) ->
     od.struc_id, od.version, od.object_type = b"OD  ", 1, mq.MQOT_Q
     od.object_name, od.object_q_mgr_name = name, q_mgr_name
     # Not held: the queue is open within one call of the application only.
-    return opening.open_object(server, od, options, is_held=bool(options & opening.INPUT))
+    return opening.open_object(server, od, options, is_registered=bool(options & opening.INPUT))

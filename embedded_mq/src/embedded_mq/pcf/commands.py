@@ -47,9 +47,9 @@ class Request:
         """Refuse what the user may not do with an object (MQRC_NOT_AUTHORIZED)."""
         authority.check(self.catalogue, self.user, kind, name, (needed,))
 
-    def writing(self) -> AbstractContextManager[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Change definitions within the block, on disk when it ends."""
-        return self.connection.store.writing(durable=True)
+        return self.connection.store.transaction(durable=True)
 
 
 def ping_queue_manager(request: Request) -> Responses:
@@ -76,7 +76,7 @@ def create_queue(request: Request) -> Responses:
     replace = arguments.flag(cf.MQIACF_REPLACE, "MQRCCF_REPLACE_VALUE_ERROR")
     arguments.flag(cf.MQIACF_FORCE, "MQRCCF_FORCE_VALUE_ERROR")
     values = new_values(arguments, queue_type)
-    with request.writing():
+    with request.transaction():
         if replace and name in request.catalogue.by_name:
             request.check_authority(authority.QUEUE, name, "CHG")
         else:
@@ -106,7 +106,7 @@ def change_queue(request: Request) -> Responses:
     arguments.flag(cf.MQIACF_FORCE, "MQRCCF_FORCE_VALUE_ERROR")
     values = new_values(arguments, queue_type)
     name = arguments.text(mq.MQCA_Q_NAME)
-    with request.writing():
+    with request.transaction():
         request.check_authority(authority.QUEUE, name, "CHG")
         queue_objects.change(request.connection, queue_type, name, values)
     return DONE
@@ -119,10 +119,10 @@ def delete_queue(request: Request) -> Responses:
     purge = arguments.flag(cf.MQIACF_PURGE, "MQRCCF_PURGE_VALUE_ERROR")
     name = arguments.text(mq.MQCA_Q_NAME)
     queue_type = arguments.values.get(mq.MQIA_Q_TYPE)
-    with request.writing():
+    with request.transaction():
         request.check_authority(authority.QUEUE, name, "DLT")
-        request.connection.clear_the_dead()
-        queue = queue_objects.existing(request.connection, name, queue_type)
+        request.connection.recover_dead_connections()
+        queue = queue_objects.find_existing(request.connection, name, queue_type)
         queue_objects.delete(request.connection, queue, purge=purge)
     return DONE
 
@@ -130,10 +130,10 @@ def delete_queue(request: Request) -> Responses:
 def clear_queue(request: Request) -> Responses:
     """MQCMD_CLEAR_Q: remove the messages of a local queue."""
     name = check(request.parameters, _NAME, {}).text(mq.MQCA_Q_NAME)
-    with request.writing():
+    with request.transaction():
         request.check_authority(authority.QUEUE, name, "CLR")
-        request.connection.clear_the_dead()
-        queue = queue_objects.existing(request.connection, name)
+        request.connection.recover_dead_connections()
+        queue = queue_objects.find_existing(request.connection, name)
         queue_objects.clear(request.connection, queue)
     return DONE
 

@@ -20,9 +20,9 @@ from embedded_mq.engine.objects.inquiring import (
     queue_manager_values,
     queue_values,
 )
-from embedded_mq.engine.objects.queue_objects import KIND_OF, check_name, is_meant
+from embedded_mq.engine.objects.queue_objects import KIND_OF, check_name, matches_name
 from embedded_mq.pcf import constants as cf
-from embedded_mq.pcf.arguments import Arguments, check, passes
+from embedded_mq.pcf.arguments import Arguments, check, matches_filter
 from embedded_mq.pcf.commands import Command, Request, Responses
 from embedded_mq.pcf.messages import Parameter, PcfError, integer, integers, string, strings
 from embedded_mq.storage.catalogue import Definition
@@ -56,12 +56,12 @@ def inquire_queues(request: Request) -> Responses:
         *_filtered(arguments),
     }
     responses = []
-    for queue in _meant(request, arguments):
+    for queue in _selected_queues(request, arguments):
         values = queue_values(request.connection, queue, asked)
-        if passes(values, arguments.filter):
+        if matches_filter(values, arguments.filter):
             first = [mq.MQCA_Q_NAME, mq.MQIA_Q_TYPE]
             chosen = [*first, *(each for each in values if each in asked and each not in first)]
-            responses.append(_described(values, chosen, QUEUE_SELECTORS))
+            responses.append(_attribute_parameters(values, chosen, QUEUE_SELECTORS))
     if not responses:
         raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", mq.MQCA_Q_NAME)
     return responses
@@ -74,7 +74,7 @@ def inquire_queue_names(request: Request) -> Responses:
     found = [
         queue
         for queue in request.catalogue.by_name.values()
-        if is_meant(queue.name, pattern) and wanted in {mq.MQQT_ALL, queue.type}
+        if matches_name(queue.name, pattern) and wanted in {mq.MQQT_ALL, queue.type}
     ]
     names = strings(cf.MQCACF_Q_NAMES, [object_name(queue.name) for queue in found])
     return [[names, integers(cf.MQIACF_Q_TYPES, [queue.type for queue in found])]]
@@ -86,7 +86,7 @@ def inquire_queue_manager(request: Request) -> Responses:
     asked = arguments.selectors(cf.MQIACF_Q_MGR_ATTRS, QUEUE_MANAGER_SELECTORS)
     values = queue_manager_values(request.catalogue)
     chosen = [mq.MQCA_Q_MGR_NAME, *(each for each in asked if each != mq.MQCA_Q_MGR_NAME)]
-    return [_described(values, chosen, QUEUE_MANAGER_SELECTORS)]
+    return [_attribute_parameters(values, chosen, QUEUE_MANAGER_SELECTORS)]
 
 
 def inquire_queue_status(request: Request) -> Responses:
@@ -103,12 +103,12 @@ def inquire_queue_status(request: Request) -> Responses:
     asked = arguments.selectors(cf.MQIACF_Q_STATUS_ATTRS, {**known, cf.MQIACF_Q_STATUS_TYPE: 0})
     asked |= _filtered(arguments)
     responses = []
-    for queue in _meant(request, arguments, is_status=True):
+    for queue in _selected_queues(request, arguments, is_status=True):
         values = _status(request, queue)
-        if passes(values, arguments.filter):
+        if matches_filter(values, arguments.filter):
             name = string(mq.MQCA_Q_NAME, object_name(queue.name))
             chosen = [selector for selector in STATUS_LENGTHS if selector in asked]
-            described = _described(values, chosen, known)
+            described = _attribute_parameters(values, chosen, known)
             responses.append([name, integer(cf.MQIACF_Q_STATUS_TYPE, kind), *described])
     if not responses:
         raise PcfError.about("MQRCCF_Q_STATUS_NOT_FOUND", mq.MQCA_Q_NAME)
@@ -123,7 +123,7 @@ def _status(request: Request, queue: Definition) -> dict[int, Value | tuple[int,
         mq.MQCA_Q_NAME: queue.name,
         **{selector: attributes[selector] for selector in counted},
         mq.MQIA_MONITORING_Q: mq.MQMON_OFF,
-        cf.MQIACF_UNCOMMITTED_MSGS: definitions.uncommitted(connection.store, queue.queue_id),
+        cf.MQIACF_UNCOMMITTED_MSGS: definitions.count_uncommitted(connection.store, queue.queue_id),
         cf.MQIACF_OLDEST_MSG_AGE: mq.MQMON_NOT_AVAILABLE,
         cf.MQIACF_Q_TIME_INDICATOR: (mq.MQMON_NOT_AVAILABLE, mq.MQMON_NOT_AVAILABLE),
         **{selector: "" for selector, length in STATUS_LENGTHS.items() if length},
@@ -149,7 +149,7 @@ def _filtered(arguments: Arguments) -> frozenset[int]:
     return frozenset({arguments.filter.identifier} if arguments.filter else ())
 
 
-def _meant(
+def _selected_queues(
     request: Request, arguments: Arguments, *, is_status: bool = False
 ) -> Iterator[Definition]:
     """Yield the queues that the name and the type mean, and that the user may display.
@@ -158,7 +158,7 @@ def _meant(
     """
     pattern, wanted = _pattern(arguments), _type(arguments)
     is_generic = pattern.endswith("*")
-    named = [one for one in request.catalogue.by_name.values() if is_meant(one.name, pattern)]
+    named = [one for one in request.catalogue.by_name.values() if matches_name(one.name, pattern)]
     if not named:
         raise PcfError.about("MQRC_UNKNOWN_OBJECT_NAME", mq.MQCA_Q_NAME)
     for queue in named:
@@ -181,7 +181,7 @@ def _is_shown(request: Request, name: str, *, is_generic: bool) -> bool:
     return True
 
 
-def _described(
+def _attribute_parameters(
     values: Mapping[int, Value | tuple[int, ...]],
     chosen: Sequence[int],
     lengths: Mapping[int, int],

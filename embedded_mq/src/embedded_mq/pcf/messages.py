@@ -123,7 +123,7 @@ def write(header: Header, parameters: Iterable[Parameter], order: str = "<") -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StructureForm:
     """A parameter structure: the integers behind Type, StrucLength and Parameter, then its tail.
 
     `name` is the structure's name in reason codes.
@@ -145,18 +145,18 @@ class Form:
 
 _LONGS, _LONGS64, _LONG64, _BYTES, _STRINGS, _MEMBERS = "i", "q", "Q", "bytes", "strings", "members"
 
-FORMS: Mapping[int, Form] = {
-    cf.MQCFT_INTEGER: Form("CFIN", ("value",)),
-    cf.MQCFT_INTEGER64: Form("CFIN", ("reserved",), _LONG64),
-    cf.MQCFT_INTEGER_LIST: Form("CFIL", ("count",), _LONGS),
-    cf.MQCFT_INTEGER64_LIST: Form("CFIL", ("count",), _LONGS64),
-    cf.MQCFT_STRING: Form("CFST", ("ccsid", "length"), _BYTES),
-    cf.MQCFT_STRING_LIST: Form("CFSL", ("ccsid", "count", "length"), _STRINGS),
-    cf.MQCFT_BYTE_STRING: Form("CFBS", ("length",), _BYTES),
-    cf.MQCFT_INTEGER_FILTER: Form("CFIF", ("operator", "value")),
-    cf.MQCFT_STRING_FILTER: Form("CFSF", ("operator", "ccsid", "length"), _BYTES),
-    cf.MQCFT_BYTE_STRING_FILTER: Form("CFBF", ("operator", "length"), _BYTES),
-    cf.MQCFT_GROUP: Form("CFGR", ("count",), _MEMBERS),
+FORMS: Mapping[int, StructureForm] = {
+    cf.MQCFT_INTEGER: StructureForm("CFIN", ("value",)),
+    cf.MQCFT_INTEGER64: StructureForm("CFIN", ("reserved",), _LONG64),
+    cf.MQCFT_INTEGER_LIST: StructureForm("CFIL", ("count",), _LONGS),
+    cf.MQCFT_INTEGER64_LIST: StructureForm("CFIL", ("count",), _LONGS64),
+    cf.MQCFT_STRING: StructureForm("CFST", ("ccsid", "length"), _BYTES),
+    cf.MQCFT_STRING_LIST: StructureForm("CFSL", ("ccsid", "count", "length"), _STRINGS),
+    cf.MQCFT_BYTE_STRING: StructureForm("CFBS", ("length",), _BYTES),
+    cf.MQCFT_INTEGER_FILTER: StructureForm("CFIF", ("operator", "value")),
+    cf.MQCFT_STRING_FILTER: StructureForm("CFSF", ("operator", "ccsid", "length"), _BYTES),
+    cf.MQCFT_BYTE_STRING_FILTER: StructureForm("CFBF", ("operator", "length"), _BYTES),
+    cf.MQCFT_GROUP: StructureForm("CFGR", ("count",), _MEMBERS),
 }
 FILTERS = frozenset({cf.MQCFT_INTEGER_FILTER, cf.MQCFT_STRING_FILTER, cf.MQCFT_BYTE_STRING_FILTER})
 
@@ -189,7 +189,7 @@ def _parameters(
     return tuple(found), at
 
 
-def _start(data: bytes, order: str, at: int) -> tuple[int, int, int, Form]:
+def _start(data: bytes, order: str, at: int) -> tuple[int, int, int, StructureForm]:
     """Return type, length, identifier and form of the structure at a place, all of it there."""
     if len(data) - at < _START:
         raise PcfError("MQRCCF_MSG_LENGTH_ERROR")
@@ -205,7 +205,9 @@ def _start(data: bytes, order: str, at: int) -> tuple[int, int, int, Form]:
     return kind, length, identifier, form
 
 
-def _tail(form: Form, fields: Mapping[str, int], tail: bytes, order: str, identifier: int) -> Value:
+def _tail(
+    form: StructureForm, fields: Mapping[str, int], tail: bytes, order: str, identifier: int
+) -> Value:
     if form.tail == _BYTES:
         length = fields["length"]
         if not 0 <= length <= len(tail):
@@ -225,7 +227,7 @@ def _tail(form: Form, fields: Mapping[str, int], tail: bytes, order: str, identi
 
 
 def _strings(
-    form: Form, fields: Mapping[str, int], tail: bytes, identifier: int
+    form: StructureForm, fields: Mapping[str, int], tail: bytes, identifier: int
 ) -> tuple[bytes, ...]:
     count, length = fields["count"], fields["length"]
     if length < 0 or (not length and count):

@@ -50,7 +50,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AuthorityRecord:
     """An authority record: what a user may do with the objects a profile names."""
 
     object_type: str
@@ -73,7 +73,7 @@ class Catalogue:
     status: str
     start: int
     owner: str
-    authorities: tuple[Record, ...]
+    authorities: tuple[AuthorityRecord, ...]
     has_faults: bool
 
     @property
@@ -81,7 +81,7 @@ class Catalogue:
         """The queue manager's name."""
         return str(self.queue_manager["QMNAME"])
 
-    def limit(self, keyword: str) -> int:
+    def number(self, keyword: str) -> int:
         """Return a numeric attribute of the queue manager."""
         return int(self.queue_manager[keyword])
 
@@ -113,7 +113,7 @@ def load(execute: Callable[..., Any]) -> Catalogue:
         start,
         owner,
         tuple(
-            Record(kind, profile, principal, frozenset(granted.split()))
+            AuthorityRecord(kind, profile, principal, frozenset(granted.split()))
             for kind, profile, principal, granted in execute(
                 "SELECT object_type, profile, principal, granted FROM authority ORDER BY 1, 2, 3"
             )

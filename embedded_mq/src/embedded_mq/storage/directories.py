@@ -1,9 +1,9 @@
 """The directories of queue managers: found by name, and created.
 
-Each queue manager is a directory below a common one. That is, in this order, the one that the
-caller names, the one that `choose` was called with, EMBEDDED_MQ_HOME, the one that an installed
-distribution names by the entry point group `embedded_mq.home` (a function that returns a path), and
-`queue_managers` below the current directory.
+Each queue manager is a subdirectory of one directory. The first of these that is set is used: the
+argument of the caller, the directory of `set_directory`, EMBEDDED_MQ_HOME, the directory that an
+installed distribution names by the entry point group `embedded_mq.home` (a function that returns a
+path), and `queue_managers` in the current directory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _IN_FILE_NAMES = str.maketrans({".": "!", "/": "&"})
 
 NO_ATTRIBUTES: Mapping[str, Value] = MappingProxyType({})
 
-_chosen: Path | None = None
+_configured_directory: Path | None = None
 
 
 @cache
@@ -47,15 +47,15 @@ def process_user() -> str:
         return str(os.geteuid())
 
 
-def choose(directory: Path) -> None:
+def set_directory(directory: Path) -> None:
     """Look for queue managers in this directory from now on, where the caller names none."""
-    global _chosen  # noqa: PLW0603 (one process, one place)
-    _chosen = directory
+    global _configured_directory  # noqa: PLW0603 (one process, one place)
+    _configured_directory = directory
 
 
 def directory_of(name: str, directory: Path | None = None) -> Path:
     """Return the directory of a queue manager, whether it exists or not."""
-    parent = directory or _chosen or os.environ.get("EMBEDDED_MQ_HOME") or _home()()
+    parent = directory or _configured_directory or os.environ.get("EMBEDDED_MQ_HOME") or _home()()
     return Path(parent) / name.translate(_IN_FILE_NAMES)
 
 
@@ -72,7 +72,7 @@ def exists(name: str, directory: Path | None = None) -> bool:
     return NAME.fullmatch(name) is not None and (directory_of(name, directory) / DATABASE).is_file()
 
 
-def existing(name: str, directory: Path | None = None) -> Path:
+def find_existing(name: str, directory: Path | None = None) -> Path:
     """Return the directory of a queue manager that exists (EmbeddedQueueManagerError)."""
     if not exists(name, directory):
         known = ", ".join(names(directory)) or "none"

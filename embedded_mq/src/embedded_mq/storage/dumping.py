@@ -20,7 +20,7 @@ from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.engine.messages import putting
-from embedded_mq.engine.messages.property_values import Property, unpacked
+from embedded_mq.engine.messages.property_values import Property, unpack_properties
 from embedded_mq.engine.objects import opening
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.mqsc.administration import connect
@@ -54,7 +54,7 @@ def dump(name: str, queue: str, directory: Path | None = None) -> Iterator[str]:
         definition = connection.store.catalogue().by_name.get(queue)
         if definition is None or definition.type != mq.MQQT_LOCAL:
             raise EmbeddedQueueManagerError(f"queue manager {name} has no local queue {queue}")
-        connection.free_what_the_dead_hold()
+        connection.release_orphaned_messages()
         yield _line(format=FORMAT, version=VERSION, queue_manager=name, queue=queue)
         now, count = time.time(), 0
         for row in connection.store.execute(_MESSAGES, (definition.queue_id, now)):
@@ -83,7 +83,7 @@ def _message(
     if expires_at is not None:
         md.expiry = max(1, int((expires_at - now) * 10))
     fields = {shown: _written(shown, getattr(md, name)) for shown, name in _FIELDS.items()}
-    held = [asdict(each) | {"value": _hex(each.value)} for each in unpacked(properties)]
+    held = [asdict(each) | {"value": _hex(each.value)} for each in unpack_properties(properties)]
     return _line(MQMD=fields, **({"properties": held} if held else {}), body=body.hex())
 
 
@@ -115,12 +115,12 @@ def load(
         count = _load(connection, queue, iter(lines), source)
         connection.commit()
     except CallFailedError as failure:
-        connection.break_off()
+        connection.break_connection()
         raise EmbeddedQueueManagerError(
             f"{source} cannot be loaded into {queue}: {failure}; nothing was put"
         ) from failure
     except BaseException:
-        connection.break_off()
+        connection.break_connection()
         raise
     connection.disconnect()
     return count
@@ -207,6 +207,6 @@ def _put(
         connection.message_handles.at(pmo.new_msg_handle).fill(properties)
     putting.put(connection, opened.handle, md.pack(), pmo.pack(), body)
     if md.backout_count:  # what no MQPUT can set
-        with connection.store.writing():
+        with connection.store.transaction():
             values = (md.backout_count, connection.connection_id)
             connection.store.execute(_SET_BACKOUT_COUNT, values)

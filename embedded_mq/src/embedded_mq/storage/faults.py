@@ -49,7 +49,7 @@ class Fault:
     queue: str = ""
     is_lasting: bool = False
 
-    def concerns(self, verb: str, queue: str) -> bool:
+    def applies_to(self, verb: str, queue: str) -> bool:
         """Whether a call counts."""
         return self.verb == verb and self.queue in {"", queue}
 
@@ -80,23 +80,23 @@ class Faults:
         """Count a call that begins; returns the faults that strike at it."""
         found = []
         for place, fault in enumerate(self._pending):
-            if fault.concerns(verb, queue):
+            if fault.applies_to(verb, queue):
                 self._calls[place] += 1
                 if fault.is_due(self._calls[place]):
                     found.append(fault)
         return found
 
 
-def due_for_all(connection: Connection, verb: str, queue: str) -> list[Fault]:
+def queue_manager_faults_due(connection: Connection, verb: str, queue: str) -> list[Fault]:
     """Do the same with the faults set for the queue manager; one that strikes once is used up."""
     store = connection.store
     if not store.catalogue().has_faults:
         return []
     found = []
-    with store.writing():
+    with store.transaction():
         for fault_id, text, calls in store.execute("SELECT * FROM fault").fetchall():
             fault = parse(text)
-            if not fault.concerns(verb, queue):
+            if not fault.applies_to(verb, queue):
                 continue
             store.execute("UPDATE fault SET calls = calls + 1 WHERE fault_id = ?", (fault_id,))
             if fault.is_due(calls + 1):
@@ -107,7 +107,7 @@ def due_for_all(connection: Connection, verb: str, queue: str) -> list[Fault]:
     return found
 
 
-def strike(found: list[Fault], when: str, connection: Connection | None) -> None:
+def apply_faults(found: list[Fault], when: str, connection: Connection | None) -> None:
     """Let the faults of a call happen; raises CallFailedError, or does not return at all."""
     for fault in found:
         if fault.when != when:
@@ -126,7 +126,7 @@ def strike(found: list[Fault], when: str, connection: Connection | None) -> None
 def _fail(reason: int, fault: Fault, connection: Connection | None) -> None:
     if connection is not None:
         if reason == MQRC["MQRC_CONNECTION_BROKEN"]:
-            connection.break_off()
+            connection.break_connection()
         elif reason == MQRC["MQRC_BACKED_OUT"] and (fault.verb, fault.when) == ("MQCMIT", "before"):
             connection.back_out()
     raise CallFailedError(reason)

@@ -24,9 +24,9 @@ def quiesce(name: str, directory: Path | None = None) -> None:
     MQRC_Q_MGR_QUIESCING.
     """
     with _writing(name, directory) as store:
-        _check(store, name, RUNNING, QUIESCING)
-        is_used = _are_alive(store)
-        _become(store, QUIESCING if is_used else ENDED)
+        _require_status(store, name, RUNNING, QUIESCING)
+        is_used = _has_live_connections(store)
+        _set_status(store, QUIESCING if is_used else ENDED)
 
 
 def end(name: str, directory: Path | None = None) -> None:
@@ -36,27 +36,27 @@ def end(name: str, directory: Path | None = None) -> None:
     MQRC_CONNECTION_BROKEN, MQCONN with MQRC_Q_MGR_NOT_AVAILABLE.
     """
     with _writing(name, directory) as store:
-        _check(store, name, RUNNING, QUIESCING)
+        _require_status(store, name, RUNNING, QUIESCING)
         rows = store.execute("SELECT connection_id FROM connection").fetchall()
         for (connection_id,) in rows:
-            unit_of_work.undo(store, connection_id)
+            unit_of_work.back_out_messages(store, connection_id)
         for table in ("held", "open_handle", "connection"):
             store.execute(f"DELETE FROM {table}")  # noqa: S608 (one of the three)
         for queue in store.catalogue().by_id.values():
             if queue.is_temporary:
                 definitions.remove(store, queue.queue_id)
-        _become(store, ENDED)
+        _set_status(store, ENDED)
 
 
 def start(name: str, directory: Path | None = None) -> None:
     """Start it after its end; messages that are not persistent are gone, but for NPMCLASS(HIGH)."""
     with _writing(name, directory) as store:
-        _check(store, name, ENDED)
+        _require_status(store, name, ENDED)
         for queue in store.catalogue().by_id.values():
             if not queue.number("NPMCLASS"):
-                _drop_not_persistent(store, queue.queue_id)
+                _delete_nonpersistent(store, queue.queue_id)
         store.execute("UPDATE operation SET start = start + 1")
-        _become(store, RUNNING)
+        _set_status(store, RUNNING)
 
 
 def status(name: str, directory: Path | None = None) -> str:
@@ -67,7 +67,7 @@ def status(name: str, directory: Path | None = None) -> str:
 
 @contextmanager
 def _opened(name: str, directory: Path | None) -> Iterator[Store]:
-    store = Store(directories.existing(name, directory))
+    store = Store(directories.find_existing(name, directory))
     try:
         yield store
     finally:
@@ -76,28 +76,28 @@ def _opened(name: str, directory: Path | None) -> Iterator[Store]:
 
 @contextmanager
 def _writing(name: str, directory: Path | None) -> Iterator[Store]:
-    with _opened(name, directory) as store, store.writing(durable=True):
+    with _opened(name, directory) as store, store.transaction(durable=True):
         yield store
 
 
-def _check(store: Store, name: str, *right: str) -> None:
+def _require_status(store: Store, name: str, *right: str) -> None:
     found = store.catalogue().status
     if found not in right:
         advice = f"`embedded-mq start {name}` starts it" if found == ENDED else "end it first"
         raise EmbeddedQueueManagerError(f"queue manager {name} is {found.lower()}; {advice}")
 
 
-def _become(store: Store, new: str) -> None:
+def _set_status(store: Store, new: str) -> None:
     store.execute("UPDATE operation SET status = ?", (new,))
     store.definitions_changed()
 
 
-def _are_alive(store: Store) -> bool:
+def _has_live_connections(store: Store) -> bool:
     rows = store.execute("SELECT connection_id FROM connection").fetchall()
     return any(store.locks.is_alive(connection_id) for (connection_id,) in rows)
 
 
-def _drop_not_persistent(store: Store, queue_id: int) -> None:
+def _delete_nonpersistent(store: Store, queue_id: int) -> None:
     # Persistence stands at offset 44 of the descriptor; MQPER_NOT_PERSISTENT is 0.
     store.execute(
         "DELETE FROM message WHERE queue_id = ? AND substr(descriptor, 45, 4) = zeroblob(4)",

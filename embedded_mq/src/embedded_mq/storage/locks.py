@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, length, pid
-WRITER = 0
+WRITER_BYTE = 0
 _CLOSED = -1
 
 
@@ -24,7 +24,7 @@ def _flock(kind: int, byte: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
 
 
-class Collector:
+class CollectorPause:
     """Python's garbage collector, paused while any thread of this process has a writer's turn.
 
     It runs the finalizers of the clients' objects, which make calls of their own: MQCLOSE, MQDISC.
@@ -40,21 +40,21 @@ class Collector:
         self._was_on = False
 
     def pause(self) -> None:
-        """Run no finalizers until `go_on`."""
+        """Run no finalizers until `resume`."""
         with self._lock:
             if not self._pauses:
                 self._was_on = gc.isenabled()
                 gc.disable()
             self._pauses += 1
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """End one pause."""
         with self._lock:
             self._pauses -= 1
             if not self._pauses and self._was_on:
                 gc.enable()
 
-    def start_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a forked child: the threads that have paused it are not here."""
         if self._pauses and self._was_on:
             gc.enable()
@@ -62,8 +62,8 @@ class Collector:
         self._pauses = 0
 
 
-_collector = Collector()
-os.register_at_fork(after_in_child=_collector.start_anew)
+_collector = CollectorPause()
+os.register_at_fork(after_in_child=_collector.reset_after_fork)
 
 
 class LockFile:
@@ -72,26 +72,26 @@ class LockFile:
     def __init__(self, path: Path) -> None:
         """Open the file; nothing is locked yet."""
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._take = _flock(fcntl.F_WRLCK, WRITER)
-        self._give = _flock(fcntl.F_UNLCK, WRITER)
+        self._lock_request = _flock(fcntl.F_WRLCK, WRITER_BYTE)
+        self._unlock_request = _flock(fcntl.F_UNLCK, WRITER_BYTE)
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def write_lock(self) -> Iterator[None]:
         """Wait for the turn to write, and keep it for the block; blocks cannot be nested.
 
         The next writer wakes at once, whereas SQLite's own wait sleeps in steps.
         """
         _collector.pause()
         try:
-            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW, self._take)
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW, self._lock_request)
             try:
                 yield
             finally:
-                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, self._give)
+                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, self._unlock_request)
         finally:
-            _collector.go_on()
+            _collector.resume()
 
-    def show_alive(self, connection_id: int) -> None:
+    def mark_alive(self, connection_id: int) -> None:
         """Hold the byte of one's own connection until `close`, or death."""
         fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, connection_id))
 

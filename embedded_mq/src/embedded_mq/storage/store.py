@@ -48,19 +48,19 @@ class Store:
             self.execute("PRAGMA synchronous = NORMAL")
             self.execute("PRAGMA mmap_size = 268435456")
             self.execute("PRAGMA wal_autocheckpoint = 4000")  # 16 MB: a call writes a few pages
-            self.known = load(self.execute)
+            self.last_catalogue = load(self.execute)
             """The definitions at the last look; every call looks once."""
         except BaseException:
             self.close()
             raise
 
     def _check_layout(self, directory: Path) -> None:
-        if self.one("PRAGMA application_id") == LAYOUT_3:
-            with self.locks.turn():
-                if self.one("PRAGMA application_id") == LAYOUT_3:
+        if self.fetch_value("PRAGMA application_id") == LAYOUT_3:
+            with self.locks.write_lock():
+                if self.fetch_value("PRAGMA application_id") == LAYOUT_3:
                     self._database.executescript(f"BEGIN IMMEDIATE; {FROM_LAYOUT_3} COMMIT")
                     (directory / BOARD_OF_LAYOUT_3).unlink(missing_ok=True)
-        if self.one("PRAGMA application_id") != LAYOUT:
+        if self.fetch_value("PRAGMA application_id") != LAYOUT:
             raise EmbeddedQueueManagerError(
                 f"the queue manager in {directory} was made by another version of embedded-mq and"
                 " cannot be used by this one; delete the directory and create the queue manager"
@@ -94,7 +94,7 @@ class Store:
             database.close()
         LockFile(directory / LOCK_FILE).close()
 
-    def one(self, sql: str, values: Sequence[Any] = ()) -> Any:
+    def fetch_value(self, sql: str, values: Sequence[Any] = ()) -> Any:
         """Return the first column of the first row, or None."""
         row = self.execute(sql, values).fetchone()
         return row and row[0]
@@ -105,14 +105,14 @@ class Store:
         self.locks.close()
 
     @contextmanager
-    def writing(self, *, durable: bool = False) -> Iterator[None]:
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:
         """Run the block as one transaction, which an exception undoes.
 
         With `durable` it is on disk when the block ends. Without, a power cut may undo it; a killed
         process does not.
         """
         self.has_written = True
-        with self.locks.turn():
+        with self.locks.write_lock():
             if durable:
                 self.execute("PRAGMA synchronous = FULL")
             try:
@@ -130,21 +130,23 @@ class Store:
 
     def depth(self, queue_id: int) -> int | None:
         """Return the depth of a queue, None if it has been deleted."""
-        depth: int | None = self.one("SELECT depth FROM queue WHERE queue_id = ?", (queue_id,))
+        depth: int | None = self.fetch_value(
+            "SELECT depth FROM queue WHERE queue_id = ?", (queue_id,)
+        )
         return depth
 
     def data_version(self) -> int:
         """Return a number that changes when another connection changes the database."""
-        return int(self.one("PRAGMA data_version"))
+        return int(self.fetch_value("PRAGMA data_version"))
 
     def catalogue(self) -> Catalogue:
         """Return the current definitions."""
-        if self.known.version != self._version():
-            self.known = load(self.execute)
-        return self.known
+        if self.last_catalogue.version != self._version():
+            self.last_catalogue = load(self.execute)
+        return self.last_catalogue
 
     def _version(self) -> int:
-        return int(self.one("PRAGMA user_version"))
+        return int(self.fetch_value("PRAGMA user_version"))
 
     def definitions_changed(self) -> None:
         """Make every connection read the definitions again; call it while writing."""

@@ -31,7 +31,7 @@ def install(directory: Path | str | None = None) -> None:
     EmbeddedQueueManagerError where it cannot work.
     """
     if directory is not None:
-        directories.choose(Path(directory))
+        directories.set_directory(Path(directory))
     if _loaded:
         return
     here = (platform.system(), platform.machine())

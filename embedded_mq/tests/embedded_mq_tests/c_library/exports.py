@@ -251,13 +251,13 @@ def MQINQMP(
         write_returned_name(impo, found.name)
         return found.codes
 
-    codes: Codes = calls.run("MQINQMP", hconn, work, ())
+    codes: Codes = calls.execute_call("MQINQMP", hconn, work, ())
     return codes
 
 
 def _refuse(verb: str, *arguments: Any) -> None:
     def refused(hconn: int, *_arguments: Any) -> Codes:
-        return calls.unsupported(verb, hconn)
+        return calls.refuse_call(verb, hconn)
 
     refused.__name__ = verb
     _exported(Long, *arguments)(refused)

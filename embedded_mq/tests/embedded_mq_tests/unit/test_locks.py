@@ -13,7 +13,7 @@ import pytest
 
 import embedded_mq
 from embedded_mq.clients.calls import connection_at
-from embedded_mq.storage.locks import Collector, LockFile
+from embedded_mq.storage.locks import CollectorPause, LockFile
 from embedded_mq_tests.builders import Application
 
 
@@ -32,7 +32,7 @@ def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
     lost.itself = lost
     del lost
 
-    with connection_at(one.handle.get_handle()).store.writing():
+    with connection_at(one.handle.get_handle()).store.transaction():
         garbage: list[list[object]] = [[] for _ in range(100_000)]
 
     assert len(garbage) == 100_000
@@ -47,17 +47,17 @@ def test_a_finalizer_may_pause_the_collector_while_it_is_switched_on_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The collection that this makes due may run within the call."""
-    collector = Collector()
+    collector = CollectorPause()
     collector.pause()
 
     def finalize() -> None:
         monkeypatch.undo()
         gc.enable()
         collector.pause()
-        collector.go_on()
+        collector.resume()
 
     monkeypatch.setattr(gc, "enable", finalize)
-    thread = threading.Thread(target=collector.go_on, daemon=True)
+    thread = threading.Thread(target=collector.resume, daemon=True)
     thread.start()
     thread.join(10)
 
@@ -84,7 +84,7 @@ def test_a_program_starts_whole_after_a_connection_broke(
     import ibmmq
 
     application = Application(ibmmq, "QM1")
-    connection_at(application.handle.get_handle()).break_off()
+    connection_at(application.handle.get_handle()).break_connection()
 
     said = subprocess.run(
         [sys.executable, "-c", "print(input())"],
@@ -111,12 +111,12 @@ def test_a_put_fails_if_another_process_deletes_the_queue_just_before(
 
     app = Application(ibmmq, "QM1")
     store = connection_at(app.handle.get_handle()).store
-    writing = store.writing
+    transaction = store.transaction
 
     def after_the_deletion(**options: bool) -> AbstractContextManager[None]:
-        monkeypatch.setattr(store, "writing", writing)
+        monkeypatch.setattr(store, "writing", transaction)
         embedded_mq.run_mqsc("QM1", "DELETE QLOCAL(A)")
-        return writing(**options)
+        return transaction(**options)
 
     monkeypatch.setattr(store, "writing", after_the_deletion)
     with app.failing("MQRC_Q_DELETED"):

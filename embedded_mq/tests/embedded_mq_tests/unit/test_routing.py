@@ -53,7 +53,7 @@ def library() -> Library:
 def extension(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.create("QM1")
-    built = ibmmqc.module("2.1.2")
+    built = ibmmqc.build_module("2.1.2")
     routing.route(built, lambda: library.module)
     return built
 
@@ -75,13 +75,13 @@ def test_calls_go_where_their_handle_comes_from(extension: ModuleType, library: 
     extension.MQDISC(here)
 
 
-@pytest.mark.parametrize("stand_in", [ibmmqc.module("2.1.2"), pymqe.module()])
+@pytest.mark.parametrize("stand_in", [ibmmqc.build_module("2.1.2"), pymqe.build_module()])
 def test_every_verb_reaches_the_library_under_its_own_name(
     stand_in: ModuleType, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     verbs = [name for name in vars(stand_in) if name[:2].lower() == "mq"]
-    others = sorted({*verbs} - {*routing.CONNECT, *routing.SET_UP, "MQDISC"})
+    others = sorted({*verbs} - {*routing.CONNECT_VERBS, *routing.SETUP_VERBS, "MQDISC"})
     vars(library.module).update({verb: library.noting(verb, verb) for verb in others})
     routing.route(stand_in, lambda: library.module)
     there, *_ = stand_in.MQCONN(b"REAL")
@@ -136,7 +136,7 @@ def test_a_missing_client_library_is_said_in_a_sentence(
 ) -> None:
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.create("QM1")
-    built = ibmmqc.module("2.1.2")
+    built = ibmmqc.build_module("2.1.2")
     routing.route(built, lambda: routing.load_extension("ibmmq.missing"))
 
     assert built.MQCONN(b"QM9".ljust(48)) == (-1, 2, 2058)

@@ -257,14 +257,14 @@ def test_a_settled_message_that_is_taken_meanwhile_is_recorded_separately(world:
 def test_an_interrupted_settling_is_completed_by_the_next_call(world: World, table: str) -> None:
     run = with_one_taken_meanwhile(world)
 
-    def break_off(*values: Any) -> None:
+    def break_connection(*values: Any) -> None:
         if values[2].startswith(f"INSERT INTO {table} "):
             raise BrokenPipeError(table)
 
-    event.listen(world.ledger.engine, "before_cursor_execute", break_off)
+    event.listen(world.ledger.engine, "before_cursor_execute", break_connection)
     with pytest.raises(BrokenPipeError):
         settle(world.execution(run))
-    event.remove(world.ledger.engine, "before_cursor_execute", break_off)
+    event.remove(world.ledger.engine, "before_cursor_execute", break_connection)
 
     assert settle(world.execution(run)) == ONE_OF_EACH
 

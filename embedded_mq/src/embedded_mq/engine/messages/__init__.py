@@ -1,1 +1,1 @@
-"""Messages: put, got, browsed, selected, with their properties, reports and groups."""
+"""Put, get, browse and select messages, with their properties, reports and groups."""

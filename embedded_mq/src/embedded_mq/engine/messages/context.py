@@ -1,4 +1,4 @@
-"""Message context: who put a message, passed on, set or made anew.
+"""Fill in the message context of a put: default, passed from a get, or set by the application.
 
 IBM MQ docs, "Message context".
 """
@@ -18,12 +18,12 @@ from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.structures import MQMD, blank_padded, normalised
 
 _CONTEXT = MQMD.reader("user_identifier", "appl_origin_data")
-_TEXT_OF_IDENTITY = ("user_identifier", "appl_identity_data")
-_TEXT_OF_ORIGIN = ("put_appl_name", "put_date", "put_time", "appl_origin_data")
+_IDENTITY_TEXT_FIELDS = ("user_identifier", "appl_identity_data")
+_ORIGIN_TEXT_FIELDS = ("put_appl_name", "put_date", "put_time", "appl_origin_data")
 _PASSING = frozenset({mq.MQPMO_PASS_IDENTITY_CONTEXT, mq.MQPMO_PASS_ALL_CONTEXT})
 _SETTING = frozenset({mq.MQPMO_SET_IDENTITY_CONTEXT, mq.MQPMO_SET_ALL_CONTEXT})
 
-CHOICES = (
+CONTEXT_OPTIONS = (
     mq.MQPMO_DEFAULT_CONTEXT
     | mq.MQPMO_NO_CONTEXT
     | mq.MQPMO_PASS_IDENTITY_CONTEXT
@@ -53,37 +53,37 @@ _ALLOWED_BY = {
 }
 
 
-def fill_in(  # noqa: PLR0917
+def fill_context(  # noqa: PLR0917
     connection: Connection, opened: OpenObject, md: MQMD, options: int, source: int, now: float
 ) -> None:
-    """Give the descriptor of a message being put the context its options ask for.
+    """Fill in the context of a put message's descriptor as the options ask.
 
-    `source` is the handle of the queue whose context is passed on.
+    `source` is the handle of the queue whose saved context is passed.
     """
-    choice = options & CHOICES
+    choice = options & CONTEXT_OPTIONS
     _check(choice, opened.options)
     if choice == mq.MQPMO_NO_CONTEXT:
         _blank(md)
         return
-    saved = _saved(connection, source) if choice in _PASSING else ()
+    saved = _saved_context(connection, source) if choice in _PASSING else ()
     if saved:
         md.user_identifier, md.accounting_token, md.appl_identity_data = saved[:3]
     elif choice in _SETTING:
-        _normalise(md, _TEXT_OF_IDENTITY)
+        _normalise(md, _IDENTITY_TEXT_FIELDS)
     else:
         _make_identity(connection.user, md)
     if choice == mq.MQPMO_PASS_ALL_CONTEXT:
         md.put_appl_type, md.put_appl_name, md.put_date = saved[3:6]
         md.put_time, md.appl_origin_data = saved[6:]
     elif choice == mq.MQPMO_SET_ALL_CONTEXT:
-        _normalise(md, _TEXT_OF_ORIGIN)
+        _normalise(md, _ORIGIN_TEXT_FIELDS)
     else:
         _make_origin(md, mq.MQAT_UNIX, _program_name(), now)
 
 
 @lru_cache
 def _check(choice: int, opened_for: int) -> None:
-    """Refuse what is contradictory, or not what the queue was opened for."""
+    """Refuse contradictory context options, and those that the open options do not allow."""
     if choice.bit_count() > 1:
         raise CallFailedError("MQRC_OPTIONS_ERROR")
     if choice in _ALLOWED_BY:
@@ -92,13 +92,13 @@ def _check(choice: int, opened_for: int) -> None:
             raise CallFailedError(reason)
 
 
-def _saved(connection: Connection, handle: int) -> tuple[Any, ...]:
-    """Return the context kept with a queue handle (IBM MQ docs, "Context (MQPMO)").
+def _saved_context(connection: Connection, handle: int) -> tuple[Any, ...]:
+    """Return the context that a queue handle has saved (IBM MQ docs, "Context (MQPMO)").
 
-    It is that of a message got, whose text was normalised when it was put.
+    It is the context of the last message got, whose text was normalised when it was put.
     """
     try:
-        source = connection.object(handle)
+        source = connection.find_object(handle)
     except CallFailedError:
         raise CallFailedError("MQRC_CONTEXT_HANDLE_ERROR") from None
     if not source.allows(mq.MQOO_SAVE_ALL_CONTEXT):
@@ -127,9 +127,9 @@ def _make_identity(user: str, md: MQMD) -> None:
 
 @cache
 def _identity(user: str, number: int) -> tuple[bytes, bytes]:
-    """Return a user's name, and the token made of the number of the one who runs the process.
+    """Return the user's name, and the accounting token of the user id of the process.
 
-    The token: a length, the number in digits, its kind (IBM MQ docs, "AccountingToken").
+    The token has a length, the user id in digits and its type (IBM MQ docs, "AccountingToken").
     """
     digits = str(number).encode()
     token = bytes([len(digits)]) + digits
@@ -151,8 +151,8 @@ def _make_origin(md: MQMD, appl_type: int, appl_name: bytes, now: float) -> None
     md.appl_origin_data = b" " * 4
 
 
-def put_by_queue_manager(md: MQMD, name: str, now: float) -> None:
-    """Make the origin context of a message the queue manager itself puts."""
+def set_queue_manager_origin(md: MQMD, name: str, now: float) -> None:
+    """Set the origin context of a message that the queue manager itself puts."""
     _make_origin(md, mq.MQAT_QMGR, blank_padded(name, 28), now)
 
 

@@ -1,8 +1,8 @@
-"""How a message and its properties reach the caller of MQGET: in a handle, in an MQRFH2, or not.
+"""Return a message's properties from MQGET: in a message handle, in an MQRFH2, or not at all.
 
-A message is stored as it was put: its body with the MQRFH2 headers in it, its other properties
-beside it. Here the two are put together, or apart, as the options of MQGMO and the queue's PROPCTL
-say (IBM MQ docs, "MQGMO options", "PROPCTL queue options", "Generation of MQRFH2 headers").
+A message is stored as it was put: the body with its MQRFH2 headers, and other properties in a
+separate column. This module merges or separates the two as the options of MQGMO and the queue's
+PROPCTL say (IBM MQ docs, "MQGMO options", "PROPCTL queue options", "Generation of MQRFH2 headers").
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from enum import Enum, auto
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.messages.properties import MessageHandle
-from embedded_mq.engine.messages.property_values import Property, unpacked
+from embedded_mq.engine.messages.property_values import Property, unpack_properties
 from embedded_mq.engine.unit_of_work import Message
 from embedded_mq.headers import rfh2
 from embedded_mq.headers.mq_headers import XQH_LENGTH
 from embedded_mq.headers.rfh2 import DESCRIPTION, MQFMT_RF_HEADER_2, Description
-from embedded_mq.headers.rfh2_folders import Room
+from embedded_mq.headers.rfh2_folders import PropertyBudget
 from embedded_mq.storage.catalogue import Definition
 from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQMDE, MQRFH, MQXQH
 
 
-class Form(Enum):
-    """What becomes of the properties."""
+class PropertyForm(Enum):
+    """The form in which MQGET returns properties."""
 
     IN_HANDLE = auto()
     IN_MQRFH2 = auto()
@@ -32,31 +32,31 @@ class Form(Enum):
     AS_PUT = auto()
 
 
-_BY_OPTION = {
-    mq.MQGMO_PROPERTIES_IN_HANDLE: Form.IN_HANDLE,
-    mq.MQGMO_PROPERTIES_FORCE_MQRFH2: Form.IN_MQRFH2,
-    mq.MQGMO_PROPERTIES_COMPATIBILITY: Form.COMPATIBLE,
-    mq.MQGMO_NO_PROPERTIES: Form.LEFT_OUT,
+_FORM_BY_OPTION = {
+    mq.MQGMO_PROPERTIES_IN_HANDLE: PropertyForm.IN_HANDLE,
+    mq.MQGMO_PROPERTIES_FORCE_MQRFH2: PropertyForm.IN_MQRFH2,
+    mq.MQGMO_PROPERTIES_COMPATIBILITY: PropertyForm.COMPATIBLE,
+    mq.MQGMO_NO_PROPERTIES: PropertyForm.LEFT_OUT,
 }
-_BY_QUEUE = {
-    mq.MQPROP_ALL: Form.IN_MQRFH2,
-    mq.MQPROP_FORCE_MQRFH2: Form.IN_MQRFH2,
-    mq.MQPROP_COMPATIBILITY: Form.COMPATIBLE,
-    mq.MQPROP_NONE: Form.LEFT_OUT,
-    mq.MQPROP_V6COMPAT: Form.AS_PUT,
+_FORM_BY_PROPCTL = {
+    mq.MQPROP_ALL: PropertyForm.IN_MQRFH2,
+    mq.MQPROP_FORCE_MQRFH2: PropertyForm.IN_MQRFH2,
+    mq.MQPROP_COMPATIBILITY: PropertyForm.COMPATIBLE,
+    mq.MQPROP_NONE: PropertyForm.LEFT_OUT,
+    mq.MQPROP_V6COMPAT: PropertyForm.AS_PUT,
 }
 _COMPATIBLE_FOLDERS = frozenset({"mcd", "jms", "usr", "mqext"})
 
-# The headers behind which an MQRFH2 may stand: where each describes what follows it, its length.
-# Of the MQXQH it is the MQMD within that does; an MQRFH says its length itself.
+# The headers that an MQRFH2 may follow: StrucId, offset of the description of the next data, and
+# length. The description of an MQXQH is in its MQMD; a header with length 0 states its length.
 _HEADERS = {
     b"MQDEAD  ": (b"DLH ", MQDLH.offset_of("encoding"), MQDLH.length),
     b"MQXMIT  ": (b"XQH ", MQXQH.length + MQMD.offset_of("encoding"), XQH_LENGTH),
     b"MQHRF   ": (b"RFH ", MQRFH.offset_of("encoding"), 0),
     b"MQHMDE  ": (b"MDE ", MQMDE.offset_of("encoding"), MQMDE.length),
 }
-WITH_HEADERS = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
-"""Formats of what may have properties in it."""
+FORMATS_WITH_PROPERTIES = frozenset({*_HEADERS, MQFMT_RF_HEADER_2})
+"""Formats of messages that may have properties in an MQRFH2."""
 
 _LENGTH_OF_MQRFH = MQRFH.offset_of("struc_length")
 
@@ -64,50 +64,53 @@ _LENGTH_OF_MQRFH = MQRFH.offset_of("struc_length")
 def deliver(
     found: Message, md: MQMD, gmo: MQGMO, handle: MessageHandle | None, queue: Definition
 ) -> tuple[bytes, list[Property]]:
-    """Return the body as the caller gets it, and the properties for its handle.
+    """Return the body as the caller gets it, and the properties for its message handle.
 
-    The descriptor is changed where the headers are. `queue` is the one that was opened.
+    If the headers change, so does the descriptor. `queue` is the queue that was opened.
     """
     stored, body = found.properties, found.body
     form = _form(gmo, handle, queue)
     control = queue.number("PROPCTL")
-    if form is Form.AS_PUT or (form is Form.IN_HANDLE and control == mq.MQPROP_V6COMPAT):
-        return body, unpacked(stored)
-    around = look_around(md, body)
-    beside = unpacked(stored)
+    if form is PropertyForm.AS_PUT or (
+        form is PropertyForm.IN_HANDLE and control == mq.MQPROP_V6COMPAT
+    ):
+        return body, unpack_properties(stored)
+    location = locate_rfh2_headers(md, body)
+    beside = unpack_properties(stored)
     names = {held.name for held in beside}
-    everything = [held for held in around.properties() if held.name not in names] + beside
-    if form is Form.COMPATIBLE:
+    everything = [held for held in location.properties() if held.name not in names] + beside
+    if form is PropertyForm.COMPATIBLE:
         is_wanted = any(held.path[0] in _COMPATIBLE_FOLDERS for held in everything)
-        form = Form.IN_MQRFH2 if is_wanted else Form.LEFT_OUT
-    if form is Form.IN_MQRFH2:
-        return (around.rebuilt(md, body, everything) if beside else body), []
-    return (around.rebuilt(md, body, []) if around.properties() else body), everything
+        form = PropertyForm.IN_MQRFH2 if is_wanted else PropertyForm.LEFT_OUT
+    if form is PropertyForm.IN_MQRFH2:
+        return (location.rebuild(md, body, everything) if beside else body), []
+    return (location.rebuild(md, body, []) if location.properties() else body), everything
 
 
-def _form(gmo: MQGMO, handle: MessageHandle | None, queue: Definition) -> Form:
-    for option, form in _BY_OPTION.items():
+def _form(gmo: MQGMO, handle: MessageHandle | None, queue: Definition) -> PropertyForm:
+    for option, form in _FORM_BY_OPTION.items():
         if gmo.options & option:
             return form
     control = queue.number("PROPCTL")
     if handle is not None and control != mq.MQPROP_FORCE_MQRFH2:
-        return Form.IN_HANDLE
-    return _BY_QUEUE[control]
+        return PropertyForm.IN_HANDLE
+    return _FORM_BY_PROPCTL[control]
 
 
 @dataclass(slots=True)
-class Place:
-    """Where MQRFH2 headers stand in a body, or would stand: behind an MQDLH and its like.
+class Rfh2Location:
+    """The location of the MQRFH2 headers in a body, after an MQDLH or a similar header.
 
-    `described_at` is where the header in front describes them, None for the MQMD, `order` its byte
-    order. Each header comes with what is said of it; `behind` describes the data after the last.
+    `described_at` is the offset of their description in the header before them, None for the MQMD,
+    and `order` its byte order. Each header comes with its description; `following` describes the
+    data after the last one.
     """
 
     described_at: int | None
     order: str
     start: int
     headers: list[tuple[rfh2.Header, Description]]
-    behind: Description
+    following: Description
 
     def properties(self) -> list[Property]:
         """Return the properties in the headers."""
@@ -118,9 +121,9 @@ class Place:
             for held in folder.properties or ()
         ]
 
-    def rebuilt(self, md: MQMD, body: bytes, properties: list[Property]) -> bytes:
-        """Return the body with these properties in one MQRFH2, and none in any other."""
-        described = self.behind
+    def rebuild(self, md: MQMD, body: bytes, properties: list[Property]) -> bytes:
+        """Return the body with these properties in one MQRFH2, and no properties elsewhere."""
+        described = self.following
         parts = [body[self.start + sum(header.length for header, _ in self.headers) :]]
         for header, description in reversed(self.headers):
             if kept := header.without_properties(described):
@@ -139,8 +142,8 @@ class Place:
         return bytes(before) + data
 
 
-def look_around(md: MQMD, body: bytes) -> Place:
-    """Return where in a message MQRFH2 headers stand; takes time in proportion to the headers."""
+def locate_rfh2_headers(md: MQMD, body: bytes) -> Rfh2Location:
+    """Return the location of a message's MQRFH2 headers, in time proportional to the headers."""
     described = Description(md.encoding, md.coded_char_set_id, md.format)
     start, described_at, order = 0, None, described.order
     while described.format in _HEADERS:
@@ -152,23 +155,27 @@ def look_around(md: MQMD, body: bytes) -> Place:
         if body[start : start + 4] != struc_id or not offset + 16 <= length <= len(body) - start:
             break
         described_at = start + offset
-        described = _next(described, DESCRIPTION[order].unpack_from(body, described_at))
+        described = _following_description(
+            described, DESCRIPTION[order].unpack_from(body, described_at)
+        )
         start += length
     headers = []
-    position, room = start, Room()
+    position, budget = start, PropertyBudget()
     while described.format == MQFMT_RF_HEADER_2:
-        header = rfh2.read(body, position, described.order, room)
+        header = rfh2.read(body, position, described.order, budget)
         if header is None:
             break
         headers.append((header, described))
-        behind = header.following
-        described = _next(described, (behind.encoding, behind.coded_char_set_id, behind.format))
+        following = header.following
+        described = _following_description(
+            described, (following.encoding, following.coded_char_set_id, following.format)
+        )
         position += header.length
-    return Place(described_at, order, start, headers, described)
+    return Rfh2Location(described_at, order, start, headers, described)
 
 
-def _next(described: Description, values: tuple[int, int, bytes]) -> Description:
-    """Return what a header says of the data behind it; a character set may be inherited."""
+def _following_description(described: Description, values: tuple[int, int, bytes]) -> Description:
+    """Return a header's description of the data after it, with an inherited CCSID resolved."""
     encoding, ccsid, name = values
     if ccsid == mq.MQCCSI_INHERIT:
         ccsid = described.coded_char_set_id

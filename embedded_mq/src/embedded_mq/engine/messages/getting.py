@@ -1,4 +1,4 @@
-"""MQGET: a descriptor to match and options in, a message browsed or taken out.
+"""Execute MQGET: browse a message or remove it from its queue.
 
 IBM MQ docs, "MQGET", "MQGMO - Get-message options" and the fields of "MQMD".
 """
@@ -13,10 +13,10 @@ from math import inf
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.constants import MQRC
-from embedded_mq.engine.connection import Connection, OpenObject, Way
+from embedded_mq.engine.connection import Connection, OpenObject, ResolvedQueue
 from embedded_mq.engine.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits, log
 from embedded_mq.engine.messages import groups, reports, selection, tracing
-from embedded_mq.engine.messages.delivery import WITH_HEADERS, deliver
+from embedded_mq.engine.messages.delivery import FORMATS_WITH_PROPERTIES, deliver
 from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property
 from embedded_mq.engine.messages.selection import Criteria
@@ -34,7 +34,7 @@ PROPERTIES = (
     | mq.MQGMO_PROPERTIES_IN_HANDLE
     | mq.MQGMO_PROPERTIES_COMPATIBILITY
 )
-KNOWN = (
+KNOWN_OPTIONS = (
     mq.MQGMO_WAIT
     | SYNCPOINTS
     | BROWSE
@@ -47,7 +47,7 @@ KNOWN = (
 )
 NAMES = mq.names_of("MQGMO")
 
-# How often a waiting MQGET looks: soon at first, for those who wait for an answer.
+# The intervals at which a waiting MQGET looks for a message: short ones first, for quick replies.
 FIRST_LOOKS_S, LATER_LOOKS_S, SOON_S = 0.002, 0.02, 0.2
 
 
@@ -70,8 +70,8 @@ TRUNCATED_MSG_FAILED = MQRC["MQRC_TRUNCATED_MSG_FAILED"]
 
 
 @dataclass(slots=True)
-class Request:
-    """What one MQGET asks for."""
+class GetRequest:
+    """The arguments of one MQGET."""
 
     opened: OpenObject
     md: bytes
@@ -83,29 +83,29 @@ class Request:
     message_handle: MessageHandle | None
 
 
-Got = tuple[bytes, bytes, bytes, int, int, int]
-"""What MQGET gives back: data, MQMD, MQGMO, the message's full length, completion and reason."""
+GetResult = tuple[bytes, bytes, bytes, int, int, int]
+"""The result of MQGET: data, MQMD, MQGMO, the message's full length, completion and reason."""
 
 
 def get(
     connection: Connection, handle: int, packed_md: bytes, packed_gmo: bytes, max_length: int
-) -> Got:
-    """Get or browse one message, waiting for it where the options say so."""
-    opened, gmo = connection.object(handle), MQGMO.unpack(packed_gmo)
+) -> GetResult:
+    """Get or browse one message, and wait for it if the options say so."""
+    opened, gmo = connection.find_object(handle), MQGMO.unpack(packed_gmo)
     if gmo.options & mq.MQGMO_UNLOCK:
         return _unlock(connection, opened, packed_md, gmo)
     _check(opened, packed_md, gmo, max_length)
-    request = Request(
+    request = GetRequest(
         opened,
         packed_md,
         packed_gmo,
         gmo,
         gmo.options,
         max_length,
-        selection.criteria(packed_md, gmo),
+        selection.read_criteria(packed_md, gmo),
         connection.message_handles.for_get(gmo),
     )
-    got = _get_now(connection, request)
+    got = _try_get(connection, request)
     if got is not None:
         return got
     if gmo.options & mq.MQGMO_WAIT:
@@ -113,7 +113,7 @@ def get(
     raise CallFailedError("MQRC_NO_MSG_AVAILABLE")
 
 
-def _wait(connection: Connection, request: Request) -> Got:
+def _wait(connection: Connection, request: GetRequest) -> GetResult:
     interval = request.gmo.wait_interval
     started = time.monotonic()
     deadline = inf if interval == mq.MQWI_UNLIMITED else started + interval / 1000
@@ -121,7 +121,7 @@ def _wait(connection: Connection, request: Request) -> Got:
         connection.store.has_written = False  # an interrupted sleep changes nothing
         time.sleep(min(FIRST_LOOKS_S if now - started < SOON_S else LATER_LOOKS_S, deadline - now))
         connection.check_running()
-        got = _get_now(connection, request)
+        got = _try_get(connection, request)
         if got is not None:
             return got
     raise CallFailedError("MQRC_NO_MSG_AVAILABLE")
@@ -143,8 +143,8 @@ def _check(opened: OpenObject, md: bytes, gmo: MQGMO, max_length: int) -> None:
 
 @lru_cache
 def _check_options(options: int, opened_for: int) -> None:
-    """Refuse options that are wrong; what was found right once is not looked at again."""
-    check_bits(options, KNOWN, "MQGMO", NAMES)
+    """Refuse wrong options; the cache skips the check for options that have passed it."""
+    check_bits(options, KNOWN_OPTIONS, "MQGMO", NAMES)
     browsing = options & BROWSE
     checks = (
         (options & mq.MQGMO_LOCK and not browsing, "MQRC_OPTIONS_ERROR"),
@@ -164,65 +164,67 @@ def _check_options(options: int, opened_for: int) -> None:
             raise CallFailedError(reason)
 
 
-def _get_now(connection: Connection, request: Request) -> Got | None:
-    """Make one attempt; None means that no message fits."""
+def _try_get(connection: Connection, request: GetRequest) -> GetResult | None:
+    """Try once; return None if no message matches."""
     if request.options & mq.MQGMO_FAIL_IF_QUIESCING:
         connection.check_not_quiescing()
-    way = request.opened.way(connection.store.known)
-    if way.is_get_inhibited:
+    resolved = request.opened.resolved(connection.store.last_catalogue)
+    if resolved.is_get_inhibited:
         raise CallFailedError("MQRC_GET_INHIBITED")
     selection.discard_expired(
-        connection, request.opened, way.queue_id, request.criteria, request.options
+        connection, request.opened, resolved.queue_id, request.criteria, request.options
     )
-    attempt = _browse if request.options & BROWSE else _take
-    got = attempt(connection, way, request)
-    if got is None and connection.free_what_the_dead_hold():
-        got = attempt(connection, way, request)
+    attempt = _browse if request.options & BROWSE else _remove_from_queue
+    got = attempt(connection, resolved, request)
+    if got is None and connection.release_orphaned_messages():
+        got = attempt(connection, resolved, request)
     if got is None and request.options & UNDER_CURSOR:
         raise CallFailedError("MQRC_NO_MSG_UNDER_CURSOR")
     return got
 
 
-def _unlock(connection: Connection, opened: OpenObject, md: bytes, gmo: MQGMO) -> Got:
-    """Unlock the message that was locked by browsing; it is not returned."""
+def _unlock(connection: Connection, opened: OpenObject, md: bytes, gmo: MQGMO) -> GetResult:
+    """Unlock the message that a browse has locked, without returning it."""
     check_bits(gmo.options, mq.MQGMO_UNLOCK | mq.MQGMO_NO_SYNCPOINT, "MQGMO", NAMES)
     if opened.locked is None:
         return b"", md, gmo.pack(), 0, MQCC_WARNING, MQRC["MQRC_NO_MSG_LOCKED"]
-    with connection.store.writing():
+    with connection.store.transaction():
         selection.unlock(connection, opened)
     return b"", md, gmo.pack(), 0, MQCC_OK, 0
 
 
-def _find(connection: Connection, request: Request, way: Way) -> Message | None:
-    return selection.find(
-        connection, request.opened, way.queue_id, request.criteria, request.options
+def _find(connection: Connection, request: GetRequest, resolved: ResolvedQueue) -> Message | None:
+    return selection.find_message(
+        connection, request.opened, resolved.queue_id, request.criteria, request.options
     )
 
 
-def _browse(connection: Connection, way: Way, request: Request) -> Got | None:
-    """Show a message, and lock it if asked to.
+def _browse(
+    connection: Connection, resolved: ResolvedQueue, request: GetRequest
+) -> GetResult | None:
+    """Browse a message, and lock it if the options say so.
 
-    What the handle had locked it unlocks by this, unless there is no message to show (IBM MQ docs,
+    This unlocks the handle's locked message, unless no message matches (IBM MQ docs,
     "MQGMO_LOCK").
     """
     opened = request.opened
     if opened.locked is None and not request.options & mq.MQGMO_LOCK:
-        found = _find(connection, request, way)
-        return None if found is None else _show(request, way, found)
-    with connection.store.writing():
-        found = _find(connection, request, way)
+        found = _find(connection, request, resolved)
+        return None if found is None else _show_message(request, resolved, found)
+    with connection.store.transaction():
+        found = _find(connection, request, resolved)
         if found is None:
             return None
-        got = _show(request, way, found)
+        got = _show_message(request, resolved, found)
         selection.unlock(connection, opened)
         if request.options & mq.MQGMO_LOCK and got[REASON] != TRUNCATED_MSG_FAILED:
-            selection.lock(connection, opened, way.queue_id, found)
+            selection.lock(connection, opened, resolved.queue_id, found)
     return got
 
 
-def _show(request: Request, way: Way, found: Message) -> Got:
-    """Return a message; the cursor moves to it if it fits (IBM MQ docs, "MQGMO options")."""
-    got = _answer(request, way, found)
+def _show_message(request: GetRequest, resolved: ResolvedQueue, found: Message) -> GetResult:
+    """Return a message, and move the cursor to it if it fits (IBM MQ docs, "MQGMO options")."""
+    got = _fill_result(request, resolved, found)
     if got[REASON] != TRUNCATED_MSG_FAILED:
         request.opened.cursor = (found.rank, found.place)
         request.opened.saved_context = None
@@ -231,20 +233,24 @@ def _show(request: Request, way: Way, found: Message) -> Got:
     return got
 
 
-def _take(connection: Connection, way: Way, request: Request) -> Got | None:
-    """Take a message off the queue, at once or with MQCMIT."""
+def _remove_from_queue(
+    connection: Connection, resolved: ResolvedQueue, request: GetRequest
+) -> GetResult | None:
+    """Remove a message from the queue, at once or at MQCMIT."""
     options = request.options
-    if options & mq.MQGMO_WAIT and _find(connection, request, way) is None:
-        return None  # whoever waits looks often, and need not take a writer's turn for it
-    with connection.store.writing(durable=not options & mq.MQGMO_SYNCPOINT):
-        found = _find(connection, request, way)
-        return None if found is None else _take_it(connection, way, request, found)
+    if options & mq.MQGMO_WAIT and _find(connection, request, resolved) is None:
+        return None  # a waiting get looks often, and needs no write lock for that
+    with connection.store.transaction(durable=not options & mq.MQGMO_SYNCPOINT):
+        found = _find(connection, request, resolved)
+        return None if found is None else _remove_message(connection, resolved, request, found)
 
 
-def _take_it(connection: Connection, way: Way, request: Request, found: Message) -> Got:
+def _remove_message(
+    connection: Connection, resolved: ResolvedQueue, request: GetRequest, found: Message
+) -> GetResult:
     opened, unit, place = request.opened, connection.unit_of_work, found.place
-    seen = tracing.received(found) if connection.changes_trace else found
-    got = _answer(request, way, seen)
+    seen = tracing.with_new_trace(found) if connection.changes_trace else found
+    got = _fill_result(request, resolved, seen)
     if got[REASON] == TRUNCATED_MSG_FAILED:
         return got
     if opened.locked == place:
@@ -253,21 +259,26 @@ def _take_it(connection: Connection, way: Way, request: Request, found: Message)
         request.options & mq.MQGMO_SYNCPOINT_IF_PERSISTENT
         and MQMD.unpack(got[1]).persistence == mq.MQPER_PERSISTENT
     ):
-        unit.check_room(way.max_uncommitted, 1 + reports.is_delivered(found.descriptor))
-        selection.claim(connection, way.queue_id, found)
+        unit.check_room(
+            resolved.max_uncommitted, 1 + reports.is_delivery_reported(found.descriptor)
+        )
+        selection.claim(connection, resolved.queue_id, found)
         if request.criteria is selection.ANY and not request.options & UNDER_CURSOR:
-            unit.fronts[way.queue_id] = connection.store.data_version(), (found.rank, place)
-        reports.delivered(connection, found, in_unit=True)
+            unit.search_starts[resolved.queue_id] = (
+                connection.store.data_version(),
+                (found.rank, place),
+            )
+        reports.report_delivery(connection, found, in_unit=True)
     else:
         selection.remove(connection, place)
-        reports.delivered(connection, found, in_unit=False)
+        reports.report_delivery(connection, found, in_unit=False)
     if opened.allows(mq.MQOO_SAVE_ALL_CONTEXT):
         opened.saved_context = got[1]
     return got
 
 
-def _answer(request: Request, way: Way, found: Message) -> Got:
-    """Fill in what the caller gets back for a message."""
+def _fill_result(request: GetRequest, resolved: ResolvedQueue, found: Message) -> GetResult:
+    """Return the result of MQGET for a message."""
     body, descriptor, gmo, max_length = (
         found.body,
         found.descriptor,
@@ -275,37 +286,37 @@ def _answer(request: Request, way: Way, found: Message) -> Got:
         request.max_length,
     )
     properties: list[Property] = []
-    if found.properties is not None or descriptor[FORMAT_OF_MQMD] in WITH_HEADERS:
+    if found.properties is not None or descriptor[FORMAT_OF_MQMD] in FORMATS_WITH_PROPERTIES:
         md = MQMD.unpack(descriptor)
-        body, properties = deliver(found, md, gmo, request.message_handle, way.opened)
+        body, properties = deliver(found, md, gmo, request.message_handle, resolved.opened)
         descriptor = md.pack()
     is_version_1 = request.md[BEGIN_OF_MQMD] == BEGINNING_1
     if is_version_1 and descriptor[MQMD_LENGTH_1:] != DEFAULTS_OF_VERSION_2:
         md = MQMD.unpack(descriptor)
-        body = mqmde.made_for(md, way.ccsid) + body
+        body = mqmde.make_extension(md, resolved.ccsid) + body
         descriptor = md.pack()
     length, codes = len(body), (MQCC_OK, 0)
     if length > max_length or request.options & mq.MQGMO_CONVERT:
-        codes = _completion(request, way, descriptor, length)
+        codes = _completion(request, resolved, descriptor, length)
     if request.message_handle is not None and codes[1] != TRUNCATED_MSG_FAILED:
         request.message_handle.fill(properties)
     data, given = body[:max_length], request.packed_gmo
-    answer = given[:RESOLVED_NAME_OF_MQGMO] + way.resolved_q_name
+    answer = given[:RESOLVED_NAME_OF_MQGMO] + resolved.resolved_q_name
     if gmo.version >= MQGMO_VERSION_2:
         (flags,) = LONG.unpack_from(descriptor, MSG_FLAGS_OF_MQMD)
-        answer += given[len(answer) : GROUP_STATUS_OF_MQGMO] + groups.statuses(flags)
+        answer += given[len(answer) : GROUP_STATUS_OF_MQGMO] + groups.group_statuses(flags)
     answer += given[len(answer) : MSG_TOKEN_OF_MQGMO]
     if gmo.version >= MQGMO_VERSION_3:
         answer += selection.token(found.place) + LONG.pack(len(data))
     answer += given[len(answer) :]
-    return data, _as_asked(request, descriptor, found), answer, length, *codes
+    return data, _returned_descriptor(request, descriptor, found), answer, length, *codes
 
 
-def _as_asked(request: Request, descriptor: bytes, found: Message) -> bytes:
-    """Return the descriptor with what has become of the message, in the version asked for.
+def _returned_descriptor(request: GetRequest, descriptor: bytes, found: Message) -> bytes:
+    """Return the descriptor with the current BackoutCount and Expiry, in the caller's version.
 
-    What was put with a version 1 descriptor has the defaults of what that lacks; one that is given
-    keeps its own of it.
+    A message put with a version 1 descriptor has defaults in the fields of version 2; a version 1
+    descriptor of the caller keeps its own bytes there.
     """
     is_version_1 = request.md[BEGIN_OF_MQMD] == BEGINNING_1
     if (
@@ -326,21 +337,23 @@ def _as_asked(request: Request, descriptor: bytes, found: Message) -> bytes:
     return bytes(changed)
 
 
-def _completion(request: Request, way: Way, packed: bytes, length: int) -> tuple[int, int]:
+def _completion(
+    request: GetRequest, resolved: ResolvedQueue, packed: bytes, length: int
+) -> tuple[int, int]:
     if length > request.max_length:
         accepted = request.options & mq.MQGMO_ACCEPT_TRUNCATED_MSG
         name = "MQRC_TRUNCATED_MSG_ACCEPTED" if accepted else "MQRC_TRUNCATED_MSG_FAILED"
         return MQCC_WARNING, MQRC[name]
     md = MQMD.unpack(packed)
-    if _differs(MQMD.unpack(request.md), md, way.ccsid):
-        # What cannot be converted is returned as it is: IBM MQ docs, "MQGMO_CONVERT".
+    if _needs_conversion(MQMD.unpack(request.md), md, resolved.ccsid):
+        # Data that cannot be converted is returned unchanged: IBM MQ docs, "MQGMO_CONVERT".
         is_known = text(md.format)
         log.warning("MQGMO_CONVERT is not emulated; the message is returned unconverted")
         return MQCC_WARNING, MQRC["MQRC_NOT_CONVERTED" if is_known else "MQRC_FORMAT_ERROR"]
     return MQCC_OK, MQRC["MQRC_NONE"]
 
 
-def _differs(wanted: MQMD, md: MQMD, default_ccsid: int) -> bool:
+def _needs_conversion(wanted: MQMD, md: MQMD, default_ccsid: int) -> bool:
     ccsid = wanted.coded_char_set_id
     if ccsid == mq.MQCCSI_Q_MGR:
         ccsid = default_ccsid

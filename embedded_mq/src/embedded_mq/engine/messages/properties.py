@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.failures import CallFailedError, check_bits, not_emulated
-from embedded_mq.engine.messages.property_values import Property, Value, checked, converted, packed
+from embedded_mq.engine.messages.property_values import (
+    Property,
+    Value,
+    check_value,
+    convert,
+    pack_properties,
+)
 from embedded_mq.structures import MQGMO, MQPD, MQPMO
 
 FIRST_MESSAGE_HANDLE = 0x2000001
@@ -20,7 +26,7 @@ PATTERN = re.compile(rf"({_PART}\.)*({_PART}|%)")
 _RESERVED = frozenset(
     {"NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"}
 )
-OF_THE_DESCRIPTOR = "Root."
+DESCRIPTOR_PREFIXES = "Root."
 
 INQUIRE_OPTIONS = (
     mq.MQIMPO_CONVERT_TYPE
@@ -29,54 +35,54 @@ INQUIRE_OPTIONS = (
     | mq.MQIMPO_INQ_PROP_UNDER_CURSOR
     | mq.MQIMPO_CONVERT_VALUE
 )
-BESIDE_CURSOR = (
+CURSOR_SET_OPTIONS = (
     mq.MQSMPO_SET_PROP_UNDER_CURSOR
     | mq.MQSMPO_SET_PROP_AFTER_CURSOR
     | mq.MQSMPO_SET_PROP_BEFORE_CURSOR
 )
-SET_OPTIONS = BESIDE_CURSOR | mq.MQSMPO_APPEND_PROPERTY
+SET_OPTIONS = CURSOR_SET_OPTIONS | mq.MQSMPO_APPEND_PROPERTY
 DELETE_OPTIONS = mq.MQDMPO_DEL_PROP_UNDER_CURSOR
 PROPERTY_OPTIONS = mq.names_of("MQIMPO"), mq.names_of("MQSMPO"), mq.names_of("MQDMPO")
 
-# Which bits of MQPD.Support demand that the queue manager knows the property: it knows none.
+# The bits of MQPD.Support that require the queue manager to know the property: it knows none.
 REJECT_UNLESS_KNOWN, REJECT_UNLESS_IN_TRANSIT = 0xFFF00000, 0x000FFC00
 
 
 @dataclass(slots=True)
 class MessageHandle:
-    """What an MQHMSG stands for; `cursor` is the property cursor, None before the first inquiry."""
+    """A message handle (MQHMSG); `cursor` is the property cursor, None before the first inquiry."""
 
     properties: list[Property] = field(default_factory=list)
     cursor: int | None = None
-    validates: bool = True
+    validates_names: bool = True
     _places: dict[str, int] | None = None
-    """Where the first property of each name stands; None once that has changed."""
+    """The position of the first property of each name; None after a change."""
 
     def fill(self, properties: list[Property]) -> None:
-        """Take the properties of a message in place of those held so far."""
+        """Replace all properties by those of a message."""
         self.properties = properties
         self.cursor = self._places = None
 
     def set(
         self, name: str, property_type: int, value: Value, descriptor: MQPD, options: int
     ) -> None:
-        """Set a property (MQSETMP); a name without a folder stands in `usr`."""
+        """Set a property (MQSETMP); a name without a folder belongs to `usr`."""
         check_bits(options, SET_OPTIONS, "MQSMPO", PROPERTY_OPTIONS[1])
         _check_length(name)
         if options.bit_count() > 1:
             raise CallFailedError("MQRC_OPTIONS_ERROR")
-        if self.validates:
+        if self.validates_names:
             _check_name(name)
         plain = name.removeprefix("usr.")
         held = Property(
             plain,
             property_type,
-            checked(property_type, value),
+            check_value(property_type, value),
             descriptor.support,
             descriptor.context,
             descriptor.copy_options,
         )
-        if options & BESIDE_CURSOR:
+        if options & CURSOR_SET_OPTIONS:
             self._set_beside_cursor(held, options)
             return
         first = self._first(plain)
@@ -98,16 +104,16 @@ class MessageHandle:
             self.cursor = position + 1
 
     def inquire(self, name: str, options: int, property_type: int) -> Property:
-        """Return a property by name, or the first or next one a `%` fits, or that last inquired.
+        """Return a property by name, the first or next match of `%`, or the one under the cursor.
 
-        MQRC_PROPERTY_NOT_AVAILABLE if there is none, MQRC_PROPERTY_TYPE_ERROR if it is of another
-        type and conversion is not asked for.
+        MQRC_PROPERTY_NOT_AVAILABLE if there is none, MQRC_PROPERTY_TYPE_ERROR if it has another
+        type and conversion is not requested.
         """
         check_bits(options, INQUIRE_OPTIONS, "MQIMPO", PROPERTY_OPTIONS[0])
         _check_length(name)
         held = self._inquired(name, options)
         if options & mq.MQIMPO_CONVERT_TYPE:
-            return converted(held, property_type)
+            return convert(held, property_type)
         if property_type not in {mq.MQTYPE_AS_SET, held.type}:
             raise CallFailedError("MQRC_PROPERTY_TYPE_ERROR")
         return held
@@ -115,7 +121,7 @@ class MessageHandle:
     def _inquired(self, name: str, options: int) -> Property:
         if options & mq.MQIMPO_INQ_PROP_UNDER_CURSOR:
             return self.properties[self._under_cursor()]
-        if name.startswith(OF_THE_DESCRIPTOR):
+        if name.startswith(DESCRIPTOR_PREFIXES):
             raise not_emulated(f"the property {name}", "MQRC_PROPERTY_NOT_AVAILABLE")
         if not PATTERN.fullmatch(name):
             raise CallFailedError("MQRC_PROPERTY_NAME_ERROR")
@@ -128,7 +134,7 @@ class MessageHandle:
         raise CallFailedError("MQRC_PROPERTY_NOT_AVAILABLE")
 
     def delete(self, name: str, options: int) -> None:
-        """Delete a property (MQDLTMP): the first of this name, or the one under the cursor."""
+        """Delete a property (MQDLTMP): the first with this name, or the one under the cursor."""
         check_bits(options, DELETE_OPTIONS, "MQDMPO", PROPERTY_OPTIONS[2])
         _check_length(name)
         if options & mq.MQDMPO_DEL_PROP_UNDER_CURSOR:
@@ -142,7 +148,7 @@ class MessageHandle:
         del self.properties[position]
         self._places = None
         if self.cursor is not None and position <= self.cursor:
-            # What followed the deleted property is the next one still.
+            # The property after the deleted one is still the next one.
             self.cursor = self.cursor - 1 if self.cursor else None
 
     def _first(self, name: str) -> int | None:
@@ -164,7 +170,7 @@ def _check_length(name: str) -> None:
 
 
 def _check_name(name: str) -> None:
-    if name.startswith(OF_THE_DESCRIPTOR):
+    if name.startswith(DESCRIPTOR_PREFIXES):
         raise not_emulated(f"setting the property {name}", "MQRC_PROPERTY_NAME_ERROR")
     if not NAME.fullmatch(name) or name.upper() in _RESERVED:
         raise CallFailedError("MQRC_PROPERTY_NAME_ERROR")
@@ -191,7 +197,9 @@ class MessageHandles:
         known = mq.MQCMHO_NO_VALIDATION | mq.MQCMHO_VALIDATE
         check_bits(options, known, "MQCMHO", {})
         self._last += 1
-        self._handles[self._last] = MessageHandle(validates=options != mq.MQCMHO_NO_VALIDATION)
+        self._handles[self._last] = MessageHandle(
+            validates_names=options != mq.MQCMHO_NO_VALIDATION
+        )
         return self._last
 
     def delete(self, handle: int) -> None:
@@ -200,13 +208,13 @@ class MessageHandles:
         del self._handles[handle]
 
     def at(self, handle: int) -> MessageHandle:
-        """Return what a handle stands for (MQRC_HMSG_ERROR)."""
+        """Return the message handle with this number (MQRC_HMSG_ERROR)."""
         if handle not in self._handles:
             raise CallFailedError("MQRC_HMSG_ERROR")
         return self._handles[handle]
 
     def for_get(self, gmo: MQGMO) -> MessageHandle | None:
-        """Return the handle an MQGET fills; only version 4 of the MQGMO has one."""
+        """Return the handle that an MQGET fills; only version 4 of the MQGMO has one."""
         handle = gmo.msg_handle if gmo.version >= 4 else mq.MQHM_NONE  # noqa: PLR2004
         elsewhere = (
             mq.MQGMO_PROPERTIES_FORCE_MQRFH2
@@ -220,13 +228,13 @@ class MessageHandles:
 
 
 def properties_to_put(handles: MessageHandles, pmo: MQPMO, *, is_remote: bool) -> bytes | None:
-    """Return the properties a message is put with; only version 3 of the MQPMO names handles.
+    """Return the properties with which a message is put; only an MQPMO of version 3 has handles.
 
-    MQACTP_FORWARD takes those of the original that may be forwarded, then those of the new handle.
-    A property that must be understood is refused (MQRC_UNSUPPORTED_PROPERTY), and so are more bytes
-    of names and values than MaxPropertiesLength can allow (MQRC_PROPERTIES_TOO_BIG).
+    MQACTP_FORWARD takes the properties of the original handle that may be forwarded, then those of
+    the new handle. A property that must be understood is refused (MQRC_UNSUPPORTED_PROPERTY), and
+    so are more bytes of names and values than MaxPropertiesLength allows (MQRC_PROPERTIES_TOO_BIG).
     """
-    if not names_handles(pmo):
+    if not uses_message_handles(pmo):
         return None
     original = handles.at(pmo.original_msg_handle) if pmo.original_msg_handle else MessageHandle()
     new = handles.at(pmo.new_msg_handle) if pmo.new_msg_handle else MessageHandle()
@@ -243,9 +251,9 @@ def properties_to_put(handles: MessageHandles, pmo: MQPMO, *, is_remote: bool) -
         raise CallFailedError("MQRC_UNSUPPORTED_PROPERTY")
     if sum(len(held.name) + held.length for held in chosen) > mq.MAX_PROPERTIES_LENGTH:
         raise CallFailedError("MQRC_PROPERTIES_TOO_BIG")
-    return packed(chosen)
+    return pack_properties(chosen)
 
 
-def names_handles(pmo: MQPMO) -> bool:
-    """Whether a put makes use of message handles."""
+def uses_message_handles(pmo: MQPMO) -> bool:
+    """Return whether a put uses message handles."""
     return pmo.version >= 3 and bool(pmo.original_msg_handle or pmo.new_msg_handle or pmo.action)  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""Message properties: their types, their values as Python objects, their form in the store.
+"""Types and values of message properties, their conversion, and their form in the store.
 
 IBM MQ docs, "Property data types and values", "MQINQMP - Inquire message property" (conversion).
 """
@@ -24,7 +24,7 @@ LENGTHS = {
     mq.MQTYPE_FLOAT32: 4,
     mq.MQTYPE_FLOAT64: 8,
 }
-"""The lengths in bytes of the values that are numbers."""
+"""The lengths in bytes of numeric values."""
 
 INTEGERS = frozenset({mq.MQTYPE_INT8, mq.MQTYPE_INT16, mq.MQTYPE_INT32, mq.MQTYPE_INT64})
 FLOATS = frozenset({mq.MQTYPE_FLOAT32, mq.MQTYPE_FLOAT64})
@@ -41,7 +41,7 @@ _PYTHON_TYPES: Mapping[int, type] = {
 class Property:
     """One property: its MQTYPE, its value as a Python object, its MQPD fields.
 
-    A name without a folder is one in `usr`.
+    A name without a folder belongs to the folder `usr`.
     """
 
     name: str
@@ -60,13 +60,13 @@ class Property:
 
     @property
     def path(self) -> list[str]:
-        """The folder and what follows it."""
+        """The folder and the further parts of the name."""
         parts = self.name.split(".")
         return parts if len(parts) > 1 else ["usr", *parts]
 
 
-def checked(property_type: int, value: Value) -> Value:
-    """Return the value as its type has it (MQRC_PROPERTY_TYPE_ERROR)."""
+def check_value(property_type: int, value: Value) -> Value:
+    """Return a value as its type requires it (MQRC_PROPERTY_TYPE_ERROR)."""
     if property_type == mq.MQTYPE_STRING and isinstance(value, bytes):
         return value.decode()
     expected = _PYTHON_TYPES.get(property_type)
@@ -75,11 +75,11 @@ def checked(property_type: int, value: Value) -> Value:
     return value
 
 
-def converted(held: Property, property_type: int) -> Property:
-    """Return a property in another type, as MQIMPO_CONVERT_TYPE asks.
+def convert(held: Property, property_type: int) -> Property:
+    """Convert a property to another type, as MQIMPO_CONVERT_TYPE requests.
 
-    MQRC_PROP_CONV_NOT_SUPPORTED where the docs' table has no such conversion,
-    MQRC_PROP_NUMBER_FORMAT_ERROR where this value cannot be converted.
+    MQRC_PROP_CONV_NOT_SUPPORTED if IBM's table has no such conversion,
+    MQRC_PROP_NUMBER_FORMAT_ERROR if this value cannot be converted.
     """
     numbers = INTEGERS | {mq.MQTYPE_BOOLEAN}
     if property_type in {mq.MQTYPE_AS_SET, held.type}:
@@ -95,13 +95,13 @@ def converted(held: Property, property_type: int) -> Property:
         value = held.value
     else:
         raise CallFailedError("MQRC_PROP_CONV_NOT_SUPPORTED")
-    if isinstance(value, int) and not in_range(property_type, value):
+    if isinstance(value, int) and not is_in_range(property_type, value):
         raise CallFailedError("MQRC_PROP_NUMBER_FORMAT_ERROR")
     return replace(held, type=property_type, value=value)
 
 
-def in_range(property_type: int, value: int) -> bool:
-    """Whether a number fits an integer type."""
+def is_in_range(property_type: int, value: int) -> bool:
+    """Return whether a number fits an integer type."""
     limit: int = 1 << LENGTHS[property_type] * 8 - 1
     return -limit <= value < limit
 
@@ -123,8 +123,8 @@ def _from_text(text: str, property_type: int) -> Value:
         raise CallFailedError("MQRC_PROP_NUMBER_FORMAT_ERROR") from None
 
 
-def packed(properties: Iterable[Property]) -> bytes | None:
-    """Write properties for the store; None where there are none."""
+def pack_properties(properties: Iterable[Property]) -> bytes | None:
+    """Encode properties for the store; return None without properties."""
     rows: list[list[Any]] = []
     for held in properties:
         value = held.value.hex() if isinstance(held.value, bytes) else held.value
@@ -132,8 +132,8 @@ def packed(properties: Iterable[Property]) -> bytes | None:
     return json.dumps(rows).encode() if rows else None
 
 
-def unpacked(stored: bytes | None) -> list[Property]:
-    """Read properties from the store."""
+def unpack_properties(stored: bytes | None) -> list[Property]:
+    """Decode properties from the store."""
     if stored is None:
         return []
     properties = []

@@ -1,7 +1,7 @@
-"""Which message an MQGET means: what to match and where the browse cursor stands in, one row out.
+"""Find the message that an MQGET selects, by its match options and the browse cursor.
 
-Every query walks an index from a known position and stops at its first row, so that browsing a
-queue costs the same per message however deep it is.
+Every query walks an index from a known position and stops at its first row, so that the cost of
+browsing a message does not depend on the depth of the queue.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LAST_PLACE = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a message must match: an index, its SQL condition, the values for that."""
+    """The criteria of a search: an index, an SQL condition, and the values in it."""
 
     index: str
     condition: str = ""
@@ -45,14 +45,14 @@ class Criteria:
 
 
 ANY = Criteria("in_order")
-AT_A_PLACE = Criteria("", "AND place = :at")
+BY_PLACE = Criteria("", "AND place = :at")
 
 
-def criteria(md: bytes, gmo: MQGMO) -> Criteria:
-    """Read MatchOptions as far as the structure's version lets them count.
+def read_criteria(md: bytes, gmo: MQGMO) -> Criteria:
+    """Return the criteria for the MatchOptions that the version of the MQGMO has.
 
     Version 1 has none and matches both identifiers; MsgToken needs version 3; a null identifier
-    matches anything (IBM MQ docs, "MatchOptions (MQGMO)", "MsgId (MQMD)").
+    matches any message (IBM MQ docs, "MatchOptions (MQGMO)", "MsgId (MQMD)").
     """
     matches = gmo.match_options if gmo.version > 1 else MATCH_BY_DEFAULT
     if matches & ~MATCH_BY_DEFAULT:
@@ -90,17 +90,17 @@ def _by_token(gmo: MQGMO) -> Criteria:
     if gmo.options & mq.MQGMO_WAIT:
         raise CallFailedError("MQRC_MSG_TOKEN_ERROR")
     place = int.from_bytes(gmo.msg_token, "big")
-    return replace(AT_A_PLACE, values={"at": min(place, LAST_PLACE)})
+    return replace(BY_PLACE, values={"at": min(place, LAST_PLACE)})
 
 
 def token(place: int) -> bytes:
-    """Return the MsgToken of a message: unique and never used again on this queue manager."""
+    """Return the MsgToken of a message, which is unique and never reused on a queue manager."""
     return place.to_bytes(TOKEN_LENGTH, "big")
 
 
 @cache
 def _query(index: str, condition: str, position: str = "") -> str:
-    """Return the query for the first message that fits and that the caller may see."""
+    """Return the query for the first matching message that the caller may see."""
     return f"""
         SELECT place, rank, backout_count, expires_at, descriptor, properties, body
         FROM message {f"INDEXED BY {index}" if index else ""}
@@ -116,23 +116,23 @@ def _query(index: str, condition: str, position: str = "") -> str:
 
 @cache
 def _query_behind(index: str, condition: str) -> str:
-    """Return the query for the first such message behind a rank and a place.
+    """Return the query for the first matching message after a rank and a place.
 
-    Two queries in one, each wholly on the index: for one comparison of (rank, place) SQLite would
-    use the index for the rank alone and walk the whole queue at every call.
+    It combines two queries that use the whole index: for one comparison of (rank, place), SQLite
+    would use the index for the rank alone and walk the whole queue at every call.
     """
     same_rank = _query(index, condition, "AND rank = :rank AND place > :place")
     lower_rank = _query(index, condition, "AND rank > :rank")
     return f"SELECT * FROM ({same_rank}) UNION ALL SELECT * FROM ({lower_rank}) LIMIT 1"  # noqa: S608
 
 
-def find(
+def find_message(
     connection: Connection, opened: OpenObject, queue_id: int, wanted: Criteria, options: int
 ) -> Message | None:
-    """Return the first message that fits, by priority and then by place.
+    """Return the first matching message, by priority and then by place.
 
-    What a unit of work has put is not visible outside it (IBM MQ docs, "MQPMO_SYNCPOINT"), but
-    within: a get that is part of it, and no other and no browse, finds that too.
+    A message that a unit of work has put is visible only to gets in the same unit of work, not to
+    other gets and not to browses (IBM MQ docs, "MQPMO_SYNCPOINT").
     """
     values: dict[str, Any] = {
         "queue": queue_id,
@@ -142,9 +142,9 @@ def find(
     }
     start = opened.cursor if options & mq.MQGMO_BROWSE_NEXT else None
     if options & UNDER_CURSOR and opened.cursor is not None:
-        wanted, values["at"] = AT_A_PLACE, opened.cursor[1]
+        wanted, values["at"] = BY_PLACE, opened.cursor[1]
     elif options & SYNCPOINT and wanted is ANY and opened.locked is None:
-        start = connection.unit_of_work.front(queue_id, connection.store)
+        start = connection.unit_of_work.search_start(queue_id, connection.store)
     query = _query(wanted.index, wanted.condition)
     if start is not None:
         query = _query_behind(wanted.index, wanted.condition)
@@ -160,17 +160,19 @@ EXPIRED = """SELECT 1 FROM message INDEXED BY expiring
 def discard_expired(
     connection: Connection, opened: OpenObject, queue_id: int, wanted: Criteria, options: int
 ) -> None:
-    """Discard each expired message that a get or browse would return, up to the first that lives.
+    """Discard the expired messages that a get or browse would return before a valid one.
 
-    IBM MQ docs, "Expiry (MQMD)". Those behind that one, or that do not fit, stay and are counted.
+    Expired messages after it, or that do not match, stay and count (IBM MQ docs, "Expiry (MQMD)").
     """
     store, now = connection.store, time.time()
-    if store.one(EXPIRED, (queue_id, now)) is None:
+    if store.fetch_value(EXPIRED, (queue_id, now)) is None:
         return
-    if not _has_expired(find(connection, opened, queue_id, wanted, options), now):
+    if not _has_expired(find_message(connection, opened, queue_id, wanted, options), now):
         return
-    with store.writing():
-        while _has_expired(found := find(connection, opened, queue_id, wanted, options), now):
+    with store.transaction():
+        while _has_expired(
+            found := find_message(connection, opened, queue_id, wanted, options), now
+        ):
             discard(connection, found)
             if opened.locked == found.place:
                 opened.locked = None
@@ -181,13 +183,13 @@ def _has_expired(message: Message | None, now: float) -> TypeGuard[Message]:
 
 
 def discard(connection: Connection, expired: Message) -> None:
-    """Remove a message whose Expiry has passed, and report it if asked to, while writing."""
-    reports.expired(connection, expired)
+    """Remove an expired message, with a report if requested, inside a write transaction."""
+    reports.report_expiry(connection, expired)
     remove(connection, expired.place)
 
 
 def remove(connection: Connection, place: int) -> None:
-    """Delete a message for good, while writing."""
+    """Delete a message, inside a write transaction."""
     connection.store.execute("DELETE FROM message WHERE place = ?", (place,))
 
 
@@ -195,9 +197,10 @@ _DELETE_HELD = "DELETE FROM message WHERE place IN (SELECT place FROM held WHERE
 
 
 def claim(connection: Connection, queue_id: int, found: Message) -> None:
-    """Hold a message back from everyone until the unit of work ends, while writing.
+    """Hide a message from all applications until the unit of work ends.
 
-    One that the unit of work itself has put is gone at once: whether committed or backed out.
+    A message that the same unit of work has put is deleted at once, because neither a commit nor a
+    backout would keep it. Called inside a write transaction.
     """
     connection.unit_of_work.calls += 1
     execute, place = connection.store.execute, found.place
@@ -206,14 +209,14 @@ def claim(connection: Connection, queue_id: int, found: Message) -> None:
 
 
 def lock(connection: Connection, opened: OpenObject, queue_id: int, found: Message) -> None:
-    """Hide a message that is browsed from all other handles (MQGMO_LOCK), while writing."""
+    """Hide a browsed message from all other handles (MQGMO_LOCK), inside a write transaction."""
     opened.locked = found.place
     connection.store.execute(HOLD, (found.place, queue_id, connection.connection_id, LOCKED))
 
 
 def unlock(connection: Connection, opened: OpenObject) -> None:
-    """Show the message again that a handle has locked, if there is one, while writing."""
+    """Unlock the message that a handle has locked, if any, inside a write transaction."""
     if opened.locked is not None:
         connection.store.execute("DELETE FROM held WHERE place = ?", (opened.locked,))
-        connection.unit_of_work.fronts.clear()
+        connection.unit_of_work.search_starts.clear()
         opened.locked = None

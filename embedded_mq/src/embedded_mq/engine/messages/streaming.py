@@ -1,4 +1,4 @@
-"""Streaming queues: a message put to a queue with STREAMQ in, a copy of it on that queue out.
+"""Copy messages that are put to a queue with STREAMQ to that stream queue.
 
 IBM MQ docs, "Configuring streaming queues", "Stream queues and transactions".
 """
@@ -6,14 +6,14 @@ IBM MQ docs, "Configuring streaming queues", "Stream queues and transactions".
 from __future__ import annotations
 
 from embedded_mq import mqi_constants as mq
-from embedded_mq.engine.connection import Connection, Way
+from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import CallFailedError, log
 from embedded_mq.engine.messages import placing, transmission
 from embedded_mq.engine.messages.placing import Content
 from embedded_mq.engine.objects.resolution import resolve
 from embedded_mq.structures import MQMD
 
-# Reports are asked for once, of the original.
+# Only the original requests reports.
 REPORTS = (
     mq.MQRO_COA_WITH_FULL_DATA
     | mq.MQRO_COD_WITH_FULL_DATA
@@ -24,29 +24,43 @@ REPORTS = (
 
 
 def place_copy(
-    connection: Connection, way: Way, md: MQMD, content: Content, *, now: float, in_unit: bool
+    connection: Connection,
+    resolved: ResolvedQueue,
+    md: MQMD,
+    content: Content,
+    *,
+    now: float,
+    in_unit: bool,
 ) -> None:
     """Put the copy of a message that is being put to a queue with STREAMQ.
 
-    Under STRMQOS(MUSTDUP) it is put before the original, and a failure is that of the whole put:
-    the reason code is about the stream queue. Under STRMQOS(BESTEF) a failure is only logged.
-    The copy does not expire, asks for no reports, and does not count for MAXUMSGS.
+    With STRMQOS(MUSTDUP) it is put before the original, and a failure fails the whole put: the
+    reason code is about the stream queue. With STRMQOS(BESTEF) a failure is only logged. The copy
+    does not expire, requests no reports, and does not count for MAXUMSGS.
     """
     try:
-        _place(connection, way, md, content, now=now, in_unit=in_unit)
+        _place(connection, resolved, md, content, now=now, in_unit=in_unit)
     except CallFailedError as failure:
-        if way.must_duplicate:
+        if resolved.must_duplicate:
             raise
-        log.warning("no copy on %s, the STREAMQ of %s: %s", way.stream_q, way.queue_name, failure)
+        log.warning(
+            "no copy on %s, the STREAMQ of %s: %s", resolved.stream_q, resolved.queue_name, failure
+        )
 
 
 def _place(
-    connection: Connection, way: Way, md: MQMD, content: Content, *, now: float, in_unit: bool
+    connection: Connection,
+    resolved: ResolvedQueue,
+    md: MQMD,
+    content: Content,
+    *,
+    now: float,
+    in_unit: bool,
 ) -> None:
-    destination = resolve(way.catalogue, way.stream_q, "")
+    destination = resolve(resolved.catalogue, resolved.stream_q, "")
     if destination.queue.type == mq.MQQT_MODEL:
         raise CallFailedError("MQRC_Q_TYPE_ERROR")
-    target = Way(way.catalogue, destination.path, destination.remote)
+    target = ResolvedQueue(resolved.catalogue, destination.path, destination.remote)
     if target.is_put_inhibited:
         raise CallFailedError("MQRC_PUT_INHIBITED")
     copy, (_, properties, body) = md.copy(), content
@@ -54,7 +68,9 @@ def _place(
     copy.report &= ~REPORTS
     packed = copy.pack()
     if target.remote:
-        packed, body = transmission.enveloped(connection, target.remote, copy, body, now)
+        packed, body = transmission.wrap_for_transmission(
+            connection, target.remote, copy, body, now
+        )
     placing.check_fits(target, copy, body)
     placing.place(connection, target, copy, (packed, properties, body), now=now, in_unit=in_unit)
     if in_unit:

@@ -32,32 +32,34 @@ class Attribute:
     limit: int = 0
     length: int = 0
     is_name: bool = False
-    is_inert: bool = False
+    has_no_effect: bool = False
     """Kept and told, but nothing comes of it here: no trigger message, no event."""
 
     def allows(self, value: int) -> bool:
         """Whether a number is one of its values."""
         return value in self.words.values() if self.words else self.lowest <= value <= self.limit
 
-    def shown(self, value: Value) -> str:
+    def format_value(self, value: Value) -> str:
         """Write a value as MQSC does."""
         return next((word for word, number in self.words.items() if number == value), str(value))
 
 
-def _words(keyword: str, selector: int, default: str, **words: int) -> Attribute:
+def _word_attribute(keyword: str, selector: int, default: str, **words: int) -> Attribute:
     return Attribute(keyword, selector, words[default], words=words)
 
 
-def _number(keyword: str, selector: int, default: int, limit: int, lowest: int = 0) -> Attribute:
+def _number_attribute(
+    keyword: str, selector: int, default: int, limit: int, lowest: int = 0
+) -> Attribute:
     return Attribute(keyword, selector, default, lowest=lowest, limit=limit)
 
 
-def _name(keyword: str, selector: int) -> Attribute:
+def _name_attribute(keyword: str, selector: int) -> Attribute:
     return Attribute(keyword, selector, "", length=48, is_name=True)
 
 
-def _inert(*attributes: Attribute) -> tuple[Attribute, ...]:
-    return tuple(replace(attribute, is_inert=True) for attribute in attributes)
+def _without_effect(*attributes: Attribute) -> tuple[Attribute, ...]:
+    return tuple(replace(attribute, has_no_effect=True) for attribute in attributes)
 
 
 def _by_keyword(*attributes: Attribute) -> dict[str, Attribute]:
@@ -65,11 +67,15 @@ def _by_keyword(*attributes: Attribute) -> dict[str, Attribute]:
 
 
 _DESCR = Attribute("DESCR", mq.MQCA_Q_DESC, "", length=64)
-_PUT = _words("PUT", mq.MQIA_INHIBIT_PUT, "ENABLED", ENABLED=0, DISABLED=mq.MQQA_PUT_INHIBITED)
-_GET = _words("GET", mq.MQIA_INHIBIT_GET, "ENABLED", ENABLED=0, DISABLED=mq.MQQA_GET_INHIBITED)
-_DEFPRTY = _number("DEFPRTY", mq.MQIA_DEF_PRIORITY, 0, 9)
-_DEFPSIST = _words("DEFPSIST", mq.MQIA_DEF_PERSISTENCE, "NO", NO=0, YES=1)
-_PROPCTL = _words(
+_PUT = _word_attribute(
+    "PUT", mq.MQIA_INHIBIT_PUT, "ENABLED", ENABLED=0, DISABLED=mq.MQQA_PUT_INHIBITED
+)
+_GET = _word_attribute(
+    "GET", mq.MQIA_INHIBIT_GET, "ENABLED", ENABLED=0, DISABLED=mq.MQQA_GET_INHIBITED
+)
+_DEFPRTY = _number_attribute("DEFPRTY", mq.MQIA_DEF_PRIORITY, 0, 9)
+_DEFPSIST = _word_attribute("DEFPSIST", mq.MQIA_DEF_PERSISTENCE, "NO", NO=0, YES=1)
+_PROPCTL = _word_attribute(
     "PROPCTL",
     mq.MQIA_PROPERTY_CONTROL,
     "COMPAT",
@@ -89,44 +95,50 @@ _LOCAL = _by_keyword(
     _DEFPRTY,
     _DEFPSIST,
     _PROPCTL,
-    _number("MAXDEPTH", mq.MQIA_MAX_Q_DEPTH, 5000, 999_999_999),
-    _number("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH),
-    _number("BOTHRESH", mq.MQIA_BACKOUT_THRESHOLD, 0, 999_999_999),
-    _name("BOQNAME", mq.MQCA_BACKOUT_REQ_Q_NAME),
-    _words("SHARE", mq.MQIA_SHAREABILITY, "SHARE", SHARE=1, NOSHARE=0),
-    _words("HARDENBO", mq.MQIA_HARDEN_GET_BACKOUT, "HARDENBO", HARDENBO=1, NOHARDENBO=0),
-    _words(
+    _number_attribute("MAXDEPTH", mq.MQIA_MAX_Q_DEPTH, 5000, 999_999_999),
+    _number_attribute("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH),
+    _number_attribute("BOTHRESH", mq.MQIA_BACKOUT_THRESHOLD, 0, 999_999_999),
+    _name_attribute("BOQNAME", mq.MQCA_BACKOUT_REQ_Q_NAME),
+    _word_attribute("SHARE", mq.MQIA_SHAREABILITY, "SHARE", SHARE=1, NOSHARE=0),
+    _word_attribute("HARDENBO", mq.MQIA_HARDEN_GET_BACKOUT, "HARDENBO", HARDENBO=1, NOHARDENBO=0),
+    _word_attribute(
         "DEFSOPT",
         mq.MQIA_DEF_INPUT_OPEN_OPTION,
         "SHARED",
         SHARED=mq.MQOO_INPUT_SHARED,
         EXCL=mq.MQOO_INPUT_EXCLUSIVE,
     ),
-    _words(
+    _word_attribute(
         "MSGDLVSQ",
         mq.MQIA_MSG_DELIVERY_SEQUENCE,
         "PRIORITY",
         PRIORITY=mq.MQMDS_PRIORITY,
         FIFO=mq.MQMDS_FIFO,
     ),
-    _words("USAGE", mq.MQIA_USAGE, "NORMAL", NORMAL=mq.MQUS_NORMAL, XMITQ=mq.MQUS_TRANSMISSION),
-    _words("NPMCLASS", mq.MQIA_NPM_CLASS, "NORMAL", NORMAL=0, HIGH=10),
-    _name("STREAMQ", mq.MQCA_STREAM_QUEUE_NAME),
-    _words("STRMQOS", mq.MQIA_STREAM_QUEUE_QOS, "BESTEF", BESTEF=0, MUSTDUP=mq.MQST_MUST_DUP),
-    *_inert(
-        _words("TRIGGER", mq.MQIA_TRIGGER_CONTROL, "NOTRIGGER", TRIGGER=1, NOTRIGGER=0),
-        _words("TRIGTYPE", mq.MQIA_TRIGGER_TYPE, "FIRST", NONE=0, FIRST=1, EVERY=2, DEPTH=3),
-        _number("TRIGDPTH", mq.MQIA_TRIGGER_DEPTH, 1, 999_999_999, lowest=1),
-        _number("TRIGMPRI", mq.MQIA_TRIGGER_MSG_PRIORITY, 0, 9),
+    _word_attribute(
+        "USAGE", mq.MQIA_USAGE, "NORMAL", NORMAL=mq.MQUS_NORMAL, XMITQ=mq.MQUS_TRANSMISSION
+    ),
+    _word_attribute("NPMCLASS", mq.MQIA_NPM_CLASS, "NORMAL", NORMAL=0, HIGH=10),
+    _name_attribute("STREAMQ", mq.MQCA_STREAM_QUEUE_NAME),
+    _word_attribute(
+        "STRMQOS", mq.MQIA_STREAM_QUEUE_QOS, "BESTEF", BESTEF=0, MUSTDUP=mq.MQST_MUST_DUP
+    ),
+    *_without_effect(
+        _word_attribute("TRIGGER", mq.MQIA_TRIGGER_CONTROL, "NOTRIGGER", TRIGGER=1, NOTRIGGER=0),
+        _word_attribute(
+            "TRIGTYPE", mq.MQIA_TRIGGER_TYPE, "FIRST", NONE=0, FIRST=1, EVERY=2, DEPTH=3
+        ),
+        _number_attribute("TRIGDPTH", mq.MQIA_TRIGGER_DEPTH, 1, 999_999_999, lowest=1),
+        _number_attribute("TRIGMPRI", mq.MQIA_TRIGGER_MSG_PRIORITY, 0, 9),
         Attribute("TRIGDATA", mq.MQCA_TRIGGER_DATA, "", length=64),
-        _name("PROCESS", mq.MQCA_PROCESS_NAME),
-        _name("INITQ", mq.MQCA_INITIATION_Q_NAME),
-        _number("QDEPTHHI", mq.MQIA_Q_DEPTH_HIGH_LIMIT, 80, 100),
-        _number("QDEPTHLO", mq.MQIA_Q_DEPTH_LOW_LIMIT, 20, 100),
-        _words("QDPMAXEV", mq.MQIA_Q_DEPTH_MAX_EVENT, "ENABLED", **_OFF_ON),
-        _words("QDPHIEV", mq.MQIA_Q_DEPTH_HIGH_EVENT, "DISABLED", **_OFF_ON),
-        _words("QDPLOEV", mq.MQIA_Q_DEPTH_LOW_EVENT, "DISABLED", **_OFF_ON),
-        _number("RETINTVL", mq.MQIA_RETENTION_INTERVAL, 999_999_999, 999_999_999),
+        _name_attribute("PROCESS", mq.MQCA_PROCESS_NAME),
+        _name_attribute("INITQ", mq.MQCA_INITIATION_Q_NAME),
+        _number_attribute("QDEPTHHI", mq.MQIA_Q_DEPTH_HIGH_LIMIT, 80, 100),
+        _number_attribute("QDEPTHLO", mq.MQIA_Q_DEPTH_LOW_LIMIT, 20, 100),
+        _word_attribute("QDPMAXEV", mq.MQIA_Q_DEPTH_MAX_EVENT, "ENABLED", **_OFF_ON),
+        _word_attribute("QDPHIEV", mq.MQIA_Q_DEPTH_HIGH_EVENT, "DISABLED", **_OFF_ON),
+        _word_attribute("QDPLOEV", mq.MQIA_Q_DEPTH_LOW_EVENT, "DISABLED", **_OFF_ON),
+        _number_attribute("RETINTVL", mq.MQIA_RETENTION_INTERVAL, 999_999_999, 999_999_999),
     ),
 )
 
@@ -134,7 +146,7 @@ QUEUE_ATTRIBUTES: Mapping[int, Mapping[str, Attribute]] = {
     mq.MQQT_LOCAL: _LOCAL,
     mq.MQQT_MODEL: _LOCAL
     | _by_keyword(
-        _words(
+        _word_attribute(
             "DEFTYPE",
             mq.MQIA_DEFINITION_TYPE,
             "TEMPDYN",
@@ -149,28 +161,28 @@ QUEUE_ATTRIBUTES: Mapping[int, Mapping[str, Attribute]] = {
         _DEFPRTY,
         _DEFPSIST,
         _PROPCTL,
-        _name("TARGET", mq.MQCA_BASE_Q_NAME),
-        _words("TARGTYPE", mq.MQIA_BASE_TYPE, "QUEUE", QUEUE=mq.MQOT_Q),
+        _name_attribute("TARGET", mq.MQCA_BASE_Q_NAME),
+        _word_attribute("TARGTYPE", mq.MQIA_BASE_TYPE, "QUEUE", QUEUE=mq.MQOT_Q),
     ),
     mq.MQQT_REMOTE: _by_keyword(
         _DESCR,
         _PUT,
         _DEFPRTY,
         _DEFPSIST,
-        _name("RNAME", mq.MQCA_REMOTE_Q_NAME),
-        _name("RQMNAME", mq.MQCA_REMOTE_Q_MGR_NAME),
-        _name("XMITQ", mq.MQCA_XMIT_Q_NAME),
+        _name_attribute("RNAME", mq.MQCA_REMOTE_Q_NAME),
+        _name_attribute("RQMNAME", mq.MQCA_REMOTE_Q_MGR_NAME),
+        _name_attribute("XMITQ", mq.MQCA_XMIT_Q_NAME),
     ),
 }
 
 QUEUE_MANAGER_ATTRIBUTES = _by_keyword(
     Attribute("DESCR", mq.MQCA_Q_MGR_DESC, "", length=64),
-    _name("DEADQ", mq.MQCA_DEAD_LETTER_Q_NAME),
-    _name("DEFXMITQ", mq.MQCA_DEF_XMIT_Q_NAME),
-    _number("CCSID", mq.MQIA_CODED_CHAR_SET_ID, 1208, 65535, lowest=1),
-    _number("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH, lowest=32_768),
-    _number("MAXUMSGS", mq.MQIA_MAX_UNCOMMITTED_MSGS, 10_000, 999_999_999, lowest=1),
-    _words("HDRCHECK", NO_SELECTOR, "NO", NO=0, YES=1),
+    _name_attribute("DEADQ", mq.MQCA_DEAD_LETTER_Q_NAME),
+    _name_attribute("DEFXMITQ", mq.MQCA_DEF_XMIT_Q_NAME),
+    _number_attribute("CCSID", mq.MQIA_CODED_CHAR_SET_ID, 1208, 65535, lowest=1),
+    _number_attribute("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH, lowest=32_768),
+    _number_attribute("MAXUMSGS", mq.MQIA_MAX_UNCOMMITTED_MSGS, 10_000, 999_999_999, lowest=1),
+    _word_attribute("HDRCHECK", NO_SELECTOR, "NO", NO=0, YES=1),
 )
 """HDRCHECK is not IBM MQ's: whether MQ headers are checked on MQPUT (see `header_checks`)."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from embedded_mq.engine.failures import CallFailedError, log
-from embedded_mq.storage.catalogue import Catalogue, Record
+from embedded_mq.storage.catalogue import AuthorityRecord, Catalogue
 
 QUEUE, QUEUE_MANAGER = "QUEUE", "QMGR"
 _ADMINISTRATION = {QUEUE: {"CHG", "CLR", "CRT", "DLT", "DSP"}, QUEUE_MANAGER: {"CHG", "DLT", "DSP"}}
@@ -39,7 +39,7 @@ def check(catalogue: Catalogue, user: str, kind: str, name: str, needed: Iterabl
     """Refuse what a user may not do with an object (MQRC_NOT_AUTHORIZED)."""
     if not catalogue.authorities:
         return
-    missing = set(needed) - granted(catalogue, user, kind, name)
+    missing = set(needed) - granted_authorities(catalogue, user, kind, name)
     if missing:
         log.info(
             "user %s has no authority %s on %s %s", user, "+".join(sorted(missing)), kind, name
@@ -47,7 +47,7 @@ def check(catalogue: Catalogue, user: str, kind: str, name: str, needed: Iterabl
         raise CallFailedError("MQRC_NOT_AUTHORIZED")
 
 
-def granted(catalogue: Catalogue, user: str, kind: str, name: str) -> frozenset[str]:
+def granted_authorities(catalogue: Catalogue, user: str, kind: str, name: str) -> frozenset[str]:
     """Return what the records let a user do: of those that fit the name the most specific."""
     fitting = [
         record
@@ -68,7 +68,7 @@ def _pattern(profile: str) -> re.Pattern[str]:
     return re.compile("".join(generic.get(part, re.escape(part)) for part in parts))
 
 
-def _specificity(record: Record) -> list[int]:
+def _specificity(record: AuthorityRecord) -> list[int]:
     """Compare profiles from the left: a character counts more than ?, that more than *, than **."""
     weights = {"**": 0, "*": 1, "?": 2}
     return [weights.get(part, 3) for part in re.findall(r"\*\*|.", record.profile)]

@@ -9,7 +9,7 @@ from embedded_mq.engine.messages import selection
 from embedded_mq.engine.objects import definitions
 from embedded_mq.storage.catalogue import DEFINITION_TYPE, Definition
 
-DELETING = mq.MQCO_DELETE | mq.MQCO_DELETE_PURGE
+DELETE_OPTIONS = mq.MQCO_DELETE | mq.MQCO_DELETE_PURGE
 NAMES = mq.names_of("MQCO")
 
 
@@ -19,19 +19,19 @@ def close(connection: Connection, handle: int, options: int) -> None:
     A temporary dynamic queue goes with the handle that made it; a permanent one where the options
     say so (MQRC_Q_NOT_EMPTY if that cannot be).
     """
-    opened = connection.object(handle)
-    check_bits(options, DELETING, "MQCO", NAMES)
-    if options == DELETING:
+    opened = connection.find_object(handle)
+    check_bits(options, DELETE_OPTIONS, "MQCO", NAMES)
+    if options == DELETE_OPTIONS:
         raise CallFailedError("MQRC_OPTIONS_ERROR")
     queue = _queue(connection, opened)
     if options and not _may_delete(opened, queue):
         raise CallFailedError("MQRC_OPTION_NOT_VALID_FOR_TYPE")
     if opened.queue_ids:
-        with connection.store.writing():
+        with connection.store.transaction():
             goes = queue and (options or (queue.is_temporary and opened.has_created))
             if queue is not None and goes:
                 _delete(connection, queue, options)
-            _let_go(connection, opened)
+            _release_handle(connection, opened)
     connection.drop_object(opened)
 
 
@@ -49,7 +49,7 @@ def _may_delete(opened: OpenObject, queue: Definition | None) -> bool:
     return queue.number(DEFINITION_TYPE) == mq.MQQDT_PERMANENT_DYNAMIC
 
 
-def _let_go(connection: Connection, opened: OpenObject) -> None:
+def _release_handle(connection: Connection, opened: OpenObject) -> None:
     selection.unlock(connection, opened)
     connection.store.execute(
         "DELETE FROM open_handle WHERE connection_id = ? AND handle = ?",
@@ -60,9 +60,9 @@ def _let_go(connection: Connection, opened: OpenObject) -> None:
 def _delete(connection: Connection, queue: Definition, options: int) -> None:
     store, queue_id = connection.store, queue.queue_id
     if not queue.is_temporary:
-        is_in_the_way = definitions.has_uncommitted(store, queue_id) or (
+        is_not_empty = definitions.has_uncommitted(store, queue_id) or (
             options & mq.MQCO_DELETE and store.depth(queue_id)
         )
-        if is_in_the_way:
+        if is_not_empty:
             raise CallFailedError("MQRC_Q_NOT_EMPTY")
     definitions.remove(store, queue_id)

@@ -53,22 +53,26 @@ def remove_messages(store: Store, queue_id: int) -> None:
 
 def has_uncommitted(store: Store, queue_id: int) -> bool:
     """Whether messages on the queue are part of a unit of work, or locked, while writing."""
-    return store.one("SELECT 1 FROM held WHERE queue_id = ?", (queue_id,)) is not None
+    return store.fetch_value("SELECT 1 FROM held WHERE queue_id = ?", (queue_id,)) is not None
 
 
-def handles(store: Store, queue_id: int) -> int:
+def count_handles(store: Store, queue_id: int) -> int:
     """Return how many handles are open to a queue, with whatever options."""
-    return int(store.one("SELECT count(*) FROM open_handle WHERE queue_id = ?", (queue_id,)))
-
-
-def uncommitted(store: Store, queue_id: int) -> int:
-    """Return how many messages units of work have put on the queue or got from it."""
     return int(
-        store.one("SELECT count(*) FROM held WHERE queue_id = ? AND kind <> ?", (queue_id, LOCKED))
+        store.fetch_value("SELECT count(*) FROM open_handle WHERE queue_id = ?", (queue_id,))
     )
 
 
-def open_counts(store: Store, queue_id: int) -> tuple[int, int]:
+def count_uncommitted(store: Store, queue_id: int) -> int:
+    """Return how many messages units of work have put on the queue or got from it."""
+    return int(
+        store.fetch_value(
+            "SELECT count(*) FROM held WHERE queue_id = ? AND kind <> ?", (queue_id, LOCKED)
+        )
+    )
+
+
+def count_open_handles(store: Store, queue_id: int) -> tuple[int, int]:
     """Return how many handles are open for input and for output."""
     row = store.execute(
         "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0) FROM open_handle"

@@ -50,7 +50,7 @@ def inquire(connection: Connection, handle: int, selectors: Sequence[int]) -> An
     A selector its type of queue does not have yields MQIAV_NOT_APPLICABLE or asterisks, and the
     warning MQRC_SELECTOR_NOT_FOR_TYPE.
     """
-    opened = connection.object(handle)
+    opened = connection.find_object(handle)
     if not opened.allows(mq.MQOO_INQUIRE):
         raise CallFailedError("MQRC_NOT_OPEN_FOR_INQUIRE")
     catalogue = connection.store.catalogue()
@@ -122,8 +122,8 @@ def queue_values(
 
 
 def _open_counts(connection: Connection, queue: Definition) -> tuple[int, int]:
-    connection.free_what_the_dead_hold()
-    return definitions.open_counts(connection.store, queue.queue_id)
+    connection.release_orphaned_messages()
+    return definitions.count_open_handles(connection.store, queue.queue_id)
 
 
 def queue_manager_values(catalogue: Catalogue) -> dict[int, Value]:
@@ -147,14 +147,14 @@ def set_attributes(
 
     The values are those of the numeric selectors in their order, and the characters of the others.
     """
-    opened = connection.object(handle)
+    opened = connection.find_object(handle)
     if not opened.allows(mq.MQOO_SET):
         raise CallFailedError("MQRC_NOT_OPEN_FOR_SET")
     for selector in selectors:
         if selector not in SETTABLE:
             raise not_emulated(f"setting the selector {selector}", "MQRC_SELECTOR_ERROR")
     left = iter(numbers)
-    with connection.store.writing(durable=True):
+    with connection.store.transaction(durable=True):
         queue = opened.path(connection.store.catalogue())[0]
         attributes = dict(queue.attributes)
         for selector in selectors:

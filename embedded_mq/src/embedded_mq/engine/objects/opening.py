@@ -6,12 +6,12 @@ from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, OpenObject
 from embedded_mq.engine.failures import CallFailedError, check_bits, not_emulated
 from embedded_mq.engine.objects import authority, dynamic_queues
-from embedded_mq.engine.objects.resolution import Destination, named, resolve
+from embedded_mq.engine.objects.resolution import Destination, find_definition, resolve
 from embedded_mq.storage.catalogue import Definition
 from embedded_mq.structures import MQOD, object_name, text
 
 INPUT = mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_INPUT_SHARED | mq.MQOO_INPUT_EXCLUSIVE
-PASS_OR_SET = (
+PASS_OR_SET_CONTEXT = (
     mq.MQOO_PASS_IDENTITY_CONTEXT
     | mq.MQOO_PASS_ALL_CONTEXT
     | mq.MQOO_SET_IDENTITY_CONTEXT
@@ -19,7 +19,7 @@ PASS_OR_SET = (
 )
 # Options that ask for nothing a queue manager without clusters and clients could not grant as it
 # stands: they hold as soon as they are given.
-HOLD_ANYWAY = (
+OPTIONS_ALWAYS_TRUE = (
     mq.MQOO_BIND_ON_OPEN
     | mq.MQOO_BIND_NOT_FIXED
     | mq.MQOO_BIND_ON_GROUP
@@ -28,13 +28,13 @@ HOLD_ANYWAY = (
 )
 MESSAGES = INPUT | mq.MQOO_BROWSE | mq.MQOO_OUTPUT
 ACCESS = MESSAGES | mq.MQOO_INQUIRE | mq.MQOO_SET
-KNOWN = (
+KNOWN_OPTIONS = (
     ACCESS
     | mq.MQOO_SAVE_ALL_CONTEXT
-    | PASS_OR_SET
+    | PASS_OR_SET_CONTEXT
     | mq.MQOO_ALTERNATE_USER_AUTHORITY
     | mq.MQOO_FAIL_IF_QUIESCING
-    | HOLD_ANYWAY
+    | OPTIONS_ALWAYS_TRUE
 )
 MQOD_VERSION_4 = 4
 NAMES = mq.names_of("MQOO")
@@ -54,12 +54,12 @@ AUTHORITIES = {
     mq.MQOO_SET_ALL_CONTEXT: "SETALL",
 }
 CONTEXT = frozenset({"PASSID", "PASSALL", "SETID", "SETALL"})
-NEEDED_ON_BOTH = frozenset({"SETID", "SETALL"})
+AUTHORITIES_ON_BOTH = frozenset({"SETID", "SETALL"})
 """Needed on the queue manager as well as on the queue (IBM MQ docs, "setmqaut")."""
 
 
 def open_object(
-    connection: Connection, od: MQOD, options: int, *, is_held: bool = True
+    connection: Connection, od: MQOD, options: int, *, is_registered: bool = True
 ) -> OpenObject:
     """Open what the descriptor names; its resolved names are filled in.
 
@@ -71,24 +71,24 @@ def open_object(
     _check_descriptor(od)
     if options & mq.MQOO_FAIL_IF_QUIESCING:
         connection.check_not_quiescing()
-    if od.object_type == mq.MQOT_Q_MGR and is_held:
+    if od.object_type == mq.MQOT_Q_MGR and is_registered:
         return _open_queue_manager(connection, od, options)
     if od.object_type == mq.MQOT_Q_MGR:
         raise CallFailedError("MQRC_OBJECT_TYPE_ERROR")
     if od.object_type != mq.MQOT_Q:
         raise not_emulated(f"MQOD.ObjectType {od.object_type}", "MQRC_OBJECT_TYPE_ERROR")
-    connection.free_what_the_dead_hold()
+    connection.release_orphaned_messages()
     destination = _destination(connection, od, options)
     _check_authority(connection, od, destination.path[0], options)
     is_model = destination.queue.type == mq.MQQT_MODEL
-    if is_model and not is_held:
+    if is_model and not is_registered:
         raise CallFailedError("MQRC_Q_TYPE_ERROR")
     if is_model:
-        destination = Destination((_made_of(connection, od, destination.queue),))
+        destination = Destination((_create_dynamic_queue(connection, od, destination.queue),))
     opened = connection.add_object(options, destination)
     opened.has_created = is_model
-    if is_held:
-        _hold(connection, opened, destination.queue)
+    if is_registered:
+        _register_handle(connection, opened, destination.queue)
     catalogue = connection.store.catalogue()
     resolved = destination.remote or (opened.path(catalogue)[-1].name, catalogue.name)
     od.resolved_q_name, od.resolved_q_mgr_name = map(object_name, resolved)
@@ -99,19 +99,19 @@ def _destination(connection: Connection, od: MQOD, options: int) -> Destination:
     catalogue = connection.store.catalogue()
     name, q_mgr_name = text(od.object_name), text(od.object_q_mgr_name)
     if not options & MESSAGES:
-        return Destination((named(catalogue, name, q_mgr_name),))
+        return Destination((find_definition(catalogue, name, q_mgr_name),))
     destination = resolve(catalogue, name, q_mgr_name)
     _check_type(destination, options)
     return destination
 
 
 def _check_options(options: int) -> None:
-    check_bits(options, KNOWN, "MQOO", NAMES)
+    check_bits(options, KNOWN_OPTIONS, "MQOO", NAMES)
     wrong = (
         not options & ACCESS
         or (options & INPUT).bit_count() > 1
         or (options & mq.MQOO_SAVE_ALL_CONTEXT and not options & INPUT)
-        or (options & PASS_OR_SET and not options & mq.MQOO_OUTPUT)
+        or (options & PASS_OR_SET_CONTEXT and not options & mq.MQOO_OUTPUT)
     )
     if wrong:
         raise CallFailedError("MQRC_OPTIONS_ERROR")
@@ -158,7 +158,7 @@ def _check_authority(connection: Connection, od: MQOD, queue: Definition, option
     connection.check_authority(authority.QUEUE, queue.name, *needed - CONTEXT, user=user)
     connection.check_authority(authority.QUEUE, queue.name, *needed & CONTEXT)
     name = connection.store.catalogue().name
-    connection.check_authority(authority.QUEUE_MANAGER, name, *needed & NEEDED_ON_BOTH)
+    connection.check_authority(authority.QUEUE_MANAGER, name, *needed & AUTHORITIES_ON_BOTH)
 
 
 def _check_type(destination: Destination, options: int) -> None:
@@ -172,20 +172,20 @@ def _check_type(destination: Destination, options: int) -> None:
         raise CallFailedError("MQRC_OPTION_NOT_VALID_FOR_TYPE")
 
 
-def _made_of(connection: Connection, od: MQOD, model: Definition) -> Definition:
-    with connection.store.writing():
+def _create_dynamic_queue(connection: Connection, od: MQOD, model: Definition) -> Definition:
+    with connection.store.transaction():
         queue = dynamic_queues.create(connection, model, text(od.dynamic_q_name))
     od.object_name = object_name(queue.name)
     od.object_q_mgr_name = object_name(connection.store.catalogue().name)
     return queue
 
 
-def name_in(packed: bytes) -> str:
+def object_name_in(packed: bytes) -> str:
     """Return the ObjectName of a packed MQOD."""
     return text(MQOD.unpack(packed).object_name)
 
 
-def _hold(connection: Connection, opened: OpenObject, queue: Definition) -> None:
+def _register_handle(connection: Connection, opened: OpenObject, queue: Definition) -> None:
     """Note the handle for all to see, unless another excludes it (MQRC_OBJECT_IN_USE)."""
     kind = opened.options & INPUT
     if kind == mq.MQOO_INPUT_AS_Q_DEF:
@@ -194,9 +194,9 @@ def _hold(connection: Connection, opened: OpenObject, queue: Definition) -> None
         kind == mq.MQOO_INPUT_EXCLUSIVE or queue.number("SHARE") == mq.MQQA_NOT_SHAREABLE
     )
     try:
-        with connection.store.writing():
+        with connection.store.transaction():
             if kind:
-                _check_not_held(connection, queue, is_exclusive=is_exclusive)
+                _check_not_in_use(connection, queue, is_exclusive=is_exclusive)
             connection.store.execute(
                 "INSERT INTO open_handle VALUES(?, ?, ?, ?, ?, ?)",
                 (
@@ -213,11 +213,14 @@ def _hold(connection: Connection, opened: OpenObject, queue: Definition) -> None
         raise
 
 
-def _check_not_held(connection: Connection, queue: Definition, *, is_exclusive: bool) -> None:
+def _check_not_in_use(connection: Connection, queue: Definition, *, is_exclusive: bool) -> None:
     """Refuse if another handle is in the way; what the dead held is free."""
     query = "SELECT 1 FROM open_handle WHERE queue_id = ? AND input AND (exclusive OR ?) LIMIT 1"
     values = (queue.queue_id, is_exclusive)
-    if connection.store.one(query, values) is None:
+    if connection.store.fetch_value(query, values) is None:
         return
-    if not connection.clear_the_dead() or connection.store.one(query, values) is not None:
+    if (
+        not connection.recover_dead_connections()
+        or connection.store.fetch_value(query, values) is not None
+    ):
         raise CallFailedError("MQRC_OBJECT_IN_USE")

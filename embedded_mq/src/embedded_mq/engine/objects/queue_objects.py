@@ -24,7 +24,7 @@ TYPES = {
 KIND_OF = {number: kind for kind, number in TYPES.items()}
 
 
-class RefusedError(Exception):
+class CommandRefusedError(Exception):
     """A command cannot be carried out.
 
     The text is what MQSC prints. `reason` is the name of the reason code in a PCF response.
@@ -39,14 +39,14 @@ class RefusedError(Exception):
 def check_name(name: str | None) -> str:
     """Return an object's name if it is one (IBM MQ docs, "Rules for naming IBM MQ objects")."""
     if name is None or not NAME.fullmatch(name):
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRCCF_OBJECT_NAME_ERROR",
             f"{name or ''!r} is not an object's name: 1 to 48 of A-Z a-z 0-9 . _ / % are",
         )
     return name
 
 
-def is_meant(name: str, pattern: str) -> bool:
+def matches_name(name: str, pattern: str) -> bool:
     """Whether a name is the one given, or begins like the generic name (IBM MQ docs).
 
     A generic name ends with an asterisk ("Generic values").
@@ -67,7 +67,7 @@ def create(
     name = check_name(name)
     attributes = defaults(QUEUE_ATTRIBUTES[queue_type])
     if like is not None:
-        model = existing(connection, like, queue_type, "MQRCCF_LIKE_OBJECT_WRONG_TYPE")
+        model = find_existing(connection, like, queue_type, "MQRCCF_LIKE_OBJECT_WRONG_TYPE")
         # A dynamic queue has attributes of its own, which another queue does not get.
         known = QUEUE_ATTRIBUTES[model.type]
         attributes |= {key: value for key, value in model.attributes.items() if key in known}
@@ -77,10 +77,10 @@ def create(
     if name not in store.catalogue().by_name:
         definitions.add(store, name, queue_type, attributes)
     elif replace:
-        queue = existing(connection, name, queue_type, "MQRCCF_OBJECT_WRONG_TYPE")
+        queue = find_existing(connection, name, queue_type, "MQRCCF_OBJECT_WRONG_TYPE")
         definitions.change(store, queue, attributes)
     else:
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRCCF_OBJECT_ALREADY_EXISTS",
             f"{name} exists already; DEFINE {KIND_OF[queue_type]}({name}) REPLACE changes it",
         )
@@ -94,21 +94,21 @@ def check_stream(connection: Connection, name: str, attributes: Mapping[str, Val
     queues = connection.store.catalogue().by_name
     stream = queues.get(stream_q)
     if attributes["USAGE"] == mq.MQUS_TRANSMISSION:
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRCCF_STREAMQ_NOT_SUPPORTED", f"{name} is a transmission queue and has no STREAMQ"
         )
     if stream_q.startswith("SYSTEM.") or (stream and stream.type == mq.MQQT_MODEL):
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRCCF_STREAMQ_DEST_NOT_SUPP",
             f"STREAMQ({stream_q}) is wrong; neither a SYSTEM queue nor a model queue is right",
         )
     if stream_q == name or (stream and stream.attributes.get("STREAMQ")):
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRCCF_STREAMQ_DEST_CONFLICT",
             f"STREAMQ({stream_q}) is wrong; a queue without a STREAMQ of its own is right",
         )
     if any(queue.attributes.get("STREAMQ") == name for queue in queues.values()):
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRCCF_STREAMQ_CONFLICT", f"{name} is the STREAMQ of another queue and has none itself"
         )
 
@@ -117,7 +117,7 @@ def change(
     connection: Connection, queue_type: int, name: str | None, values: Mapping[str, Value]
 ) -> None:
     """Change attributes of a queue; the others stay as they are."""
-    queue = existing(connection, name, queue_type)
+    queue = find_existing(connection, name, queue_type)
     attributes = {**queue.attributes, **values}
     check_stream(connection, queue.name, attributes)
     definitions.change(connection.store, queue, attributes)
@@ -129,7 +129,7 @@ def delete(connection: Connection, queue: Definition, *, purge: bool = False) ->
     if queue.type == mq.MQQT_LOCAL:
         depth = connection.store.depth(queue.queue_id)
         if depth and not purge:
-            raise RefusedError(
+            raise CommandRefusedError(
                 "MQRC_Q_NOT_EMPTY",
                 f"{queue.name} holds {depth} messages; DELETE ... PURGE removes them too",
             )
@@ -139,12 +139,12 @@ def delete(connection: Connection, queue: Definition, *, purge: bool = False) ->
 def clear(connection: Connection, queue: Definition) -> None:
     """Remove the messages of a local queue."""
     if queue.type != mq.MQQT_LOCAL:
-        raise RefusedError("MQRCCF_Q_WRONG_TYPE", "CLEAR QLOCAL(name) is right")
+        raise CommandRefusedError("MQRCCF_Q_WRONG_TYPE", "CLEAR QLOCAL(name) is right")
     _check_unused(connection, queue)
     definitions.remove_messages(connection.store, queue.queue_id)
 
 
-def existing(
+def find_existing(
     connection: Connection,
     name: str | None,
     queue_type: int | None = None,
@@ -155,11 +155,11 @@ def existing(
     queue = connection.store.catalogue().by_name.get(name)
     if queue is None:
         kind = KIND_OF[queue_type or mq.MQQT_LOCAL]
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRC_UNKNOWN_OBJECT_NAME", f"there is no queue {name}; DEFINE {kind}({name})"
         )
     if queue_type not in {None, queue.type}:
-        raise RefusedError(
+        raise CommandRefusedError(
             wrong_type, f"{name} is a {KIND_OF[queue.type]}, not {KIND_OF[queue_type or 0]}"
         )
     return queue
@@ -171,13 +171,13 @@ def _check_unused(connection: Connection, queue: Definition) -> None:
     IBM MQ docs, "CLEAR QLOCAL", "2055 (0807) (RC2055)", "4004 (0FA4) (RC4004)".
     """
     if definitions.has_uncommitted(connection.store, queue.queue_id):
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRC_Q_NOT_EMPTY",
             f"{queue.name} has uncommitted messages; commit them or back them out first",
         )
-    handles = definitions.handles(connection.store, queue.queue_id)
+    handles = definitions.count_handles(connection.store, queue.queue_id)
     if handles:
-        raise RefusedError(
+        raise CommandRefusedError(
             "MQRCCF_OBJECT_OPEN",
             f"{queue.name} is in use; close it first (open handles: {handles})",
         )

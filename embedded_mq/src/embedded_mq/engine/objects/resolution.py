@@ -30,7 +30,7 @@ class Destination:
         return self.path[-1]
 
 
-def named(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:
+def find_definition(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:
     """Return the definition a name means by itself, for inquiring and setting."""
     if q_mgr_name in ("", catalogue.name) and name in catalogue.by_name:
         return catalogue.by_name[name]
@@ -40,18 +40,18 @@ def named(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:
 def resolve(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
     """Follow a name to the local queue that takes its messages."""
     if q_mgr_name not in ("", catalogue.name):
-        return _elsewhere(catalogue, name, q_mgr_name)
+        return _resolve_remote(catalogue, name, q_mgr_name)
     queue = catalogue.by_name.get(name)
     if queue is None:
         raise CallFailedError("MQRC_UNKNOWN_OBJECT_NAME")
     if queue.type == mq.MQQT_ALIAS:
-        return _behind_alias(catalogue, queue)
+        return _resolve_alias(catalogue, queue)
     if queue.type == mq.MQQT_REMOTE:
-        return _behind_remote_definition(catalogue, queue)
+        return _resolve_remote_definition(catalogue, queue)
     return Destination((queue,))
 
 
-def _behind_alias(catalogue: Catalogue, alias: Definition) -> Destination:
+def _resolve_alias(catalogue: Catalogue, alias: Definition) -> Destination:
     base = catalogue.by_name.get(alias.text("TARGET"))
     if base is None:
         raise CallFailedError("MQRC_UNKNOWN_ALIAS_BASE_Q")
@@ -59,11 +59,11 @@ def _behind_alias(catalogue: Catalogue, alias: Definition) -> Destination:
         raise CallFailedError("MQRC_ALIAS_BASE_Q_TYPE_ERROR")
     if base.type == mq.MQQT_LOCAL:
         return Destination((alias, base))
-    behind = _behind_remote_definition(catalogue, base)
-    return Destination((alias, *behind.path), behind.remote)
+    target = _resolve_remote_definition(catalogue, base)
+    return Destination((alias, *target.path), target.remote)
 
 
-def _behind_remote_definition(catalogue: Catalogue, definition: Definition) -> Destination:
+def _resolve_remote_definition(catalogue: Catalogue, definition: Definition) -> Destination:
     name, q_mgr_name = definition.text("RNAME"), definition.text("RQMNAME")
     if not name:
         raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
@@ -73,7 +73,7 @@ def _behind_remote_definition(catalogue: Catalogue, definition: Definition) -> D
     return Destination((definition, queue), (name, q_mgr_name))
 
 
-def _elsewhere(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
+def _resolve_remote(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
     """Resolve a name at another queue manager: by transmission queue, or queue-manager alias."""
     if not name:
         raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
@@ -83,14 +83,14 @@ def _elsewhere(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
             raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
         real_name = definition.text("RQMNAME")
         if real_name in ("", catalogue.name) and not definition.text("XMITQ"):
-            return _at_home(catalogue, name)
+            return _resolve_local(catalogue, name)
         queue = _transmission_queue(catalogue, definition.text("XMITQ"), real_name)
         return Destination((queue,), (name, real_name))
     queue = _transmission_queue(catalogue, "", q_mgr_name)
     return Destination((queue,), (name, q_mgr_name))
 
 
-def _at_home(catalogue: Catalogue, name: str) -> Destination:
+def _resolve_local(catalogue: Catalogue, name: str) -> Destination:
     """Resolve a name behind an alias of this queue manager: no dynamic queue is made there."""
     destination = resolve(catalogue, name, "")
     if destination.queue.type == mq.MQQT_MODEL:
@@ -104,17 +104,21 @@ def _transmission_queue(catalogue: Catalogue, name: str, q_mgr_name: str) -> Def
         queue = catalogue.by_name.get(name or q_mgr_name)
         if queue is None:
             raise CallFailedError("MQRC_UNKNOWN_XMIT_Q")
-        return _checked(queue, "MQRC_XMIT_Q_TYPE_ERROR", "MQRC_XMIT_Q_USAGE_ERROR")
+        return _check_transmission_queue(queue, "MQRC_XMIT_Q_TYPE_ERROR", "MQRC_XMIT_Q_USAGE_ERROR")
     default = str(catalogue.queue_manager["DEFXMITQ"])
     if not default:
         raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
     queue = catalogue.by_name.get(default)
     if queue is None:
         raise CallFailedError("MQRC_UNKNOWN_DEF_XMIT_Q")
-    return _checked(queue, "MQRC_DEF_XMIT_Q_TYPE_ERROR", "MQRC_DEF_XMIT_Q_USAGE_ERROR")
+    return _check_transmission_queue(
+        queue, "MQRC_DEF_XMIT_Q_TYPE_ERROR", "MQRC_DEF_XMIT_Q_USAGE_ERROR"
+    )
 
 
-def _checked(queue: Definition, not_local: str, not_for_transmission: str) -> Definition:
+def _check_transmission_queue(
+    queue: Definition, not_local: str, not_for_transmission: str
+) -> Definition:
     if queue.type != mq.MQQT_LOCAL:
         raise CallFailedError(not_local)
     if not queue.is_transmission_queue:

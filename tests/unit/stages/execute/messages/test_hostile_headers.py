@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_mq.engine.messages.delivery import look_around
+from embedded_mq.engine.messages.delivery import locate_rfh2_headers
 from embedded_mq.headers import rfh2
 from embedded_mq.structures import MQMD
 from mqdlq import lake
@@ -58,8 +58,8 @@ def whole(world: World, queue: str) -> list[tuple[bytes, bytes]]:
 def parts(message: tuple[bytes, bytes]) -> tuple[MQMD, bytes, list[Any]]:
     """Return a message's MQMD, its bytes without properties, and its properties."""
     md, body = MQMD.unpack(message[0]), message[1]
-    around = look_around(md, body)
-    return md, around.rebuilt(md, body, []), around.properties()
+    around = locate_rfh2_headers(md, body)
+    return md, around.rebuild(md, body, []), around.properties()
 
 
 def test_a_message_with_hostile_headers_is_forwarded_unchanged(hostile: World) -> None:
