@@ -1,7 +1,7 @@
-"""The pytest plugin of embedded-mq: a new queue manager for each test that asks for one.
+"""The pytest plugin of embedded-mq: a new queue manager for each test that uses its fixture.
 
-It is a module outside the package, because pytest imports it at each start: what it needs is
-imported when a test uses the fixture.
+It is a module outside the package, because pytest imports it at each start. The package is imported
+only when a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pytest
 
 @dataclass(frozen=True)
 class EmbeddedQueueManager:
-    """A running queue manager of a test, and the directory that holds it."""
+    """A running queue manager of a test, and the directory that contains it."""
 
     name: str
     directory: Path
 
     def run_mqsc(self, text: str) -> list[str]:
-        """Run MQSC commands, all or none; return a line for each (MqscError)."""
+        """Run MQSC commands, all or none (MqscError); return a line for each."""
         import embedded_mq  # noqa: PLC0415
 
         return embedded_mq.run_mqsc(self.name, text, self.directory)
@@ -46,14 +46,14 @@ def embedded_queue_manager(
 ) -> Iterator[EmbeddedQueueManager]:
     """Yield a new queue manager QM1 below ibmmq and pymqi, in tmp_path, and end it after the test.
 
-    The MQSC of the marks `mqsc` has been run on it, that of the module before that of the test. It
-    is found by programs that the test starts, too, by EMBEDDED_MQ_HOME.
+    The MQSC commands of the marks `mqsc` run on it, those of the module before those of the test.
+    Programs that the test starts find it by EMBEDDED_MQ_HOME.
     """
     import embedded_mq  # noqa: PLC0415
     from embedded_mq.storage import directories  # noqa: PLC0415
 
     directory = tmp_path / "queue_managers"
-    monkeypatch.setattr(directories, "_chosen", None)
+    monkeypatch.setattr(directories, "_configured_directory", None)
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(directory))
     embedded_mq.install()
     texts = [str(text) for mark in request.node.iter_markers("mqsc") for text in mark.args]

@@ -1,11 +1,11 @@
-"""The errors of the functions that create and administer queue managers; MQI calls have none."""
+"""The errors of functions that create and administer queue managers; MQI calls raise none."""
 
 from __future__ import annotations
 
 
 class EmbeddedQueueManagerError(Exception):
-    """An embedded queue manager cannot be created, found, used or put below a client library."""
+    """An embedded queue manager cannot be created, found, used or installed below a client."""
 
 
 class MqscError(EmbeddedQueueManagerError, ValueError):
-    """MQSC commands that cannot be carried out; none of them has been."""
+    """MQSC commands are wrong; none of them has taken effect."""

@@ -1,6 +1,6 @@
-"""The numbers of the MQI, under IBM's names (IBM MQ docs, "Constants").
+"""The constants of the MQI, under IBM's names (IBM MQ docs, "Constants").
 
-Reason codes are not here: `constants.MQRC` has them.
+`constants.MQRC` has the reason codes.
 """
 
 from __future__ import annotations

@@ -159,6 +159,6 @@ def test_only_what_can_be_is_ended_and_started(mq: World) -> None:
         assert str(caught.value) == (
             "queue manager QM1 is ended; `embedded-mq start QM1` starts it"
         )
-    with pytest.raises(EmbeddedQueueManagerError, match="there is no queue manager QM2"):
+    with pytest.raises(EmbeddedQueueManagerError, match="queue manager QM2 does not exist"):
         embedded_mq.end("QM2")
     assert mq.applications == []

@@ -101,12 +101,15 @@ DEFINE QALIAS(ALIAS) TARGET(B); ALTER QLOCAL(A) STREAMQ(ALIAS)""")
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("ALTER QLOCAL(A) STREAMQ(A)", "STREAMQ(A) is wrong; a queue without a STREAMQ of its own"),
-        ("ALTER QLOCAL(B) STREAMQ(A)", "STREAMQ(A) is wrong; a queue without a STREAMQ of its own"),
-        ("ALTER QLOCAL(C) STREAMQ(D)", "C is the STREAMQ of another queue and has none itself"),
-        ("ALTER QLOCAL(A) STREAMQ(MODEL)", "STREAMQ(MODEL) is wrong; neither a SYSTEM queue nor"),
-        ("ALTER QLOCAL(A) STREAMQ(SYSTEM.Q)", "STREAMQ(SYSTEM.Q) is wrong; neither a SYSTEM"),
-        ("DEFINE QLOCAL(X) USAGE(XMITQ) STREAMQ(B)", "X is a transmission queue and has no"),
+        ("ALTER QLOCAL(A) STREAMQ(A)", "STREAMQ(A) is not valid; name another queue"),
+        ("ALTER QLOCAL(B) STREAMQ(A)", "STREAMQ(A) is not valid; name another queue"),
+        (
+            "ALTER QLOCAL(C) STREAMQ(D)",
+            "C is the STREAMQ of another queue and cannot",
+        ),
+        ("ALTER QLOCAL(A) STREAMQ(MODEL)", "STREAMQ(MODEL) must not name a SYSTEM queue or"),
+        ("ALTER QLOCAL(A) STREAMQ(SYSTEM.Q)", "STREAMQ(SYSTEM.Q) must not name a SYSTEM"),
+        ("DEFINE QLOCAL(X) USAGE(XMITQ) STREAMQ(B)", "X is a transmission queue, which"),
     ],
 )
 def test_a_stream_that_ibm_mq_does_not_support_is_refused(

@@ -61,7 +61,7 @@ def test_an_error_of_qm_is_one_line_and_exit_code_1() -> None:
 
     assert (result.exit_code, result.stderr) == (
         1,
-        "mqdlq: line 1: there is no queue C; DEFINE QLOCAL(C)\n",
+        "mqdlq: line 1: queue C does not exist; DEFINE QLOCAL(C) creates it\n",
     )
     missing = qm("put", "QM1", "C", "text")
     assert (missing.exit_code, missing.stderr) == (
@@ -129,9 +129,9 @@ def test_a_queue_manager_with_a_wrong_definition_is_not_created(home: Path) -> N
         "line 1: QLOCAL(A) has no attribute COLOUR; known are BOQNAME, "
     )
     assert failure("create", "QM1", "--mqsc", "-", given=b"DEFINE QLOCAL(A)\n* gr\xfcn") == (
-        "standard input, line 2: byte 0xfc is not UTF-8, in which MQSC commands are read"
+        "standard input, line 2: byte 0xfc is not UTF-8; save the MQSC commands in UTF-8"
     )
-    assert "there is no queue manager QM1" in failure("depth", "QM1")
+    assert "queue manager QM1 does not exist" in failure("depth", "QM1")
     assert list((home / "queue_managers").glob("*")) == []
 
     assert qm("create", "QM1", "--mqsc", "-", given="DEFINE QLOCAL(A)").exit_code == 0
@@ -152,7 +152,7 @@ def test_an_mq_reason_is_one_line_in_every_command() -> None:
         assert "failed: MQRC_" in failure(*command)
     assert failure("dump", "QM1", "R", "-") == "queue manager QM1 has no local queue R"
     assert failure("load", "QM1", "A", "-", given="no dump").startswith(
-        "standard input, line 1: this is no dump of a queue"
+        "standard input, line 1: this is not a dump of a queue"
     )
 
 

@@ -9,8 +9,10 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import embedded_mq
+from embedded_mq.cli.app import app as embedded_mq_command
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError, TransportError
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.connecting import transports
@@ -45,6 +47,21 @@ def test_an_embedded_queue_manager_does_not_answer_for_a_real_one(
         "queue manager QM1 is embedded in this process and cannot be reached by transport"
         " 'bindings' as well; give the embedded one another name"
     )
+
+
+def test_a_command_reports_a_state_directory_that_is_a_file_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.touch()
+    monkeypatch.setenv("MQDLQ_HOME", str(home))
+
+    result = CliRunner().invoke(embedded_mq_command, ["status", "QM1"])
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("embedded-mq: ")
+    assert f"{home} is not a directory; correct MQDLQ_HOME" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_refusal_of_the_embedded_queue_manager_is_an_error_of_ours(

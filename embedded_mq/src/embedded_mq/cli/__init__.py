@@ -1,4 +1,4 @@
-"""The command `embedded-mq`. It needs the extra `cli`; the rest of embedded_mq needs nothing."""
+"""The command `embedded-mq`, which needs the extra `cli`."""
 
 from __future__ import annotations
 

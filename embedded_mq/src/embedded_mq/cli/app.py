@@ -1,4 +1,4 @@
-"""The commands of `embedded-mq`, as one typer application that other programs can mount."""
+"""The commands of `embedded-mq` as a typer application, which other programs can mount."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from embedded_mq.errors import EmbeddedQueueManagerError
 
 
 class _Program(TyperGroup):
-    """The program; an error is one line on standard error, and exit code 1."""
+    """The program, which reports an error as one line on standard error with exit code 1."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; an error without a file is a pipe that was closed, which typer handles."""
+        """Run a command; typer handles an OSError without a file, which is a closed pipe."""
         try:
             return super().invoke(ctx)
         except EmbeddedQueueManagerError as error:
@@ -44,7 +44,7 @@ app = typer.Typer(
 
 
 def _report_database_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command, for which a fault of a queue manager's database is an error like any."""
+    """Return the command with errors of the database turned into EmbeddedQueueManagerError."""
 
     @wraps(command)
     def call(*arguments: Any, **options: Any) -> None:
@@ -59,7 +59,7 @@ def _report_database_errors(command: Callable[..., None]) -> Callable[..., None]
 
 
 def _help(command: Callable[..., None]) -> str:
-    """Return a docstring for click: a paragraph with indented lines keeps its lines."""
+    """Return a docstring as help text, in which a paragraph with indented lines keeps its lines."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(f"\b\n{part}" if "\n  " in part else part for part in paragraphs)
 

@@ -1,4 +1,4 @@
-"""The files that commands read; - is standard input."""
+"""Read the files of commands; - is standard input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from embedded_mq.errors import EmbeddedQueueManagerError
 
 
 def read(path: Path) -> bytes:
-    """Return what a file holds."""
+    """Return the content of a file."""
     return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
 
 
@@ -19,12 +19,12 @@ def name_of(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return MQSC commands; bytes that are not UTF-8 are an error with their place."""
+    """Return MQSC commands; the error for bytes that are not UTF-8 names their line."""
     try:
         return read(path).decode()
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise EmbeddedQueueManagerError(
-            f"{name_of(path)}, line {line}: byte {error.object[error.start]:#04x} is not UTF-8, in"
-            " which MQSC commands are read"
+            f"{name_of(path)}, line {line}: byte {error.object[error.start]:#04x} is not UTF-8;"
+            " save the MQSC commands in UTF-8"
         ) from None

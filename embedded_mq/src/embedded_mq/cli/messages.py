@@ -26,7 +26,7 @@ Fields = dict[str, str | int]
 
 
 class Format(StrEnum):
-    """How messages are shown."""
+    """Output format of messages."""
 
     TEXT = "text"
     JSON = "json"
@@ -122,9 +122,9 @@ def dump(
 
 
 def _write_new(path: Path, lines: Iterable[str]) -> int:
-    """Write lines to a new file, whole or not at all; returns how many without the first and last.
+    """Write all lines to a new file or none; return their number without the first and the last.
 
-    A temporary file is its owner's only from the start.
+    The temporary file is readable only by its owner from the start.
     """
     count = -2
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".") as file:
@@ -136,7 +136,7 @@ def _write_new(path: Path, lines: Iterable[str]) -> int:
         try:
             os.link(file.name, path)
         except FileExistsError:
-            complaint = f"{path} exists already; a dump is written to a new file"
+            complaint = f"{path} already exists; name a new file for the dump"
             raise EmbeddedQueueManagerError(complaint) from None
     return count
 
@@ -148,7 +148,7 @@ def load(
 ) -> None:
     """Put the messages of a dump on a queue.
 
-    Either all messages are put, as they were dumped, or none.
+    Either all messages are put, unchanged, or none.
 
     For example:
       embedded-mq dump QM1 SYSTEM.DEAD.LETTER.QUEUE dead.jsonl

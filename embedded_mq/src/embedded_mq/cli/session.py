@@ -1,4 +1,4 @@
-"""One connection of a command, which makes the calls of a program without a client library."""
+"""A command's connection to a queue manager, without a client library."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BINARY = ("msg_id", "correl_id", "accounting_token", "group_id")
 
 
 class Session:
-    """A connection; a call that fails raises EmbeddedQueueManagerError with verb and reason."""
+    """A connection whose failing calls raise EmbeddedQueueManagerError with verb and reason."""
 
     def __init__(self, hconn: int) -> None:
         """Use a connection's handle."""
         self._hconn = hconn
 
     def put(self, queue: str, body: bytes, message_format: bytes, ccsid: int) -> bytes:
-        """Put one message, which is committed at once, and return its MsgId."""
+        """Put one message outside a unit of work, and return its MsgId."""
         md, pmo = MQMD.blank(), MQPMO.blank()
         md.struc_id, md.version, md.msg_type = b"MD  ", mq.MQMD_VERSION_1, MQMT_DATAGRAM
         md.expiry, md.encoding, md.coded_char_set_id = mq.MQEI_UNLIMITED, mq.MQENC_NATIVE, ccsid
@@ -99,6 +99,6 @@ def open_session(name: str) -> Iterator[Session]:
 
 
 def check(verb: str, subject: str, completion: int, reason: int) -> None:
-    """Raise EmbeddedQueueManagerError unless a call has completed with MQCC_OK."""
+    """Raise EmbeddedQueueManagerError unless a call completed with MQCC_OK."""
     if completion != MQCC_OK:
         raise EmbeddedQueueManagerError(f"{verb} of {subject} failed: {reason_text(reason)}")

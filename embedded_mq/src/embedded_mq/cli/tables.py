@@ -1,4 +1,4 @@
-"""Tables as commands print them."""
+"""Print tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNLIMITED = 10_000
 def print_table(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str]
 ) -> None:
-    """Print rows under their headings, those of `right` aligned to the right.
+    """Print rows under their headings; columns in `right` are aligned to the right.
 
     The table is as wide as the terminal; lines for a pipe or a file are not wrapped. COLUMNS
     overrides both.

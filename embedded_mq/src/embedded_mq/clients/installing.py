@@ -43,7 +43,7 @@ def _install_below_ibmmq() -> None:
         return
     if sys.modules.get("mqotel") is not None:
         raise EmbeddedQueueManagerError(
-            "ibmmq is imported already, with its OpenTelemetry propagation on: call"
+            "ibmmq is already imported with its OpenTelemetry propagation; call"
             " embedded_mq.install() before the first import of ibmmq"
         )
     _install_module(ibmmqc.MODULE_NAME, built)
@@ -65,7 +65,7 @@ def _install_module(name: str, built: ModuleType) -> None:
     client = name.partition(".")[0]
     if name in sys.modules or client in sys.modules:
         raise EmbeddedQueueManagerError(
-            f"{client} is imported already, over IBM's client library: call embedded_mq.install()"
+            f"{client} is already imported with its C extension; call embedded_mq.install()"
             f" before the first import of {client}"
         )
     routing.route(built, lambda: routing.load_extension(name))

@@ -1,1 +1,1 @@
-"""MQ headers as the queue manager reads, checks and writes them."""
+"""Read, check and write MQ headers."""

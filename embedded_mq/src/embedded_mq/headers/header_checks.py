@@ -1,9 +1,9 @@
-"""The checks of MQ headers at the beginning of a message that is put with a version 2 MQMD.
+"""Check the MQ headers at the beginning of a message that is put with a version 2 MQMD.
 
-IBM MQ documents them ("Version (MQMD)", "2141 (085D) (RC2141)", "2248 (08C8) (RC2248)",
-"2260 (08D4) (RC2260)", "2334 (091E) (RC2334)"), and says elsewhere that the queue manager does not
-require valid values in an MQDLH. HDRCHECK, a queue manager attribute that IBM MQ does not have,
-chooses.
+IBM documents these checks ("Version (MQMD)", "2141 (085D) (RC2141)", "2248 (08C8) (RC2248)",
+"2260 (08D4) (RC2260)", "2334 (091E) (RC2334)"), but also says that the queue manager does not
+require valid values in an MQDLH. The queue manager attribute HDRCHECK, which IBM MQ does not have,
+enables them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from embedded_mq.structures import MQDLH, MQMD, MQMDE, MQRFH, MQRFH2, MQXQH
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What a header must be: `length` is the least that its StrucLength may say, if it has one.
+    """Requirements of a header: `length` is the minimum of its StrucLength, if it has one.
 
-    `described_at` is where the header describes the data behind it.
+    `described_at` is the offset of the description of the data after the header.
     """
 
     struc_id: str
@@ -57,16 +57,16 @@ CHECKED = {
     b"MQHRF   ": _Rule("RFH ", 1, MQRFH.length, _DESCRIBED_AT, "MQRC_RFH_ERROR"),
     b"MQHRF2  ": _Rule("RFH ", 2, MQRFH2.length, _DESCRIBED_AT, "MQRC_RFH_ERROR"),
 }
-"""The headers that are looked into, by the Format that announces them; all others end the walk."""
+"""The headers that are checked, by the Format that names them; the first other Format ends it."""
 
 _BEGINNING = {order: struct.Struct(f"{order}4sii") for order in "<>"}
-"""StrucId and Version, and StrucLength where there is one."""
+"""StrucId, Version, and StrucLength if the header has one."""
 
 
 def check(md: MQMD, body: bytes) -> None:
-    """Refuse a message whose chain of headers is not valid, up to its first MQDLH.
+    """Refuse a message whose chain of headers is invalid, up to its first MQDLH.
 
-    The reason is that of the first header which is wrong.
+    The reason code is that of the first invalid header.
     """
     described, position = Description(md.encoding, md.coded_char_set_id, md.format), 0
     while (rule := CHECKED.get(described.format)) is not None:
@@ -79,12 +79,12 @@ def check(md: MQMD, body: bytes) -> None:
         if rule.has_ccsid and ccsid < 1 and ccsid != mq.MQCCSI_INHERIT:
             raise CallFailedError(rule.reason)
         if rule.reason == "MQRC_DLH_ERROR":
-            return  # structures behind the first MQDLH may be cut off
+            return  # structures after the first MQDLH may be truncated
         described, position = Description(encoding, ccsid, format_name), position + length
 
 
 def _length(rule: _Rule, order: str, body: bytes, position: int) -> int | None:
-    """Return how many bytes the header at a position has; None where it is not valid."""
+    """Return the length of the header at a position, or None if it is invalid."""
     rest = len(body) - position
     if rest < rule.length:
         return None

@@ -1,4 +1,4 @@
-"""The MQMDE taken off a message that is put, and made for one whose MQMD is of version 1.
+"""Read the MQMDE of a message that is put, and write MQMDEs for messages with a version 1 MQMD.
 
 IBM MQ docs, "MQMDE - Message descriptor extension": "MQMDE specified on MQPUT and MQPUT1 calls",
 "MQMDE returned by MQGET call", "MQMDE in messages on transmission queues".
@@ -23,12 +23,12 @@ DEFAULTS = _fields(MQMDE())
 
 
 def has_defaults(md: MQMD | MQMDE) -> bool:
-    """Whether the fields that only a version 2 MQMD has say nothing."""
+    """Return whether the fields that only a version 2 MQMD has have their defaults."""
     return _fields(md) == DEFAULTS
 
 
 def set_defaults(md: MQMD) -> None:
-    """Let them say nothing."""
+    """Set the fields that only a version 2 MQMD has to their defaults."""
     _set(md, DEFAULTS)
 
 
@@ -37,10 +37,10 @@ def _set(md: MQMD, values: tuple[bytes, int, int, int, int]) -> None:
 
 
 def find_extension(md: MQMD, body: bytes, ccsid: int) -> MQMDE | None:
-    """Return the MQMDE a message that is put begins with; None where that is message data.
+    """Return the MQMDE at the beginning of a message that is put; None if it is message data.
 
-    It is data in another character set or encoding than the queue manager's, and in a version that
-    is not known. Raises CallFailedError (MQRC_MDE_ERROR) for one that is not valid.
+    It is data if its character set or encoding is not the queue manager's, and if its version is
+    not known. Raises CallFailedError (MQRC_MDE_ERROR) for an invalid MQMDE.
     """
     is_ours = (md.encoding, md.coded_char_set_id) == (mq.MQENC_NATIVE, ccsid)
     if md.format != MQFMT_MD_EXTENSION or not is_ours:
@@ -62,7 +62,7 @@ def find_extension(md: MQMD, body: bytes, ccsid: int) -> MQMDE | None:
 
 
 def apply_extension(md: MQMD, mde: MQMDE, ccsid: int) -> None:
-    """Take the fields of an MQMDE into the MQMD of the message, which then describes the data."""
+    """Copy the fields of an MQMDE into the message's MQMD, which then describes the data."""
     _set(md, _fields(mde))
     md.version = mq.MQMD_VERSION_2
     md.encoding, md.format = mde.encoding, mde.format
@@ -79,10 +79,10 @@ def make_extension(md: MQMD, ccsid: int) -> bytes:
 
 
 def insert_after_dead_letter_header(md: MQMD, body: bytes, ccsid: int) -> bytes:
-    """Return a dead letter with an MQMDE behind its MQDLH, and leave the MQMD its defaults.
+    """Return a dead letter with an MQMDE after its MQDLH, and set the MQMD's fields to defaults.
 
-    So a queue manager keeps a segment with an MQDLH in front (IBM MQ docs, "MQMDE specified on
-    MQPUT and MQPUT1 calls"). A body that begins with no MQDLH is returned as it is.
+    A queue manager stores a segment with an MQDLH like this (IBM MQ docs, "MQMDE specified on MQPUT
+    and MQPUT1 calls"). A body without an MQDLH at its beginning is returned unchanged.
     """
     if not body.startswith(b"DLH ") or len(body) < MQDLH.length:
         return body

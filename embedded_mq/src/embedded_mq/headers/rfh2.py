@@ -1,4 +1,4 @@
-"""MQRFH2 headers: their bytes in, folders and the properties in them out, and the reverse.
+"""Read MQRFH2 headers with their folders and properties, and write them.
 
 IBM MQ docs, "MQRFH2 - Rules and formatting header 2", "Properties specified as MQRFH2 elements"
 and the topics below it.
@@ -30,7 +30,7 @@ _TYPE_NAMES = {number: name for name, number in DATA_TYPES.items() if name != "i
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an MQMD and every header says of the data behind it; 16 bytes in all of them."""
+    """The 16 bytes with which an MQMD and every header describe the data after them."""
 
     encoding: int
     coded_char_set_id: int
@@ -38,11 +38,11 @@ class Description:
 
     @property
     def order(self) -> str:
-        """The byte order of the integers, as `struct` has it."""
+        """The byte order of integers, as a character of `struct`."""
         return ">" if self.encoding & INTEGER_MASK == INTEGER_NORMAL else "<"
 
     def packed(self, order: str) -> bytes:
-        """Write it into a header with integers in this order."""
+        """Pack it for a header with integers in this order."""
         return DESCRIPTION[order].pack(self.encoding, self.coded_char_set_id, self.format)
 
 
@@ -50,14 +50,14 @@ INTEGER_MASK, INTEGER_NORMAL = 0xF, 1
 DESCRIPTION = {order: struct.Struct(f"{order}ii8s") for order in "<>"}
 MQFMT_RF_HEADER_2 = b"MQHRF2  "
 GENERATED = Description(mq.MQENC_NATIVE, UTF_8, MQFMT_RF_HEADER_2)
-"""Describes a header written here."""
+"""The description of a header that this module writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """One NameValueData as it stands in the header, and the properties read from it.
+    """One NameValueData of the header, with the properties read from it.
 
-    `properties` is None where it holds other things, or cannot be read: then it is message data.
+    If `properties` is None, the folder has other content or cannot be read, and is message data.
     """
 
     data: bytes
@@ -66,7 +66,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """An MQRFH2: how its integers and folders are written, and what comes behind it."""
+    """An MQRFH2: its byte order, CCSID and folders, and the description of the data after it."""
 
     order: str
     length: int
@@ -76,7 +76,7 @@ class Header:
     folders: tuple[Folder, ...]
 
     def without_properties(self, following: Description) -> bytes:
-        """Write the header with what is no property; nothing where nothing is left."""
+        """Write the header without properties, or nothing if no folder remains."""
         kept = [folder.data for folder in self.folders if folder.properties is None]
         if not kept and self.folders:
             return b""
@@ -84,7 +84,7 @@ class Header:
 
 
 def read(data: bytes, start: int, order: str, budget: PropertyBudget) -> Header | None:
-    """Read the header at a position; None where none is that is valid.
+    """Read the header at a position; return None if there is no valid one.
 
     `budget` is what the message may still have of properties; a folder beyond it is message data.
     """
@@ -137,7 +137,7 @@ class _Group:
 
 
 def write(held: Iterable[Property], following: Description) -> bytes:
-    """Return a header in the native encoding and UTF-8 whose folders hold the properties."""
+    """Return a header in the native encoding and UTF-8 with folders for the properties."""
     folders = _Group()
     for each in held:
         *groups, name = each.path
@@ -159,7 +159,7 @@ def _assemble(
 
 
 def _write_folder(name: str, folder: _Group | Property) -> Iterator[str]:
-    """Yield a folder piece by piece, however deep its groups are nested."""
+    """Yield the parts of a folder, whose groups may be nested to any depth."""
     mark = "" if name in PROPERTY_FOLDERS else " content='properties'"
     waiting: list[str | tuple[str, _Group | Property]] = [(name, folder)]
     while waiting:

@@ -1,7 +1,7 @@
-"""One folder of an MQRFH2: its text in, the properties that stand in it out.
+"""Parse the properties in a folder of an MQRFH2.
 
 IBM MQ docs, "NameValueData (MQCHARn)", "Properties specified as MQRFH2 elements", "Property names".
-Reading takes time in proportion to the text, whatever is in it.
+The time is proportional to the length of any text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from embedded_mq.engine.messages.property_values import FLOATS, Property, Value,
 PROPERTY_FOLDERS = frozenset(
     {"usr", "mcd", "jms", "mqext", "mq", "mq_usr", "mqps", "sib", "sib_usr", "sib_context"}
 )
-"""The folders that hold properties by their name; others do by ``content='properties'``."""
+"""The folders that always have properties; other folders need ``content='properties'``."""
 
 DATA_TYPES = {
     "string": mq.MQTYPE_STRING,
@@ -48,17 +48,17 @@ _ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:'([^']*)'|\"([^\"]*)\")")
 
 @dataclass(slots=True)
 class PropertyBudget:
-    """How many bytes of properties a message may still have: names and values, all folders."""
+    """The remaining bytes of names and values that the properties of a message may have."""
 
     remaining: int = mq.MAX_PROPERTIES_LENGTH
 
 
 def properties(text: str, budget: PropertyBudget) -> tuple[Property, ...] | None:
-    """Return the properties of a folder, None where it is one that holds other things.
+    """Return the properties of a folder, or None if the folder has other content.
 
-    ValueError where the folder is not well formed, a name in it is longer than
-    MQ_MAX_PROPERTY_NAME_LENGTH, or there is no room for its properties. (IBM MQ cuts such a name
-    off; here the folder stays message data, so that nothing of it is lost.)
+    Raises ValueError if the folder is not well formed, if a name in it exceeds
+    MQ_MAX_PROPERTY_NAME_LENGTH, or if its properties exceed the budget. (IBM MQ truncates such a
+    name; here the folder stays message data, so that nothing is lost.)
     """
     tag = _TAG.match(text)
     if tag is None:
@@ -82,7 +82,7 @@ def _attributes(tag: re.Match[str]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Element:
-    """An element that is open; `path` is the name of the property it is, if it is one."""
+    """An open element; `path` is its property name if it is a property."""
 
     name: str
     path: str
@@ -91,7 +91,7 @@ class _Element:
 
 
 def _elements(text: str) -> Iterator[Property]:
-    """Yield the properties of a folder; ValueError where it is not well formed."""
+    """Yield the properties of a folder; raise ValueError if it is not well formed."""
     opened: list[_Element] = []
     position = 0
     while position < len(text):
@@ -149,7 +149,7 @@ def _close_element(opened: list[_Element], name: str, content: str) -> Iterator[
 
 
 def _resolve_reference(reference: re.Match[str]) -> str:
-    """Return what a reference of XML stands for; one to an entity that XML lacks stays."""
+    """Return the text of an XML reference; a reference to an unknown entity is kept."""
     name, decimal, hexadecimal = reference.groups()
     if name:
         return _ENTITIES.get(name, reference[0])

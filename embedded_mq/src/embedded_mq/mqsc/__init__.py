@@ -1,1 +1,1 @@
-"""MQSC: commands as text, and what they do."""
+"""Parse and run MQSC commands."""

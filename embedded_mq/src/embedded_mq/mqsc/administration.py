@@ -1,4 +1,4 @@
-"""MQSC commands carried out on a queue manager: text in, what was done out, all or nothing."""
+"""Run MQSC commands on a queue manager, all or none."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ OTHER_COMMANDS: Mapping[tuple[str, str], Handler] = {
 
 
 def run_mqsc(name: str, text: str, directory: Path | None = None) -> list[str]:
-    """Carry out MQSC commands and return a line for each that did something, more for DISPLAY.
+    """Run MQSC commands; return a line for each change and for each displayed object.
 
-    All of them are carried out, or, where one cannot be, none: MqscError then lists every problem
+    If one of the commands is wrong, none of them takes effect, and MqscError lists every problem
     with its line.
     """
     read = list(commands(text))
@@ -67,10 +67,10 @@ def create_defined(
     directory: Path | None = None,
     attributes: Mapping[str, Value] = directories.NO_ATTRIBUTES,
 ) -> tuple[Path, list[str]]:
-    """Create a queue manager with what MQSC commands define; returns its directory and their lines.
+    """Create a queue manager and run MQSC commands; return its directory and the output lines.
 
-    `attributes` are the queue manager's own, where they differ from the defaults. If a command
-    cannot be carried out, no queue manager is created (MqscError).
+    `attributes` are the queue manager's attributes that are not defaults. If a command is wrong, no
+    queue manager is created (MqscError).
     """
     done: list[str] = []
     path = directories.create(
@@ -96,7 +96,7 @@ def depths(name: str, directory: Path | None = None) -> dict[str, int]:
 def connect(name: str, directory: Path | None = None) -> Connection:
     """Connect to a queue manager with every authority.
 
-    Raises EmbeddedQueueManagerError where there is none of that name, or it is ended.
+    Raises EmbeddedQueueManagerError if the queue manager does not exist or has ended.
     """
     try:
         return Connection(directories.find_existing(name, directory), is_administrative=True)
@@ -123,5 +123,5 @@ def _refuse_command(_: Connection, command: Command) -> list[str]:
     known = ", ".join(kind for verb, kind in OTHER_COMMANDS if verb == command.verb)
     raise ProblemError(
         command.line,
-        f"{command.verb} {command.kind} is not known; {command.verb} takes {known}",
+        f"{command.verb} {command.kind} is not supported; {command.verb} takes {known}",
     )

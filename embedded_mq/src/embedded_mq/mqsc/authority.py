@@ -1,4 +1,4 @@
-"""SET, DELETE and DISPLAY AUTHREC: a command in, what was done out (IBM MQ docs, "SET AUTHREC")."""
+"""Run SET, DELETE and DISPLAY AUTHREC (IBM MQ docs, "SET AUTHREC")."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLE = "SET AUTHREC PROFILE(MY.QUEUE) OBJTYPE(QUEUE) PRINCIPAL('user') AUTHAD
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a record is about, and the parameters left."""
+    """The key of an authority record, and the other parameters of the command."""
 
     object_type: str
     profile: str
@@ -32,10 +32,10 @@ class Subject:
 
 
 def set_record(connection: Connection, command: Command) -> list[str]:
-    """Grant and take away; the first record made switches the checks on."""
+    """Grant and revoke authorities; the first record switches the checks on."""
     subject = _subject(connection, command, "AUTHADD", "AUTHRMV")
     if not subject.rest:
-        raise ProblemError(command.line, f"SET AUTHREC needs AUTHADD or AUTHRMV: {EXAMPLE}")
+        raise ProblemError(command.line, f"SET AUTHREC needs AUTHADD or AUTHRMV, as in {EXAMPLE}")
     catalogue = connection.store.catalogue()
     found = _record(connection, subject)
     if found is not None:
@@ -55,11 +55,11 @@ def set_record(connection: Connection, command: Command) -> list[str]:
 
 
 def delete_record(connection: Connection, command: Command) -> list[str]:
-    """Take a record away altogether."""
+    """Delete a record."""
     subject = _subject(connection, command)
     if _record(connection, subject) is None:
         raise ProblemError(
-            command.line, f"there is no record for {subject.principal} on {subject.profile}"
+            command.line, f"{subject.principal} has no authority record for {subject.profile}"
         )
     connection.store.execute(
         "DELETE FROM authority WHERE object_type = ? AND profile = ? AND principal = ?",
@@ -70,11 +70,11 @@ def delete_record(connection: Connection, command: Command) -> list[str]:
 
 
 def display(connection: Connection, command: Command) -> list[str]:
-    """Show the records that fit the parameters given."""
+    """Display the records that match the parameters."""
     wanted, rest = split_parameters(command, "PROFILE", "OBJTYPE", "PRINCIPAL")
     if rest:
         raise ProblemError(
-            rest[0].line, "DISPLAY AUTHREC takes PROFILE, OBJTYPE and PRINCIPAL and nothing else"
+            rest[0].line, "DISPLAY AUTHREC takes only PROFILE, OBJTYPE and PRINCIPAL"
         )
     return [
         _line(record)
@@ -90,7 +90,7 @@ def _subject(connection: Connection, command: Command, *others: str) -> Subject:
     if rest:
         raise ProblemError(
             rest[0].line,
-            f"{command.verb} AUTHREC has no {rest[0].keyword} here; {EXAMPLE} is right",
+            f"{command.verb} AUTHREC does not support {rest[0].keyword}; use {EXAMPLE}",
         )
     object_type, principal = found.pop("OBJTYPE", None), found.pop("PRINCIPAL", None)
     profile = found.pop("PROFILE", None)
@@ -100,7 +100,7 @@ def _subject(connection: Connection, command: Command, *others: str) -> Subject:
         raise ProblemError(
             command.line,
             f"{command.verb} AUTHREC needs PROFILE, OBJTYPE(QUEUE) or OBJTYPE(QMGR), and"
-            f" PRINCIPAL: {EXAMPLE}",
+            f" PRINCIPAL, as in {EXAMPLE}",
         )
     return Subject(
         object_type, profile or "", principal, {key: value or "" for key, value in found.items()}
@@ -129,7 +129,7 @@ def _authorities(command: Command, subject: Subject, keyword: str) -> frozenset[
         if word not in known and word not in groups:
             raise ProblemError(
                 command.line,
-                f"{keyword}({word}) is wrong for OBJTYPE({subject.object_type}); right are"
+                f"{keyword}({word}) is not valid for OBJTYPE({subject.object_type}); use"
                 f" {' '.join(sorted(known))} {' '.join(groups)}",
             )
         named |= groups.get(word, {word})

@@ -1,4 +1,4 @@
-"""DISPLAY of queues and of the queue manager: a command in, a line for each object out.
+"""Run DISPLAY for queues and the queue manager: one line for each object.
 
 IBM MQ docs, "DISPLAY QUEUE", "DISPLAY QMGR", "DISPLAY QMSTATUS", "Generic values" and the WHERE
 parameter.
@@ -44,7 +44,7 @@ _DEFINITION_TYPES = {
 
 
 def display(connection: Connection, command: Command) -> list[str]:
-    """DISPLAY what the command names: a line for each object."""
+    """Return a line for each object that the command names."""
     catalogue = connection.store.catalogue()
     if command.kind == "QMGR":
         values = {key: value for key, value in catalogue.queue_manager.items() if key != "QMNAME"}
@@ -62,7 +62,7 @@ def display(connection: Connection, command: Command) -> list[str]:
         if wanted in {None, queue.type} and matches_name(queue.name, name)
     ]
     if not queues:
-        raise ProblemError(command.line, f"there is no queue {name}")
+        raise ProblemError(command.line, f"queue {name} does not exist")
     lines = []
     for queue in queues:
         values = _values(connection, queue)
@@ -83,7 +83,7 @@ class Condition:
     value: str
 
     def holds(self, values: Mapping[str, Value], words: Mapping[str, str]) -> bool:
-        """Whether an object satisfies it; one without the attribute does not."""
+        """Return whether an object has the attribute and satisfies the condition."""
         if self.keyword not in values:
             return False
         word, value = words[self.keyword], values[self.keyword]
@@ -97,7 +97,7 @@ def _condition(command: Command, text: str | None) -> Condition:
         known = " ".join(OPERATORS)
         raise ProblemError(
             command.line,
-            f"WHERE({text or ''}) is wrong; WHERE(CURDEPTH GT 0) is right, with one of {known}",
+            f"WHERE({text or ''}) is not valid; use WHERE(CURDEPTH GT 0), with one of {known}",
         )
     if match["keyword"] not in _keywords(command):
         raise ProblemError(command.line, _unknown(command, match["keyword"]))
@@ -131,9 +131,9 @@ def _words(values: Mapping[str, Value], attributes: Mapping[str, Attribute]) -> 
 
 
 def _shown(command: Command, words: Mapping[str, str]) -> Iterator[str]:
-    """Yield the attributes asked for; all of them where none is, or ALL.
+    """Yield the requested attributes, by default all of them.
 
-    Of several types of queue each shows what it has.
+    A queue shows only the attributes of its type.
     """
     asked = {parameter.keyword for parameter in command.parameters} - {"ALL"}
     unknown = asked - words.keys()

@@ -1,6 +1,6 @@
-"""SET, DISPLAY and CLEAR FAULT: failures on demand for whoever uses a queue manager.
+"""Run SET, DISPLAY and CLEAR FAULT, which make calls of a queue manager's applications fail.
 
-Not IBM's: a command in the manner of MQSC, for tests. The form of a fault stands in `faults`.
+IBM MQ does not have these commands; they are for tests. `storage.faults` describes the form.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from embedded_mq.storage.faults import parse
 
 
 def set_fault(connection: Connection, command: Command) -> list[str]:
-    """Add faults to those there are; calls count from now on."""
+    """Add faults, which count calls from now on."""
     texts = [part.strip() for part in (command.name or "").split(",")]
     try:
         for text in texts:
             parse(text)
     except EmbeddedQueueManagerError as error:
-        raise ProblemError(command.line, f"{error}; write it in quotes") from None
+        raise ProblemError(command.line, f"{error}; put it in quotes") from None
     connection.store.execute_many("INSERT INTO fault(text) VALUES(?)", [(text,) for text in texts])
     connection.store.definitions_changed()
     return [f"set FAULT({text})" for text in texts]
 
 
 def display(connection: Connection, _: Command) -> list[str]:
-    """Show the faults still to come, with the calls counted for each."""
+    """Display the pending faults, with the calls counted for each."""
     rows = connection.store.execute("SELECT text, calls FROM fault ORDER BY fault_id").fetchall()
     return [f"FAULT({text}) CALLS({calls})" for text, calls in rows]
 
 
 def clear(connection: Connection, _: Command) -> list[str]:
-    """Forget them all."""
+    """Remove all faults."""
     connection.store.execute("DELETE FROM fault")
     connection.store.definitions_changed()
     return ["cleared FAULT"]

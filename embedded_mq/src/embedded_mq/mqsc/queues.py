@@ -1,6 +1,6 @@
-"""DEFINE, ALTER, DELETE and CLEAR of queues, ALTER QMGR: a command in, what was done out.
+"""Run DEFINE, ALTER, DELETE and CLEAR for queues, and ALTER QMGR.
 
-Called while writing. IBM MQ docs, "MQSC commands reference".
+The functions run inside a write transaction. IBM MQ docs, "MQSC commands reference".
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _ALSO = {"ALTER": ["QMGR"], "DISPLAY": ["QMGR", "QMSTATUS", "QUEUE", "AUTHREC"]}
 
 
 def queue_type(command: Command) -> int:
-    """Return the type of queue a command is about."""
+    """Return the type of queue in a command."""
     if command.kind not in TYPES:
         known = ", ".join([*TYPES, *_ALSO.get(command.verb, [])])
         raise ProblemError(
             command.line,
-            f"{command.verb} {command.kind} is not known; {command.verb} takes {known}",
+            f"{command.verb} {command.kind} is not supported; {command.verb} takes {known}",
         )
     return TYPES[command.kind]
 
 
 def define(connection: Connection, command: Command) -> list[str]:
-    """DEFINE a queue, like another one or with the defaults, or REPLACE it."""
+    """Define or replace a queue, with the attributes of another one or with defaults."""
     kind = queue_type(command)
     name = queue_objects.check_name(command.name)
     found, rest = split_parameters(command, "REPLACE", "NOREPLACE", "LIKE")
@@ -45,7 +45,7 @@ def define(connection: Connection, command: Command) -> list[str]:
 
 
 def alter(connection: Connection, command: Command) -> list[str]:
-    """ALTER a queue or the queue manager: what is not given stays as it is."""
+    """Alter a queue or the queue manager; other attributes keep their values."""
     if command.kind == "QMGR":
         return _alter_queue_manager(connection, command)
     kind = queue_type(command)
@@ -68,20 +68,20 @@ def _alter_queue_manager(connection: Connection, command: Command) -> list[str]:
 
 
 def delete(connection: Connection, command: Command) -> list[str]:
-    """DELETE a queue; one that holds messages with PURGE only."""
+    """Delete a queue, with its messages only if PURGE is given."""
     queue = queue_objects.find_existing(connection, command.name, queue_type(command))
     found, rest = split_parameters(command, "PURGE", "NOPURGE")
     if rest:
-        raise ProblemError(command.line, "DELETE takes PURGE or NOPURGE and nothing else")
+        raise ProblemError(command.line, "DELETE takes only PURGE or NOPURGE")
     queue_objects.delete(connection, queue, purge="PURGE" in found)
     return _done("deleted", command, CheckedAttributes())
 
 
 def clear(connection: Connection, command: Command) -> list[str]:
-    """CLEAR a local queue of its messages."""
+    """Remove the messages of a local queue."""
     queue = queue_objects.find_existing(connection, command.name, queue_type(command))
     if command.parameters:
-        raise ProblemError(command.line, "CLEAR QLOCAL(name) is right")
+        raise ProblemError(command.line, "CLEAR takes no parameters; use CLEAR QLOCAL(name)")
     queue_objects.clear(connection, queue)
     return _done("cleared", command, CheckedAttributes())
 

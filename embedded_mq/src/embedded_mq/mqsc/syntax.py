@@ -1,8 +1,8 @@
-"""The syntax of MQSC: the text of commands in, one `Command` each out.
+"""Parse the text of MQSC commands into `Command` objects.
 
-A command ends with its line, or with a semicolon. A line ending in ``+`` goes on with the first
-character of the next line that is not blank, one ending in ``-`` with the next line's first
-character. A line beginning with ``*`` is a comment (IBM MQ docs, "Script (MQSC) commands").
+A command ends with its line, or with a semicolon. A line that ends with ``+`` continues with the
+first nonblank character of the next line, a line that ends with ``-`` with its first character. A
+line that begins with ``*`` is a comment (IBM MQ docs, "Script (MQSC) commands").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a command, and on which line."""
+    """A problem of a command, with its line."""
 
     line: int
     message: str
@@ -24,10 +24,10 @@ class Problem:
 
 
 class ProblemError(Exception):
-    """A command cannot be read or carried out."""
+    """A command cannot be parsed or run."""
 
     def __init__(self, line: int, message: str) -> None:
-        """Say on which line."""
+        """Take the line and the text of the problem."""
         super().__init__(message)
         self.problem = Problem(line, message)
 
@@ -63,7 +63,7 @@ class Command:
 def split_parameters(
     command: Command, *keywords: str
 ) -> tuple[dict[str, str | None], tuple[Parameter, ...]]:
-    """Take parameters out of a command: their values by keyword, and the other parameters."""
+    """Return the values of some parameters by keyword, and the other parameters."""
     found = {part.keyword: part.value for part in command.parameters if part.keyword in keywords}
     return found, tuple(part for part in command.parameters if part.keyword not in keywords)
 
@@ -73,7 +73,7 @@ END_OF_COMMAND = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A character of a command and the line it stands on."""
+    """A character of a command, with its line."""
 
     text: str
     line: int
@@ -95,7 +95,7 @@ _TOKEN = re.compile(
 
 
 def commands(text: str) -> Iterator[Command | Problem]:
-    """Yield the commands of a text, and a `Problem` for each that is none."""
+    """Yield the commands of a text, and a `Problem` for each that cannot be parsed."""
     for characters in _statements(text):
         try:
             yield _command(characters)
@@ -104,7 +104,7 @@ def commands(text: str) -> Iterator[Command | Problem]:
 
 
 def _statements(text: str) -> Iterator[list[Character]]:
-    """Yield the characters of each command, continued lines joined."""
+    """Yield the characters of each command, with continued lines joined."""
     statement: list[Character] = []
     is_quoted = False
     for character in _join_lines(text):
@@ -117,7 +117,7 @@ def _statements(text: str) -> Iterator[list[Character]]:
 
 
 def _join_lines(text: str) -> Iterator[Character]:
-    """Yield the characters that count, and `END_OF_COMMAND` after a line that does not go on."""
+    """Yield the characters of commands, and `END_OF_COMMAND` after a line without continuation."""
     skips_blanks = True
     for number, raw in enumerate(text.splitlines(), start=1):
         if raw.lstrip().startswith("*"):
@@ -144,7 +144,7 @@ def _command(characters: list[Character]) -> Command:
     verb = VERBS.get(verb, verb)
     if verb not in VERBS.values() or parameters[0].value is not None:
         known = ", ".join(VERBS.values())
-        raise ProblemError(line, f"{parameters[0].keyword} is not known; commands are {known}")
+        raise ProblemError(line, f"{parameters[0].keyword} is not supported; use {known}")
     if len(parameters) == 1:
         raise ProblemError(line, f"{verb} needs an object, for example {verb} QLOCAL(MY.QUEUE)")
     subject = parameters[1]
@@ -162,7 +162,7 @@ def _parameters(text: str, characters: list[Character]) -> Iterator[Parameter]:
             shown = text[at:].split(maxsplit=1)[0]
             raise ProblemError(
                 characters[at].line,
-                f"cannot read {shown!r}; KEYWORD or KEYWORD(value) is right, with a closing )",
+                f"cannot read {shown!r}; use KEYWORD or KEYWORD(value), with a closing )",
             )
         value = match["plain"] and match["plain"].upper()
         if match["quoted"] is not None:
@@ -175,5 +175,5 @@ def _check_repetition(parameters: list[Parameter]) -> None:
     seen = set()
     for parameter in parameters[2:]:
         if parameter.keyword in seen:
-            raise ProblemError(parameter.line, f"{parameter.keyword} is given twice; once is right")
+            raise ProblemError(parameter.line, f"{parameter.keyword} is given twice; give it once")
         seen.add(parameter.keyword)

@@ -1,4 +1,4 @@
-"""Attributes given in MQSC: parameters of a command in, checked values by keyword out."""
+"""Check the attributes in an MQSC command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from embedded_mq.engine.objects.attributes import Attribute, Value
 from embedded_mq.engine.objects.queue_objects import CommandRefusedError, check_name
 from embedded_mq.mqsc.syntax import Parameter, ProblemError
 
-# Keywords that stand without a value: what they set.
+# Keywords without a value, and the attribute and number that they set.
 FLAGS: Mapping[str, tuple[str, int]] = {
     "SHARE": ("SHARE", 1),
     "NOSHARE": ("SHARE", 0),
@@ -24,7 +24,7 @@ SYNONYMS: Mapping[str, str] = {"TARGQ": "TARGET"}
 
 @dataclass(slots=True)
 class CheckedAttributes:
-    """What a command sets; what of that changes nothing here; what it gives that is ignored."""
+    """The values of a command by keyword, and the keywords that are ignored or have no effect."""
 
     values: dict[str, Value] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ def check_attributes(
     ignored: Collection[str],
     subject: str,
 ) -> CheckedAttributes:
-    """Check the parameters of a command against the attributes its object has."""
+    """Check the parameters of a command against the attributes of its object."""
     result = CheckedAttributes()
     for parameter in parameters:
         keyword = SYNONYMS.get(parameter.keyword, parameter.keyword)
@@ -75,15 +75,15 @@ def _value(attribute: Attribute, parameter: Parameter) -> Value:
     if attribute.words:
         if value.upper() not in attribute.words:
             words = " or ".join(attribute.words)
-            raise ProblemError(parameter.line, f"{keyword}({value}) is wrong; {words} is right")
+            raise ProblemError(parameter.line, f"{keyword}({value}) is not valid; use {words}")
         return attribute.words[value.upper()]
     if attribute.length:
         return _text(attribute, value.rstrip(" "), parameter.line)
     if not value.isdecimal() or not attribute.lowest <= int(value) <= attribute.limit:
         raise ProblemError(
             parameter.line,
-            f"{keyword}({value}) is wrong; a number from {attribute.lowest} to"
-            f" {attribute.limit} is right",
+            f"{keyword}({value}) is not valid; use a number from {attribute.lowest} to"
+            f" {attribute.limit}",
         )
     return int(value)
 
@@ -92,7 +92,7 @@ def _text(attribute: Attribute, value: str, line: int) -> str:
     if len(value) > attribute.length:
         raise ProblemError(
             line,
-            f"{attribute.keyword} has {len(value)} characters; at most {attribute.length} is right",
+            f"{attribute.keyword} has {len(value)} characters; use at most {attribute.length}",
         )
     if attribute.is_name and value:
         try:

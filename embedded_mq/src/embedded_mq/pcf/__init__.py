@@ -1,1 +1,1 @@
-"""PCF: commands as messages, answered by the command server."""
+"""The command server and the PCF commands that it answers."""

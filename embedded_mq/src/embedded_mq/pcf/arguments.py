@@ -1,4 +1,4 @@
-"""Check the parameters of a PCF command against what the command takes.
+"""Check the parameters of a PCF command.
 
 IBM MQ docs, "How the PCF definitions are shown": the required parameters come first, in their
 order. The error response of each fault is that of "PCF reason codes".
@@ -35,18 +35,18 @@ class Arguments:
     filter: Parameter | None
 
     def text(self, identifier: int) -> str:
-        """Return a string without trailing blanks, "" where it is not given."""
+        """Return a string without trailing blanks, or "" if it is not given."""
         return text(self.values.get(identifier, b""))
 
     def flag(self, identifier: int, reason: str) -> bool:
-        """Return whether a parameter says 1 rather than 0; anything else fails with the reason."""
+        """Return whether a parameter is 1 and not 0; other values fail with the reason."""
         value = self.values.get(identifier, 0)
         if value not in {0, 1}:
             raise PcfError.about(reason, identifier)
         return bool(value)
 
     def selectors(self, identifier: int, known: Mapping[int, Any]) -> frozenset[int]:
-        """Return the attributes asked for, which are all where there is no such list."""
+        """Return the requested attributes, all of them without such a list."""
         asked = self.values.get(identifier, (cf.MQIACF_ALL,))
         if not asked:
             raise PcfError.about("MQRCCF_CFIL_COUNT_ERROR", identifier)
@@ -65,7 +65,7 @@ def check(
     optional: Types,
     filtered: Mapping[int, Any] | None = None,
 ) -> Arguments:
-    """Return the arguments; `filtered` holds the attributes that a filter can be about."""
+    """Return the checked arguments; `filtered` has the attributes that a filter may test."""
     _check_required(parameters, list(required))
     types = {**required, **optional}
     values: dict[int, Any] = {}
@@ -112,7 +112,7 @@ def type_of(selector: int) -> int:
 
 
 def new_values(arguments: Arguments, queue_type: int) -> dict[str, Value]:
-    """Return the attributes a command sets, by MQSC keyword; each value is checked."""
+    """Return the attributes that a command sets, by MQSC keyword, with checked values."""
     ignored = {number: word for word, number in IGNORED_QUEUE_KEYWORDS.items()}
     for selector in arguments.values.keys() & ignored.keys():
         log.warning("the attribute %s is ignored", ignored[selector])
@@ -166,7 +166,7 @@ def _checked_filter(parameter: Parameter, filtered: Mapping[int, Any]) -> Parame
 
 
 def matches_filter(values: Mapping[int, Any], wanted: Parameter | None) -> bool:
-    """Return whether an object's attributes satisfy a filter; one without the attribute does not.
+    """Return whether an object has the attribute of a filter and satisfies it.
 
     IBM MQ docs, "MQCFIF - PCF integer filter parameter", "MQCFSF - PCF string filter parameter".
     """

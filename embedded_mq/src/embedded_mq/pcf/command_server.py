@@ -1,17 +1,17 @@
 """The command server: answer the PCF messages on SYSTEM.ADMIN.COMMAND.QUEUE.
 
-There is no server process. The connection that commits a put to the command queue starts the
-server before its call returns: in its own process and thread, over a connection of the server's
-own. The server gets each command under syncpoint, carries it out, puts the responses and commits,
-so that a killed process loses no command. A command is carried out at least once: if the process
-dies between a change and the commit, the command is back on the queue, and the next put to it
-starts a server that repeats it. A command that has expired by then is discarded like any message.
-If someone else has the command queue open exclusively, or it is inhibited for get, commands wait.
+There is no server process. The connection that commits a put to the command queue runs the server
+before its call returns: in the same process and thread, but over a separate connection. The server
+gets each command under syncpoint, runs it, puts the responses and commits, so that a killed process
+loses no command. A command runs at least once: if the process dies between a change and the commit,
+the command is back on the queue, and the next put to the queue starts a server that repeats it. An
+expired command is discarded like any message. Commands wait while another application has the
+command queue open for exclusive input, or while the queue is inhibited for get.
 
-A response that cannot be put goes to the dead-letter queue, or is discarded where the command's
-report options say so (MQRO_PASS_DISCARD_AND_EXPIRY with MQRO_DISCARD_MSG, as both clients' own
-PCFExecute has it) or there is no dead-letter queue. So does a message that is not a request.
-Responses inherit a command's remaining expiry under MQRO_PASS_DISCARD_AND_EXPIRY.
+A response that cannot be put goes to the dead-letter queue. It is discarded if the report options
+of the command say so (MQRO_PASS_DISCARD_AND_EXPIRY with MQRO_DISCARD_MSG, as in both clients' own
+PCFExecute), or if there is no dead-letter queue. The same applies to a message that is not a
+request. With MQRO_PASS_DISCARD_AND_EXPIRY, responses inherit the remaining expiry of the command.
 
 IBM MQ docs, "PCF command messages", "PCF responses", "Standard responses".
 """
@@ -76,7 +76,7 @@ def _answer_all(server: Connection) -> None:
 
 
 def _messages(server: Connection, commands: OpenObject) -> Iterator[tuple[MQMD, bytes]]:
-    """Get the commands one by one, under syncpoint."""
+    """Get the commands under syncpoint, one after another."""
     md, gmo = MQMD.blank(), MQGMO.blank()
     md.struc_id, md.version = b"MD  ", mq.MQMD_VERSION_2
     gmo.struc_id, gmo.version, gmo.match_options = b"GMO ", 2, 0
@@ -92,14 +92,14 @@ def _messages(server: Connection, commands: OpenObject) -> Iterator[tuple[MQMD, 
 
 
 class _CommandAnswer:
-    """One command, and where its responses go."""
+    """One command and the destination of its responses."""
 
     def __init__(self, server: Connection, commands: OpenObject, md: MQMD) -> None:
-        """Take the open command queue, whose saved context is the command's, and the descriptor."""
+        """Take the open command queue, which has saved the command's context, and its MQMD."""
         self._server, self._commands, self._md = server, commands, md
 
     def answer(self, body: bytes) -> None:
-        """Carry out a command and put its responses."""
+        """Run a command and put its responses."""
         md = self._md
         if md.msg_type != mq.MQMT_REQUEST or not text(md.reply_to_q):
             log.warning("a message on %s is not a request; it is not carried out", COMMAND_QUEUE)
@@ -145,7 +145,7 @@ class _CommandAnswer:
     def _dead_letter_or_discard(
         self, md: MQMD, body: bytes, reason: int, target: tuple[bytes, bytes]
     ) -> None:
-        """Put a message on the dead-letter queue, or discard it as its report options say."""
+        """Put a message on the dead-letter queue, or discard it if its report options say so."""
         catalogue = self._server.store.catalogue()
         dead_letters = str(catalogue.queue_manager["DEADQ"])
         why = reason_text(reason)
@@ -174,7 +174,7 @@ class _CommandAnswer:
 
 
 def responses_to(server: Connection, md: MQMD, body: bytes) -> Iterator[bytes]:
-    """Carry out a command; yield its responses, which are one or an error at least."""
+    """Run a command and yield its responses, of which there is at least one."""
     order = Description(md.encoding, md.coded_char_set_id, md.format).order
     command, comp_code, reason = 0, 0, 0
     messages: list[list[Parameter]]
@@ -217,5 +217,5 @@ def _opened(server: Connection, name: bytes, q_mgr_name: bytes, options: int) ->
     od = MQOD.blank()
     od.struc_id, od.version, od.object_type = b"OD  ", 1, mq.MQOT_Q
     od.object_name, od.object_q_mgr_name = name, q_mgr_name
-    # Not held: the queue is open within one call of the application only.
+    # Not registered: the queue is open only within one call of the application.
     return opening.open_object(server, od, options, is_registered=bool(options & opening.INPUT))

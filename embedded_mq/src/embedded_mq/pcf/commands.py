@@ -1,9 +1,9 @@
-"""The PCF commands of the embedded queue manager: check a request, do it, return the responses.
+"""Run the PCF commands that change queues, and return their responses.
 
 IBM MQ docs, "Definitions of the Programmable Command Formats" and "Authorizations for PCF
-commands". Authority is that of the user in the command's message descriptor. CRT is granted here by
-the name of the queue to be created; IBM's is granted for all queues. What creates and changes
-queues is `queue_objects`, as for MQSC; the attributes are declared in `attributes`.
+commands". The user in the command's message descriptor needs the authority. Here CRT is granted by
+the name of the queue to create; in IBM MQ it is granted for all queues. `queue_objects` creates and
+changes the queues, as for MQSC; `attributes` declares the attributes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME_AND_TYPE = {**_NAME, mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A command's parameters, and the user it is carried out for."""
+    """The parameters of a command, and its user."""
 
     connection: Connection
     user: str
@@ -40,26 +40,26 @@ class Request:
 
     @property
     def catalogue(self) -> Catalogue:
-        """The definitions at this moment."""
+        """The current definitions."""
         return self.connection.store.catalogue()
 
     def check_authority(self, kind: str, name: str, needed: str) -> None:
-        """Refuse what the user may not do with an object (MQRC_NOT_AUTHORIZED)."""
+        """Raise CallFailedError if the user lacks authority on an object (MQRC_NOT_AUTHORIZED)."""
         authority.check(self.catalogue, self.user, kind, name, (needed,))
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Change definitions within the block, on disk when it ends."""
+        """Run the block as a write transaction that is on disk when it ends."""
         return self.connection.store.transaction(durable=True)
 
 
 def ping_queue_manager(request: Request) -> Responses:
-    """MQCMD_PING_Q_MGR: the queue manager and its command server are there."""
+    """Answer MQCMD_PING_Q_MGR: the queue manager and its command server are running."""
     check(request.parameters, {}, {})
     return DONE
 
 
 def create_queue(request: Request) -> Responses:
-    """MQCMD_CREATE_Q: define a queue of any type, like another one, or replacing one."""
+    """Run MQCMD_CREATE_Q: define or replace a queue of any type."""
     queue_type = _type_given(request.parameters)
     arguments = check(
         request.parameters,
@@ -95,11 +95,11 @@ DEFAULT_OBJECTS = {
     mq.MQQT_REMOTE: "REMOTE",
     mq.MQQT_MODEL: "MODEL",
 }
-"""The queue SYSTEM.DEFAULT.<word>.QUEUE is what a queue of the type is created like."""
+"""The queue SYSTEM.DEFAULT.<word>.QUEUE has the defaults of each type of queue."""
 
 
 def change_queue(request: Request) -> Responses:
-    """MQCMD_CHANGE_Q: change attributes of a queue."""
+    """Run MQCMD_CHANGE_Q: change attributes of a queue."""
     queue_type = _type_given(request.parameters)
     optional = {**_settable(queue_type), cf.MQIACF_FORCE: cf.MQCFT_INTEGER}
     arguments = check(request.parameters, _NAME_AND_TYPE, optional)
@@ -113,7 +113,7 @@ def change_queue(request: Request) -> Responses:
 
 
 def delete_queue(request: Request) -> Responses:
-    """MQCMD_DELETE_Q: delete a queue, with its messages if it may be purged."""
+    """Run MQCMD_DELETE_Q: delete a queue, with its messages if Purge says so."""
     optional = {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER, cf.MQIACF_PURGE: cf.MQCFT_INTEGER}
     arguments = check(request.parameters, _NAME, optional)
     purge = arguments.flag(cf.MQIACF_PURGE, "MQRCCF_PURGE_VALUE_ERROR")
@@ -128,7 +128,7 @@ def delete_queue(request: Request) -> Responses:
 
 
 def clear_queue(request: Request) -> Responses:
-    """MQCMD_CLEAR_Q: remove the messages of a local queue."""
+    """Run MQCMD_CLEAR_Q: remove the messages of a local queue."""
     name = check(request.parameters, _NAME, {}).text(mq.MQCA_Q_NAME)
     with request.transaction():
         request.check_authority(authority.QUEUE, name, "CLR")
@@ -139,7 +139,7 @@ def clear_queue(request: Request) -> Responses:
 
 
 def _type_given(parameters: Sequence[Parameter]) -> int:
-    """Return the type of queue, which decides what other parameters there may be."""
+    """Return the type of queue, on which the allowed parameters depend."""
     found = [each.value for each in parameters if each.identifier == mq.MQIA_Q_TYPE]
     if found and found[0] not in KIND_OF:
         raise PcfError.about("MQRCCF_Q_TYPE_ERROR", mq.MQIA_Q_TYPE)

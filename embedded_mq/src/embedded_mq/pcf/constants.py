@@ -1,4 +1,4 @@
-"""The numbers of PCF, under IBM's names (IBM MQ docs, "Constants")."""
+"""The constants of PCF, under IBM's names (IBM MQ docs, "Constants")."""
 
 from __future__ import annotations
 
@@ -137,5 +137,5 @@ MQRCCF_Q_STATUS_NOT_FOUND = 4091
 
 
 def reason_code(name: str) -> int:
-    """Return the number of a reason code, which is an MQRC or an MQRCCF."""
+    """Return the number of a reason code, an MQRC or an MQRCCF."""
     return MQRC[name] if name in MQRC else int(globals()[name])

@@ -1,8 +1,7 @@
-"""The PCF commands that inquire: queues, their names and their status, and the queue manager.
+"""Run the PCF commands that inquire queues, their names and status, and the queue manager.
 
 IBM MQ docs, "Inquire Queue", "Inquire Queue Names", "Inquire Queue Status", "Inquire Queue
-Manager" and the response of each. A queue that the user may not display is left out where the name
-is generic.
+Manager" and the response of each. A generic name omits queues that the user may not display.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from embedded_mq.structures import object_name
 
 _NAME = {mq.MQCA_Q_NAME: cf.MQCFT_STRING}
 _DATE_LENGTH, _TIME_LENGTH = 12, 8
-# Times and ages are not kept, as with MONQ(OFF): they are blank, or MQMON_NOT_AVAILABLE.
+# Times and ages are not monitored, as with MONQ(OFF): they are blank, or MQMON_NOT_AVAILABLE.
 STATUS_LENGTHS: Mapping[int, int] = {
     mq.MQIA_CURRENT_Q_DEPTH: 0,
     mq.MQIA_OPEN_INPUT_COUNT: 0,
@@ -47,7 +46,7 @@ STATUS_LENGTHS: Mapping[int, int] = {
 
 
 def inquire_queues(request: Request) -> Responses:
-    """MQCMD_INQUIRE_Q: the attributes of each queue the name means."""
+    """Run MQCMD_INQUIRE_Q: return the attributes of each queue that matches the name."""
     optional = {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER, cf.MQIACF_Q_ATTRS: cf.MQCFT_INTEGER_LIST}
     arguments = check(request.parameters, _NAME, optional, QUEUE_SELECTORS)
     asked = arguments.selectors(cf.MQIACF_Q_ATTRS, QUEUE_SELECTORS) | {
@@ -68,7 +67,7 @@ def inquire_queues(request: Request) -> Responses:
 
 
 def inquire_queue_names(request: Request) -> Responses:
-    """MQCMD_INQUIRE_Q_NAMES: a list of names, which may be empty, and one of their types."""
+    """Run MQCMD_INQUIRE_Q_NAMES: return a list of names, possibly empty, and of their types."""
     arguments = check(request.parameters, _NAME, {mq.MQIA_Q_TYPE: cf.MQCFT_INTEGER})
     pattern, wanted = _pattern(arguments), _type(arguments)
     found = [
@@ -81,7 +80,7 @@ def inquire_queue_names(request: Request) -> Responses:
 
 
 def inquire_queue_manager(request: Request) -> Responses:
-    """MQCMD_INQUIRE_Q_MGR: the attributes of the queue manager."""
+    """Run MQCMD_INQUIRE_Q_MGR: return the attributes of the queue manager."""
     arguments = check(request.parameters, {}, {cf.MQIACF_Q_MGR_ATTRS: cf.MQCFT_INTEGER_LIST})
     asked = arguments.selectors(cf.MQIACF_Q_MGR_ATTRS, QUEUE_MANAGER_SELECTORS)
     values = queue_manager_values(request.catalogue)
@@ -90,7 +89,7 @@ def inquire_queue_manager(request: Request) -> Responses:
 
 
 def inquire_queue_status(request: Request) -> Responses:
-    """MQCMD_INQUIRE_Q_STATUS: depth, handles and uncommitted messages of each local queue."""
+    """Run MQCMD_INQUIRE_Q_STATUS: return depth, handles and uncommitted messages of queues."""
     optional = {
         cf.MQIACF_Q_STATUS_TYPE: cf.MQCFT_INTEGER,
         cf.MQIACF_Q_STATUS_ATTRS: cf.MQCFT_INTEGER_LIST,
@@ -152,9 +151,9 @@ def _filtered(arguments: Arguments) -> frozenset[int]:
 def _selected_queues(
     request: Request, arguments: Arguments, *, is_status: bool = False
 ) -> Iterator[Definition]:
-    """Yield the queues that the name and the type mean, and that the user may display.
+    """Yield the queues that match the name and the type, and that the user may display.
 
-    Only local queues have a status: another one by name is of the wrong type.
+    Only local queues have a status: the full name of another queue is an error.
     """
     pattern, wanted = _pattern(arguments), _type(arguments)
     is_generic = pattern.endswith("*")
@@ -186,7 +185,7 @@ def _attribute_parameters(
     chosen: Sequence[int],
     lengths: Mapping[int, int],
 ) -> list[Parameter]:
-    """Write attributes as parameters; text is padded with blanks to its full length."""
+    """Return attributes as parameters; text is padded with blanks to its full length."""
     parameters = []
     for selector in chosen:
         value = values[selector]

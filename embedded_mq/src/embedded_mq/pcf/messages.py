@@ -1,7 +1,7 @@
-"""Programmable command format: parse messages into a header and parameters, and write them.
+"""Parse messages in programmable command format into a header and parameters, and write them.
 
-IBM MQ docs, "Structures for PCF commands and responses". A parameter that is not right raises
-`PcfError` with the reason code of a response; nothing else is raised, whatever the bytes are.
+IBM MQ docs, "Structures for PCF commands and responses". Wrong bytes raise `PcfError` with the
+reason code of a response, and no other error.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from embedded_mq.pcf import constants as cf
 MQCFH_STRUC_LENGTH = 36
 DEEPEST_GROUP = 16
 _START = 12
-"""What every parameter begins with: Type, StrucLength, Parameter."""
+"""The length of the first fields of every parameter: Type, StrucLength, Parameter."""
 
 Value = int | bytes | tuple[int, ...] | tuple[bytes, ...] | tuple["Parameter", ...]
 
 
 class PcfError(Exception):
-    """A command that is answered with an error response.
+    """A command gets an error response.
 
     `reason` is the reason code's name; `detail` is the error parameter: its identifier and value.
     """
@@ -53,10 +53,10 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: `type` is an MQCFT, `identifier` what it is about.
+    """One parameter: `type` is an MQCFT, `identifier` its meaning.
 
     The value is a number, bytes (without padding), a tuple of either, or the parameters of a group.
-    `operator` is an MQCFOP in filters, `ccsid` that of strings.
+    `operator` is an MQCFOP in filters, `ccsid` the CCSID of strings.
     """
 
     type: int
@@ -82,7 +82,7 @@ def string(identifier: int, value: bytes) -> Parameter:
 
 
 def strings(identifier: int, values: Iterable[bytes]) -> Parameter:
-    """Make an MQCFSL of strings that are equally long."""
+    """Make an MQCFSL of strings with equal lengths."""
     return Parameter(cf.MQCFT_STRING_LIST, identifier, tuple(values))
 
 
@@ -124,7 +124,7 @@ def write(header: Header, parameters: Iterable[Parameter], order: str = "<") -> 
 
 @dataclass(frozen=True, slots=True)
 class StructureForm:
-    """A parameter structure: the integers behind Type, StrucLength and Parameter, then its tail.
+    """A parameter structure: the integers after Type, StrucLength and Parameter, then its tail.
 
     `name` is the structure's name in reason codes.
     """
@@ -135,11 +135,11 @@ class StructureForm:
 
     @property
     def fixed(self) -> int:
-        """The length in bytes of what comes before the tail."""
+        """The length in bytes of the fields before the tail."""
         return _START + 4 * len(self.fields)
 
     def error(self, about: str, identifier: int) -> PcfError:
-        """Return the error for something wrong with such a structure."""
+        """Return the error of a wrong structure."""
         return PcfError.about(f"MQRCCF_{self.name}_{about}", identifier)
 
 
@@ -164,9 +164,9 @@ FILTERS = frozenset({cf.MQCFT_INTEGER_FILTER, cf.MQCFT_STRING_FILTER, cf.MQCFT_B
 def _parameters(
     data: bytes, order: str, at: int, count: int, depth: int = 0
 ) -> tuple[tuple[Parameter, ...], int]:
-    """Parse so many parameters, and return them with the place where the last one ends.
+    """Parse `count` parameters; return them with the offset of the end of the last one.
 
-    A count that is too great ends with the data: the work is bounded by the message's length.
+    The length of the message bounds the work for any count.
     """
     found: list[Parameter] = []
     for _ in range(count):
@@ -190,7 +190,7 @@ def _parameters(
 
 
 def _start(data: bytes, order: str, at: int) -> tuple[int, int, int, StructureForm]:
-    """Return type, length, identifier and form of the structure at a place, all of it there."""
+    """Return type, length, identifier and form of the complete structure at an offset."""
     if len(data) - at < _START:
         raise PcfError("MQRCCF_MSG_LENGTH_ERROR")
     kind, length, identifier = struct.unpack_from(f"{order}3i", data, at)

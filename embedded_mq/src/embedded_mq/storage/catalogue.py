@@ -1,4 +1,4 @@
-"""The definitions of a queue manager: rows of its database in, queues by name and by id out."""
+"""Load the definitions of a queue manager from its database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from embedded_mq.engine.objects.attributes import (
 RUNNING, QUIESCING, ENDED = "RUNNING", "QUIESCING", "ENDED"
 
 DEFINITION_TYPE, CREATED_BY = ".DEFTYPE", ".CREATOR"
-"""Attributes of dynamic queues that are no MQSC keywords: an MQQDT, a connection and its handle."""
+"""Attributes of dynamic queues without MQSC keywords: MQQDT, creating connection and handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Definition:
     attributes: Mapping[str, Value]
 
     def number(self, keyword: str) -> int:
-        """Return a numeric attribute; 0 where this type of queue has none such."""
+        """Return a numeric attribute, 0 if this type of queue does not have it."""
         return int(self.attributes.get(keyword, 0))
 
     def text(self, keyword: str) -> str:
@@ -40,18 +40,18 @@ class Definition:
 
     @property
     def is_transmission_queue(self) -> bool:
-        """Whether it is a local queue with USAGE(XMITQ)."""
+        """Return whether it is a local queue with USAGE(XMITQ)."""
         return self.number("USAGE") == mq.MQUS_TRANSMISSION
 
     @property
     def is_temporary(self) -> bool:
-        """Whether it is a temporary dynamic queue, which goes with the handle that made it."""
+        """Return whether it is a temporary dynamic queue, which ends with its creating handle."""
         return self.number(DEFINITION_TYPE) == mq.MQQDT_TEMPORARY_DYNAMIC
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorityRecord:
-    """An authority record: what a user may do with the objects a profile names."""
+    """An authority record: the authorities of a user on the objects that match a profile."""
 
     object_type: str
     profile: str
@@ -63,7 +63,7 @@ class AuthorityRecord:
 class Catalogue:
     """The definitions and the state of a queue manager at one moment.
 
-    `start` counts how often it has been started; `owner` is the user who created it.
+    `start` counts its starts; `owner` is the user who created it.
     """
 
     version: int
@@ -86,13 +86,13 @@ class Catalogue:
         return int(self.queue_manager[keyword])
 
 
-# A queue manager may be older than an attribute of it, or of its queues.
+# A queue manager may be older than one of its attributes, or of its queues' attributes.
 _DEFAULTS = defaults(QUEUE_MANAGER_ATTRIBUTES)
 _DEFAULTS_OF_QUEUES = {kind: defaults(known) for kind, known in QUEUE_ATTRIBUTES.items()}
 
 
 def load(execute: Callable[..., Any]) -> Catalogue:
-    """Read the definitions; what changes between the two reads is read again at the next call."""
+    """Load the definitions; a change between the reads causes another load at the next call."""
     (version,) = execute("PRAGMA user_version").fetchone()
     queues = [
         Definition(

@@ -1,4 +1,4 @@
-"""The directories of queue managers: found by name, and created.
+"""Find and create the directories of queue managers.
 
 Each queue manager is a subdirectory of one directory. The first of these that is set is used: the
 argument of the caller, the directory of `set_directory`, EMBEDDED_MQ_HOME, the directory that an
@@ -30,7 +30,7 @@ from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.storage.store import DATABASE, Store
 
 NAME = re.compile(r"[A-Za-z0-9._/%]{1,48}")
-# A name may hold what a file name may not; the same substitutes as IBM MQ's own data directories.
+# Substitutes for characters that file names cannot have, as in IBM MQ's own data directories.
 _IN_FILE_NAMES = str.maketrans({".": "!", "/": "&"})
 
 NO_ATTRIBUTES: Mapping[str, Value] = MappingProxyType({})
@@ -40,7 +40,7 @@ _configured_directory: Path | None = None
 
 @cache
 def process_user() -> str:
-    """Return the user this process runs as: its name, else its number."""
+    """Return the name, or else the number, of the user of this process."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -48,15 +48,23 @@ def process_user() -> str:
 
 
 def set_directory(directory: Path) -> None:
-    """Look for queue managers in this directory from now on, where the caller names none."""
+    """Set the directory of queue managers for callers that name none."""
     global _configured_directory  # noqa: PLW0603 (one process, one place)
     _configured_directory = directory
 
 
 def directory_of(name: str, directory: Path | None = None) -> Path:
     """Return the directory of a queue manager, whether it exists or not."""
-    parent = directory or _configured_directory or os.environ.get("EMBEDDED_MQ_HOME") or _home()()
-    return Path(parent) / name.translate(_IN_FILE_NAMES)
+    parent = directory or _configured_directory or os.environ.get("EMBEDDED_MQ_HOME")
+    return Path(parent or _default_parent()) / name.translate(_IN_FILE_NAMES)
+
+
+def _default_parent() -> Path:
+    """Return the directory that a distribution names; its error becomes an error of this one."""
+    try:
+        return _home()()
+    except Exception as error:
+        raise EmbeddedQueueManagerError(str(error)) from error
 
 
 @cache
@@ -68,23 +76,23 @@ def _home() -> Callable[[], Path]:
 
 
 def exists(name: str, directory: Path | None = None) -> bool:
-    """Whether a queue manager of this name has been created."""
+    """Return whether a queue manager with this name exists."""
     return NAME.fullmatch(name) is not None and (directory_of(name, directory) / DATABASE).is_file()
 
 
 def find_existing(name: str, directory: Path | None = None) -> Path:
-    """Return the directory of a queue manager that exists (EmbeddedQueueManagerError)."""
+    """Return the directory of an existing queue manager (EmbeddedQueueManagerError)."""
     if not exists(name, directory):
         known = ", ".join(names(directory)) or "none"
         raise EmbeddedQueueManagerError(
-            f"there is no queue manager {name} in {directory_of(name, directory).parent}"
-            f" (there: {known}); `embedded-mq create {name}` makes one"
+            f"queue manager {name} does not exist in {directory_of(name, directory).parent}"
+            f" (existing: {known}); `embedded-mq create {name}` creates it"
         )
     return directory_of(name, directory)
 
 
 def names(directory: Path | None = None) -> list[str]:
-    """Return the names of the queue managers there are."""
+    """Return the names of all queue managers in the directory."""
     parent = directory_of("x", directory).parent
     back = str.maketrans({"!": ".", "&": "/"})
     found = (path.parent.name for path in parent.glob(f"[!.]*/{DATABASE}"))
@@ -97,25 +105,23 @@ def create(
     prepare: Callable[[Path], None] | None = None,
     attributes: Mapping[str, Value] = NO_ATTRIBUTES,
 ) -> Path:
-    """Create a queue manager and return its directory; only its owner can read it.
+    """Create a queue manager and return its directory, which only its owner can read.
 
-    `attributes` are its own, by MQSC keyword, where they differ from the defaults.
-
-    It has the queues that PCF needs and no dead-letter queue, and what `prepare` defines, which
-    gets the place where the queue manager is found before anyone else can see it. If `prepare`
-    fails, nothing has been created. Raises EmbeddedQueueManagerError where the name is not one, or
-    taken.
+    `attributes` are the queue manager's attributes that are not defaults, by MQSC keyword. The
+    queue manager has the queues that PCF needs and no dead-letter queue. `prepare` gets its
+    directory before other processes can see it, and may define more; if `prepare` fails, no queue
+    manager is created. Raises EmbeddedQueueManagerError for an invalid or existing name.
     """
     if not NAME.fullmatch(name):
         raise EmbeddedQueueManagerError(
-            f"{name!r} cannot name a queue manager: 1 to 48 of A-Z a-z 0-9 . _ / %"
+            f"{name!r} is not a valid queue manager name; use 1 to 48 of A-Z a-z 0-9 . _ / %"
         )
     path = directory_of(name, directory)
     if path.exists():
-        raise EmbeddedQueueManagerError(f"queue manager {name} exists already, in {path}")
+        raise EmbeddedQueueManagerError(f"queue manager {name} already exists in {path}")
     for missing in (*reversed(path.parent.parents), path.parent):
         missing.mkdir(mode=0o700, exist_ok=True)
-    # Made elsewhere and moved: nobody ever sees half a queue manager.
+    # Created in another directory and moved: no process sees an incomplete queue manager.
     with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as building:
         made = directory_of(name, Path(building))
         made.mkdir(mode=0o700)
@@ -128,7 +134,7 @@ def create(
             made.rename(path)
         except OSError as error:
             raise EmbeddedQueueManagerError(
-                f"queue manager {name} exists already, in {path}"
+                f"queue manager {name} already exists in {path}"
             ) from error
     return path
 

@@ -1,9 +1,10 @@
-"""A queue to text and back: a line of JSON for each message, with all that is kept of it.
+"""Dump the messages of a queue to text, one JSON line each, and load them again.
 
-The first line names the format and the queue, the last counts the messages. Between them, in the
-order of the queue, what MQGET would return now: ``MQMD`` with every field under IBM's name, as text
-of full length, as hexadecimal digits or as a number; ``properties`` if there are any, each with its
-MQTYPE and MQPD fields; ``body`` in hexadecimal digits. Expiry is what was left of it.
+The first line names the format and the queue, the last line counts the messages. The lines between
+them have the messages in the order of the queue, as MQGET would return them: ``MQMD`` with every
+field under IBM's name, as text of full length, as hexadecimal digits or as a number; ``properties``
+if there are any, each with its MQTYPE and MQPD fields; ``body`` in hexadecimal digits. Expiry is
+the remaining time.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ UPDATE message SET backout_count = ?
 
 
 def dump(name: str, queue: str, directory: Path | None = None) -> Iterator[str]:
-    """Yield the lines of a dump; what is not committed is not in it.
+    """Yield the lines of a dump, without uncommitted messages.
 
-    Raises EmbeddedQueueManagerError where there is no such local queue.
+    Raises EmbeddedQueueManagerError if the local queue does not exist.
     """
     connection = connect(name, directory)
     try:
@@ -105,10 +106,10 @@ def load(
     source: str = "<dump>",
     directory: Path | None = None,
 ) -> int:
-    """Put the messages of a dump to a queue, all of them or none; returns how many.
+    """Put the messages of a dump to a queue, all or none; return their number.
 
-    They are put in one unit of work with all their context set. Raises EmbeddedQueueManagerError,
-    naming the source and the line, for what is no dump and for what cannot be put.
+    They are put in one unit of work with all their context. Raises EmbeddedQueueManagerError with
+    the source and the line for an invalid dump and for a message that cannot be put.
     """
     connection = connect(name, directory)
     try:
@@ -117,7 +118,7 @@ def load(
     except CallFailedError as failure:
         connection.break_connection()
         raise EmbeddedQueueManagerError(
-            f"{source} cannot be loaded into {queue}: {failure}; nothing was put"
+            f"{source} cannot be loaded into {queue}: {failure}; no message was put"
         ) from failure
     except BaseException:
         connection.break_connection()
@@ -130,7 +131,7 @@ def _load(connection: Connection, queue: str, lines: Iterator[str], source: str)
     head = _read(next(lines, ""))
     if (head.get("format"), head.get("version")) != (FORMAT, VERSION):
         raise EmbeddedQueueManagerError(
-            f"{source}, line 1: this is no dump of a queue; one begins with"
+            f"{source}, line 1: this is not a dump of a queue, which begins with"
             f" {_line(format=FORMAT, version=VERSION)}".rstrip()
         )
     opened = _opened(connection, queue)
@@ -143,12 +144,12 @@ def _load(connection: Connection, queue: str, lines: Iterator[str], source: str)
             md, properties, body = _parsed(row)
         except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
             raise EmbeddedQueueManagerError(
-                f"{source}, line {number}: this is no message of a dump"
+                f"{source}, line {number}: this is not a message of a dump"
             ) from error
         _put(connection, opened, md, properties, body)
         count += 1
     raise EmbeddedQueueManagerError(
-        f"{source}: the dump is cut off after {count} messages; its last line would count them"
+        f"{source}: the dump is truncated after {count} messages; its last line is missing"
     )
 
 
@@ -162,7 +163,9 @@ def _read(line: str) -> dict[str, Any]:
 
 def _checked_count(said: object, count: int, place: str) -> int:
     if said != count:
-        raise EmbeddedQueueManagerError(f"{place}: it counts {said} messages, there are {count}")
+        raise EmbeddedQueueManagerError(
+            f"{place}: it counts {said} messages, but the dump has {count}"
+        )
     return count
 
 
@@ -206,7 +209,7 @@ def _put(
         pmo.new_msg_handle = connection.message_handles.create(mq.MQCMHO_NO_VALIDATION)
         connection.message_handles.at(pmo.new_msg_handle).fill(properties)
     putting.put(connection, opened.handle, md.pack(), pmo.pack(), body)
-    if md.backout_count:  # what no MQPUT can set
+    if md.backout_count:  # an MQPUT cannot set it
         with connection.store.transaction():
             values = (md.backout_count, connection.connection_id)
             connection.store.execute(_SET_BACKOUT_COUNT, values)

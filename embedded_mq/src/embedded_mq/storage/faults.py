@@ -1,19 +1,20 @@
-"""Failures on demand: chosen calls fail with a reason code, take their time, or kill the process.
+"""Faults for tests: chosen calls fail with a reason code, are delayed, or kill the process.
 
-A fault is written ``VERB:N:WHAT:WHEN`` or ``VERB[QUEUE]:N:WHAT:WHEN``:
+A fault has the form ``VERB:N:WHAT:WHEN`` or ``VERB[QUEUE]:N:WHAT:WHEN``:
 
-- VERB is the MQI call, QUEUE the name it opens or has opened: without one any call of the verb;
-- N is the Nth such call from when the fault is set, counting from 1; ``N+`` the Nth and all later;
-- WHAT is a reason code's number, ``kill`` (SIGKILL), ``delay=SECONDS``, or, for MQGET, ``trace``:
-  a message that is got, not browsed, has other properties `traceparent` and `tracestate` than
-  before, as IBM MQ for z/OS gives it with OTELTRAC(ON);
-- WHEN is ``before`` or ``after`` the call has had its effect. MQRC_BACKED_OUT before MQCMIT backs
-  the unit of work out, MQRC_CONNECTION_BROKEN breaks the connection.
+- VERB is the MQI call, QUEUE the name of the queue by which it was opened; without QUEUE, all calls
+  of the verb count;
+- N is the Nth call after the fault is set, from 1; ``N+`` means the Nth and all later calls;
+- WHAT is the number of a reason code, ``kill`` (SIGKILL), ``delay=SECONDS``, or, for MQGET,
+  ``trace``: a message that is got, not browsed, gets new properties `traceparent` and `tracestate`,
+  as in IBM MQ for z/OS with OTELTRAC(ON);
+- WHEN is ``before`` or ``after`` the call takes effect. MQRC_BACKED_OUT before MQCMIT backs out
+  the unit of work, MQRC_CONNECTION_BROKEN breaks the connection.
 
-Several are separated by commas. They can be set for this process, by `faults.set` or from its start
-by the environment variable EMBEDDED_MQ_FAULTS (or MQDLQ_FAULTS): ``MQCMIT:2:2009:after``. And they
-can be set for a queue manager, whichever program makes the call, by the command
-``SET FAULT('MQCMIT:2:2009:after')``.
+Several faults are separated by commas. `faults.set` sets them for this process, and so does the
+environment variable EMBEDDED_MQ_FAULTS (or MQDLQ_FAULTS) at its start, for example
+``MQCMIT:2:2009:after``. The command ``SET FAULT('MQCMIT:2:2009:after')`` sets them for all programs
+that use the queue manager.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _FORM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One failure to come; no queue means any."""
+    """One fault; without a queue it applies to calls on any object."""
 
     verb: str
     nth: int
@@ -50,34 +51,34 @@ class Fault:
     is_lasting: bool = False
 
     def applies_to(self, verb: str, queue: str) -> bool:
-        """Whether a call counts."""
+        """Return whether the fault counts a call."""
         return self.verb == verb and self.queue in {"", queue}
 
     def is_due(self, calls: int) -> bool:
-        """Whether it strikes at the call of this number."""
+        """Return whether the fault takes effect at the call with this number."""
         return calls == self.nth or (self.is_lasting and calls > self.nth)
 
 
 class Faults:
-    """The failures to come in this process, and the calls counted so far."""
+    """The pending faults of this process, with the calls counted so far."""
 
     def __init__(self, text: str = "") -> None:
-        """Read the faults from text, in the form of this module's docstring."""
+        """Parse the faults from text in the form of this module's docstring."""
         self._pending: list[Fault] = []
         self._calls: Counter[int] = Counter()
         self.set(text)
 
     def set(self, text: str) -> None:
-        """Replace all faults and count calls from here; no text means none."""
+        """Replace all faults and start counting; empty text removes them."""
         self._pending = [parse(part.strip()) for part in text.split(",") if part.strip()]
         self._calls.clear()
 
     def __bool__(self) -> bool:
-        """Whether any are pending."""
+        """Return whether faults are pending."""
         return bool(self._pending)
 
     def due(self, verb: str, queue: str) -> list[Fault]:
-        """Count a call that begins; returns the faults that strike at it."""
+        """Count a starting call, and return the faults that take effect at it."""
         found = []
         for place, fault in enumerate(self._pending):
             if fault.applies_to(verb, queue):
@@ -88,7 +89,7 @@ class Faults:
 
 
 def queue_manager_faults_due(connection: Connection, verb: str, queue: str) -> list[Fault]:
-    """Do the same with the faults set for the queue manager; one that strikes once is used up."""
+    """Do the same with the queue manager's faults; a fault for a single call is then removed."""
     store = connection.store
     if not store.catalogue().has_faults:
         return []
@@ -108,7 +109,7 @@ def queue_manager_faults_due(connection: Connection, verb: str, queue: str) -> l
 
 
 def apply_faults(found: list[Fault], when: str, connection: Connection | None) -> None:
-    """Let the faults of a call happen; raises CallFailedError, or does not return at all."""
+    """Apply the faults of a call; this may raise CallFailedError or kill the process."""
     for fault in found:
         if fault.when != when:
             continue
@@ -133,17 +134,17 @@ def _fail(reason: int, fault: Fault, connection: Connection | None) -> None:
 
 
 def parse(text: str) -> Fault:
-    """Read one fault."""
+    """Parse one fault."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise EmbeddedQueueManagerError(
-            f"{text!r} is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|after is, with"
-            " VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
+            f"{text!r} is not a fault; use VERB:N:REASON|kill|delay=SECONDS|trace:before|after,"
+            " with VERB[QUEUE] for one queue and N+ for the Nth and all later calls,"
             " for example MQCMIT:2:2009:after"
         )
     if match["what"] == TRACE and (match["verb"], match["when"]) != ("MQGET", "before"):
         raise EmbeddedQueueManagerError(
-            f"{text!r} is not a fault: trace is for MQGET and before, for example"
+            f"{text!r} is not a fault; use trace with MQGET and before, for example"
             " MQGET:1+:trace:before"
         )
     return Fault(

@@ -1,4 +1,4 @@
-"""A queue manager quiesced, ended and started again, for every process that uses it.
+"""Quiesce, end and start a queue manager, for all processes that use it.
 
 IBM MQ docs, "endmqm", "strmqm", "Quiescing a queue manager" (FAIL_IF_QUIESCING options).
 """
@@ -18,7 +18,7 @@ from embedded_mq.storage.store import Store
 
 
 def quiesce(name: str, directory: Path | None = None) -> None:
-    """Let applications finish and take no new ones; with the last of them it ends.
+    """Quiesce a queue manager, which ends when its last application disconnects.
 
     From now on MQCONN, and every call with a FAIL_IF_QUIESCING option, fails with
     MQRC_Q_MGR_QUIESCING.
@@ -30,7 +30,7 @@ def quiesce(name: str, directory: Path | None = None) -> None:
 
 
 def end(name: str, directory: Path | None = None) -> None:
-    """End it at once: units of work are backed out, dynamic queues that are temporary go.
+    """End a queue manager at once: back out units of work, delete temporary dynamic queues.
 
     The next call of each connection fails with MQRC_Q_MGR_STOPPING, later ones with
     MQRC_CONNECTION_BROKEN, MQCONN with MQRC_Q_MGR_NOT_AVAILABLE.
@@ -49,7 +49,7 @@ def end(name: str, directory: Path | None = None) -> None:
 
 
 def start(name: str, directory: Path | None = None) -> None:
-    """Start it after its end; messages that are not persistent are gone, but for NPMCLASS(HIGH)."""
+    """Start an ended queue manager; nonpersistent messages are lost, except for NPMCLASS(HIGH)."""
     with _writing(name, directory) as store:
         _require_status(store, name, ENDED)
         for queue in store.catalogue().by_id.values():

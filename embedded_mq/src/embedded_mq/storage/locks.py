@@ -1,7 +1,7 @@
-"""The lock file of a queue manager: who may write just now, and which connections still live.
+"""The lock file of a queue manager: the write lock, and a lock for each live connection.
 
-Open-file-description locks belong to an open file, not to a process, and the kernel drops them when
-the process dies, however it dies. Byte 0 is the writer's turn; byte n stands for connection n.
+Open-file-description locks belong to an open file, not to a process, and the kernel releases them
+when the process ends for any reason. Byte 0 is the write lock; byte n belongs to connection n.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def _flock(kind: int, byte: int) -> bytes:
 
 
 class CollectorPause:
-    """Python's garbage collector, paused while any thread of this process has a writer's turn.
+    """Pauses Python's garbage collector while a thread of this process has a write lock.
 
-    It runs the finalizers of the clients' objects, which make calls of their own: MQCLOSE, MQDISC.
-    In the middle of another connection's turn such a call would wait for that turn in the very
-    thread that has it, for ever.
+    The collector runs the finalizers of the clients' objects, which make calls: MQCLOSE, MQDISC.
+    Such a call would wait for the write lock of another connection in the thread that holds that
+    lock, and never return.
     """
 
     def __init__(self) -> None:
-        """Nobody has asked for a pause."""
-        # The collector may run a finalizer in a thread that holds this lock, and that pauses it.
+        """Start without a pause."""
+        # Reentrant: the collector may run a finalizer that pauses it in a thread with this lock.
         self._lock = threading.RLock()
         self._pauses = 0
         self._was_on = False
@@ -55,7 +55,7 @@ class CollectorPause:
                 gc.enable()
 
     def reset_after_fork(self) -> None:
-        """In a forked child: the threads that have paused it are not here."""
+        """Forget all pauses in a forked child, which does not have the parent's threads."""
         if self._pauses and self._was_on:
             gc.enable()
         self._lock = threading.RLock()
@@ -70,16 +70,16 @@ class LockFile:
     """One connection's view of the lock file."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file; nothing is locked yet."""
+        """Open the file without a lock."""
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._lock_request = _flock(fcntl.F_WRLCK, WRITER_BYTE)
         self._unlock_request = _flock(fcntl.F_UNLCK, WRITER_BYTE)
 
     @contextmanager
     def write_lock(self) -> Iterator[None]:
-        """Wait for the turn to write, and keep it for the block; blocks cannot be nested.
+        """Wait for the write lock and hold it for the block; blocks cannot be nested.
 
-        The next writer wakes at once, whereas SQLite's own wait sleeps in steps.
+        The next writer wakes at once, whereas SQLite's own wait polls.
         """
         _collector.pause()
         try:
@@ -92,21 +92,21 @@ class LockFile:
             _collector.resume()
 
     def mark_alive(self, connection_id: int) -> None:
-        """Hold the byte of one's own connection until `close`, or death."""
+        """Lock the byte of this connection until `close` or the end of the process."""
         fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, connection_id))
 
     def is_alive(self, connection_id: int) -> bool:
-        """Whether another open file holds the byte; of one's own connection it says no."""
+        """Return whether another open file has locked the byte; False for this connection."""
         answer = fcntl.fcntl(
             self._descriptor, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK, connection_id)
         )
         return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
     def close(self) -> None:
-        """Drop all locks; a second call does nothing, for the number may be another file's by then.
+        """Release all locks; a second call does nothing, because the descriptor may be reused.
 
-        A broken connection is closed when it breaks and still stands among the handles: a forked
-        child closes what it finds there.
+        A connection that breaks is closed but stays among the handles, and a forked child closes
+        all connections that it finds there.
         """
         descriptor, self._descriptor = self._descriptor, _CLOSED
         if descriptor != _CLOSED:

@@ -1,23 +1,23 @@
-"""The tables of a queue manager, and how an earlier layout becomes this one.
+"""The tables of a queue manager, and the migration of an earlier layout.
 
-A message has a row from the moment it is put. Its `place` orders messages of equal rank; rank is 9
-less the priority, so that the least comes first. No place is used again: `last_place` is the last
-one of the messages that are gone.
+A message has a row from its put on. Its `rank` is 9 minus its priority, so that the lowest rank
+comes first; `place` orders messages of equal rank. No place is reused: `last_place` is the highest
+place of a removed message.
 
-A message that is put or got and not committed, or locked by a browse, also has a row in `held`,
-which hides it from everyone but its owner. A unit of work ends by one transaction over these rows.
-If a process is killed, the next connection that looks for dead ones backs out their rows. Triggers
-keep each queue's depth: it includes uncommitted puts and excludes uncommitted gets.
+A message of an uncommitted put or get, or one that a browse has locked, also has a row in `held`,
+which hides it from all other connections. One transaction over these rows ends a unit of work. If a
+process is killed, the next connection that detects this backs out its rows. Triggers maintain each
+queue's depth, which includes uncommitted puts and excludes uncommitted gets.
 """
 
 from __future__ import annotations
 
 PUT, REPORT, GOT, LOCKED = 1, 2, 3, 4
-"""Why a message is held. Its own unit of work can get a PUT message; it cannot get a REPORT, which
-the queue manager has put. A LOCKED message stays locked when a unit of work ends."""
+"""The reason why a message is held. The same unit of work can get a PUT message, but not a REPORT,
+which the queue manager has put. A LOCKED message stays locked when a unit of work ends."""
 
 LAYOUT, LAYOUT_3 = 4, 3
-"""Kept with the database (PRAGMA application_id); raised whenever the schema changes."""
+"""Stored in the database (PRAGMA application_id); a change of the schema increases it."""
 
 HELD = f"""
 CREATE TABLE held(
@@ -93,7 +93,7 @@ CREATE TABLE fault(
 {HELD}"""
 
 BOARD_OF_LAYOUT_3 = "queue_manager.board"
-"""In layout 3 this mapped file said who holds which message. None of that was committed."""
+"""A mapped file of layout 3 with the held messages, whose units of work are lost."""
 
 FROM_LAYOUT_3 = f"""
 ALTER TABLE queue ADD COLUMN depth INTEGER NOT NULL DEFAULT 0;

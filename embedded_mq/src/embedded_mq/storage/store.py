@@ -1,4 +1,4 @@
-"""The database of a queue manager: SQL in, rows out, one writer at a time, a commit on disk."""
+"""Access to the database of a queue manager, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LOCK_FILE = "queue_manager.lock"
 
 
 class Store:
-    """One open database; its user is one thread at a time."""
+    """One open database, for one thread at a time."""
 
     def __init__(self, directory: Path) -> None:
         """Open the database in a queue manager's directory.
 
-        Raises EmbeddedQueueManagerError if another version of this program has made it.
+        Raises EmbeddedQueueManagerError if another version of this program created it.
         """
         self.locks = LockFile(directory / LOCK_FILE)
         self._database = sqlite3.connect(
@@ -42,14 +42,14 @@ class Store:
         self.execute = self._database.execute
         self.execute_many = self._database.executemany
         self.has_written = False
-        """Whether a transaction has begun since this was last set to False."""
+        """Whether a transaction has started since this was last set to False."""
         try:
             self._check_layout(directory)
             self.execute("PRAGMA synchronous = NORMAL")
             self.execute("PRAGMA mmap_size = 268435456")
             self.execute("PRAGMA wal_autocheckpoint = 4000")  # 16 MB: a call writes a few pages
             self.last_catalogue = load(self.execute)
-            """The definitions at the last look; every call looks once."""
+            """The definitions at the last check; every call checks once."""
         except BaseException:
             self.close()
             raise
@@ -62,8 +62,8 @@ class Store:
                     (directory / BOARD_OF_LAYOUT_3).unlink(missing_ok=True)
         if self.fetch_value("PRAGMA application_id") != LAYOUT:
             raise EmbeddedQueueManagerError(
-                f"the queue manager in {directory} was made by another version of embedded-mq and"
-                " cannot be used by this one; delete the directory and create the queue manager"
+                f"the queue manager in {directory} was created by another version of embedded-mq"
+                " and cannot be used by this one; delete the directory and create the queue manager"
                 " again"
             )
 
@@ -75,9 +75,9 @@ class Store:
         queues: Iterable[tuple[str, int, str]],
         owner: str,
     ) -> None:
-        """Make the database of a queue manager that has these attributes and queues only.
+        """Create the database of a queue manager with these attributes and queues.
 
-        A queue is its name, its type and its attributes in JSON.
+        A queue is a name, a type and attributes in JSON.
         """
         database = sqlite3.connect(directory / DATABASE, isolation_level=None)
         try:
@@ -100,16 +100,16 @@ class Store:
         return row and row[0]
 
     def close(self) -> None:
-        """Close the database, then drop the locks: dead to others only when nothing is open."""
+        """Close the database, then release the locks, which other connections check."""
         self._database.close()
         self.locks.close()
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """Run the block as one transaction, which an exception undoes.
+        """Run the block as one write transaction, which an exception undoes.
 
-        With `durable` it is on disk when the block ends. Without, a power cut may undo it; a killed
-        process does not.
+        With `durable`, the transaction is on disk when the block ends. Without it, a power cut may
+        undo the transaction, but not the kill of a process.
         """
         self.has_written = True
         with self.locks.write_lock():
@@ -122,7 +122,7 @@ class Store:
             except BaseException:
                 if self._database.in_transaction:
                     self.execute("ROLLBACK")
-                    self.catalogue()  # those read in the transaction may never have been
+                    self.catalogue()  # those read in the transaction were undone
                 raise
             finally:
                 if durable:
@@ -149,5 +149,5 @@ class Store:
         return int(self.fetch_value("PRAGMA user_version"))
 
     def definitions_changed(self) -> None:
-        """Make every connection read the definitions again; call it while writing."""
+        """Make all connections reload the definitions; call it inside a write transaction."""
         self.execute(f"PRAGMA user_version = {self._version() + 1}")

@@ -113,13 +113,13 @@ def test_a_file_that_is_there_is_left_alone(app: Application, tmp_path: Path) ->
     result = command("dump", "QM1", "A", file)
 
     assert (result.exit_code, file.read_text()) == (1, "mine")
-    assert result.stderr == f"embedded-mq: {file} exists already; a dump is written to a new file\n"
+    assert result.stderr == f"embedded-mq: {file} already exists; name a new file for the dump\n"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
 
 
 ROW = {"MQMD": {}, "body": ""}
 NO_DUMP = (
-    "line 1: this is no dump of a queue; one begins with"
+    "line 1: this is not a dump of a queue, which begins with"
     ' {"format": "mqdlq queue dump", "version": 1}'
 )
 
@@ -129,11 +129,11 @@ NO_DUMP = (
     [
         (["To be, or not to be"], NO_DUMP),
         ([json.dumps({**HEAD, "version": 2})], NO_DUMP),
-        ([json.dumps(HEAD), json.dumps(ROW)], "line 2: this is no message of a dump"),
-        ([json.dumps(HEAD), "[]"], "line 2: this is no message of a dump"),
+        ([json.dumps(HEAD), json.dumps(ROW)], "line 2: this is not a message of a dump"),
+        ([json.dumps(HEAD), "[]"], "line 2: this is not a message of a dump"),
         (
             [json.dumps(HEAD), '{"messages": 7}'],
-            "line 2: it counts 7 messages, there are 0",
+            "line 2: it counts 7 messages, but the dump has 0",
         ),
     ],
 )
@@ -152,8 +152,7 @@ def test_a_dump_cut_off_is_not_loaded(app: Application, tmp_path: Path) -> None:
     result = command("load", "QM1", "B", file)
 
     assert result.stderr == (
-        f"embedded-mq: {file}: the dump is cut off after 1 messages;"
-        " its last line would count them\n"
+        f"embedded-mq: {file}: the dump is truncated after 1 messages; its last line is missing\n"
     )
     assert app.depth("B") == 0
 
@@ -166,7 +165,8 @@ def test_a_load_that_fails_puts_nothing(app: Application) -> None:
     result = command("load", "QM1", "B", "-", given=command("dump", "QM1", "A", "-").stdout)
 
     assert result.stderr == (
-        "embedded-mq: standard input cannot be loaded into B: MQRC_Q_FULL (2053); nothing was put\n"
+        "embedded-mq: standard input cannot be loaded into B: MQRC_Q_FULL (2053);"
+        " no message was put\n"
     )
     assert (app.depth("B"), app.bodies("B")) == (0, [])
 

@@ -49,8 +49,8 @@ def test_a_queue_manager_is_created_once(tmp_path: Path) -> None:
 
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         embedded_mq.create("QM1", tmp_path)
-    assert str(caught.value) == f"queue manager QM1 exists already, in {path}"
-    with pytest.raises(EmbeddedQueueManagerError, match="'Q M' cannot name a queue manager"):
+    assert str(caught.value) == f"queue manager QM1 already exists in {path}"
+    with pytest.raises(EmbeddedQueueManagerError, match="'Q M' is not a valid queue manager name"):
         embedded_mq.create("Q M", tmp_path)
 
 
@@ -113,7 +113,7 @@ except EmbeddedQueueManagerError as error:
 """)
 
     assert output == (
-        "pymqi is imported already, over IBM's client library: call embedded_mq.install()"
+        "pymqi is already imported with its C extension; call embedded_mq.install()"
         " before the first import of pymqi"
     )
 
@@ -127,13 +127,13 @@ def test_a_fault_is_read_from_text() -> None:
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         Faults("MQCMIT:0:2009:after")
     assert str(caught.value) == (
-        "'MQCMIT:0:2009:after' is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|after"
-        " is, with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
+        "'MQCMIT:0:2009:after' is not a fault; use VERB:N:REASON|kill|delay=SECONDS|trace:before|"
+        "after, with VERB[QUEUE] for one queue and N+ for the Nth and all later calls,"
         " for example MQCMIT:2:2009:after"
     )
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         Faults("MQPUT:1:trace:before")
     assert str(caught.value) == (
-        "'MQPUT:1:trace:before' is not a fault: trace is for MQGET and before, for example"
+        "'MQPUT:1:trace:before' is not a fault; use trace with MQGET and before, for example"
         " MQGET:1+:trace:before"
     )

@@ -70,5 +70,5 @@ def test_a_queue_manager_of_an_unknown_layout_is_rejected(home: Path) -> None:
     with closing(sqlite3.connect(home / "queue_manager.sqlite")) as database:
         database.execute("PRAGMA application_id = 2")
 
-    with pytest.raises(EmbeddedQueueManagerError, match="made by another version of embedded-mq"):
+    with pytest.raises(EmbeddedQueueManagerError, match="created by another version"):
         embedded_mq.run_mqsc("QM1", "")

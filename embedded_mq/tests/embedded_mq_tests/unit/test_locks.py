@@ -114,11 +114,11 @@ def test_a_put_fails_if_another_process_deletes_the_queue_just_before(
     transaction = store.transaction
 
     def after_the_deletion(**options: bool) -> AbstractContextManager[None]:
-        monkeypatch.setattr(store, "writing", transaction)
+        monkeypatch.setattr(store, "transaction", transaction)
         embedded_mq.run_mqsc("QM1", "DELETE QLOCAL(A)")
         return transaction(**options)
 
-    monkeypatch.setattr(store, "writing", after_the_deletion)
+    monkeypatch.setattr(store, "transaction", after_the_deletion)
     with app.failing("MQRC_Q_DELETED"):
         app.put("A", b"lost")
     embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(A)")

@@ -164,15 +164,15 @@ def test_what_is_ignored_is_said() -> None:
         ),
         (
             "\nDEFINE QLOCAL(A) +\n  PUT(MAYBE)",
-            "line 3: PUT(MAYBE) is wrong; ENABLED or DISABLED is right",
+            "line 3: PUT(MAYBE) is not valid; use ENABLED or DISABLED",
         ),
         (
             "DEFINE QLOCAL(A) MAXDEPTH(-1)",
-            "line 1: MAXDEPTH(-1) is wrong; a number from 0 to 999999999 is right",
+            "line 1: MAXDEPTH(-1) is not valid; use a number from 0 to 999999999",
         ),
         (
             "DEFINE QLOCAL('A B')",
-            "line 1: 'A B' is not an object's name: 1 to 48 of A-Z a-z 0-9 . _ / % are",
+            "line 1: 'A B' is not a valid object name; use 1 to 48 of A-Z a-z 0-9 . _ / %",
         ),
         (
             "DEFINE QLOCAL(A) PUT",
@@ -180,26 +180,26 @@ def test_what_is_ignored_is_said() -> None:
         ),
         (
             "DEFINE QLOCAL(A) DEFPRTY(1) DEFPRTY(2)",
-            "line 1: DEFPRTY is given twice; once is right",
+            "line 1: DEFPRTY is given twice; give it once",
         ),
         (
             "DEFINE CHANNEL(C)",
-            "line 1: DEFINE CHANNEL is not known; DEFINE takes QLOCAL, QALIAS, QREMOTE, QMODEL",
+            "line 1: DEFINE CHANNEL is not supported; DEFINE takes QLOCAL, QALIAS, QREMOTE, QMODEL",
         ),
         (
             "START LISTENER(L)",
-            "line 1: START is not known; commands are DEFINE, ALTER, DISPLAY, DELETE, CLEAR, SET",
+            "line 1: START is not supported; use DEFINE, ALTER, DISPLAY, DELETE, CLEAR, SET",
         ),
         (
             "DEFINE QLOCAL(A",
-            "line 1: cannot read '(A'; KEYWORD or KEYWORD(value) is right, with a closing )",
+            "line 1: cannot read '(A'; use KEYWORD or KEYWORD(value), with a closing )",
         ),
-        ("ALTER QLOCAL(B)", "line 1: there is no queue B; DEFINE QLOCAL(B)"),
-        ("DEFINE QLOCAL(A) LIKE(B)", "line 1: there is no queue B; DEFINE QLOCAL(B)"),
+        ("ALTER QLOCAL(B)", "line 1: queue B does not exist; DEFINE QLOCAL(B) creates it"),
+        ("DEFINE QLOCAL(A) LIKE(B)", "line 1: queue B does not exist; DEFINE QLOCAL(B) creates it"),
         (
             "DISPLAY QUEUE(*) WHERE(CURDEPTH)",
             (
-                "line 1: WHERE(CURDEPTH) is wrong; WHERE(CURDEPTH GT 0) is right, with one of"
+                "line 1: WHERE(CURDEPTH) is not valid; use WHERE(CURDEPTH GT 0), with one of"
                 " LT GT LE GE EQ NE LK NL"
             ),
         ),
@@ -207,35 +207,35 @@ def test_what_is_ignored_is_said() -> None:
             "DISPLAY QUEUE(*) WHERE(DEPTH GT 0)",
             "line 1: QUEUE has no attribute DEPTH to display",
         ),
-        ("SET CHLAUTH(X)", "line 1: SET CHLAUTH is not known; SET takes AUTHREC, FAULT"),
+        ("SET CHLAUTH(X)", "line 1: SET CHLAUTH is not supported; SET takes AUTHREC, FAULT"),
         (
             "SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) GROUP('staff') AUTHADD(PUT)",
             (
-                "line 1: SET AUTHREC has no GROUP here; SET AUTHREC PROFILE(MY.QUEUE)"
-                " OBJTYPE(QUEUE) PRINCIPAL('user') AUTHADD(PUT,INQ) is right"
+                "line 1: SET AUTHREC does not support GROUP; use SET AUTHREC PROFILE(MY.QUEUE)"
+                " OBJTYPE(QUEUE) PRINCIPAL('user') AUTHADD(PUT,INQ)"
             ),
         ),
         (
             "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(PUT)",
             (
-                "line 1: AUTHADD(PUT) is wrong for OBJTYPE(QMGR); right are ALTUSR CHG CONNECT"
+                "line 1: AUTHADD(PUT) is not valid for OBJTYPE(QMGR); use ALTUSR CHG CONNECT"
                 " DLT DSP INQ SET SETALL SETID ALL ALLMQI ALLADM NONE"
             ),
         ),
         (
             "SET FAULT(MQCMIT)",
             (
-                "line 1: 'MQCMIT' is not a fault: VERB:N:REASON|kill|delay=SECONDS|trace:before|"
-                "after is, with VERB[QUEUE] for one queue and N+ for the Nth call and all later,"
-                " for example MQCMIT:2:2009:after; write it in quotes"
+                "line 1: 'MQCMIT' is not a fault; use VERB:N:REASON|kill|delay=SECONDS|trace:"
+                "before|after, with VERB[QUEUE] for one queue and N+ for the Nth and all later"
+                " calls, for example MQCMIT:2:2009:after; put it in quotes"
             ),
         ),
-        ("DISPLAY QUEUE(B)", "line 1: there is no queue B"),
+        ("DISPLAY QUEUE(B)", "line 1: queue B does not exist"),
         (
             "DEFINE QLOCAL(A); DEFINE QLOCAL(A)",
-            "line 1: A exists already; DEFINE QLOCAL(A) REPLACE changes it",
+            "line 1: A already exists; DEFINE QLOCAL(A) REPLACE changes it",
         ),
-        ("DEFINE QLOCAL(A); DELETE QALIAS(A)", "line 1: A is a QLOCAL, not QALIAS"),
+        ("DEFINE QLOCAL(A); DELETE QALIAS(A)", "line 1: A is a QLOCAL, not a QALIAS"),
     ],
 )
 def test_an_error_names_the_line_and_what_would_be_right(text: str, message: str) -> None:
@@ -258,7 +258,8 @@ def test_an_unknown_queue_manager_is_named(home: Path) -> None:
         embedded_mq.run_mqsc("QM2", "")
 
     assert str(caught.value) == (
-        f"there is no queue manager QM2 in {home} (there: QM1); `embedded-mq create QM2` makes one"
+        f"queue manager QM2 does not exist in {home} (existing: QM1); `embedded-mq create QM2`"
+        " creates it"
     )
 
 

@@ -1,8 +1,8 @@
-"""The attributes of queues and of the queue manager: MQSC keyword, what it may hold, MQI selector.
+"""The attributes of queues and of the queue manager: MQSC keyword, MQI selector, allowed values.
 
-One table serves MQSC (DEFINE, ALTER, DISPLAY), PCF and the MQI (MQINQ, MQSET). Numbers are kept as
-the MQI has them; MQSC's words for them stand in `words`. Defaults are those of a new queue
-manager's SYSTEM.DEFAULT objects (IBM MQ docs, "DEFINE queues", "ALTER QMGR").
+MQSC (DEFINE, ALTER, DISPLAY), PCF and the MQI (MQINQ, MQSET) share one table. Numbers are stored as
+in the MQI; `words` has MQSC's words for them. Defaults are those of a new queue manager's
+SYSTEM.DEFAULT objects (IBM MQ docs, "DEFINE queues", "ALTER QMGR").
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Value = int | str
 MAX_MSG_LENGTH = 104_857_600
 COMMAND_QUEUE = "SYSTEM.ADMIN.COMMAND.QUEUE"
 NO_SELECTOR = 0
-"""The selector of an attribute that only MQSC knows, since IBM MQ does not have it."""
+"""The selector of an attribute that IBM MQ does not have and only MQSC can set here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: a word out of `words`, a number up to `limit`, or text of `length` bytes."""
+    """One attribute: one of `words`, a number up to `limit`, or text of up to `length` bytes."""
 
     keyword: str
     selector: int
@@ -33,14 +33,14 @@ class Attribute:
     length: int = 0
     is_name: bool = False
     has_no_effect: bool = False
-    """Kept and told, but nothing comes of it here: no trigger message, no event."""
+    """Whether it is stored and returned but has no effect: no trigger message, no event."""
 
     def allows(self, value: int) -> bool:
-        """Whether a number is one of its values."""
+        """Return whether a number is an allowed value."""
         return value in self.words.values() if self.words else self.lowest <= value <= self.limit
 
     def format_value(self, value: Value) -> str:
-        """Write a value as MQSC does."""
+        """Return a value as MQSC writes it."""
         return next((word for word, number in self.words.items() if number == value), str(value))
 
 
@@ -184,7 +184,7 @@ QUEUE_MANAGER_ATTRIBUTES = _by_keyword(
     _number_attribute("MAXUMSGS", mq.MQIA_MAX_UNCOMMITTED_MSGS, 10_000, 999_999_999, lowest=1),
     _word_attribute("HDRCHECK", NO_SELECTOR, "NO", NO=0, YES=1),
 )
-"""HDRCHECK is not IBM MQ's: whether MQ headers are checked on MQPUT (see `header_checks`)."""
+"""HDRCHECK, which IBM MQ does not have, enables checks of MQ headers (see `header_checks`)."""
 
 MAX_PRIORITY = 9
 FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, Value] = {
@@ -196,8 +196,8 @@ FIXED_QUEUE_MANAGER_ATTRIBUTES: Mapping[int, Value] = {
     mq.MQIA_SYNCPOINT: 1,
 }
 
-# Attributes that change nothing an application sees through the MQI calls emulated here: taken,
-# reported as ignored, not kept.
+# Attributes that have no effect on the emulated MQI calls: accepted, reported as ignored, and not
+# stored.
 IGNORED_QUEUE_KEYWORDS: Mapping[str, int] = {
     "ACCTQ": mq.MQIA_ACCOUNTING_Q,
     "CAPEXPRY": 0,  # pymqi's constants have no selector for it yet
@@ -220,7 +220,7 @@ IGNORED_QUEUE_KEYWORDS: Mapping[str, int] = {
     "SCOPE": mq.MQIA_SCOPE,
     "STATQ": mq.MQIA_STATISTICS_Q,
 }
-"""Each with its selector, which is the parameter of PCF; 0 where PCF has none."""
+"""Their selectors, which are also the PCF parameters; 0 if PCF has none."""
 
 _IGNORED_OF_QUEUE_MANAGER = """
     ACCTCONO ACCTINT ACCTMQI ACCTQ ACTIVREC ADOPTCHK AUTHOREV CERTLABL CHAD CHADEV CHLAUTH CHLEV
@@ -238,7 +238,7 @@ SYSTEM_QUEUES: Mapping[str, tuple[int, Mapping[str, Value]]] = {
         {"SHARE": mq.MQQA_NOT_SHAREABLE, "DEFSOPT": mq.MQOO_INPUT_EXCLUSIVE},
     ),
 }
-"""The queues of a new queue manager: type, and what differs from the defaults."""
+"""The queues of a new queue manager: their type and the attributes that are not defaults."""
 
 
 def defaults(attributes: Mapping[str, Attribute]) -> dict[str, Value]:

@@ -1,9 +1,9 @@
-"""Who may do what: authority records in, MQRC_NOT_AUTHORIZED or nothing out.
+"""Check the authority of users by authority records.
 
 IBM MQ docs, "setmqaut", "SET AUTHREC", "Using OAM generic profiles", "MQOPEN authorizations".
-While a queue manager has no authority record nothing is checked. With the first one a user may do
-what the records grant him; only the owner of the queue manager, who is what a member of the group
-mqm is to IBM's, may do everything but what a record made for him takes away.
+Without any authority record, a queue manager checks nothing. With the first record, a user has the
+authorities that records grant. Only the owner of the queue manager, like a member of IBM's group
+mqm, has every authority unless a record for the owner revokes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MQI = {
     QUEUE_MANAGER: {"ALTUSR", "CONNECT", "INQ", "SET", "SETALL", "SETID"},
 }
 AUTHORITIES = {kind: frozenset(_MQI[kind] | _ADMINISTRATION[kind]) for kind in _MQI}
-"""What can be granted on each type of object; nobody asks for that of administrators here."""
+"""The authorities of each type of object; those for administration are never checked by the MQI."""
 
 GROUPS = {
     kind: {
@@ -36,7 +36,7 @@ GROUPS = {
 
 
 def check(catalogue: Catalogue, user: str, kind: str, name: str, needed: Iterable[str]) -> None:
-    """Refuse what a user may not do with an object (MQRC_NOT_AUTHORIZED)."""
+    """Raise CallFailedError if a user lacks authority on an object (MQRC_NOT_AUTHORIZED)."""
     if not catalogue.authorities:
         return
     missing = set(needed) - granted_authorities(catalogue, user, kind, name)
@@ -48,7 +48,7 @@ def check(catalogue: Catalogue, user: str, kind: str, name: str, needed: Iterabl
 
 
 def granted_authorities(catalogue: Catalogue, user: str, kind: str, name: str) -> frozenset[str]:
-    """Return what the records let a user do: of those that fit the name the most specific."""
+    """Return the authorities of a user on an object, by the most specific matching record."""
     fitting = [
         record
         for record in catalogue.authorities
@@ -62,13 +62,13 @@ def granted_authorities(catalogue: Catalogue, user: str, kind: str, name: str) -
 
 @cache
 def _pattern(profile: str) -> re.Pattern[str]:
-    """Read a profile: ? is a character of a qualifier, * are any of them, ** is any qualifiers."""
+    """Parse a profile: ? is one character of a qualifier, * any number, ** any qualifiers."""
     parts = re.split(r"(\*\*|\*|\?)", profile)
     generic = {"**": ".*", "*": "[^.]*", "?": "[^.]"}
     return re.compile("".join(generic.get(part, re.escape(part)) for part in parts))
 
 
 def _specificity(record: AuthorityRecord) -> list[int]:
-    """Compare profiles from the left: a character counts more than ?, that more than *, than **."""
+    """Return the sort key of a profile: from the left, a character, then ?, then *, then **."""
     weights = {"**": 0, "*": 1, "?": 2}
     return [weights.get(part, 3) for part in re.findall(r"\*\*|.", record.profile)]

@@ -1,4 +1,4 @@
-"""MQCLOSE: a handle and options in, a dynamic queue gone with it (IBM MQ docs, "MQCLOSE")."""
+"""Execute MQCLOSE, which may delete a dynamic queue (IBM MQ docs, "MQCLOSE")."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NAMES = mq.names_of("MQCO")
 
 
 def close(connection: Connection, handle: int, options: int) -> None:
-    """Close an object; a unit of work goes on without it.
+    """Close an object; the unit of work stays open.
 
-    A temporary dynamic queue goes with the handle that made it; a permanent one where the options
-    say so (MQRC_Q_NOT_EMPTY if that cannot be).
+    Closing the handle that created a temporary dynamic queue deletes the queue; the options may
+    delete a permanent dynamic queue (MQRC_Q_NOT_EMPTY if it has messages).
     """
     opened = connection.find_object(handle)
     check_bits(options, DELETE_OPTIONS, "MQCO", NAMES)
@@ -36,7 +36,7 @@ def close(connection: Connection, handle: int, options: int) -> None:
 
 
 def _queue(connection: Connection, opened: OpenObject) -> Definition | None:
-    """Return the queue, unless someone has deleted it."""
+    """Return the queue, or None if it has been deleted."""
     by_id = connection.store.catalogue().by_id
     return by_id.get(opened.queue_ids[-1]) if opened.queue_ids else None
 

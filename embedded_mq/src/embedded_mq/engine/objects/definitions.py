@@ -1,4 +1,4 @@
-"""Definitions of queues made, changed and removed, while writing."""
+"""Add, change and remove definitions of queues, inside a write transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from embedded_mq.storage.store import Store
 
 
 def add(store: Store, name: str, queue_type: int, attributes: Mapping[str, Value]) -> int:
-    """Define a queue; returns its id."""
+    """Define a queue and return its id."""
     row = store.execute(
         "INSERT INTO queue(name, type, attributes) VALUES(?, ?, ?)",
         (name, queue_type, json.dumps(attributes)),
@@ -23,7 +23,7 @@ def add(store: Store, name: str, queue_type: int, attributes: Mapping[str, Value
 
 
 def change(store: Store, queue: Definition, attributes: Mapping[str, Value]) -> None:
-    """Give a queue these attributes in place of its own."""
+    """Replace all attributes of a queue."""
     store.execute(
         "UPDATE queue SET attributes = ? WHERE queue_id = ?",
         (json.dumps(attributes), queue.queue_id),
@@ -32,9 +32,9 @@ def change(store: Store, queue: Definition, attributes: Mapping[str, Value]) -> 
 
 
 def remove(store: Store, queue_id: int) -> None:
-    """Remove a queue with its messages; handles that are open to it find it deleted.
+    """Remove a queue with its messages; its open handles get MQRC_Q_DELETED.
 
-    The authority records of a dynamic queue, which it got when it was made, go with it.
+    The authority record that was created with a dynamic queue is removed, too.
     """
     remove_messages(store, queue_id)
     store.execute(
@@ -47,24 +47,24 @@ def remove(store: Store, queue_id: int) -> None:
 
 
 def remove_messages(store: Store, queue_id: int) -> None:
-    """Empty a queue."""
+    """Remove all messages of a queue."""
     store.execute("DELETE FROM message WHERE queue_id = ?", (queue_id,))
 
 
 def has_uncommitted(store: Store, queue_id: int) -> bool:
-    """Whether messages on the queue are part of a unit of work, or locked, while writing."""
+    """Return whether a unit of work or a lock holds messages of the queue."""
     return store.fetch_value("SELECT 1 FROM held WHERE queue_id = ?", (queue_id,)) is not None
 
 
 def count_handles(store: Store, queue_id: int) -> int:
-    """Return how many handles are open to a queue, with whatever options."""
+    """Return the number of open handles of a queue, with any options."""
     return int(
         store.fetch_value("SELECT count(*) FROM open_handle WHERE queue_id = ?", (queue_id,))
     )
 
 
 def count_uncommitted(store: Store, queue_id: int) -> int:
-    """Return how many messages units of work have put on the queue or got from it."""
+    """Return the number of messages that open units of work have put to or got from the queue."""
     return int(
         store.fetch_value(
             "SELECT count(*) FROM held WHERE queue_id = ? AND kind <> ?", (queue_id, LOCKED)
@@ -73,7 +73,7 @@ def count_uncommitted(store: Store, queue_id: int) -> int:
 
 
 def count_open_handles(store: Store, queue_id: int) -> tuple[int, int]:
-    """Return how many handles are open for input and for output."""
+    """Return the numbers of handles open for input and for output."""
     row = store.execute(
         "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0) FROM open_handle"
         " WHERE queue_id = ?",

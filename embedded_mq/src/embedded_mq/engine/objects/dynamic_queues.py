@@ -1,4 +1,4 @@
-"""Dynamic queues: a model queue and a name in, a queue made of it out.
+"""Create dynamic queues from model queues.
 
 IBM MQ docs, "Dynamic and model queues", "DynamicQName (MQOD)".
 """
@@ -18,10 +18,10 @@ LONGEST_PREFIX = 32
 
 
 def create(connection: Connection, model: Definition, wanted: str) -> Definition:
-    """Make a local queue with the attributes of a model, while writing.
+    """Create a local queue with the attributes of a model, inside a write transaction.
 
-    `wanted` is its name, or the beginning of it where it ends in an asterisk; one that is given
-    cannot be a queue's yet (MQRC_OBJECT_ALREADY_EXISTS).
+    `wanted` is its name, or with an asterisk at the end the beginning of its name. A complete name
+    must not exist yet (MQRC_OBJECT_ALREADY_EXISTS).
     """
     store = connection.store
     name = wanted
@@ -43,7 +43,7 @@ def create(connection: Connection, model: Definition, wanted: str) -> Definition
 
 
 def _grant_everything(connection: Connection, name: str) -> None:
-    """Let the user who made the queue do everything with it, if anything is checked at all."""
+    """Grant the creator of the queue every authority on it, if authority is checked."""
     if connection.store.catalogue().authorities:
         words = " ".join(sorted(authority.AUTHORITIES[authority.QUEUE]))
         connection.store.execute(

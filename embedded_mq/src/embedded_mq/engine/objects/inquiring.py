@@ -1,4 +1,4 @@
-"""MQINQ and MQSET: selectors in, attributes out or changed (IBM MQ docs, "MQINQ", "MQSET")."""
+"""Execute MQINQ and MQSET (IBM MQ docs, "MQINQ", "MQSET")."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTABLE = {
     mq.MQIA_TRIGGER_MSG_PRIORITY: ("TRIGMPRI", "MQRC_TRIGGER_MSG_PRIORITY_ERR"),
     mq.MQCA_TRIGGER_DATA: ("TRIGDATA", ""),
 }
-"""What MQSET may change, and the reason for a value that is none."""
+"""The attributes that MQSET may change, with the reason code for an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Answer:
 
 
 def inquire(connection: Connection, handle: int, selectors: Sequence[int]) -> Answer:
-    """Return attributes of an open object, as they are now.
+    """Return the current attributes of an open object.
 
-    A selector its type of queue does not have yields MQIAV_NOT_APPLICABLE or asterisks, and the
-    warning MQRC_SELECTOR_NOT_FOR_TYPE.
+    A selector that its type of queue does not have returns MQIAV_NOT_APPLICABLE or asterisks, and
+    the warning MQRC_SELECTOR_NOT_FOR_TYPE.
     """
     opened = connection.find_object(handle)
     if not opened.allows(mq.MQOO_INQUIRE):
@@ -106,7 +106,7 @@ QUEUE_MANAGER_SELECTORS = {
 def queue_values(
     connection: Connection, queue: Definition, selectors: Collection[int]
 ) -> dict[int, Value]:
-    """Return the attributes of a queue by selector; counts only if `selectors` names them."""
+    """Return the attributes of a queue by selector; counts only if `selectors` has them."""
     values: dict[int, Value] = {mq.MQCA_Q_NAME: queue.name, mq.MQIA_Q_TYPE: queue.type}
     for keyword, attribute in QUEUE_ATTRIBUTES[queue.type].items():
         values[attribute.selector] = queue.attributes[keyword]
@@ -131,7 +131,7 @@ def queue_manager_values(catalogue: Catalogue) -> dict[int, Value]:
     values: dict[int, Value] = {mq.MQCA_Q_MGR_NAME: catalogue.name}
     values |= FIXED_QUEUE_MANAGER_ATTRIBUTES
     for keyword, attribute in QUEUE_MANAGER_ATTRIBUTES.items():
-        # One without a selector has the key 0, which no caller can ask for.
+        # An attribute without a selector has the key 0, which no caller can inquire.
         values[attribute.selector] = catalogue.queue_manager[keyword]
     return values
 
@@ -143,9 +143,9 @@ def set_attributes(
     numbers: Sequence[int],
     characters: bytes,
 ) -> None:
-    """Change attributes of an open queue, for all to see at once.
+    """Change attributes of an open queue, with immediate effect for all applications.
 
-    The values are those of the numeric selectors in their order, and the characters of the others.
+    `numbers` are the values of the numeric selectors in order, `characters` those of the others.
     """
     opened = connection.find_object(handle)
     if not opened.allows(mq.MQOO_SET):

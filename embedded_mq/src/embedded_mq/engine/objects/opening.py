@@ -1,4 +1,4 @@
-"""MQOPEN: an object descriptor and options in, an open object out (IBM MQ docs, "MQOPEN")."""
+"""Execute MQOPEN (IBM MQ docs, "MQOPEN")."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ PASS_OR_SET_CONTEXT = (
     | mq.MQOO_SET_IDENTITY_CONTEXT
     | mq.MQOO_SET_ALL_CONTEXT
 )
-# Options that ask for nothing a queue manager without clusters and clients could not grant as it
-# stands: they hold as soon as they are given.
+# Options that are always fulfilled by a queue manager without clusters and clients.
 OPTIONS_ALWAYS_TRUE = (
     mq.MQOO_BIND_ON_OPEN
     | mq.MQOO_BIND_NOT_FIXED
@@ -39,7 +38,7 @@ KNOWN_OPTIONS = (
 MQOD_VERSION_4 = 4
 NAMES = mq.names_of("MQOO")
 
-# What each option needs authority for (IBM MQ docs, "Authorizations for MQI calls").
+# The authority that each option needs (IBM MQ docs, "Authorizations for MQI calls").
 AUTHORITIES = {
     mq.MQOO_INPUT_AS_Q_DEF: "GET",
     mq.MQOO_INPUT_SHARED: "GET",
@@ -61,11 +60,11 @@ AUTHORITIES_ON_BOTH = frozenset({"SETID", "SETALL"})
 def open_object(
     connection: Connection, od: MQOD, options: int, *, is_registered: bool = True
 ) -> OpenObject:
-    """Open what the descriptor names; its resolved names are filled in.
+    """Open the object that the descriptor names, and fill in its resolved names.
 
-    A model queue is opened by making a dynamic queue of it, whose name then stands in ObjectName.
-    An object not held is that of an MQPUT1, which takes a queue only, and no model queue; it is
-    closed within the same call, and nobody else sees that it is open.
+    Opening a model queue creates a dynamic queue, whose name is returned in ObjectName. MQPUT1
+    opens its object without registering it: it accepts a queue only, but not a model queue, and
+    closes it in the same call, so that other applications never see the open handle.
     """
     _check_options(options)
     _check_descriptor(od)
@@ -138,7 +137,7 @@ def _open_queue_manager(connection: Connection, od: MQOD, options: int) -> OpenO
 
 
 def _user(connection: Connection, od: MQOD, options: int) -> str:
-    """Return whose authority counts: the connection's user may speak for another one."""
+    """Return the user whose authority is checked: the connection's, or the alternate user."""
     if not options & mq.MQOO_ALTERNATE_USER_AUTHORITY:
         return connection.user
     connection.check_authority(authority.QUEUE_MANAGER, connection.store.catalogue().name, "ALTUSR")
@@ -146,10 +145,10 @@ def _user(connection: Connection, od: MQOD, options: int) -> str:
 
 
 def _check_authority(connection: Connection, od: MQOD, queue: Definition, options: int) -> None:
-    """Check what the options ask for on the queue that was named, not on what is behind it.
+    """Check the authority for the options on the queue that was named, not on its target.
 
-    Context is the connection's own user's to pass or set, whoever the alternate user is (IBM MQ
-    docs, "AlternateUserId (MQOD)").
+    To pass or set context, the connection's own user needs the authority even with an alternate
+    user (IBM MQ docs, "AlternateUserId (MQOD)").
     """
     if not connection.store.catalogue().authorities:
         return
@@ -162,7 +161,7 @@ def _check_authority(connection: Connection, od: MQOD, queue: Definition, option
 
 
 def _check_type(destination: Destination, options: int) -> None:
-    """Refuse to get from what is elsewhere, and to inquire what has no definition here."""
+    """Refuse to get from a remote queue, and to inquire a queue without a local definition."""
     if destination.remote is None:
         return
     refused = INPUT | mq.MQOO_BROWSE
@@ -186,7 +185,7 @@ def object_name_in(packed: bytes) -> str:
 
 
 def _register_handle(connection: Connection, opened: OpenObject, queue: Definition) -> None:
-    """Note the handle for all to see, unless another excludes it (MQRC_OBJECT_IN_USE)."""
+    """Register the handle for all connections (MQRC_OBJECT_IN_USE if another excludes it)."""
     kind = opened.options & INPUT
     if kind == mq.MQOO_INPUT_AS_Q_DEF:
         kind = queue.number("DEFSOPT")
@@ -214,7 +213,7 @@ def _register_handle(connection: Connection, opened: OpenObject, queue: Definiti
 
 
 def _check_not_in_use(connection: Connection, queue: Definition, *, is_exclusive: bool) -> None:
-    """Refuse if another handle is in the way; what the dead held is free."""
+    """Raise CallFailedError if another handle excludes this one, except for dead connections'."""
     query = "SELECT 1 FROM open_handle WHERE queue_id = ? AND input AND (exclusive OR ?) LIMIT 1"
     values = (queue.queue_id, is_exclusive)
     if connection.store.fetch_value(query, values) is None:

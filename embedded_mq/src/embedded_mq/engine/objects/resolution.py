@@ -1,4 +1,4 @@
-"""Queue-name resolution: an object's two names in, the definitions passed through and the end out.
+"""Resolve the queue name and the queue manager name of an object to a local queue.
 
 IBM MQ docs, "How queue name resolution works", "2057 (0809) (RC2057)", "2087 (0827) (RC2087)",
 "2184 (0888) (RC2184)" and the other reason codes of "MQOPEN".
@@ -15,10 +15,10 @@ from embedded_mq.storage.catalogue import Catalogue, Definition
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a name leads: the queue opened first, the local queue last.
+    """The target of a name: the definitions from the opened queue to the local queue.
 
-    `remote` holds the name of the queue and of the queue manager that go into the MQXQH where the
-    last queue is a transmission queue on the way to another queue manager.
+    If the last queue is a transmission queue, `remote` has the names of the queue and of the queue
+    manager for the MQXQH.
     """
 
     path: tuple[Definition, ...]
@@ -31,14 +31,14 @@ class Destination:
 
 
 def find_definition(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:
-    """Return the definition a name means by itself, for inquiring and setting."""
+    """Return the definition with a name, for inquiring and setting."""
     if q_mgr_name in ("", catalogue.name) and name in catalogue.by_name:
         return catalogue.by_name[name]
     raise CallFailedError("MQRC_UNKNOWN_OBJECT_NAME")
 
 
 def resolve(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
-    """Follow a name to the local queue that takes its messages."""
+    """Resolve a name to the local queue that gets its messages."""
     if q_mgr_name not in ("", catalogue.name):
         return _resolve_remote(catalogue, name, q_mgr_name)
     queue = catalogue.by_name.get(name)
@@ -74,7 +74,7 @@ def _resolve_remote_definition(catalogue: Catalogue, definition: Definition) -> 
 
 
 def _resolve_remote(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destination:
-    """Resolve a name at another queue manager: by transmission queue, or queue-manager alias."""
+    """Resolve a name at another queue manager by a transmission queue or queue-manager alias."""
     if not name:
         raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
     definition = catalogue.by_name.get(q_mgr_name)
@@ -91,7 +91,7 @@ def _resolve_remote(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destina
 
 
 def _resolve_local(catalogue: Catalogue, name: str) -> Destination:
-    """Resolve a name behind an alias of this queue manager: no dynamic queue is made there."""
+    """Resolve a name at an alias of this queue manager, which creates no dynamic queues."""
     destination = resolve(catalogue, name, "")
     if destination.queue.type == mq.MQQT_MODEL:
         raise CallFailedError("MQRC_Q_TYPE_ERROR")
@@ -99,7 +99,7 @@ def _resolve_local(catalogue: Catalogue, name: str) -> Destination:
 
 
 def _transmission_queue(catalogue: Catalogue, name: str, q_mgr_name: str) -> Definition:
-    """Find the transmission queue: the one named, else that of the queue manager, else DEFXMITQ."""
+    """Find the transmission queue: by name, else by the queue manager's name, else DEFXMITQ."""
     if name or q_mgr_name in catalogue.by_name:
         queue = catalogue.by_name.get(name or q_mgr_name)
         if queue is None:
