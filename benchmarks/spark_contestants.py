@@ -142,10 +142,10 @@ def _decided(seen: pa.Table, text: str) -> pa.Array:
     standing = []
     for column in masks.columns:
         values, codes = encoded(seen[column].combine_chunks())
-        standing.append((masks.known(column, values), codes))
+        standing.append((masks.cached_bits(column, values), codes))
     known: dict[bytes, list[int]] = {}
     chains = []
-    for bits in masks.together(seen.num_rows, standing):
+    for bits in masks.combined(seen.num_rows, standing):
         code = bits.tobytes()
         if code not in known:
             known[code] = [rule.ordinal for rule in masks.rules(bits.tolist())]

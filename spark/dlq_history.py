@@ -13,7 +13,7 @@ from mqdlq.evaluation.history import write_history
 def main(arguments: Sequence[str]) -> int:
     """Write the history; return the exit code, 1 with one line on stderr for bad input."""
     parser = argparse.ArgumentParser(
-        prog="dlq_history.py", description="What all snapshots and outcomes tell."
+        prog="dlq_history.py", description="Write the history of all snapshots and outcomes."
     )
     parser.add_argument("--lake", required=True, help="the lake's directory")
     parser.add_argument("--history", required=True, help="the directory to write to")

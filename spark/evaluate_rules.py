@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from mqdlq.evaluation.application import exit_code
 from mqdlq.evaluation.evaluate import evaluate
 
-SNAPSHOT = "the directory of a finished snapshot; of several, a message's newest row counts"
-PLAN = "the directory the plan is to stand in"
-RULES = "a file with the rules table, in place of the one frozen in the snapshot"
-EXPLAIN = "name for each message the rule that won, or the nearest one where none matches"
+SNAPSHOT = "the directory of a finished snapshot; with several, each message's newest row counts"
+PLAN = "the directory of the plan"
+RULES = "a file with a rules table, in place of the snapshot's own table"
+EXPLAIN = "add to each message its winning rule, or the nearest rule if none matches"
 
 
 def main(arguments: Sequence[str]) -> int:

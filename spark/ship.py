@@ -1,4 +1,4 @@
-"""What a cluster needs of this project: a path in, an archive for `--py-files` out.
+"""Write the archive of this project for `spark-submit --py-files`.
 
     python spark/ship.py mqdlq.zip
 

@@ -213,7 +213,7 @@ def test_an_equal_finished_plan_is_not_written_again(tmp_path: Path) -> None:
 def test_a_different_finished_plan_is_an_error(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, [dead_letter(0)])
     description = lake.read_plan(plan)
-    lake.publish_plan(plan, replace(description, plan_hash="0" * 64))
+    lake.finish_plan(plan, replace(description, plan_hash="0" * 64))
 
     with pytest.raises(LakeError) as caught:
         evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan=plan)

@@ -14,7 +14,12 @@ from mqdlq import lake
 from mqdlq.evaluation.deciding.decisions import Decisions, columns_needed
 from mqdlq.evaluation.deciding.treatments import MANY, TARGETS_TO_A_RULE
 from mqdlq.evaluation.writing.plan_parts import PlanPart, Receipt
-from mqdlq.evaluation.writing.plan_receipts import are_whole, counts_of, dispositions_of, hash_of
+from mqdlq.evaluation.writing.plan_receipts import (
+    buckets_are_complete,
+    counts_of,
+    dispositions_of,
+    hash_of,
+)
 from mqdlq.lake.schema import HEADERS, PLAN
 from mqdlq.plan import plan_hash
 from mqdlq.rules import Pattern, parse
@@ -38,7 +43,7 @@ def test_a_plan_part_is_what_the_core_decides(tmp_path: Path, size: int, remembe
     plan = str(tmp_path / "plan")
     lake.start_plan(plan)
 
-    receipt = PlanPart(table, plan, explain=True, remembered=remembered).made_of(
+    receipt = PlanPart(table, plan, explain=True, remembered=remembered).write(
         batches_of(rows, size)
     )
 
@@ -55,7 +60,7 @@ def test_one_of_two_attempts_at_a_part_is_kept(tmp_path: Path) -> None:
     plan = str(tmp_path / "plan")
     lake.start_plan(plan)
     part = PlanPart(table, plan)
-    lost, counted = (part.made_of(batches_of(rows, 40)) for _ in range(2))
+    lost, counted = (part.write(batches_of(rows, 40)) for _ in range(2))
 
     lake.keep_attempts(plan, [counted.file])
 
@@ -70,7 +75,7 @@ def test_a_failed_attempt_at_a_part_leaves_no_file(tmp_path: Path) -> None:
     first, second = batches_of(random_rows(5, 40), 20)
 
     with pytest.raises(KeyError):
-        PlanPart(random_table(5, 7), plan).made_of([first, second.drop_columns(["message_key"])])
+        PlanPart(random_table(5, 7), plan).write([first, second.drop_columns(["message_key"])])
 
     assert list((tmp_path / "plan" / "_attempts").iterdir()) == []
 
@@ -78,7 +83,7 @@ def test_a_failed_attempt_at_a_part_leaves_no_file(tmp_path: Path) -> None:
 def test_readers_find_the_columns_of_a_plan(tmp_path: Path) -> None:
     plan = str(tmp_path / "plan")
     lake.start_plan(plan)
-    receipt = PlanPart(random_table(5, 7), plan).made_of(batches_of(random_rows(5, 40), 20))
+    receipt = PlanPart(random_table(5, 7), plan).write(batches_of(random_rows(5, 40), 20))
     lake.keep_attempts(plan, [receipt.file])
 
     found = pq.read_schema(f"{plan}/part-00000.parquet")
@@ -117,8 +122,8 @@ def test_the_messages_of_a_rule_with_many_targets_are_counted_as_one_number() ->
         for n in range(TARGETS_TO_A_RULE + 50)
     ]
     part = PlanPart(table, remembered=100)
-    halves = [part.made_of(batches_of(half, 90)) for half in (rows[:500], rows[500:])]
-    whole = part.made_of(batches_of(rows, 1000))
+    halves = [part.write(batches_of(half, 90)) for half in (rows[:500], rows[500:])]
+    whole = part.write(batches_of(rows, 1000))
 
     for receipts in (halves, [whole]):
         told = [(count.rule, count.target_q, count.messages) for count in counts_of(receipts)]
@@ -126,8 +131,8 @@ def test_the_messages_of_a_rule_with_many_targets_are_counted_as_one_number() ->
 
 
 def test_a_receipt_can_be_written_and_read_as_text() -> None:
-    receipt = PlanPart(random_table(5, 7)).made_of(batches_of(random_rows(5, 40), 20))
+    receipt = PlanPart(random_table(5, 7)).write(batches_of(random_rows(5, 40), 20))
 
     assert Receipt.from_json(receipt.to_json()) == receipt
-    assert are_whole([receipt])
-    assert not are_whole([receipt, receipt])
+    assert buckets_are_complete([receipt])
+    assert not buckets_are_complete([receipt, receipt])

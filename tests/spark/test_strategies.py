@@ -16,8 +16,8 @@ from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.deciding.decisions import columns_needed
 from mqdlq.evaluation.evaluate import evaluate
-from mqdlq.evaluation.reading.messages import Messages, brought_together
-from mqdlq.evaluation.reading.row_groups import groups_in_order, rows_of, stretches
+from mqdlq.evaluation.reading.messages import Messages, partitioned_by_bucket
+from mqdlq.evaluation.reading.row_groups import groups_in_order, stretch_rows, stretches
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.lake import Snapshot
 from mqdlq.model import PlannedMessage
@@ -106,7 +106,7 @@ def test_sparks_physical_plan_scans_only_the_columns_of_the_rules(
     snapshot = Snapshot.at(write_rows(str(tmp_path), random_rows(1, 9), table))
     spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)
 
-    rows = brought_together(Messages(spark, [snapshot], columns_needed(table)).rows())
+    rows = partitioned_by_bucket(Messages(spark, [snapshot], columns_needed(table)).rows())
 
     physical = rows._jdf.queryExecution().executedPlan().toString()
     scanned = re.findall(r"ReadSchema: struct<([^>]*)>", physical)
@@ -152,7 +152,7 @@ def test_unordered_messages_are_sorted_by_browse_order(
     assert said == [
         "evaluate_rules: strategy rows: the snapshot's row groups are not in order",
         "evaluate_rules: strategy row groups: 9000 messages in 1 row groups in order",
-        "evaluate_rules: strategy rows: the messages do not stand in the order of browsing",
+        "evaluate_rules: strategy rows: the messages are not in browse order",
     ]
 
 
@@ -170,7 +170,7 @@ def test_a_bucket_that_spans_two_files_is_evaluated_in_one_task(tmp_path: Path) 
 
     assert [(each.start, each.end) for each in cut] == [(0, 4096), (4096, 9000)]
     read = [
-        [seq for batch in rows_of(each, ["browse_seq"], {}) for seq in batch[0].to_pylist()]
+        [seq for batch in stretch_rows(each, ["browse_seq"], {}) for seq in batch[0].to_pylist()]
         for each in cut
     ]
     assert read == [list(range(each.start, each.end)) for each in cut]

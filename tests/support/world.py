@@ -237,7 +237,7 @@ class World:
         columns = [_plan_row(row) for row in rows]
         pq.write_table(pa.Table.from_pylist(columns, schema=PLAN), directory / "part-0.parquet")
         dispositions = {d.value: sum(r.disposition is d for r in rows) for d in Disposition}
-        lake.publish_plan(
+        lake.finish_plan(
             str(directory),
             PlanDescription(
                 plan_id,

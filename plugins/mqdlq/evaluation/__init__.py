@@ -1,1 +1,1 @@
-"""Evaluate snapshots by rules in Spark: into a plan, a comparison or a history."""
+"""Evaluate snapshots in Spark: write a plan, compare rules tables, or build the history."""

@@ -1,4 +1,4 @@
-"""Run an application that `spark-submit` was called with, as its script in `spark/` asks."""
+"""Run an application for a script in `spark/`, and convert errors to exit codes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mqdlq.errors import MqDlqError
 def exit_code(program: str, run: Callable[[], object], *, bad_input: int = 1) -> int:
     """Run a program; return 0, or another code with one line on stderr.
 
-    `bad_input` is the code for an error of ours, which another attempt would meet, too; 1 is for
-    an error of Spark's.
+    `bad_input` is the code for an error of mqdlq, which a retry would meet again. 1 is the code for
+    an error of Spark.
     """
     try:
         run()

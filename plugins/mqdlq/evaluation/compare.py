@@ -1,7 +1,7 @@
-"""Compare two rules tables over stored snapshots: what they treat differently.
+"""Compare two rules tables over stored snapshots in Spark.
 
-Both tables are evaluated over the same messages in one job. The result says how often one treatment
-became another, with samples, and which rules never matched.
+One job evaluates both tables for the same messages. The result counts how often one treatment
+became another, with samples, and lists the rules that never matched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mqdlq.rules import RulesTable
 
 
 def write_comparison(directories: Sequence[str], old: str, new: str, output: str) -> None:
-    """Compare the tables in two files over snapshots; write what `compare` returns as JSON."""
+    """Compare the tables in two files over snapshots, and write the result of `compare` as JSON."""
     tables = rules_of_file(old), rules_of_file(new)
     spark = SparkSession.builder.appName("mqdlq rules diff").getOrCreate()
     found = compare(spark, [Snapshot.at(directory) for directory in directories], *tables)
@@ -38,9 +38,9 @@ def compare(
     new: RulesTable,
     bounds: Bounds | None = None,
 ) -> dict[str, Any]:
-    """Return what `compared` does of all messages of snapshots. Raises `LakeError`."""
+    """Return the result of `compared` for all messages of snapshots; raise `LakeError`."""
     columns = sorted({*columns_needed(old), *columns_needed(new)})
     messages = Messages(spark, snapshots, columns, bounds or Bounds(), whole=True)
     choice = messages.strategy()
     work = Comparison(old, new, nul_as_blank=nul_as_blank(snapshots))
-    return compared(work, messages.through(work, SCHEMA, choice).to_batches())
+    return compared(work, messages.process(work, SCHEMA, choice).to_batches())

@@ -32,9 +32,9 @@ Submit = Callable[[Path, list[str], int], int]
 
 @dataclass(slots=True)
 class Cell:
-    """The messages that were treated as `old` and become treated as `new`.
+    """The messages whose treatment changes from `old` to `new`.
 
-    `samples` are the first few, by snapshot id and browse_seq.
+    `samples` has the first few messages, by snapshot id and browse_seq.
     """
 
     old: str
@@ -45,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Treatments:
-    """What two tables make of the messages of snapshots; a message counts once, as seen last."""
+    """Treatments of messages by two tables; each message counts once, as last seen."""
 
     snapshots: tuple[str, ...]
     messages: int
@@ -55,16 +55,16 @@ class Treatments:
 
     @property
     def different(self) -> int:
-        """How many messages are treated differently."""
+        """The number of messages whose treatment differs."""
         return sum(cell.messages for cell in self.cells)
 
 
 def treatments_in(
     old: RulesTable, new: RulesTable, stored: Sequence[Snapshot], submit: Submit | None
 ) -> Treatments:
-    """Compare what the rules make of each message: actions, targets and tries, in their order.
+    """Compare the actions, targets and attempts of each message, in their order.
 
-    With `submit`, Spark does it. Raises `LakeError`.
+    With `submit`, a Spark job compares. Raises `LakeError`.
     """
     ids = tuple(snapshot.manifest.snapshot_id for snapshot in stored)
     if not stored:
@@ -74,7 +74,11 @@ def treatments_in(
             "some of the snapshots take NULs for blanks (nul_as_blank), some do not; compare them"
             " apart"
         )
-    found = _by_spark(old, new, stored, submit) if submit else _here(old, new, stored)
+    found = (
+        _compare_in_spark(old, new, stored, submit)
+        if submit
+        else _compare_locally(old, new, stored)
+    )
     cells: dict[tuple[str, str], Cell] = {}
     for cell in found["cells"]:
         labels = _label(cell["old"], old), _label(cell["new"], new)
@@ -93,7 +97,9 @@ def treatments_in(
     )
 
 
-def _here(old: RulesTable, new: RulesTable, stored: Sequence[Snapshot]) -> dict[str, Any]:
+def _compare_locally(
+    old: RulesTable, new: RulesTable, stored: Sequence[Snapshot]
+) -> dict[str, Any]:
     columns = sorted({*columns_needed(old), *columns_needed(new)})
     work = Comparison(old, new, nul_as_blank=stored[0].manifest.nul_as_blank)
     return compared(work, work(_batches(stored, columns)))
@@ -109,7 +115,7 @@ def _batches(stored: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.
         yield pa.RecordBatch.from_pylist(some, schema)
 
 
-def _by_spark(
+def _compare_in_spark(
     old: RulesTable, new: RulesTable, stored: Sequence[Snapshot], submit: Submit
 ) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="mqdlq-") as directory:

@@ -1,11 +1,10 @@
 """Evaluate finished snapshots into a finished plan.
 
-The rules are the ones frozen in the snapshot's manifest, or those of a file. Messages that the one
-snapshot of a run has parked under its own rules are settled and get no plan, and the plan of a run
-for named messages covers these only. Of several snapshots, and by the rules of a file, all messages
-are evaluated, the parked ones too. A finished plan that says the same stays; one of the same name
-that says something else is an error. What a broken evaluation left in the plan's directory is
-removed. MQ is not touched.
+The rules come from the snapshot's manifest, or from a file. With the rules of its manifest, a
+snapshot's settled messages get no plan, and the plan of a run for named messages covers only
+these. With several snapshots or the rules of a file, all messages are evaluated, including settled
+ones. A finished plan with the same content stays; a finished plan with the same name and other
+content is an error. Files of an interrupted evaluation are removed. MQ is not used.
 """
 
 from __future__ import annotations
@@ -26,7 +25,12 @@ from mqdlq.evaluation.reading.strategies import Bounds, Choice, Strategy
 from mqdlq.evaluation.reading.tables import frozen_rules, rules_of_file
 from mqdlq.evaluation.writing.plan_parts import SCHEMA as RECEIPT
 from mqdlq.evaluation.writing.plan_parts import PlanPart, Receipt
-from mqdlq.evaluation.writing.plan_receipts import are_whole, counts_of, dispositions_of, hash_of
+from mqdlq.evaluation.writing.plan_receipts import (
+    buckets_are_complete,
+    counts_of,
+    dispositions_of,
+    hash_of,
+)
 from mqdlq.lake import PlanDescription, Snapshot
 
 
@@ -39,8 +43,8 @@ def evaluate(
 ) -> PlanDescription:
     """Evaluate the snapshots in these directories into a plan in another.
 
-    Raises `LakeError` for a snapshot that is not what its manifest says and for a finished plan
-    of other content.
+    Raises `LakeError` for a snapshot that contradicts its manifest, and for a finished plan with
+    other content.
     """
     started = time.monotonic()
     place = plan.rstrip("/")
@@ -51,7 +55,7 @@ def evaluate(
     whole = len(snapshots) > 1 or rules is not None
     manifest = snapshots[0].manifest
     messages = Messages(spark, snapshots, columns_needed(table), bounds or Bounds(), whole)
-    _say(f"{_named(snapshots)}: {messages.number} messages, {len(table.rules)} rules")
+    _log(f"{_named(snapshots)}: {messages.number} messages, {len(table.rules)} rules")
 
     part = PlanPart(
         table,
@@ -67,8 +71,8 @@ def evaluate(
         lake.start_plan(place)
     receipts = _receipts(messages, part)
     if finished:
-        _must_agree(finished, hash_of(receipts), place)
-        _say(f"plan {finished.plan_id} stands already, hash {finished.plan_hash}")
+        _check_finished_plan(finished, hash_of(receipts), place)
+        _log(f"plan {finished.plan_id} stands already, hash {finished.plan_hash}")
         return finished
     description = PlanDescription(
         plan_id=place.rsplit("/", 1)[-1],
@@ -81,33 +85,35 @@ def evaluate(
     )
     lake.keep_attempts(place, [receipt.file for receipt in receipts if receipt.file])
     read = sum(receipt.read for receipt in receipts)
-    _must_add_up(messages, description, read, lake.count_planned(place))
-    lake.publish_plan(place, description)
-    _say(f"plan {description.plan_id}: {_totals(description)}, hash {description.plan_hash}")
-    _say(f"evaluated in {time.monotonic() - started:.1f} s")
+    _check_counts(messages, description, read, lake.count_planned(place))
+    lake.finish_plan(place, description)
+    _log(f"plan {description.plan_id}: {_totals(description)}, hash {description.plan_hash}")
+    _log(f"evaluated in {time.monotonic() - started:.1f} s")
     return description
 
 
 def _receipts(messages: Messages, part: PlanPart) -> list[Receipt]:
-    """Evaluate all messages; return the receipts of the plan's parts in the order of browsing."""
+    """Evaluate all messages, and return the receipts of the plan's parts in browse order."""
     choice = messages.strategy()
-    _say(f"strategy {choice.strategy}: {choice.why}")
-    receipts = _done(messages, part, choice)
-    if not are_whole(receipts):
-        choice = Choice(Strategy.ROWS, "the messages do not stand in the order of browsing")
-        _say(f"strategy {choice.strategy}: {choice.why}")
-        receipts = _done(messages, part, choice)
+    _log(f"strategy {choice.strategy}: {choice.why}")
+    receipts = _evaluate_by(messages, part, choice)
+    if not buckets_are_complete(receipts):
+        choice = Choice(Strategy.ROWS, "the messages are not in browse order")
+        _log(f"strategy {choice.strategy}: {choice.why}")
+        receipts = _evaluate_by(messages, part, choice)
     return sorted(receipts, key=lambda receipt: receipt.first)
 
 
-def _done(messages: Messages, part: PlanPart, choice: Choice) -> list[Receipt]:
+def _evaluate_by(messages: Messages, part: PlanPart, choice: Choice) -> list[Receipt]:
     is_sorted = choice.strategy is Strategy.ROWS or len(messages.snapshots) > 1
-    found = messages.through(replace(part, sorted=is_sorted), RECEIPT, choice)
+    found = messages.process(replace(part, sorted=is_sorted), RECEIPT, choice)
     return [Receipt.from_json(text) for text in found["receipt"].to_pylist()]
 
 
-def _must_add_up(messages: Messages, description: PlanDescription, read: int, written: int) -> None:
-    """Raise `LakeError` where a message was lost or doubled on its way."""
+def _check_counts(
+    messages: Messages, description: PlanDescription, read: int, written: int
+) -> None:
+    """Raise `LakeError` if a message was lost or duplicated."""
     if len(messages.snapshots) == 1 and read != messages.number:
         raise LakeError(
             f"{_named(messages.snapshots)} holds {read} messages, its manifest says "
@@ -122,13 +128,13 @@ def _must_add_up(messages: Messages, description: PlanDescription, read: int, wr
 
 
 def _named(snapshots: Sequence[Snapshot]) -> str:
-    """Name the snapshots as a person does."""
+    """Return the names of the snapshots for a message."""
     if len(snapshots) == 1:
         return f"snapshot {snapshots[0].manifest.snapshot_id}"
     return f"{len(snapshots)} snapshots"
 
 
-def _must_agree(finished: PlanDescription, found: str, plan: str) -> None:
+def _check_finished_plan(finished: PlanDescription, found: str, plan: str) -> None:
     if finished.plan_hash != found:
         raise LakeError(
             f"{plan} is a finished plan with hash {finished.plan_hash}, this evaluation has "
@@ -140,6 +146,6 @@ def _totals(description: PlanDescription) -> str:
     return ", ".join(f"{count} {name}" for name, count in description.dispositions.items())
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     sys.stdout.write(f"evaluate_rules: {line}\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Put together the history of all snapshots, plans and outcomes.
+"""Build the history from all snapshots, plans and outcomes.
 
-Below the history's directory stand `causes`, `arrivals` and `rules` as Parquet, and `history.json`
-with the most frequent of each for a page. `outcomes.parquet` is looked for there.
+The history's directory has `causes`, `arrivals` and `rules` as Parquet, and `history.json` with the
+most frequent of each for a page. The input `outcomes.parquet` is in the same directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mqdlq.rules import parse
 from mqdlq.rules.comparing import rule_text
 
 SHOWN: Final = 1000
-"""How many rows of each kind the JSON holds at most; the Parquet files hold all."""
+"""The most rows of each kind in the JSON file; the Parquet files have all rows."""
 
 CAUSE: Final = ("reason", "dest_q_name", "put_appl_name")
 _QUEUE: Final = ("queue_manager", "queue")
@@ -42,8 +42,8 @@ _COLUMNS: Final = (
 
 
 def write_history(root: str, history: str) -> dict[str, Any]:
-    """Write the history of a lake; return what its JSON says. Raises `LakeError`."""
-    # What backfills have put together was seen in the snapshots it is from.
+    """Write the history of a lake, and return the content of its JSON file; raise `LakeError`."""
+    # Snapshots that backfills merged repeat messages of their source snapshots.
     stored = lake.finished_snapshots(root)
     snapshots = [one for one in stored if not one.manifest.put_together_from]
     if not snapshots:
@@ -70,7 +70,7 @@ def write_history(root: str, history: str) -> dict[str, Any]:
     }
     for name, table in tables.items():
         place = lake.uri(f"{history}/{name}")
-        # One file: Spark reads several in an order of its own, and the rows are sorted.
+        # One file, because the rows are sorted and Spark reads several files in any order.
         table.coalesce(1).write.mode("overwrite").parquet(place)
         written = spark.read.parquet(place)
         found[f"{name}_in_all"] = written.count()
@@ -84,7 +84,7 @@ def write_history(root: str, history: str) -> dict[str, Any]:
 
 
 def _sightings(rows: DataFrame) -> DataFrame:
-    """Return a row for every dead letter in every snapshot, with what caused it."""
+    """Return a row for every dead letter in every snapshot, with its cause."""
     at = F.coalesce("dead_lettered_at", "taken_at")
     return rows.where(F.col("class") == MessageClass.DEAD_LETTER.value).select(
         *_QUEUE,
@@ -101,7 +101,7 @@ def _sightings(rows: DataFrame) -> DataFrame:
 
 
 def _outcomes(spark: SparkSession, history: str) -> DataFrame:
-    """Return what became of messages, without dry runs; none where nothing was exported."""
+    """Return the outcomes of messages without dry runs; empty if none were exported."""
     place = f"{history}/outcomes.parquet"
     schema = (
         "run_id string, queue_manager string, queue string, message_key binary, residence int,"
@@ -114,10 +114,10 @@ def _outcomes(spark: SparkSession, history: str) -> DataFrame:
 
 
 def _causes(sightings: DataFrame, messages: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """Count messages by cause; say which are new or have returned, and how they were resolved.
+    """Count messages by cause, with new and returned causes and their resolution.
 
-    New: in the latest snapshot of a queue and in none before. Returned: in the latest, not in the
-    one before it, yet in an earlier one. Ages and times are in seconds.
+    A new cause is only in the latest snapshot of a queue. A returned cause is in the latest and an
+    earlier snapshot, but not in the one before the latest. Ages and times are in seconds.
     """
     latest = F.col("place_in_queue") == F.col("snapshots_of_queue")
     before = F.col("place_in_queue") == F.col("snapshots_of_queue") - 1
@@ -164,7 +164,7 @@ def _arrivals(messages: DataFrame) -> DataFrame:
 def _rules(
     spark: SparkSession, root: str, snapshots: Sequence[Snapshot], outcomes: DataFrame
 ) -> DataFrame:
-    """Tell of every rule of every table how many messages met it and how many it settled."""
+    """Count for every rule of every table the messages that match it, and those it settled."""
     tables = {s.manifest.rules_digest: s.manifest.rules_text for s in snapshots}
     rules = [
         {"rules_digest": digest, "rule": rule.ordinal, "line": rule.line, "text": rule_text(rule)}

@@ -1,7 +1,7 @@
 """Submit Spark applications: configuration, environment and command for a number of messages.
 
-For a small snapshot the job's fixed cost is nearly all there is, so the JVM starts from an archive
-of classes, compiles fast rather than well, and Spark generates no code. A large one gets the full
+For a small snapshot the fixed cost of the job dominates, so the JVM starts from a class archive and
+compiles with the fast compiler only, and Spark generates no code. A large snapshot uses the full
 compiler.
 """
 
@@ -17,28 +17,28 @@ from pathlib import Path
 from typing import Final
 
 LARGE_FROM: Final = 100_000
-"""From so many messages on, what the full compiler takes to start is won back."""
+"""The number of messages from which the full compiler saves more time than it costs."""
 
 CLASS_ARCHIVE: Final = Path(sys.prefix) / "spark-classes.jsa"
-"""The classes Spark loads, as `make set-up` stores them (see `mqdlq.local.class_archive`)."""
+"""The archive of Spark's classes that `make set-up` writes (see `mqdlq.local.class_archive`)."""
 
 _ALWAYS: Final = {
-    # The driver and, should one ever start, a worker run with what is installed here.
+    # The driver, and a worker if one starts, use this Python environment.
     "spark.pyspark.python": sys.executable,
     "spark.pyspark.driver.python": sys.executable,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.sql.catalogImplementation": "in-memory",
-    # What Spark writes is the owner's alone.
+    # Only the owner can read files that Spark writes.
     "spark.hadoop.fs.permissions.umask-mode": "077",
-    # What few steps are done per batch, rather than per row, is worth large batches.
+    # Large batches, because some steps run for each batch rather than each row.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # HotSpot does not compile methods of more bytecodes than this; Spark would still make them.
+    # HotSpot does not compile methods with more bytecodes, which Spark would still generate.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 _SMALL: Final = {
-    # A small snapshot fits one task many times over.
+    # One task is enough for a small snapshot.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -46,7 +46,7 @@ _SMALL: Final = {
     "spark.driver.memory": "1g",
 }
 _LARGE: Final = {
-    # Adaptive execution joins what is small and splits what is not.
+    # Adaptive execution merges small partitions and splits large ones.
     "spark.sql.shuffle.partitions": "64",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.codegen.wholeStage": "true",
@@ -56,7 +56,7 @@ _LARGE: Final = {
 
 
 def submit_conf(messages: int, archive: Path = CLASS_ARCHIVE) -> dict[str, str]:
-    """Return the confs for evaluating so many messages."""
+    """Return Spark's configuration for this number of messages."""
     large = messages >= LARGE_FROM
     return {
         **_ALWAYS,
@@ -66,9 +66,9 @@ def submit_conf(messages: int, archive: Path = CLASS_ARCHIVE) -> dict[str, str]:
 
 
 def templated_conf(messages: str) -> dict[str, str]:
-    """Return the confs as Airflow's templates, for a number known only when the task runs.
+    """Return the configuration as Airflow templates, for a number that the task knows at run time.
 
-    `messages` is a template expression for it. Needs `submit_conf` among the DAG's macros.
+    `messages` is a template expression for the number. The DAG needs the macro `submit_conf`.
     """
     return {name: f"{{{{ submit_conf({messages} | int)['{name}'] }}}}" for name in submit_conf(0)}
 
@@ -83,7 +83,7 @@ def submit_command(
 
 
 def submit_environment() -> dict[str, str]:
-    """Return what `spark-submit` must find in its environment to use this Python's PySpark."""
+    """Return the environment in which `spark-submit` uses this Python's PySpark."""
     pyspark = find_spec("pyspark")
     places = pyspark.submodule_search_locations if pyspark else None
     return {
@@ -96,7 +96,7 @@ def submit_environment() -> dict[str, str]:
 
 
 def submit(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """Run a submitted application to its end, its words on standard error; return its exit code."""
+    """Run `spark-submit` with its output on standard error, and return its exit code."""
     return subprocess.run(  # noqa: S603 (our own command)
         list(command),
         env={**environment, **submit_environment()},

@@ -1,4 +1,4 @@
-"""The code that Spark's workers need, sent to them: wherever they run, they need not have it."""
+"""Send this package to Spark's workers, which need not have it installed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import mqdlq
 _shipped: set[str] = set()
 
 
-def asked_of_workers(
+def run_on_workers(
     rows: DataFrame,
     work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Return what `work` makes of batches of rows, which stay where they are."""
+    """Return the results of `work` on batches of rows, which stay in their partitions."""
     _ship_code(rows.sparkSession)
     with warnings.catch_warnings():
         # PySpark looks at pandas, which is here through Airflow; nothing of this uses it.
@@ -32,9 +32,9 @@ def asked_of_workers(
 
 
 def _ship_code(spark: SparkSession) -> None:
-    """Send the package to the workers, once per application.
+    """Send the package to the workers, once for each application.
 
-    They need Python with PyArrow, NumPy and fsspec of their own, and nothing else of this project.
+    The workers need Python with PyArrow, NumPy and fsspec, but nothing of this project.
     """
     application = spark.sparkContext.applicationId
     if application in _shipped:

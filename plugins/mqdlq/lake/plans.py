@@ -40,7 +40,7 @@ def keep_attempts(directory: str, names: Sequence[str]) -> None:
     storage.remove_directory(f"{directory}/{_ATTEMPTS}")
 
 
-def publish_plan(directory: str, description: PlanDescription) -> None:
+def finish_plan(directory: str, description: PlanDescription) -> None:
     """Write a plan's description next to its rows; with it, the plan exists."""
     storage.settle(directory)
     storage.write_text(f"{directory}/{DESCRIPTION}", description.to_json())

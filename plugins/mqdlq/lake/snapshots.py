@@ -54,7 +54,7 @@ class Snapshot:
 
 
 class SnapshotWriter:
-    """Writer of one snapshot, for a `with` block; the snapshot exists only after `publish`.
+    """Writer of one snapshot, for a `with` block; the snapshot exists only after `finish`.
 
     Messages are added in browse order. Files of an unfinished snapshot with the same id are
     removed; a finished snapshot with that id raises `LakeError`.
@@ -115,7 +115,7 @@ class SnapshotWriter:
         row = {"browse_seq": browse_seq, "message_key": message_key}
         self._payload.add({**row, "payload_length": length, "payload": payload}, len(payload))
 
-    def publish(
+    def finish(
         self,
         *,
         taken_at: datetime,

@@ -53,7 +53,7 @@ def _snapshot(root: str) -> str:
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)
     with SnapshotWriter(root, "QM1", "DLQ", "s1") as writer:
         writer.write(header_row(1, MessageDescriptor().encode(), b"hello", 5, browsed_at=now))
-        writer.publish(
+        writer.finish(
             taken_at=now,
             taken_by="set-up",
             rules_digest=parse(_RULES).digest,

@@ -57,7 +57,7 @@ def take_snapshot(
     with SnapshotWriter(root, "QM1", queue, "s1") as writer:
         for row in rows:
             writer.write(row)
-        writer.publish(
+        writer.finish(
             taken_at=NOON,
             taken_by="test",
             rules_digest=parse(rules).digest,
@@ -134,7 +134,7 @@ def write_compact(
             writer.count(key, 1)
         writer.write_batch(pa.RecordBatch.from_pylist(full, schema=HEADERS))
         writer.write_parked(pa.RecordBatch.from_pylist(compact, schema=PARKED))
-        writer.publish(
+        writer.finish(
             taken_at=taken_at,
             taken_by="test",
             rules_digest=table.digest,

@@ -53,7 +53,7 @@ def take(root: str, messages: int = 2, *, queue: str = "DLQ", snapshot_id: str =
     with lake.SnapshotWriter(root, "QM1", queue, snapshot_id) as writer:
         for browse_seq in range(messages):
             writer.write(row(browse_seq))
-        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="ACTION(RETRY)")
+        writer.finish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="ACTION(RETRY)")
     return writer.directory
 
 
@@ -269,7 +269,7 @@ def test_a_plan_reads_in_browse_order_whatever_its_files(tmp_path: Path) -> None
     lake.start_plan(directory)
     write_part(directory, "part-00001.parquet", 0, 3, 4)
     write_part(directory, "part-00000.parquet", 1, 2)
-    lake.publish_plan(directory, DESCRIPTION)
+    lake.finish_plan(directory, DESCRIPTION)
 
     found = list(lake.planned_messages(directory))
 
@@ -289,7 +289,7 @@ def test_a_plan_reads_in_browse_order_whatever_its_files(tmp_path: Path) -> None
 def test_a_plan_says_of_itself_what_was_published(root: str) -> None:
     directory = lake.plan_directory(root, "s1-abc")
     lake.start_plan(directory)
-    lake.publish_plan(directory, DESCRIPTION)
+    lake.finish_plan(directory, DESCRIPTION)
 
     assert lake.read_plan(directory) == DESCRIPTION
 

@@ -79,7 +79,7 @@ def take(root: str, snapshot_id: str = "s1", messages: int = 3) -> str:
     with lake.SnapshotWriter(root, "QM1", "A/B%C", snapshot_id) as writer:
         for browse_seq in range(1, messages + 1):
             writer.write(row(browse_seq))
-        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="ACTION(RETRY)")
+        writer.finish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="ACTION(RETRY)")
     return writer.directory
 
 
@@ -109,7 +109,7 @@ def test_the_manifest_is_the_last_object_to_appear(root: str) -> None:
     with lake.SnapshotWriter(root, "QM1", "Q", "s1") as writer:
         writer.write(row(1))
         assert lake.finished_snapshots(root) == []
-        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="r")
+        writer.finish(taken_at=NOON, taken_by="ann", rules_digest="d", rules_text="r")
 
     assert [found.directory for found in lake.finished_snapshots(root)] == [writer.directory]
 
@@ -129,7 +129,7 @@ def test_a_removed_snapshot_is_gone_with_its_plans(root: str) -> None:
     files, path = storage.filesystem(f"{plan}/part-0.parquet")
     with files.open(path, "wb") as file:
         pq.write_table(pa.Table.from_pylist([], schema=PLAN), file)
-    lake.publish_plan(plan, lake.PlanDescription("s1-abc", "0", ("s1",), "d", 0, {}))
+    lake.finish_plan(plan, lake.PlanDescription("s1-abc", "0", ("s1",), "d", 0, {}))
     assert list(lake.planned_messages(plan)) == []
 
     lake.remove_snapshot(root, lake.finished_snapshots(root)[0])

@@ -136,7 +136,7 @@ def _written(
     with lake.SnapshotWriter(directories.lake(), *place, snapshot_id) as writer:
         for row in _rows(pastes, at):
             writer.write(row)
-        manifest = writer.publish(
+        manifest = writer.finish(
             taken_at=at,
             taken_by=directories.account(),
             rules_digest=rules.digest,

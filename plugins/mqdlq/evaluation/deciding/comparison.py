@@ -1,6 +1,6 @@
-"""Compare what two rules tables do with batches of messages.
+"""Compare the treatments of two rules tables on batches of messages.
 
-It runs where the messages are; a task yields a cell for each pair of chains it meets with.
+Spark's tasks run this code. Each task yields a cell for each pair of chains in its messages.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _Sample = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Messages whose steps are of these rules by either table, and whether what is done differs.
+    """The messages that match these rules in each table, and whether their treatment differs.
 
-    `samples` are snapshots and browse numbers of the first few.
+    `samples` has the snapshots and browse numbers of the first few messages.
     """
 
     old: tuple[int, ...]
@@ -43,18 +43,18 @@ class Cell:
     samples: tuple[_Sample, ...] = field(default=())
 
     def to_json(self) -> str:
-        """Return it as one line."""
+        """Return the cell as one line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Cell:
-        """Return what `to_json` was called on."""
+        """Parse the output of `to_json`."""
         values = json.loads(text)
         values["samples"] = tuple((place, number) for place, number in values["samples"])
         return cls(**{**values, "old": tuple(values["old"]), "new": tuple(values["new"])})
 
     def shown(self) -> dict[str, Any]:
-        """Return it as `mqdlq rules diff` reads it."""
+        """Return the cell in the form that `mqdlq rules diff` reads."""
         samples = [{"snapshot_id": place, "browse_seq": seq} for place, seq in self.samples]
         return {
             "old": list(self.old),
@@ -66,7 +66,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two tables to be asked about the same messages."""
+    """Comparison of two tables on the same messages, as a function for Spark's tasks."""
 
     old: RulesTable
     new: RulesTable
@@ -79,20 +79,20 @@ class Comparison:
         found: list[Cell] = []
         for batch in batches:
             if batch.num_rows:
-                found = put_together([*found, *_cells(batch, before, after)])
+                found = sum_cells([*found, *_cells(batch, before, after)])
         cells = [cell.to_json() for cell in found]
         yield pa.RecordBatch.from_pydict({"cell": cells}, SCHEMA)
 
 
 def compared(work: Comparison, found: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-    """Return what the cells that `work` found amount to.
+    """Return the sum of the cells that `work` yields.
 
-    It is the number of messages, the cells of those treated differently, and the ordinals of the
-    rules never met. A cell has the ordinals of the rules of the `old` and the `new` steps, the
-    number of `messages`, and of a few of them the snapshot and the browse number.
+    The result has the number of messages, the cells of messages whose treatment differs, and the
+    ordinals of the rules that never matched. A cell has the ordinals of the `old` and `new` rules,
+    the number of `messages`, and snapshot and browse number of a few samples.
     """
     texts = (text for batch in found for text in batch.column("cell").to_pylist())
-    cells = put_together(map(Cell.from_json, texts))
+    cells = sum_cells(map(Cell.from_json, texts))
     met_old = {ordinal for cell in cells for ordinal in cell.old}
     met_new = {ordinal for cell in cells for ordinal in cell.new}
     differ = [cell for cell in cells if cell.differ]
@@ -100,16 +100,19 @@ def compared(work: Comparison, found: Iterable[pa.RecordBatch]) -> dict[str, Any
     return {
         "messages": sum(cell.messages for cell in cells),
         "cells": [cell.shown() for cell in differ],
-        "never_matched": {"old": _never(work.old, met_old), "new": _never(work.new, met_new)},
+        "never_matched": {
+            "old": _unmatched_rules(work.old, met_old),
+            "new": _unmatched_rules(work.new, met_new),
+        },
     }
 
 
-def _never(table: RulesTable, met: set[int]) -> list[int]:
+def _unmatched_rules(table: RulesTable, met: set[int]) -> list[int]:
     return [rule.ordinal for rule in table.rules if rule.ordinal not in met]
 
 
-def put_together(cells: Iterable[Cell]) -> list[Cell]:
-    """Add up cells of the same rules; raise `LakeError` where there are too many."""
+def sum_cells(cells: Iterable[Cell]) -> list[Cell]:
+    """Add up cells of the same rules; raise `LakeError` if there are too many."""
     found: dict[tuple[Any, ...], Cell] = {}
     for cell in cells:
         key = (cell.old, cell.new, cell.differ)
@@ -133,7 +136,7 @@ def _cells(batch: pa.RecordBatch, before: Decisions, after: Decisions) -> Iterat
     ends = np.cumsum(np.bincount(places))
     for pair, start, end in zip(pairs.tolist(), [0, *ends], ends, strict=False):
         old, new = before.treatments.steps(pair // size), after.treatments.steps(pair % size)
-        differ = _acts(old) != _acts(new)
+        differ = _treatment(old) != _treatment(new)
         some = ordered[start:end] if differ else ordered[:0]
         yield Cell(_rules(old), _rules(new), differ, int(end - start), _samples(batch, some))
 
@@ -154,6 +157,6 @@ def _rules(steps: tuple[Step, ...]) -> tuple[int, ...]:
     return tuple(step.rule for step in steps)
 
 
-def _acts(steps: tuple[Step, ...]) -> list[tuple[Any, ...]]:
-    """Return what is done, whichever rules say so."""
+def _treatment(steps: tuple[Step, ...]) -> list[tuple[Any, ...]]:
+    """Return the treatment, regardless of the rules that cause it."""
     return [tuple(getattr(step, name) for name in _ACTS) for step in steps]

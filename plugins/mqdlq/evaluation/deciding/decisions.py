@@ -1,9 +1,9 @@
-"""Decide what to do with batches of messages.
+"""Decide the treatment of batches of messages.
 
-The core's matcher is asked once per distinct value (see `value_masks`), the core makes the steps
-once per treatment (see `treatments`); for all rows of a batch together, codes are combined and
-bits put together by NumPy and Arrow. It runs where the rows are: in Spark's workers, or in the
-driver where there are few. What it remembers is bounded, however many messages pass.
+The matcher is called once for each distinct value (see `value_masks`), and steps are made once for
+each treatment (see `treatments`). NumPy and Arrow combine codes and bits for all rows of a batch.
+The code runs in Spark's workers, or in the driver for few messages. Its memory is limited for any
+number of messages.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from mqdlq.rules import RulesTable
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _REMEMBERED: Final = 65_536
-"""So many treatments are kept ready-made at most."""
+"""The most treatments that are cached."""
 
 
 def columns_needed(table: RulesTable) -> list[str]:
-    """Name the columns of `headers` an evaluation reads, each once."""
+    """Return the distinct columns of `headers` that an evaluation reads."""
     read = {"browse_seq", "message_key", "class", *table.columns, *targets_needed(table)}
     return sorted(read)
 
 
 class Decisions:
-    """Decide by a table about batch after batch; `treatments` says what the numbers stand for.
+    """Decisions of one table on successive batches; `treatments` explains their numbers.
 
-    With `has_given_action` the table is one action, given for the very messages that come.
+    With `has_given_action` the table is one action, given for exactly these messages.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Decisions:
         self._remembered = remembered
 
     def numbers(self, rows: pa.RecordBatch) -> Numbers:
-        """Return the number of each row's treatment, valid until the next call."""
+        """Return the number of each row's treatment; numbers are valid until the next call."""
         if max(len(self.treatments), len(self._chains)) > self._remembered:
             self.treatments.forget()
             self._chains.clear()
@@ -67,35 +67,35 @@ class Decisions:
         is_dead = dead.to_numpy(zero_copy_only=False)
         found = np.full(rows.num_rows, UNPROCESSABLE, np.int64)
         if is_dead.all():
-            found[:] = self._of_letters(rows)
+            found[:] = self._number_dead_letters(rows)
         elif is_dead.any():
-            found[is_dead] = self._of_letters(rows.filter(dead))
+            found[is_dead] = self._number_dead_letters(rows.filter(dead))
         self.treatments.count(found)
         return found
 
-    def _of_letters(self, letters: pa.RecordBatch) -> Numbers:
+    def _number_dead_letters(self, letters: pa.RecordBatch) -> Numbers:
         held = {name: _Column(*encoded(letters.column(name))) for name in self._columns}
         which, some = _distinct(letters.num_rows, list(held.values()))
         one_of_each = {name: column.at(some) for name, column in held.items()}
-        return self._of_combinations(len(some), one_of_each)[which]
+        return self._decide_combinations(len(some), one_of_each)[which]
 
-    def _of_combinations(self, number: int, held: dict[str, _Column]) -> Numbers:
-        """Decide about distinct combinations of values."""
+    def _decide_combinations(self, number: int, held: dict[str, _Column]) -> Numbers:
+        """Decide for distinct combinations of values."""
         standing = [
-            (self._masks.known(name, held[name].values), held[name].codes)
+            (self._masks.cached_bits(name, held[name].values), held[name].codes)
             for name in self._masks.columns
         ]
-        bits = self._masks.together(number, standing)
+        bits = self._masks.combined(number, standing)
         nearest = np.zeros(number, np.int64)
         if self._explain:
             unmatched = np.flatnonzero(~bits.any(axis=1))
             nearest[unmatched] = self._masks.nearest(
                 len(unmatched), [(stands, codes[unmatched]) for stands, codes in standing]
             )
-        return self._of_bits(bits, held, nearest)
+        return self._decide_rule_sets(bits, held, nearest)
 
-    def _of_bits(self, bits: Words, held: dict[str, _Column], nearest: Numbers) -> Numbers:
-        """Decide about sets of rules, with the targets that only the messages know."""
+    def _decide_rule_sets(self, bits: Words, held: dict[str, _Column], nearest: Numbers) -> Numbers:
+        """Decide for sets of rules, with targets from the messages."""
         sets = _as_bytes(bits).dictionary_encode()
         codes = sets.indices.to_numpy()
         chains = [self._chain(code) for code in sets.dictionary.to_pylist()]
@@ -123,7 +123,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Rows of a column as codes: the places of their values."""
+    """Rows of a column as codes, which are indexes of their values."""
 
     values: pa.Array
     codes: Numbers
@@ -132,12 +132,12 @@ class _Column:
         return _Column(self.values, self.codes[places])
 
     def where(self, is_needed: Any) -> _Column:
-        """Take the first value where none is needed, so that rows do not differ in it."""
+        """Use the first value for rows that need none, so that it does not distinguish them."""
         return _Column(self.values, np.where(is_needed, self.codes, 0))
 
 
 def _distinct(rows: int, columns: Sequence[_Column]) -> tuple[Numbers, Numbers]:
-    """Return which of the distinct combinations each row has, and a row that has each of them."""
+    """Return the number of each row's distinct combination, and one row for each combination."""
     combined, size = np.zeros(rows, np.int64), 1
     for column in columns:
         values = max(len(column.values), 1)

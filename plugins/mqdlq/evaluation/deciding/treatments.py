@@ -1,7 +1,6 @@
-"""Number the treatments of messages, and make the steps of each once.
+"""Number the treatments of messages, and make the steps of each treatment once.
 
-Many messages are treated alike. Each treatment is made once, by the core, and taken for all its
-messages.
+Many messages have the same treatment.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mqdlq.plan import StepTemplate, resolve, steps_of, treatment_digest
 from mqdlq.rules import Rule, RulesTable
 
 UNPROCESSABLE: Final = 0
-"""The number of what is done with messages that have no valid MQDLH."""
+"""The treatment number of messages without a valid MQDLH."""
 
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 _STEP: Final = pa.struct(
@@ -36,26 +35,26 @@ SCHEMA: Final = pa.schema(
         ("digest", pa.binary()),
     ]
 )
-"""The columns of a treatment. Texts are held once each, which makes them cheap to repeat."""
+"""The columns of a treatment; dictionaries make repeated texts cheap."""
 
 
 TARGETS_TO_A_RULE: Final = 1000
-"""The messages of a rule are counted by so many targets at most; of more, in one number."""
+"""The most targets by which a rule's messages are counted; with more, there is one count."""
 
 MANY: Final = "*"
-"""The target in the place of too many: no queue has this name."""
+"""The target that stands for too many targets; no queue has this name."""
 
 _Row = tuple[Disposition, tuple[Step, ...], tuple[int, int]]
 
 
 def targets_needed(table: RulesTable) -> frozenset[str]:
-    """Name the columns of a message that the rules' targets are taken from."""
+    """Return the columns that the rules' targets come from."""
     return frozenset().union(*(Chain.of([rule]).columns for rule in table.rules))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Chain:
-    """The steps of all messages that meet the same rules, and the columns of their targets."""
+    """The steps of all messages that match the same rules, and the columns of their targets."""
 
     templates: tuple[StepTemplate, ...]
     columns: tuple[str, ...]
@@ -71,16 +70,16 @@ class Chain:
 
     @property
     def winning(self) -> int:
-        """The ordinal of the first rule, 0 if there is none."""
+        """The ordinal of the first rule, or 0."""
         return self.templates[0].rule if self.templates else 0
 
 
 @dataclass
 class Treatments:
-    """The treatments met with so far, numbered from 1, and how many messages get each.
+    """The treatments so far, numbered from 1, and the number of messages of each.
 
-    With `explain`, they say which rule won and which was nearest. `without_a_dlh` are the steps of
-    a message that has no valid MQDLH: none, unless it is named and an action is given for it.
+    With `explain`, they include the winning and the nearest rule. `without_a_dlh` are the steps of
+    a message without a valid MQDLH: empty, unless an action is given for messages by name.
     """
 
     explain: bool = False
@@ -100,10 +99,10 @@ class Treatments:
         return len(self._rows)
 
     def number(self, chain: Chain, held: Mapping[str, str], nearest: int = 0) -> int:
-        """Return the number of what is done with a message of this chain.
+        """Return the number of the treatment of a message with this chain.
 
-        `held` are the values of the columns its targets are taken from, `nearest` the ordinal of
-        the rule that is nearest where none is met.
+        `held` are the values of its target columns, and `nearest` is the ordinal of the nearest
+        rule if none matches.
         """
         explained = (chain.winning, nearest) if self.explain else (0, 0)
         what = (chain, *(held[name] for name in chain.columns), explained)
@@ -125,7 +124,7 @@ class Treatments:
         return self._rows[number][1]
 
     def rows(self, numbers: Any) -> pa.RecordBatch:
-        """Return for each number its treatment, as `SCHEMA` has it."""
+        """Return the treatment of each number, in the columns of `SCHEMA`."""
         new = self._rows[self._made.num_rows :]
         if new:
             made = pa.RecordBatch.from_pylist([_as_row(*row) for row in new], schema=SCHEMA)
@@ -133,7 +132,7 @@ class Treatments:
         return self._made.take(pa.array(numbers))
 
     def forget(self) -> None:
-        """Begin to number anew; what was counted stays counted."""
+        """Restart the numbering, and keep the counts."""
         for number, count in enumerate(self._counts.tolist()):
             if count:
                 disposition, steps, _ = self._rows[number]
@@ -144,7 +143,7 @@ class Treatments:
         self._clear()
 
     def dispositions(self) -> dict[str, int]:
-        """Return how many messages have each disposition."""
+        """Return the number of messages by disposition."""
         self.forget()
         return dict(self._dispositions)
 
@@ -182,9 +181,9 @@ def _first_step(step: Step, messages: int) -> StepCount:
 
 
 def summed(counts: Iterable[StepCount]) -> list[StepCount]:
-    """Add up the counts of equal first steps; where a rule has too many targets, those of the rule.
+    """Add up the counts of equal first steps, or of a whole rule if it has too many targets.
 
-    The result is the same in whatever portions they are added up.
+    The result does not depend on how the counts were divided.
     """
     found: Counter[StepCount] = Counter()
     for count in counts:

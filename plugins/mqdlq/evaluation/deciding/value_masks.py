@@ -1,7 +1,7 @@
-"""Find the rules that each value of a column does not exclude, as bits.
+"""Compute the rules that each value of a column allows, as bits.
 
-The core's own matcher is asked about every distinct value of every column the rules look at; a
-message's rules are then the bits all its values have in common. Nothing here knows of Spark.
+The matcher is called for every distinct value of every column that rules use. The rules of a
+message are the bits that all its values share. This module does not use Spark.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import pyarrow.compute as pc
 from mqdlq.rules import Pattern, Rule, RulesTable, with_nuls_as_blanks
 
 BITS: Final = 62
-"""Rules to a word. Two bits of a long stay free, so that no arithmetic on words overflows."""
+"""Rules in a word. Two bits of a long stay unused, so that arithmetic does not overflow."""
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
-"""A row per value or message, a column per word."""
+"""A row for each value or message, a column for each word."""
 
 Ordinals = np.ndarray[Any, np.dtype[np.int32]]
 
 Standing = tuple[Words, np.ndarray[Any, Any]]
-"""The bits of a column's values, and which of the values each row holds."""
+"""The bits of a column's values, and the index of each row's value."""
 
 _WILDCARDS: Final = re.compile(r"[*?]")
 
@@ -34,8 +34,8 @@ _WILDCARDS: Final = re.compile(r"[*?]")
 class ValueMasks:
     """The bits of a rules table, whose rule of ordinal n is bit (n - 1) % BITS of word n // BITS.
 
-    `nul_as_blank` says that NULs are compared as blanks, which IBM's handler does not. The bits of
-    about so many values of each column are `remembered`.
+    With `nul_as_blank`, NULs are compared as blanks, unlike in IBM's handler. The bits of about
+    `remembered` values of each column are cached.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class ValueMasks:
         self._known: dict[str, tuple[pa.Array, Words]] = {}
 
     def unmatched(self, column: str) -> Words:
-        """Return the bits of the rules that do not look at a column: those of any other value."""
+        """Return the bits of the rules that do not use a column, which any value allows."""
         asking = [rule for rules in self._asking[column].values() for rule in rules]
         return self.everything & ~self.bits(asking)
 
-    def of_values(self, column: str, values: pa.Array) -> Words:
-        """Return the bits of the rules that each value of a column leaves standing.
+    def bits_of_values(self, column: str, values: pa.Array) -> Words:
+        """Return the bits of the rules that each value of a column allows.
 
-        Values are best distinct, and none is null: an absent one is a field of blanks, or 0.
+        Values should be distinct and not null: an absent value is a field of blanks, or 0.
         """
         present = values
         if self.nul_as_blank and pa.types.is_string(present.type):
@@ -84,21 +84,21 @@ class ValueMasks:
             bits[found] |= asked
         return bits
 
-    def known(self, column: str, values: pa.Array) -> Words:
-        """Return what `of_values` does, which is asked only about values it was not asked about."""
+    def cached_bits(self, column: str, values: pa.Array) -> Words:
+        """Return the result of `bits_of_values`, called only for values that are not cached."""
         held, bits = self._known.get(column, (values[:0], np.empty((0, self.words), np.int64)))
         if len(held) > self._remembered:
             held, bits = held[:0], bits[:0]
         new = values.filter(pc.is_null(pc.index_in(values, value_set=held)))
         if len(new):
             held = pa.concat_arrays([held, new])
-            bits = np.concatenate([bits, self.of_values(column, new)])
+            bits = np.concatenate([bits, self.bits_of_values(column, new)])
             self._known[column] = held, bits
         found: Words = bits[pc.index_in(values, value_set=held).to_numpy()]
         return found
 
-    def together(self, rows: int, standing: Sequence[Standing]) -> Words:
-        """Return the bits that all values of a row leave standing, up to what cannot fail."""
+    def combined(self, rows: int, standing: Sequence[Standing]) -> Words:
+        """Return the bits that all values of a row allow, up to the first rule that cannot fail."""
         bits = np.tile(self.everything, (rows, 1))
         for stands, codes in standing:
             bits &= stands[codes]
@@ -112,10 +112,10 @@ class ValueMasks:
         return bits
 
     def nearest(self, rows: int, standing: Sequence[Standing]) -> Ordinals:
-        """Return the ordinal of the rule nearest to each row: the first that fails in least.
+        """Return the ordinal of the rule nearest to each row: the first with the fewest failures.
 
-        It is `mqdlq.rules.explain(…).nearest`: a rule has one pattern to a column at most, so
-        what it fails in are the columns whose value does not leave it standing.
+        This equals `mqdlq.rules.explain(…).nearest`. A rule has at most one pattern for a column,
+        so its failures are the columns whose value does not allow it.
         """
         unpacked = [(self._unpacked(stands), codes) for stands, codes in standing]
         found = np.zeros(rows, np.int32)
@@ -128,7 +128,7 @@ class ValueMasks:
         return found
 
     def rules(self, bits: Sequence[int]) -> Iterator[Rule]:
-        """Yield the rules of one row of bits in the order of the table."""
+        """Yield the rules of one row of bits, in table order."""
         for word, held in enumerate(bits):
             left = int(held)
             while left:
@@ -137,20 +137,20 @@ class ValueMasks:
                 left ^= lowest
 
     def bits(self, rules: Iterable[Rule]) -> Words:
-        """Return the words in which the bits of these rules are set."""
+        """Return words with the bits of these rules."""
         words = [0] * self.words
         for rule in rules:
             words[(rule.ordinal - 1) // BITS] |= 1 << (rule.ordinal - 1) % BITS
         return np.array(words, np.int64)
 
     def _unpacked(self, bits: Words) -> np.ndarray[Any, np.dtype[np.int8]]:
-        """Return a column per rule in the place of one per word."""
+        """Expand the columns of words to a column for each rule."""
         places = np.arange(len(self.table.rules))
         return ((bits[:, places // BITS] >> (places % BITS)) & 1).astype(np.int8)
 
 
 def encoded(column: pa.Array) -> tuple[pa.Array, Words]:
-    """Return the values of a column as they are compared, and which of them each row holds."""
+    """Return the values of a column as they are compared, and the index of each row's value."""
     held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     blank = "" if pa.types.is_string(held.type.value_type) else 0
     values = pa.concat_arrays([held.dictionary, pa.array([blank], held.type.value_type)])
@@ -159,10 +159,10 @@ def encoded(column: pa.Array) -> tuple[pa.Array, Words]:
 
 
 def _candidates(pattern: Pattern, values: pa.Array) -> np.ndarray[Any, Any]:
-    """Return the places of the values worth asking the matcher about.
+    """Return the indexes of values that may match a pattern.
 
-    A value that lacks a stretch of the pattern's own letters cannot match. Blanks at the end of
-    a stretch may be those a field is padded with, which no value holds.
+    A value that lacks a literal part of the pattern cannot match. Trailing blanks of a part may be
+    the padding of the field, which values do not have.
     """
     if isinstance(pattern.value, int):
         return np.flatnonzero(pc.equal(values, pattern.value))

@@ -1,1 +1,1 @@
-"""Read snapshots: Spark's rows of them, or row groups as tasks. The only room that asks Spark."""
+"""Read snapshots as Spark's rows, or as row groups divided into tasks."""

@@ -1,7 +1,7 @@
 """Divide a snapshot's row groups into tasks, and read the rows of a task.
 
-A stretch is a range of browse numbers, whose ends lie between buckets of the plan's hash: every
-bucket is then in one task, in order, and nothing need be sorted or brought together.
+A stretch is a range of browse numbers that starts and ends between buckets of the plan's hash.
+Every bucket is then in one task, in order, so no rows are sorted or exchanged.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mqdlq.lake.storage import file_names, filesystem
 from mqdlq.plan import MESSAGES_TO_A_BUCKET
 
 ROWS_AT_ONCE: Final = 65_536
-"""About so many rows make a batch: few enough to stay in the processor's cache."""
+"""The approximate number of rows in a batch, which fits the processor's cache."""
 
 _FILES: Final = 256
-"""The footers of so many files are read by the driver; of more, none is."""
+"""The most files whose footers the driver reads; with more files, it reads no footers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A row group of a file, how many rows it has, and between which browse numbers they are."""
+    """A row group of a file, with its number of rows and its range of browse numbers."""
 
     file: str
     number: int
@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The rows of these groups whose `browse_seq` is in [start, end)."""
+    """The rows of these groups with `browse_seq` in [start, end)."""
 
     start: int
     end: int
@@ -48,9 +48,9 @@ class Stretch:
 
 
 def groups_in_order(headers: str) -> list[Group] | None:
-    """Return the row groups of a directory in the order of browsing, by what their footers say.
+    """Return the row groups of a directory in browse order, from the files' footers.
 
-    None where they overlap, as in files put together by others, or cannot be told.
+    Returns None if they overlap, as in files written by other programs, or have no statistics.
     """
     names = file_names(headers, ".parquet")
     if len(names) > _FILES:
@@ -75,7 +75,7 @@ def groups_in_order(headers: str) -> list[Group] | None:
 
 
 def stretches(groups: Sequence[Group], rows: int) -> list[Stretch]:
-    """Cut a snapshot into stretches of about so many rows."""
+    """Divide a snapshot into stretches of about this number of rows."""
     cuts: list[int] = []
     waiting = 0
     for group in groups:
@@ -96,12 +96,12 @@ def stretches(groups: Sequence[Group], rows: int) -> list[Stretch]:
     ]
 
 
-def rows_of(
+def stretch_rows(
     stretch: Stretch, columns: Sequence[str], constants: dict[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a stretch: these columns, and constant ones beside them.
+    """Yield the rows of a stretch: these columns, and constant columns.
 
-    Texts come as Parquet's own dictionaries where it has them. No other column is read.
+    Texts are Parquet's own dictionaries if available. No other column is read.
     """
     for name, groups in groupby(stretch.groups, key=lambda group: group.file):
         files, path = filesystem(name)
@@ -120,7 +120,7 @@ def rows_of(
 
 
 def _batched(groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """Yield groups together as long as their rows make no more than one batch."""
+    """Yield lists of adjacent groups that together fit one batch."""
     some: list[Group] = []
     for group in groups:
         if some and sum(each.rows for each in some) + group.rows > ROWS_AT_ONCE:

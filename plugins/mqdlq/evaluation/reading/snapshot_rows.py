@@ -1,6 +1,6 @@
 """Read the header rows of snapshots as one DataFrame.
 
-Only the columns asked for are read; what was captured of the messages' bodies never is.
+Only the requested columns are read, and never the stored bytes of bodies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SPARK_TYPES: Final = {
 
 
 def names_of(snapshot: Snapshot) -> dict[str, str]:
-    """Return what is the same for all its messages: their queue, and which snapshot it is."""
+    """Return the values that all messages of a snapshot share: its queue and its id."""
     manifest = snapshot.manifest
     return {
         "queue_manager": manifest.queue_manager,
@@ -48,12 +48,12 @@ def read_headers(
 ) -> DataFrame:
     """Return these columns of the snapshots' rows, with `queue_manager`, `queue` and `snapshot_id`.
 
-    A message that is in several snapshots of a queue is given as the newest has it. With `whole`,
-    parked messages are among them as `lake.whole_rows` has them; `browse_seq` and `message_key`
-    must be asked for then. Raises `LakeError` where a snapshot lacks a column or a full row.
+    If several snapshots of a queue have a message, its row is that of the newest. With `whole`,
+    settled messages are included as in `lake.whole_rows`, which requires the columns `browse_seq`
+    and `message_key`. Raises `LakeError` if a snapshot lacks a column or a full row.
     """
     for snapshot in snapshots:
-        must_have(snapshot, columns)
+        require_columns(snapshot, columns)
     if len(snapshots) == 1 and not (whole and snapshots[0].manifest.parked):
         rows = _read(spark, snapshots, columns)
         names = names_of(snapshots[0]).items()
@@ -69,10 +69,10 @@ def read_all_headers(
     *,
     whole: bool = False,
 ) -> DataFrame:
-    """Return these columns of all rows of all snapshots, a message once for each that has it.
+    """Return these columns of all rows of all snapshots, a message once for each snapshot.
 
-    `whole` is that of `read_headers`. `taken_at` is the snapshot's, `snapshot` its number in the
-    order of taking, `place_in_queue` its number among the `snapshots_of_queue` of the same queue.
+    `whole` is as in `read_headers`. `taken_at` is the snapshot's time, `snapshot` its number in
+    order of time, and `place_in_queue` its number among the `snapshots_of_queue` of its queue.
     """
     rows = _with_their_snapshots(spark, _read(spark, snapshots, columns), snapshots)
     if not whole or not any(snapshot.manifest.parked for snapshot in snapshots):
@@ -86,7 +86,7 @@ def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[
 
 
 def _referred(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the snapshots that hold the full rows of messages parked in these."""
+    """Return the snapshots with the full rows of these snapshots' settled messages."""
     places = {
         f"{snapshot.directory.rsplit('/', 1)[0]}/{snapshot_id}"
         for snapshot in snapshots
@@ -98,14 +98,15 @@ def _referred(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 def _parked(
     spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
 ) -> DataFrame:
-    """Return the parked messages of all snapshots with their full rows; `LakeError` if one lacks.
+    """Return the settled messages of all snapshots with their full rows.
 
-    Equal messages have equal rows, so any full one will do for all places of its message.
+    Raises `LakeError` if a full row is missing. Equal messages have equal rows, so any full row
+    fits all positions of its message.
     """
     compact = [f"{each.directory}/parked" for each in snapshots if each.manifest.parked]
     referred = _referred(snapshots)
     for snapshot in referred:
-        must_have(snapshot, columns)
+        require_columns(snapshot, columns)
     schema = "browse_seq bigint, message_key binary, snapshot_id string"
     rows = spark.read.schema(schema).parquet(*map(lake.uri, compact))
     held_by = F.col("snapshot_id").alias("held_by")
@@ -124,8 +125,8 @@ def _parked(
     return parked.join(full, key)
 
 
-def must_have(snapshot: Snapshot, columns: Sequence[str]) -> None:
-    """Raise `LakeError` where a snapshot lacks one of these columns."""
+def require_columns(snapshot: Snapshot, columns: Sequence[str]) -> None:
+    """Raise `LakeError` if a snapshot lacks one of these columns."""
     for name in file_names(snapshot.headers, ".parquet")[:1]:
         held = _metadata(snapshot, name).schema.to_arrow_schema().names
         missing = sorted(set(columns) - set(held))
@@ -136,7 +137,7 @@ def must_have(snapshot: Snapshot, columns: Sequence[str]) -> None:
 
 
 def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
-    """Say how the snapshots' rules compare NULs; raise `LakeError` where they differ in that."""
+    """Return whether the snapshots' rules compare NULs as blanks; raise `LakeError` if mixed."""
     ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
     if len(ways) > 1:
         raise LakeError(
@@ -159,7 +160,7 @@ def _metadata(snapshot: Snapshot, name: str) -> Any:
 def _with_their_snapshots(
     spark: SparkSession, rows: DataFrame, snapshots: Sequence[Snapshot]
 ) -> DataFrame:
-    """Add `snapshot`, its number in the order of taking, and the names of its queue."""
+    """Add `snapshot`, the number of the snapshot in order of time, and the names of its queue."""
     oldest_first = sorted(snapshots, key=lambda snapshot: snapshot.manifest.taken_at)
     queues = [each.queue for each in oldest_first]
     taken = [
@@ -174,14 +175,14 @@ def _with_their_snapshots(
         for number, snapshot in enumerate(oldest_first)
     ]
     known = spark.createDataFrame(pa.Table.from_pylist(taken))
-    # It is percent-encoded; a plus is none of what that encodes.
+    # The names are percent-encoded, where a plus stands for itself.
     path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
     place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|parked)/[^/]+\z", 1)
     return rows.withColumn("place", place).join(F.broadcast(known), "place")
 
 
 def _place(directory: str) -> str:
-    """Return the end of a snapshot's location: queue manager, queue and snapshot id."""
+    """Return the last parts of a snapshot's location: queue manager, queue and snapshot id."""
     return "/".join(lake.uri(directory).split("/")[-3:])
 
 

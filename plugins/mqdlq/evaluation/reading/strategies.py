@@ -1,7 +1,7 @@
-"""Choose who reads the messages and where they are decided about.
+"""Choose the strategy of an evaluation.
 
-The strategies differ in who reads the messages and where they are decided about, not in what is
-found. What is done with a batch of them is always the same (see `plan_parts`).
+Strategies differ in where messages are read and decided, not in their result. All strategies
+process a batch in the same way (see `plan_parts`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from mqdlq.lake import Snapshot
 
 
 class Strategy(StrEnum):
-    """Where messages are decided about, and who reads them."""
+    """Where an evaluation reads messages and decides about them."""
 
     DRIVER = "driver"
-    """Spark reads the few there are; the driver decides, and no worker need be started."""
+    """Spark reads few messages, and the driver decides; no worker starts."""
     ROW_GROUPS = "row groups"
-    """Each of Spark's tasks reads its stretch of the snapshot; nothing is moved."""
+    """Each of Spark's tasks reads its stretch of the snapshot; no rows are exchanged."""
     ROWS = "rows"
-    """Spark reads, finds each message's newest row, and brings them in order for its workers."""
+    """Spark reads, finds the newest row of each message, and sorts the rows for its workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is taken in at most, whatever the number of messages.
+    """Limits that hold for any number of messages.
 
-    `in_driver` messages by the driver; `rows_to_a_task` of a snapshot's stretch, `remembered`
-    values of each column and treatments by a worker. A `strategy` named here is not chosen.
+    The driver takes at most `in_driver` messages, and a task at most `rows_to_a_task` rows of a
+    stretch. A worker caches `remembered` values of each column, and as many treatments. A
+    `strategy` given here is used without a choice.
     """
 
     in_driver: int = 20_000
@@ -42,7 +43,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy and why it was chosen; the row groups to read, where it reads these."""
+    """A strategy and the reason for it, with row groups if the strategy reads them."""
 
     strategy: Strategy
     why: str
@@ -55,7 +56,7 @@ ROWS_ARE_WORTH_A_TASK: Final = 131_072
 def choose(
     snapshots: Sequence[Snapshot], *, messages: int, with_parked: bool, bounds: Bounds
 ) -> Choice:
-    """Choose by the number of messages, and by whether one snapshot has them all in order."""
+    """Choose by the number of messages, and whether one snapshot has all of them in order."""
     few = messages <= bounds.in_driver
     if bounds.strategy is Strategy.DRIVER or (few and bounds.strategy is None):
         return Choice(Strategy.DRIVER, f"{messages} messages are few")
@@ -73,6 +74,6 @@ def choose(
 
 
 def rows_to_a_task(messages: int, cores: int, bounds: Bounds) -> int:
-    """Return how many rows a task is to take: two tasks to a core if they are worth their start."""
+    """Return the number of rows for a task: two tasks for a core, if they are worth the start."""
     wanted = max(messages // (2 * cores), ROWS_ARE_WORTH_A_TASK)
     return min(wanted, bounds.rows_to_a_task)

@@ -1,4 +1,4 @@
-"""Read the rules table of an evaluation: frozen in the snapshots, or in a file."""
+"""Read the rules table of an evaluation from the snapshots' manifests, or from a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqdlq.rules import RulesError, RulesTable, parse
 
 
 def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
-    """Return the table all snapshots were taken with; raise `LakeError` where they differ."""
+    """Return the common table of all snapshots; raise `LakeError` if their tables differ."""
     digests = {snapshot.manifest.rules_digest for snapshot in snapshots}
     if len(digests) > 1:
         raise LakeError(
@@ -29,7 +29,7 @@ def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
 
 
 def rules_of_file(place: str) -> RulesTable:
-    """Return the table in a file; raise `LakeError` where there is none or it is invalid."""
+    """Return the table in a file; raise `LakeError` if it is missing or invalid."""
     text = lake.read_text(place)
     if text is None:
         raise LakeError(f"{place}: no such rules table")

@@ -1,6 +1,6 @@
-"""Digest the rows of a plan, bucket by bucket.
+"""Digest the rows of a plan by bucket.
 
-It holds no more than one digest per bucket. `mqdlq.plan.plan_hash` is the definition.
+Memory holds one digest for each bucket. `mqdlq.plan.plan_hash` defines the result.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class BucketDigest:
-    """A bucket's number, the digest (hex) of its rows, and how many there are.
+    """A bucket's number, the digest (hex) of its rows, and the number of rows.
 
-    There is no digest where they did not ascend.
+    The digest is missing if browse numbers did not ascend.
     """
 
     bucket: int
@@ -37,10 +37,10 @@ class BucketDigest:
 
 
 class Buckets:
-    """Digest the buckets of rows that come batch by batch, in the order of `browse_seq`.
+    """Digests of the buckets of rows that arrive in batches, in the order of `browse_seq`.
 
-    Where they are `sorted`, rows of the same browse number are known to be in the order of their
-    content; else browse numbers must ascend, and a bucket in which they do not has no digest.
+    With `sorted`, rows with the same browse number are in the order of their content. Otherwise
+    browse numbers must ascend, and a bucket in which they do not has no digest.
     """
 
     def __init__(self, *, sorted: bool = False) -> None:  # noqa: A002 (what it is)
@@ -65,7 +65,7 @@ class Buckets:
             start = end
 
     def digests(self) -> list[BucketDigest]:
-        """Return the digests of all buckets met with."""
+        """Return the digests of all buckets so far."""
         return [
             BucketDigest(number, each.content.hexdigest() if each.is_in_order else None, each.rows)
             for number, each in self._buckets.items()
@@ -73,7 +73,7 @@ class Buckets:
 
 
 def row_contents(rows: pa.RecordBatch, digests: pa.Array) -> pa.Array:
-    """Return of each row what `mqdlq.plan.row_content` does; `digests` are their treatments'."""
+    """Return `mqdlq.plan.row_content` of each row; `digests` are those of the treatments."""
     keys = rows.column("message_key")
     numbers = pc.cast(rows.column("browse_seq"), pa.string()).cast(pa.binary())
     lengths = pc.cast(pc.binary_length(keys), pa.string()).cast(pa.binary())
@@ -83,14 +83,14 @@ def row_contents(rows: pa.RecordBatch, digests: pa.Array) -> pa.Array:
 
 
 def _measured(names: pa.Array) -> pa.Array:
-    """Put its length before each name, of which there are few."""
+    """Prefix each of a few names with its length."""
     held = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
     measured = [f"{len(name)}:{name}".encode() for name in held.dictionary.to_pylist()]
     return pa.array(measured, pa.binary()).take(held.indices)
 
 
 def _contents(column: pa.Array) -> tuple[Any, memoryview]:
-    """Return where each value starts in the bytes that Arrow keeps them in, one after another."""
+    """Return the offset of each value in Arrow's buffer of values."""
     _, offsets, contents = column.buffers()
     starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
     return starts, memoryview(contents)

@@ -1,9 +1,9 @@
 """Write a part of a plan as a Parquet file, with a receipt of its content.
 
-It runs where the messages are: in Spark's workers, or in the driver where there are few. Spark may
-run it several times for the same messages, at once even (a task tried again, speculation, a lost
-executor). So every attempt writes a file of its own, which appears only when it is whole; the
-driver gets one receipt per task, and only the files named in these become parts of the plan.
+The code runs in Spark's workers, or in the driver for few messages. Spark may run it several times
+for the same messages, even at once (retries, speculation, lost executors). Every attempt therefore
+writes a separate file, which appears only when it is complete. The driver gets one receipt for each
+task, and only the files that receipts name become parts of the plan.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _REPEATED: Final = [
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an attempt wrote, "" for no file, and what it found.
+    """The file that an attempt wrote ("" for none), and its counts.
 
-    `first` is the first browse number, `read` counts the messages it read, those included that the
-    plan does not cover.
+    `first` is the first browse number. `read` counts all messages that the attempt read, including
+    messages that the plan does not cover.
     """
 
     file: str
@@ -56,12 +56,12 @@ class Receipt:
     counts: tuple[StepCount, ...]
 
     def to_json(self) -> str:
-        """Return it as one line."""
+        """Return the receipt as one line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Receipt:
-        """Return what `to_json` was called on."""
+        """Parse the output of `to_json`."""
         values = json.loads(text)
         values["buckets"] = tuple(BucketDigest(**each) for each in values["buckets"])
         values["counts"] = tuple(StepCount(**each) for each in values["counts"])
@@ -70,9 +70,9 @@ class Receipt:
 
 @dataclass(frozen=True)
 class PlanPart:
-    """How a part is made: by which table, for which plan (none: it is hashed only).
+    """Writer of parts by one table for one plan; without a plan, rows are only hashed.
 
-    The plan covers the messages whose keys are `named`, or all where none is; see
+    The plan covers the messages whose keys are `named`, or all messages if it is empty. See
     `SnapshotManifest` for `has_given_action`.
     """
 
@@ -86,11 +86,11 @@ class PlanPart:
     remembered: int = 65_536
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Do it in a task of Spark's: yield the receipt."""
-        yield pa.RecordBatch.from_pydict({"receipt": [self.made_of(batches).to_json()]}, SCHEMA)
+        """Write a part in one of Spark's tasks, and yield the receipt."""
+        yield pa.RecordBatch.from_pydict({"receipt": [self.write(batches).to_json()]}, SCHEMA)
 
-    def made_of(self, batches: Iterable[pa.RecordBatch]) -> Receipt:
-        """Decide about the messages, write what was decided, return the receipt."""
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Receipt:
+        """Decide about the messages, write the decisions, and return the receipt."""
         decisions = Decisions(
             self.table,
             nul_as_blank=self.nul_as_blank,
@@ -103,7 +103,7 @@ class PlanPart:
         with _File(self.plan) as file:
             for whole in batches:
                 read += whole.num_rows
-                batch = self._of_named(whole)
+                batch = self._select_named(whole)
                 if not batch.num_rows:
                     continue
                 first = first if rows else batch.column("browse_seq")[0].as_py()
@@ -123,7 +123,7 @@ class PlanPart:
             tuple(decisions.treatments.step_counts()),
         )
 
-    def _of_named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _select_named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self.named:
             return batch
         keys = pa.array(sorted(self.named), pa.binary())
@@ -131,7 +131,7 @@ class PlanPart:
 
 
 class _File:
-    """A file of one attempt; it is made when the first rows come, and appears when all is well."""
+    """The file of one attempt: created with the first rows, and visible only after success."""
 
     def __init__(self, plan: str | None) -> None:
         self.name = ""
@@ -146,7 +146,7 @@ class _File:
         self._open.__exit__(*failure)  # type: ignore[arg-type]
 
     def write(self, batch: pa.RecordBatch, treated: pa.RecordBatch) -> None:
-        """Write the rows of a batch with their treatments: a row group."""
+        """Write the rows of a batch with their treatments as a row group."""
         if self._plan is None:
             return
         held = {**_columns(batch), **_columns(treated)}
@@ -159,9 +159,9 @@ class _File:
 
 
 def _writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
-    """Return a writer of a plan. Keys never repeat, and texts are held once to a row group.
+    """Return a writer of a plan, with dictionaries for all columns except keys.
 
-    Arrow's own schema is left out: readers are to find texts, not how they were held here.
+    Arrow's own schema is omitted, so that readers see plain texts rather than dictionaries.
     """
     return pq.ParquetWriter(file, schema, use_dictionary=_REPEATED, store_schema=False)
 

@@ -11,15 +11,15 @@ from mqdlq.lake import StepCount
 from mqdlq.model import Disposition
 
 
-def are_whole(receipts: Iterable[Receipt]) -> bool:
-    """Say whether every bucket was met in one task, in order, so that its digest is the plan's."""
+def buckets_are_complete(receipts: Iterable[Receipt]) -> bool:
+    """Whether every bucket was in one task, in order, so that its digest is valid for the plan."""
     buckets = [bucket for receipt in receipts for bucket in receipt.buckets]
     in_order = all(bucket.digest is not None for bucket in buckets)
     return in_order and len({bucket.bucket for bucket in buckets}) == len(buckets)
 
 
 def hash_of(receipts: Iterable[Receipt]) -> str:
-    """Return what `mqdlq.plan.plan_hash` returns of all the rows."""
+    """Return the plan's hash, which equals `mqdlq.plan.plan_hash` of all rows."""
     buckets = [bucket for receipt in receipts for bucket in receipt.buckets]
     whole = sha256()
     for bucket in sorted(buckets, key=lambda bucket: bucket.bucket):
@@ -37,6 +37,6 @@ def dispositions_of(receipts: Iterable[Receipt]) -> dict[str, int]:
 
 
 def counts_of(receipts: Iterable[Receipt]) -> tuple[StepCount, ...]:
-    """Count the planned messages by their first step, in the order a description gives them."""
+    """Count the planned messages by first step, in the order of a description."""
     counts = summed(count for receipt in receipts for count in receipt.counts)
     return tuple(sorted(counts, key=lambda count: (count.rule, count.target_q, count.target_q_mgr)))

@@ -109,7 +109,7 @@ def put_together(
                     rest[row["message_key"]] -= 1
                     browse_seq += 1
                     writer.write({**row, "browse_seq": browse_seq})
-        manifest = writer.publish(
+        manifest = writer.finish(
             taken_at=at,
             taken_by=run.started_by,
             rules_digest=run.rules_digest,

@@ -46,7 +46,7 @@ def take_snapshot(
     progress: Progress,
     options: SnapshotOptions | None = None,
 ) -> SnapshotManifest:
-    """Browse the queue once and publish what was on it, with the run's frozen rules.
+    """Browse the queue once and write a snapshot of it, with the rules of the run.
 
     The queue is opened for browsing only, so nobody is disturbed and no BackoutCount moves. What
     the ledger knows as parked gets a compact row, all else a full one; where `counts.full` of the
@@ -71,7 +71,7 @@ def take_snapshot(
         with closing(Capture(chosen, writer, queue_manager, run.queue)) as capture:
             browse = _Browse(run, queue_manager, writer, known, capture, clock, progress)
             strays = browse.write()
-        manifest = _publish(writer, run, chosen, taken_at)
+        manifest = _finish(writer, run, chosen, taken_at)
     ledger.snapshots.record(
         TakenSnapshot(
             run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
@@ -88,11 +88,11 @@ def take_snapshot(
     return manifest
 
 
-def _publish(
+def _finish(
     writer: SnapshotWriter, run: Run, options: SnapshotOptions, taken_at: datetime
 ) -> SnapshotManifest:
     """Publish a whole snapshot with the run's frozen rules, and what else describes it."""
-    return writer.publish(
+    return writer.finish(
         taken_at=taken_at,
         taken_by=run.started_by,
         rules_digest=run.rules_digest,

@@ -48,7 +48,7 @@ def take_snapshot(*dest_q_names: str, snapshot_id: str = "s1", taken_at: datetim
             )
         stray = MessageDescriptor().encode()
         writer.write(header_row(len(dest_q_names) + 1, stray, b"hello", 5, browsed_at=NOON))
-        writer.publish(taken_at=taken_at, taken_by="ann", rules_digest="", rules_text="")
+        writer.finish(taken_at=taken_at, taken_by="ann", rules_digest="", rules_text="")
     return writer.directory
 
 

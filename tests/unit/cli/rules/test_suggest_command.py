@@ -38,7 +38,7 @@ def take_snapshot(*causes: tuple[int, str]) -> None:
             writer.write(row)
         stray = MessageDescriptor().encode()
         writer.write(header_row(len(causes) + 1, stray, b"hello", 5, browsed_at=NOON))
-        writer.publish(taken_at=NOON, taken_by="ann", rules_digest="", rules_text="")
+        writer.finish(taken_at=NOON, taken_by="ann", rules_digest="", rules_text="")
 
 
 def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:

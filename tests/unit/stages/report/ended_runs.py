@@ -231,7 +231,7 @@ class EndedRun:
                 row = _row(browse_seq, letter)
                 keys.append(row["message_key"])
                 writer.write(row)
-            writer.publish(
+            writer.finish(
                 taken_at=at,
                 taken_by="mqops",
                 rules_digest=run.rules_digest,

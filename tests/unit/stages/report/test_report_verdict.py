@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mqdlq.lake import PlanDescription, plan_directory, publish_plan, start_plan
+from mqdlq.lake import PlanDescription, finish_plan, plan_directory, start_plan
 from mqdlq.ledger import Ledger, Look
 from mqdlq.model import Outcome
 from mqdlq.stages.report import Report, Verdict
@@ -101,7 +101,7 @@ def test_an_unaccepted_plan_is_reported_differently_from_no_plan(
     plan_id = f"{snapshot.snapshot_id}-3f9a0b12c4d5"
     directory = plan_directory(lake_root, plan_id)
     start_plan(directory)
-    publish_plan(directory, PlanDescription(plan_id, "ab", (snapshot.snapshot_id,), "", 1, {}))
+    finish_plan(directory, PlanDescription(plan_id, "ab", (snapshot.snapshot_id,), "", 1, {}))
 
     report = report_of(replace(run, snapshot=False, run_id=run.run_id + "-2"), failed_at("approve"))
     again = _read_again(report_of, run, failed_at("approve"))
