@@ -1,1 +1,1 @@
-"""Benchmarks: each number beside a floor taken in the same run."""
+"""Benchmarks, which measure each number together with a floor in the same run."""

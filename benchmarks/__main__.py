@@ -21,7 +21,7 @@ BENCHMARKS = {
 
 
 def main(names: list[str]) -> int:
-    """Run the benchmarks one by one; the exit code is 2 for a name that is none of them."""
+    """Run the benchmarks one by one; return 2 for an unknown name."""
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
         known = ", ".join(BENCHMARKS)

@@ -1,10 +1,10 @@
-"""Execution: dead letters moved a second in units of work, and one message to a unit of work.
+"""Execution: dead letters moved each second, with many and with one message in a unit of work.
 
-1 KiB messages go from a dead-letter queue to one destination by RETRY, with ledger, markers and
-MQCMIT on disk as in production; only the number of messages to a unit of work differs. One to a
-unit is what IBM's handler does. Beside them stands that loop with nothing around it: browse, get,
-put, MQCMIT, no ledger and no marker, so that nobody could tell after a crash what it had done.
-MQDLQ_BENCH_MESSAGES says how many: 5000, or 100000 for figures to keep.
+RETRY moves messages of 1 KiB from a dead-letter queue to one destination, with ledger, markers and
+MQCMIT on disk as in production. Only the number of messages in a unit of work differs; IBM's
+handler has one. The floor is a bare loop of browse, get, put and MQCMIT, without ledger and marker,
+which could not recover after a crash. MQDLQ_BENCH_MESSAGES sets the number of messages: 5000 by
+default, 100000 for figures to record.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ WAYS = {"one_to_a_unit": 1, "in_units": 128}
 
 
 def measure() -> dict[str, Any]:
-    """Return messages a second and processor time each way, and the ratio of both; the goal is 4.
+    """Return messages each second and processor time of both ways, and their ratio; the goal is 4.
 
-    The ratio is that of a handler which keeps the same account with one message to a unit.
+    The ratio is to a handler that keeps the same account with one message in a unit.
     """
     logging.disable(logging.WARNING)
     ways = {name: timed(by_handler(size)) for name, size in WAYS.items()}
@@ -51,7 +51,7 @@ def measure() -> dict[str, Any]:
 
 
 def timed(way: Callable[[World], Callable[[], int]]) -> tuple[float, float]:
-    """Return the seconds that a queue of messages takes, and those the processor works for it."""
+    """Return the elapsed and the processor seconds for a queue of messages."""
     home = os.environ.get("MQDLQ_HOME")
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory), definitions=DEFINITIONS + DEEP)
@@ -69,7 +69,7 @@ def timed(way: Callable[[World], Callable[[], int]]) -> tuple[float, float]:
 
 
 def by_handler(messages_in_a_unit: int) -> Callable[[World], Callable[[], int]]:
-    """Move the messages by a pass of the handler; its plan is made before the clock runs."""
+    """Move the messages by a pass of the handler; make its plan before the clock starts."""
 
     def prepare(world: World) -> Callable[[], int]:
         execution = world.plan("ACTION(RETRY)", messages_in_a_unit=messages_in_a_unit)
@@ -79,7 +79,7 @@ def by_handler(messages_in_a_unit: int) -> Callable[[World], Callable[[], int]]:
 
 
 def by_bare_loop(world: World) -> Callable[[], int]:
-    """Move them one by one, and write nothing down."""
+    """Move the messages one by one, without a record."""
     step = Step(1, 1, Action.RETRY, "PAYMENTS", "QM1", False, PutAuthority.DEF, 1)
 
     def work() -> int:
@@ -102,7 +102,7 @@ def by_bare_loop(world: World) -> Callable[[], int]:
 
 
 def fill(world: World) -> None:
-    """Put the dead letters, many to a unit of work."""
+    """Put the dead letters, many in a unit of work."""
     header = DeadLetterHeader(
         2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
     )

@@ -1,10 +1,10 @@
-"""Many handlers on one scheduler: what Airflow spends on 1, 10 and 50 of them while nothing comes.
+"""Many handlers on one scheduler: Airflow's processor time for 1, 10 and 50 idle handlers.
 
 Handlers of five embedded queue managers wait for a first message under Airflow's four services over
-PostgreSQL, as in production. Processor time of each service over a minute says what it costs that
-they are there: the DAG file parsed again, each queue looked at, the runs kept alive. Apart from the
-services, because it can be measured more finely: one parse of the DAG file, and one whole run over
-a ledger that holds the runs of that many handlers. Ten minutes; it needs PostgreSQL.
+PostgreSQL, as in production. The processor time of each service in a minute is the cost of idle
+handlers: parsing the DAG file, inquiring queues, keeping runs alive. Measured separately, with more
+precision: one parse of the DAG file, and one whole run over a ledger with the runs of as many
+handlers. The benchmark takes ten minutes and needs PostgreSQL.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ assert len(bag.dags) == {number}, sorted(bag.dags)
 
 
 def measure() -> dict[str, Any]:
-    """Return for each number of handlers what each part spends, and how that grows."""
+    """Return the processor time of each part for each number of handlers, and its growth."""
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="mqdlq-handlers-") as directory:
         services = under_airflow(Path(directory))
@@ -130,7 +130,7 @@ def handler(number: int) -> str:
 
 
 def add_handlers(rules: Path, numbers: range) -> None:
-    """Write handlers, each with a dead-letter queue and a state queue of its own."""
+    """Write handlers, each with its own dead-letter queue and state queue."""
     for number in numbers:
         name = handler(number)
         queue_manager = QUEUE_MANAGERS[number % len(QUEUE_MANAGERS)]
@@ -143,7 +143,7 @@ def add_handlers(rules: Path, numbers: range) -> None:
 
 
 def wait_until_deferred(started: Airflow, numbers: range) -> None:
-    """Wait until the one run of each handler has looked, found nothing, and waits."""
+    """Wait until one run of each handler is deferred."""
     for number in numbers:
         name = handler(number)
         (found,) = started.runs(name)
@@ -151,7 +151,7 @@ def wait_until_deferred(started: Airflow, numbers: range) -> None:
 
 
 def spent(server: postgresql.Server) -> dict[str, float]:
-    """Return the processor time of each service so far, with what it has started, in seconds."""
+    """Return the processor seconds of each service and its descendants."""
     found = {process.name: _of_family(psutil.Process(process.pid)) for process in running()}
     return {**found, "postgresql": _of_family(psutil.Process(server.pid()))}
 
@@ -163,7 +163,7 @@ def _of_family(process: psutil.Process) -> float:
             times.append(one.cpu_times())
         except psutil.NoSuchProcess:
             continue
-    # What has ended by now is in its parent's account.
+    # The parent's times include ended processes.
     return float(sum(t.user + t.system + t.children_user + t.children_system for t in times))
 
 
@@ -171,7 +171,7 @@ def _of_family(process: psutil.Process) -> float:
 
 
 def parse_s(number: int) -> float:
-    """Return the processor time of parsing the DAG file once, imports and all."""
+    """Return the processor time of parsing the DAG file once, including imports."""
     with tempfile.TemporaryDirectory() as directory:
         rules = Path(directory) / "rules"
         rules.mkdir()
@@ -194,7 +194,7 @@ def parse_s(number: int) -> float:
                 [sys.executable, "-W", "ignore", "-c", program],
                 env=environment,
                 check=True,
-                stdout=sys.stderr,  # Airflow's log; ours holds JSON alone
+                stdout=sys.stderr,  # for Airflow's log; standard output has JSON only
             )
             after = getrusage(RUSAGE_CHILDREN)
             user = after.ru_utime - before.ru_utime
@@ -203,7 +203,7 @@ def parse_s(number: int) -> float:
 
 
 def run_over_the_ledger() -> dict[int, float]:
-    """Return the processor time of a whole run of ten messages, by the handlers in the ledger."""
+    """Return the processor time of a run of ten messages, by number of handlers in the ledger."""
     found = {}
     before = os.environ.get("MQDLQ_HOME")
     with tempfile.TemporaryDirectory() as directory:
@@ -224,7 +224,7 @@ def run_over_the_ledger() -> dict[int, float]:
 
 
 def handle(world: World, number: int) -> float:
-    """Return the processor time of a run without Airflow and Spark, over ten messages."""
+    """Return the processor time of a run of ten messages without Airflow and Spark."""
     for _ in range(10):
         put(world, f"DLQ.{number}")
     began = process_time()
@@ -235,7 +235,7 @@ def handle(world: World, number: int) -> float:
 
 
 def put(world: World, queue: str) -> None:
-    """Put a dead letter whose destination has room again."""
+    """Put a dead letter whose destination has room."""
     header = DeadLetterHeader(
         2053, "PAYMENTS", "QM1", 546, 819, "MQSTR", 6, "mover", "20261121", "11000000"
     )
@@ -244,8 +244,8 @@ def put(world: World, queue: str) -> None:
 
 
 def tell(what: str) -> None:
-    """Say how far it is."""
-    now = datetime.now(UTC)  # noqa: TID251 (told to who waits)
+    """Print the progress."""
+    now = datetime.now(UTC)  # noqa: TID251 (progress for the user)
     sys.stderr.write(f"{now:%H:%M:%S} {what}\n")
 
 

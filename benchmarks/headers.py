@@ -1,10 +1,10 @@
-"""Hostile headers: what a byte of them costs, beside hashing the same bytes with SHA-256.
+"""Hostile headers: their cost for each byte, compared with SHA-256 of the same bytes.
 
-Each kind of tests/support/wire/hostile_messages.py is made at a hundredth, a tenth and the whole of
-its hostile size. `read` is our own reading of all headers (`describe`), `browsed` the embedded
-queue manager's part of an MQGET with a message handle, which takes the properties out of MQRFH2s.
-A ratio is processor time over that of the hash of the same bytes. `growth` is the cost per byte at
-full size over that at a tenth: 1 is linear, 10 would be quadratic.
+Each kind of tests/support/wire/hostile_messages.py is built at a hundredth, a tenth and the whole
+of its hostile size. `read` is mqdlq's decoding of all headers (`describe`), `browsed` the embedded
+queue manager's part of an MQGET with a message handle, which extracts properties from MQRFH2s. A
+ratio is processor time divided by that of the hash. `growth` is the cost of a byte at full size
+divided by that at a tenth: 1 is linear, 10 quadratic.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.support.wire.hostile_messages import GROWING
 SIZES = (100, 10, 1)
 LETTER = DeadLetterHeader(2053, "PAYMENTS", "QM1", put_date="20261121", put_time="11000000")
 ENOUGH_S = 0.02
-"""How long each is repeated, so that the clock's own steps do not count."""
+"""The time of repetitions, long compared with the clock's resolution."""
 
 
 def measure() -> dict[str, Any]:
-    """Return ratios to the floor, and how the cost per byte grows with the size."""
+    """Return ratios to the floor, and the growth of the cost of a byte with the size."""
     kinds = {name: of_kind(name) for name in GROWING}
     return {
         "kinds": kinds,
@@ -36,7 +36,7 @@ def measure() -> dict[str, Any]:
 
 
 def of_kind(name: str) -> dict[str, Any]:
-    """Return what one kind of headers costs at each size."""
+    """Return the cost of one kind of headers at each size."""
     _, count = GROWING[name]
     costs = [cost(name, max(1, count // divisor)) for divisor in SIZES]
     _, tenth, full = costs
@@ -50,7 +50,7 @@ def of_kind(name: str) -> dict[str, Any]:
 
 
 def cost(name: str, count: int) -> dict[str, float]:
-    """Return nanoseconds of processor time per byte."""
+    """Return nanoseconds of processor time for a byte."""
     hostile = GROWING[name][0](count)
     body = hostile.behind(LETTER)
     md = MQMD.unpack(bytes(MQMD.length))
@@ -67,14 +67,14 @@ def cost(name: str, count: int) -> dict[str, float]:
 
 
 def browsed(md: MQMD, body: bytes) -> None:
-    """Take the properties out of a body, as MQGET does."""
+    """Extract the properties from a body, like MQGET."""
     around = locate_rfh2_headers(md, body)
     around.properties()
     around.rebuild(md.copy(), body, [])
 
 
 def per_byte(done: Callable[[], object], body: bytes) -> float:
-    """Repeat until the processor has worked long enough; return nanoseconds for each byte."""
+    """Repeat a function for long enough, and return nanoseconds for each byte."""
     times, started = 0, process_time()
     while (passed := process_time() - started) < ENOUGH_S:
         done()

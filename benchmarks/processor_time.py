@@ -1,4 +1,4 @@
-"""Processor time of a process with all it has started: nothing in, seconds out."""
+"""Measure the processor time of this process and its descendants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processor_time() -> float:
-    """Return the seconds this process and its descendants have computed, ended ones included."""
+    """Return the processor seconds of this process and its descendants, including ended ones."""
     used: dict[int, int] = {}
     children: dict[int, list[int]] = defaultdict(list)
     for place in Path("/proc").glob("[0-9]*/stat"):

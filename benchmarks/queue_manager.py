@@ -1,11 +1,11 @@
-"""The embedded queue manager: messages a second through a client, beside SQLite alone and a peer.
+"""The embedded queue manager: messages each second, compared with plain SQLite and a prototype.
 
-1 KiB messages are put, browsed and moved from queue to queue through ibmmq's own classes, 50 to a
-unit of work. The floor does the same to a bare table by plain SQL with the same durability. The
-peer is the prototype this queue manager was designed after, below the same classes; MQDLQ_PROTOTYPE
-names its directory, ../shared/spikes/embedded_mq without it, and where there is none it is skipped.
-Each has a process of its own, and they take turns, so that what else the machine does hits all.
-MQDLQ_BENCH_MESSAGES says how many messages: 20000, or 100000 for figures to keep.
+Messages of 1 KiB are put, browsed and moved between queues through ibmmq's classes, 50 in a unit of
+work. The floor does the same with a bare table by plain SQL, with the same durability. The peer is
+the prototype that preceded this queue manager, under the same classes. MQDLQ_PROTOTYPE names its
+directory (by default ../shared/spikes/embedded_mq); without it the peer is skipped. Each side has
+its own process, and they take turns, so that other load of the machine affects all alike.
+MQDLQ_BENCH_MESSAGES sets the number of messages: 20000 by default, 100000 for figures to record.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PROTOTYPE = Path(
 
 
 def measure() -> dict[str, Any]:
-    """Return for each step and side the rate, CPU microseconds a message, and ratios of these."""
+    """Return rate and processor microseconds of a message for each step and side, with ratios."""
     sides = ["floor", "embedded"] + (["prototype"] if PROTOTYPE.is_dir() else [])
     taken = timed(sides)
     steps: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def measure() -> dict[str, Any]:
 
 
 def figures(wall: float, cpu: float, floor: tuple[float, float]) -> dict[str, float]:
-    """Return what one side took for one step, and how often what the floor took that is."""
+    """Return the time of one side for one step, and its multiple of the floor."""
     return {
         "per_second": round(MESSAGES / wall),
         "cpu_us": round(cpu / MESSAGES * 1e6, 1),
@@ -63,7 +63,7 @@ def figures(wall: float, cpu: float, floor: tuple[float, float]) -> dict[str, fl
 
 
 def timed(sides: list[str]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return the seconds each side takes for each step, and those the processor works for it."""
+    """Return the elapsed and the processor seconds of each side for each step."""
     taken: dict[tuple[str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     workers = {
         side: subprocess.Popen(  # noqa: S603 (this very module)
@@ -96,7 +96,7 @@ def ask(worker: subprocess.Popen[str], step: str) -> tuple[float, float]:
 
 
 def work(side: str) -> None:
-    """Make the rounds that standard input asks for, and print what each took."""
+    """Run the rounds that standard input names, and print the time of each."""
     with tempfile.TemporaryDirectory() as directory:
         worker = {"floor": Floor, "embedded": embedded, "prototype": prototype}[side](
             Path(directory)
@@ -163,7 +163,7 @@ class Floor:
 
 
 def embedded(directory: Path) -> Client:
-    """Make a queue manager, and return its client."""
+    """Create an embedded queue manager, and return its client."""
     import embedded_mq  # noqa: PLC0415 (one side a process)
 
     embedded_mq.install(directory)
@@ -174,7 +174,7 @@ def embedded(directory: Path) -> Client:
 
 
 def prototype(directory: Path) -> Client:
-    """Make a queue manager of the prototype's, and return its client."""
+    """Create a queue manager of the prototype, and return its client."""
     sys.path.insert(0, str(PROTOTYPE))
     sys.modules["mqotel"] = None  # type: ignore[assignment]
     eqm, inject = import_module("eqm"), import_module("inject")
@@ -187,10 +187,10 @@ def prototype(directory: Path) -> Client:
 
 
 class Client:
-    """Messages on two queues, by way of ibmmq."""
+    """Client that handles messages on two queues through ibmmq."""
 
     def __init__(self) -> None:
-        """Connect to what is installed below it."""
+        """Connect to the installed queue manager."""
         import ibmmq
 
         self.mqi, self.mq = ibmmq, ibmmq.CMQC

@@ -1,7 +1,7 @@
-"""The rules language: how long it takes, in seconds and as a multiple of what any reader must do.
+"""The rules language: time in seconds, and as a multiple of a floor.
 
-The floor of reading is to split a table into lines and those into keywords and values by one
-regular expression; that of matching, to compare the field with a pattern without wildcards.
+The floor of parsing is to split a table into lines, and lines into keywords and values by one
+regular expression. The floor of matching is to compare a field with a pattern without wildcards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOSTILE = {
 
 
 def measure() -> dict[str, Any]:
-    """Return seconds, the best of five, and ratios to the floor taken in the same run."""
+    """Return seconds, the best of five, and ratios to the floor of the same run."""
     text = table_text(RULES)
     other = text.replace("RETRY(2)", "RETRY(3)")
     table, changed = parse(text), parse(other)
@@ -56,7 +56,7 @@ def measure() -> dict[str, Any]:
 
 
 def matching(pattern: str, field: str) -> dict[str, float]:
-    """Return what one match costs in microseconds, and as a multiple of a plain comparison."""
+    """Return the microseconds of one match, and its multiple of a plain comparison."""
     hostile, plain = compiled(pattern), compiled("A" * 47 + "B")
     seconds = best(lambda: [hostile.match(field) for _ in range(MATCHES)])
     floor = best(lambda: [plain.match(field) for _ in range(MATCHES)])
@@ -74,7 +74,7 @@ def best(done: Callable[[], object]) -> float:
 
 
 def table_text(rules: int) -> str:
-    """Return a table of so many rules of every kind."""
+    """Return a table with this number of rules of every kind."""
     kinds = (
         "* Payments\nDESTQ(PAYMENTS.{0}.*) REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(2)\n",
         "REASON(MQRC_UNKNOWN_OBJECT_NAME) DESTQ(ORDERS.{0}) +\n  ACTION(FWD) FWDQ(PARKED)\n",

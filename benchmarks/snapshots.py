@@ -1,13 +1,12 @@
-"""Snapshots: what a deep queue costs, as processor time beside a plain browse of the same queue.
+"""Snapshots: processor time for a deep queue, compared with a plain browse of the same queue.
 
-`throughput` takes a snapshot of 1 KiB messages; its peer is a loop with ibmmq's own classes that
-browses them and keeps nothing. The goal is a ratio of at most 1. `incremental` does all that a run
-does about 100 new messages on a backlog of settled ones (snapshot, what the evaluation reads,
-booking); its floor is to browse that queue once by our own cursor and keep nothing. `memory` is
-the peak of a process that takes a snapshot, over that of one that browses: of a queue, of one four
-times as deep, and of a queue with one message of 100 MiB of which all is captured.
-MQDLQ_BENCH_MESSAGES says how many: 20000, or 100000 for figures to keep; the backlog is twice as
-many.
+`throughput` takes a snapshot of 1 KiB messages. Its peer is a loop with ibmmq's classes that
+browses them and stores nothing; the goal is a ratio of at most 1. `incremental` does the work of a
+run for 100 new messages on a backlog of settled ones (snapshot, reading for the evaluation,
+booking). Its floor is one browse of that queue by mqdlq's cursor. `memory` is the peak of a process
+that takes a snapshot, divided by that of one that browses: of a queue, of one four times as deep,
+and of a queue with one message of 100 MiB whose payload is stored. MQDLQ_BENCH_MESSAGES sets the
+number of messages: 20000 by default, 100000 for figures to record. The backlog is twice as large.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def measure() -> dict[str, Any]:
 
 @contextmanager
 def world() -> Iterator[World]:
-    """Make a queue manager with deep queues, in a directory of its own."""
+    """Create a queue manager with deep queues in a new directory."""
     home = os.environ.get("MQDLQ_HOME")
     with tempfile.TemporaryDirectory() as directory:
         made = World(Path(directory), client="ibmmq", definitions=DEFINITIONS + DEEP)
@@ -67,7 +66,7 @@ def world() -> Iterator[World]:
 
 
 def fill(made: World, messages: int, body: bytes = bytes(1024)) -> None:
-    """Put dead letters, many to a unit of work."""
+    """Put dead letters, many in a unit of work."""
     with made.connect() as queue_manager:
         module, constants = queue_manager.client.module, queue_manager.client.CMQC
         queue = queue_manager.open("DLQ", constants.MQOO_OUTPUT)
@@ -80,7 +79,7 @@ def fill(made: World, messages: int, body: bytes = bytes(1024)) -> None:
 
 
 def throughput() -> dict[str, float]:
-    """Take a snapshot, and browse as anybody would."""
+    """Measure a snapshot and a plain browse."""
     with world() as made:
         fill(made, MESSAGES)
         plain = cpu(lambda: browse_plainly(made))
@@ -89,7 +88,7 @@ def throughput() -> dict[str, float]:
 
 
 def incremental() -> dict[str, float]:
-    """Do all about a few new messages on a backlog, and browse once."""
+    """Measure a run with a few new messages on a backlog, and one browse."""
     with world() as made:
         fill(made, 2 * MESSAGES)
         everything = cpu(lambda: whole_run(made))
@@ -121,7 +120,7 @@ parts: dict[str, float] = {}
 
 
 def whole_run(made: World) -> None:
-    """Take a snapshot, evaluate it, accept the plan, settle; every message is left by its rule."""
+    """Take a snapshot, evaluate it, accept the plan and settle; rules leave every message."""
     started = process_time()
     run = take(made)
     parts["snapshot"], started = process_time() - started, process_time()
@@ -154,7 +153,7 @@ def take(made: World, payload: str = "none") -> Any:
 
 
 def browse_plainly(made: World, messages: int = MESSAGES) -> None:
-    """Browse with the client's own classes and keep nothing."""
+    """Browse with the client's own classes and store nothing."""
     import ibmmq
 
     with made.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
@@ -164,21 +163,21 @@ def browse_plainly(made: World, messages: int = MESSAGES) -> None:
 
 
 def browse_only(made: World) -> None:
-    """Browse as a snapshot does and keep nothing."""
+    """Browse like a snapshot and store nothing."""
     with made.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
         for _ in BrowseCursor(queue_manager, queue, "DLQ", PREFIX_LENGTH).messages():
             pass
 
 
 def cpu(done: Callable[[], object]) -> float:
-    """Return the seconds the processor works for it."""
+    """Return the processor seconds of a function."""
     started = process_time()
     done()
     return process_time() - started
 
 
 def memory() -> dict[str, dict[str, float]]:
-    """Return peaks in MiB of processes that browse, and of others that take a snapshot."""
+    """Return the peak memory, in MiB, of processes that browse or take a snapshot."""
     found = {}
     for name, messages, longest, payload in (
         ("messages", MESSAGES, 0, "none"),
@@ -196,14 +195,14 @@ def memory() -> dict[str, dict[str, float]]:
 
 
 def peak(made: World, way: str, payload: str) -> float:
-    """Return the peak of a process of its own, in MiB."""
+    """Return the peak memory, in MiB, of a new process."""
     command = [sys.executable, "-m", "benchmarks.snapshots", str(made.directory), way, payload]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     return float(done.stdout)
 
 
 def child(directory: str, way: str, payload: str) -> None:
-    """Browse or take a snapshot on a queue manager that is there; print this process's peak."""
+    """Browse or take a snapshot on an existing queue manager, and print the peak memory."""
     made = World(Path(directory), client="ibmmq")
     if way == "browse":
         browse_only(made)

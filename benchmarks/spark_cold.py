@@ -1,6 +1,6 @@
-"""A cold job on a small snapshot beside one that only reads it: nothing in, seconds out.
+"""Measure a cold job on a small snapshot, and a job that only reads it.
 
-Both are submitted as the DAG submits them: a JVM of their own, the confs for small snapshots.
+Both are submitted like the DAG's jobs, with a new JVM and the configuration for small snapshots.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def jobs(snapshot: str, columns: list[str], out: Path) -> dict[str, list[str]]:
 
 
 def run(command: list[str], out: Path) -> tuple[float, float]:
-    """Run a job to its end; return wall-clock and processor seconds."""
+    """Run a job, and return its wall-clock and processor seconds."""
     shutil.rmtree(out / "cold", ignore_errors=True)
     before, started = _used(), time.perf_counter()
     ended = subprocess.run(  # noqa: S603 (our own command)

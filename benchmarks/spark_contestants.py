@@ -1,13 +1,11 @@
-"""Those who are measured against each other: a snapshot and a table in, something written out.
-
-All read the same Parquet files. What each of them does:
+"""The contestants of the Spark benchmark, which all read the same Parquet files.
 
 - ours: the whole evaluation, from the snapshot to the finished plan with its hash and counts.
-- floor: Spark reads the same columns and writes as many rows, one number made of all columns.
-- shape: Spark reads two columns and writes rows of a plan's own shape with one constant treatment.
-- duckdb, polars: distinct combinations, the same matcher on each distinct value, joined back, the
-  numbers of the matching rules written. They make no plan, no targets and no hash.
-- python: one process reads row by row, asks the matcher and makes the steps, as runmqdlq would.
+- floor: Spark reads the same columns and writes one number, made of all columns, for each row.
+- shape: Spark reads two columns and writes rows of a plan's shape with one constant treatment.
+- duckdb, polars: find distinct combinations, call the matcher for each distinct value, join back,
+  and write the numbers of the matching rules. They make no plan, targets or hash.
+- python: one process reads row by row, calls the matcher and makes the steps, like runmqdlq.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ PYTHON_S = 10
 
 
 def ours(_: Any, directory: str, __: str, out: Path) -> str:
-    """Evaluate by the table that stands in the manifest; return which strategy was chosen."""
+    """Evaluate by the table in the manifest, and return the chosen strategy."""
     from mqdlq.evaluation.evaluate import evaluate  # noqa: PLC0415 (needs a session)
 
     shutil.rmtree(out, ignore_errors=True)
@@ -54,7 +52,7 @@ def floor(spark: Any, directory: str, text: str, out: Path) -> None:
 
 
 def shape(spark: Any, directory: str, _: str, out: Path) -> None:
-    """Write rows as a plan has them, with two steps each, the same for all."""
+    """Write rows of a plan, all with the same two steps."""
     from pyspark.sql import functions as F  # noqa: N812
 
     step = "named_struct('rule', 1, 'rule_line', 1, 'action', 'FWD', 'target_q', 'PARKED',"
@@ -108,7 +106,7 @@ def polars(_: Any, directory: str, text: str, out: Path) -> None:
 
 
 def python_s(directory: str, text: str, messages: int) -> float:
-    """Return the seconds one process would take, from what it does in some."""
+    """Estimate the seconds of one process from a part of the messages."""
     table = parse(text)
     needed = [*table.columns, "reply_to_q", "reply_to_q_mgr", "dlh_dest_q_name"]
     columns = sorted({*needed, "dlh_dest_q_mgr_name", "browse_seq"})
@@ -125,7 +123,7 @@ def python_s(directory: str, text: str, messages: int) -> float:
 
 
 def steps_a_message(plan: Path) -> float:
-    """Return how many steps a message of a plan has."""
+    """Return the mean number of steps of a message in a plan."""
     rows = lengths = 0
     for part in plan.glob("*.parquet"):
         steps = pq.ParquetFile(part).read(columns=["steps.list.element.rule"])["steps"]
@@ -135,7 +133,7 @@ def steps_a_message(plan: Path) -> float:
 
 
 def _decided(seen: pa.Table, text: str) -> pa.Array:
-    """Return the ordinals of the rules each distinct combination meets."""
+    """Return the ordinals of the rules that match each distinct combination."""
     from mqdlq.evaluation.deciding.value_masks import ValueMasks, encoded  # noqa: PLC0415
 
     masks = ValueMasks(parse(text))

@@ -1,7 +1,7 @@
-"""Made-up snapshots for the benchmarks: a shape and a size in, a snapshot and rules tables out.
+"""Generate snapshots and rules tables for the benchmarks.
 
-`easy`: 2,000 incidents, a few of which make most of the messages, as on a real dead-letter queue.
-`hard`: the same with user identifiers, identity data and reply queues that hardly ever repeat.
+`easy`: 2,000 incidents, a few of which cause most messages, as on a real dead-letter queue.
+`hard`: the same with user identifiers, identity data and reply queues that rarely repeat.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LIKELY = {"REASON": 6, "DESTQ": 8, "APPLNAME": 3, "USERID": 3, "DESTQM": 2, "AP
 
 
 def values_of_keywords() -> dict[str, list[Any]]:
-    """Return what messages hold, and rules ask for, by keyword."""
+    """Return the values of messages and rules by keyword."""
     ways = ("IN", "OUT", "REQ", "REPLY", "ERROR", "AUDIT")
     managers = [f"QM{letter}{number}" for letter in "ABCD" for number in (1, 2, 3)]
     queues = [f"{_APPLICATIONS[n % 8]}.{ways[n % 6]}.{n:03d}" for n in range(300)]
@@ -53,7 +53,7 @@ def values_of_keywords() -> dict[str, list[Any]]:
 
 
 def rules_text(rules: int, seed: int = 1) -> str:
-    """Return a table of so many rules: two to four patterns each, half of them with wildcards."""
+    """Return a table of rules with two to four patterns each, half of them with wildcards."""
     random = np.random.default_rng([seed, rules])
     values = values_of_keywords()
     names = list(values)
@@ -82,7 +82,7 @@ def _pattern(name: str, values: list[Any], random: np.random.Generator) -> str:
 
 
 def write_snapshot(root: str, shape: str, messages: int) -> str:
-    """Write a snapshot of so many messages, as the snapshot stage would; return its directory."""
+    """Write a snapshot with this number of messages, and return its directory."""
     directory = f"{root}/{shape}-{messages}"
     make_directory(f"{directory}/headers")
     random = np.random.default_rng(messages)
@@ -98,7 +98,7 @@ def write_snapshot(root: str, shape: str, messages: int) -> str:
 
 
 def set_rules(directory: str, snapshot_id: str, messages: int, rules: str) -> None:
-    """Write the manifest of a made-up snapshot, with these rules frozen in it."""
+    """Write the manifest of a generated snapshot with these rules."""
     manifest = SnapshotManifest(
         snapshot_id=snapshot_id,
         queue_manager="QM1",

@@ -1,11 +1,11 @@
-"""The evaluation in Spark against a floor and peers: cells in, a JSON file, a table, a chart out.
+"""Compare the evaluation in Spark with a floor and peers; write JSON, a table and a chart.
 
     python -m benchmarks.spark_evaluation [--cells 10k-easy-100,…] [--rounds N]
 
-Everything is measured warm and interleaved: each round runs every contestant once (see
-`spark_contestants`). Results are written after each cell and added to those of other cells that
-are there, so that it may be interrupted, and run cell by cell. The machine may have other work:
-beside the wall clock stands the processor time of all processes a contestant has, and the load.
+Contestants run warm and interleaved: each round runs every contestant once (see
+`spark_contestants`). Results are written after each cell and merged with those of other cells, so
+the benchmark can be interrupted, or run cell by cell. Because the machine may have other load, the
+results include the processor time of all processes of a contestant, and the load average.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _cold_cell(name: str, rounds: int, data: str, out: Path) -> dict[str, Any]:
 
 
 def _snapshot(name: str, data: str) -> tuple[str, str]:
-    """Return where the messages of a cell stand, made if need be, with its rules frozen in them."""
+    """Return the snapshot of a cell, with its rules; generate it if necessary."""
     shape, messages, rules = CELLS[name]
     directory = f"{data}/{shape}-{messages}"
     if not Path(directory, "_MANIFEST.json").is_file():
@@ -147,7 +147,7 @@ def _measured(name: str, rounds: int, work: Mapping[str, Callable[[], Any]]) -> 
 
 
 def _rounds(name: str, rounds: int, work: Mapping[str, Callable[[], Any]]) -> Measured:
-    """Run all contestants so often; return their wall-clock and processor seconds."""
+    """Run all contestants in rounds, and return their wall-clock and processor seconds."""
     times: Measured = {kind: {one: [] for one in work} for kind in ("wall_s", "processor_s")}
     for number in range(rounds):
         for one, done in work.items():
@@ -161,7 +161,7 @@ def _rounds(name: str, rounds: int, work: Mapping[str, Callable[[], Any]]) -> Me
 
 
 def _add(results: Path, name: str, cell: dict[str, Any]) -> None:
-    """Add a cell to the results, in the order of cells, and draw them anew."""
+    """Add a cell to the results, in the order of cells, and draw them again."""
     for kind in ("wall", "processor"):
         medians = {one: statistics.median(took) for one, took in cell[f"{kind}_s"].items()}
         cell[f"{kind}_median_s"] = medians

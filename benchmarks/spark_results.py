@@ -1,4 +1,4 @@
-"""What the benchmark of the evaluation found: its JSON in, a table and a chart out."""
+"""Write the results of the Spark benchmark as a table and a chart."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _row(cell: dict[str, Any], kind: str) -> list[str]:
 
 
 def _verdicts(cells: Cells) -> list[tuple[str, float, float, float]]:
-    """Return what was aimed at: what, as measured by both clocks, and at most."""
+    """Return the targets: name, value by both clocks, and limit."""
     told = []
     for name, peer, most in TARGETS:
         if name in cells:

@@ -1,9 +1,9 @@
-"""How long a command takes to start: processor time and seconds, as multiples of a floor.
+"""The start of commands: processor time and seconds, as multiples of a floor.
 
-The floor is a process that imports typer and does nothing. Floor and commands take turns, so that
-a busy machine slows all of them alike; of each the fastest repetition counts. `limit` is what the
-ratio of processor time may be for a command. The other commands are there to compare:
-`rules check` of a handler needs pydantic and a YAML reader, `report --help` its own module.
+The floor is a process that imports typer only. Floor and commands take turns, so that a busy
+machine slows all alike; the fastest repetition counts. `limit` is the largest allowed ratio of
+processor time for a command. The other commands are for comparison: `rules check` of a handler
+needs pydantic and a YAML reader, `report --help` its own module.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def measure() -> dict[str, Any]:
 
 
 def _run(command: list[str]) -> tuple[float, float]:
-    """Run a command; return the processor time it used and how long it took, in seconds."""
+    """Run a command, and return its processor and elapsed seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as home:
         start = perf_counter()

@@ -1,18 +1,16 @@
-"""Waiting: what a thousand waiting queues cost one triggerer, in processor time and memory.
+"""Waiting: the processor time and memory of one triggerer for a thousand waiting queues.
 
-Each case is `airflow triggerer` with that many triggers. `nothing` is the
-floor: a triggerer without triggers. The peer is as many of Airflow's own triggers that wait for a
-moment, `moments`. `waits` are runs that wait for messages (DepthTrigger), `events` are handlers
-with schedule event (ArrivalTrigger), which read the ledger, too; both look every ten seconds, each
-at a queue of its own on the embedded queue manager.
+Each case is `airflow triggerer` with this number of triggers. `nothing` is the floor, a triggerer
+without triggers. The peer, `moments`, has as many of Airflow's own triggers that wait for a time.
+`waits` are runs that wait for messages (DepthTrigger), and `events` are handlers with schedule
+event (ArrivalTrigger), which also read the ledger. Both inquire every ten seconds, each a different
+queue of the embedded queue manager.
 
-`start_up` covers the time from the start of the triggerer until its processor time has settled:
-how long that took, the processor time, the most threads at once, the most resident memory.
-`steady` is what follows: processor time for each minute, threads, memory (PSS and resident).
-`noticed_s` is how long after a message was put
-on a hundred of the queues Airflow had its events: the median, and the last. `load` is the
-machine's load average before the case.
-MQDLQ_BENCH_QUEUES says how many queues: 1000.
+`start_up` is the time from the start of the triggerer until its processor time is steady: duration,
+processor time, most threads, most resident memory. `steady` is the time after it: processor time in
+a minute, threads, memory (PSS and resident). `noticed_s` is the delay from a put on a hundred of
+the queues to Airflow's events: the median and the last. `load` is the machine's load average before
+the case. MQDLQ_BENCH_QUEUES sets the number of queues, 1000 by default.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from mqdlq.rules import parse
 QUEUES = int(os.environ.get("MQDLQ_BENCH_QUEUES", "1000"))
 WATCHED = min(100, QUEUES)
 LONGEST_START_S = 240
-SETTLED_S = 20  # so long at a steady rate ends the start: every trigger has looked by then
+SETTLED_S = 20  # this time at a steady rate ends the start: every trigger has inquired once
 MEASURED_S = 40
 POLL_S = 10
 PLAIN = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
@@ -72,7 +70,7 @@ with create_session() as session:
 
 
 def measure() -> dict[str, Any]:
-    """Return for each case processor seconds in a minute, mebibytes, and seconds to the event."""
+    """Return processor seconds in a minute, mebibytes and seconds to the event for each case."""
     waits = [_wait(number) for number in range(QUEUES)]
     moments = [{"moment": "2126-11-21T00:00:00+00:00"}] * QUEUES
     events = [{"handler": _name(number), "poll_s": POLL_S} for number in range(QUEUES)]
@@ -166,7 +164,7 @@ def _threads(processes: list[psutil.Process]) -> int:
 
 @contextmanager
 def _place(directory: Path) -> Iterator[dict[str, str]]:
-    """Make queues, handlers and Airflow's metadata; yield the environment of its processes."""
+    """Create queues, handlers and Airflow's metadata, and yield the environment for processes."""
     rules = directory / "rules"
     rules.mkdir()
     for number in range(QUEUES):
@@ -226,7 +224,7 @@ def _processor_s(processes: list[psutil.Process]) -> float:
 
 
 def _noticed(directory: Path) -> dict[str, float]:
-    """Put a message on some of the queues; return how long after it Airflow has their events."""
+    """Put a message on some queues, and return the delays until Airflow has their events."""
     step = QUEUES // WATCHED
     with connect(ConnectionSettings("QM1", transport="embedded")) as queue_manager:
         put_at = datetime.now(UTC)  # noqa: TID251 (Airflow's own events carry the wall clock)

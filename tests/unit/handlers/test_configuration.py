@@ -1,4 +1,4 @@
-"""A handler's YAML file: what it may say, and what is said of what it may not."""
+"""Valid handler files, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def error(directory: Path, yaml: str) -> str:
     return str(caught.value).replace(f"{directory}/", "")
 
 
-def test_a_name_is_no_longer_than_ledger_and_airflow_take_it(tmp_path: Path) -> None:
+def test_a_handler_name_fits_the_ledger_and_airflow(tmp_path: Path) -> None:
     """Else one handler would take the DAGs of all others with it, or fail at its first run."""
     for name in ("n" * 100, "n" * 101, "n" * 250):
         (tmp_path / f"{name}.yaml").write_text("connection: mq\nrules: a.rules\n")
@@ -40,7 +40,7 @@ def test_a_name_is_no_longer_than_ledger_and_airflow_take_it(tmp_path: Path) -> 
     assert len(faults) == 2
 
 
-def test_a_handler_needs_a_connection_and_rules(tmp_path: Path) -> None:
+def test_a_handler_file_requires_a_connection_and_rules(tmp_path: Path) -> None:
     handler = load(tmp_path, "connection: mq\nrules: a.rules\n")
 
     assert handler == Handler(name="h", directory=tmp_path, connection="mq", rules="a.rules")
@@ -48,7 +48,7 @@ def test_a_handler_needs_a_connection_and_rules(tmp_path: Path) -> None:
     assert handler_names(tmp_path) == ["h"]
 
 
-def test_a_handler_says_the_rest_as_it_likes(tmp_path: Path) -> None:
+def test_a_handler_file_can_set_every_optional_key(tmp_path: Path) -> None:
     handler = load(
         tmp_path,
         "connection: mq\n"
@@ -84,7 +84,7 @@ def test_rules_are_read_from_the_file_beside_the_handler_or_from_another(tmp_pat
     assert handler.rules_text("b.rules") == (f"{tmp_path}/b.rules", "* b\nACTION(RETRY)\n")
 
 
-def test_a_table_in_the_handler_itself_is_given_as_its_print(tmp_path: Path) -> None:
+def test_a_table_in_the_handler_file_is_converted_to_its_canonical_print(tmp_path: Path) -> None:
     handler = load(
         tmp_path,
         "connection: mq\ntable: {rules: [{match: {REASON: [2053, 2051]}, action: retry}]}\n",
@@ -96,7 +96,7 @@ def test_a_table_in_the_handler_itself_is_given_as_its_print(tmp_path: Path) -> 
     )
 
 
-def test_rules_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_an_error_names_a_rules_file_that_cannot_be_read(tmp_path: Path) -> None:
     handler = load(tmp_path, "connection: mq\nrules: a.rules\n")
 
     with pytest.raises(HandlerError) as missing:
@@ -112,7 +112,7 @@ def test_rules_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert str(no_text.value) == f"{path}: the rules table is not UTF-8 at byte 2"
 
 
-def test_what_the_handler_makes_an_error_of_refuses_its_rules(tmp_path: Path) -> None:
+def test_a_warning_that_the_handler_makes_an_error_rejects_its_rules(tmp_path: Path) -> None:
     (tmp_path / "a.rules").write_text("REASON(1) ACTION(RETRY)\n", encoding="utf-8")
     handler = load(tmp_path, "connection: mq\nrules: a.rules\nlint: {no-catch-all: error}\n")
 
@@ -122,7 +122,7 @@ def test_what_the_handler_makes_an_error_of_refuses_its_rules(tmp_path: Path) ->
     assert [d.code for d in caught.value.diagnostics] == ["no-catch-all"]
 
 
-def test_every_fault_is_named_by_its_place(tmp_path: Path) -> None:
+def test_every_fault_of_a_handler_file_is_reported_with_its_place(tmp_path: Path) -> None:
     faults = error(
         tmp_path,
         "conection: mq\n"
@@ -179,11 +179,11 @@ def test_every_fault_is_named_by_its_place(tmp_path: Path) -> None:
     ],
     ids=range(7),
 )
-def test_what_is_no_handler_is_refused(tmp_path: Path, yaml: str, message: str) -> None:
+def test_an_invalid_handler_file_is_rejected(tmp_path: Path, yaml: str, message: str) -> None:
     assert error(tmp_path, yaml).startswith(message)
 
 
-def test_a_handler_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_handler_lists_existing_handlers(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").touch()
 
     with pytest.raises(HandlerError) as caught:
@@ -196,14 +196,14 @@ def test_a_handler_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
     "schedule",
     ["0 2 * * *", "@hourly", "'@continuous'", "event", "0 2 * * MON-FRI", "0 2 29 2 *"],
 )
-def test_a_schedule_is_cron_or_continuous_or_an_event(tmp_path: Path, schedule: str) -> None:
+def test_a_schedule_is_cron_continuous_or_event(tmp_path: Path, schedule: str) -> None:
     quoted = f"'{schedule}'" if schedule.startswith("@") else schedule
     handler = load(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {quoted}\n")
 
     assert handler.schedule == schedule.strip("'")
 
 
-def test_only_cron_says_when_the_next_run_starts(tmp_path: Path) -> None:
+def test_only_a_cron_schedule_has_a_next_start(tmp_path: Path) -> None:
     starts = []
     for schedule in ("0 2 * * *", "'@continuous'", "event"):
         handler = load(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {schedule}\n")
@@ -223,7 +223,9 @@ def test_only_cron_says_when_the_next_run_starts(tmp_path: Path) -> None:
         "'@reboot'",
     ],
 )
-def test_a_schedule_airflow_cannot_go_by_is_refused(tmp_path: Path, schedule: str) -> None:
+def test_a_schedule_that_airflow_does_not_support_is_rejected(
+    tmp_path: Path, schedule: str
+) -> None:
     told = error(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {schedule}\n")
 
     assert f"""'{schedule.strip("'")}' is no schedule; expected a cron expression""" in told
@@ -240,7 +242,7 @@ def test_the_documented_example_sets_every_guard(tmp_path: Path) -> None:
     assert handler.alerts.notify[0].on[0] == "failed"  # YAML would read the key as `true`
 
 
-def test_an_answer_may_not_come_when_the_plan_is_too_old(tmp_path: Path) -> None:
+def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None:
     keys = "connection: mq\nrules: a.rules\napproval: {discard: yes, within: P2D}\n"
 
     assert load(tmp_path, f"{keys}max_plan_age: P3D\n").approval.within == timedelta(days=2)
@@ -292,5 +294,7 @@ def test_an_answer_may_not_come_when_the_plan_is_too_old(tmp_path: Path) -> None
         ),
     ],
 )
-def test_what_airflow_could_not_run_is_refused(tmp_path: Path, keys: str, text: str) -> None:
+def test_a_handler_that_airflow_cannot_run_is_rejected(
+    tmp_path: Path, keys: str, text: str
+) -> None:
     assert error(tmp_path, f"connection: mq\nrules: a.rules\n{keys}") == text

@@ -1,4 +1,4 @@
-"""From one form of a rules table to the other: the meaning stays, and the comments go along."""
+"""Conversion between the two forms of a rules table, with comments."""
 
 from __future__ import annotations
 
@@ -55,17 +55,15 @@ YAML = (
 )
 
 
-def test_a_table_is_written_as_yaml_with_its_comments() -> None:
+def test_a_table_is_converted_to_yaml_with_its_comments() -> None:
     assert to_yaml(TABLE) == YAML
 
 
-def test_yaml_is_written_as_a_table_with_its_comments() -> None:
+def test_yaml_is_converted_to_a_table_with_its_comments() -> None:
     assert to_table(YAML) == TABLE.replace("*\n* three", "* three")
 
 
-def test_comments_stand_before_the_rule_they_stood_at_and_those_beside_the_table_stay_behind() -> (
-    None
-):
+def test_converted_comments_precede_their_rule_and_comments_outside_the_table_are_dropped() -> None:
     yaml = (
         "# the handler\n"
         "connection: mq  # Airflow's\n"
@@ -93,26 +91,26 @@ def test_comments_stand_before_the_rule_they_stood_at_and_those_beside_the_table
     )
 
 
-def test_a_comment_of_bytes_that_yaml_does_not_allow_loses_only_those() -> None:
+def test_a_converted_comment_loses_only_characters_that_yaml_does_not_allow() -> None:
     assert to_yaml(b"* caf\xe9 \x07!\nACTION(RETRY)\n") == (
         "table:\n  rules:\n    # caf? ?!\n    - action: RETRY\n"
     )
 
 
-def test_control_data_that_says_nothing_new_goes_and_its_comment_stays() -> None:
+def test_conversion_removes_default_control_data_and_keeps_its_comment() -> None:
     assert to_yaml("* for ever\nWAIT(YES)\nACTION(RETRY)\n") == (
         "table:\n  # for ever\n  rules:\n    - action: RETRY\n"
     )
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
-def test_every_table_of_the_corpus_comes_back_with_its_meaning(path: Path) -> None:
+def test_every_table_of_the_corpus_keeps_its_meaning_in_yaml(path: Path) -> None:
     table = path.read_bytes()
 
     assert parse(to_table(to_yaml(table))) == parse(table)
 
 
-def test_what_is_refused_is_not_converted() -> None:
+def test_an_invalid_table_is_not_converted() -> None:
     with pytest.raises(RulesError, match=r"a\.rules:1:1: ACTION"):
         to_yaml("ACTION(FWD)\n", "a.rules")
     with pytest.raises(RulesError, match=r"a\.yaml:1:18: ACTION"):

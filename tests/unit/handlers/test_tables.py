@@ -1,4 +1,4 @@
-"""Rules tables in their YAML form: what they mean, and where they are wrong."""
+"""Rules tables in YAML: their meaning, and the places of their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def errors(yaml: str) -> str:
     return "".join(f"{d}\n" for d in result.diagnostics if d.severity == "error")
 
 
-def test_a_table_means_what_it_means_in_runmqdlqs_own_syntax() -> None:
+def test_a_yaml_table_has_the_meaning_of_the_same_rules_in_runmqdlq_syntax() -> None:
     found = table(
         "table:\n"
         "  control: {input_q: DLQ, input_q_mgr: QM1, retryint: 30, wait: no}\n"
@@ -48,7 +48,7 @@ def test_a_table_means_what_it_means_in_runmqdlqs_own_syntax() -> None:
     assert [rule.line for rule in found.rules] == [4, 15]
 
 
-def test_lists_of_alternatives_make_a_rule_for_each_combination_the_last_varying_first() -> None:
+def test_lists_of_alternatives_make_a_rule_for_each_combination() -> None:
     found = table(
         "table:\n"
         "  rules:\n"
@@ -68,7 +68,7 @@ def test_lists_of_alternatives_make_a_rule_for_each_combination_the_last_varying
     )
 
 
-def test_a_value_is_what_is_written_whatever_yaml_makes_of_it() -> None:
+def test_yaml_values_are_read_as_written_without_conversion() -> None:
     found = table(
         "table: {control: {wait: NO}, rules: [{match: {DESTQ: 1e3, USERID: off, REPLYQ: 0x1F,"
         ' APPLNAME: "it\'s"}, action: RETRY}]}'
@@ -81,7 +81,7 @@ def test_a_value_is_what_is_written_whatever_yaml_makes_of_it() -> None:
     )
 
 
-def test_every_fault_is_said_once_where_it_stands() -> None:
+def test_every_fault_of_a_yaml_table_is_reported_once_with_its_place() -> None:
     faults = errors(
         "table:\n"
         "  control: {input_q: DLQ, retryint: soon}\n"
@@ -201,11 +201,11 @@ def test_every_fault_is_said_once_where_it_stands() -> None:
     ],
     ids=range(11),
 )
-def test_what_is_no_table_is_refused(yaml: str, error: str) -> None:
+def test_an_invalid_yaml_table_is_rejected(yaml: str, error: str) -> None:
     assert errors(yaml).startswith(error)
 
 
-def test_lists_cannot_make_rules_without_end() -> None:
+def test_the_number_of_rules_from_lists_is_limited() -> None:
     many = "[" + ", ".join("A" * 1000) + "]"
 
     table = f"table: {{rules: [{{match: {{DESTQ: {many}, REPLYQ: {many}}}, action: RETRY}}]}}"
@@ -241,7 +241,7 @@ def test_the_linter_names_the_lines_of_the_yaml_file() -> None:
     )
 
 
-def test_a_finding_of_the_linter_is_as_serious_as_the_file_says() -> None:
+def test_the_handler_file_sets_the_severity_of_a_lint_warning() -> None:
     off = check(f"lint: {{shadowed-rule: off}}\n{SHADOWED}", "t.yaml")
     refused = check(f"lint: {{shadowed-rule: error}}\n{SHADOWED}", "t.yaml")
 

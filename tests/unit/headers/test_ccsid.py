@@ -12,7 +12,7 @@ EBCDIC = [37, 273, 424, 500, 875, 1026, 1140, *ebcdic.tables()]
 
 
 @pytest.mark.parametrize("ccsid", [*SINGLE_BYTE, *SEVERAL_BYTE, *EBCDIC])
-def test_every_byte_comes_back_as_it_was(ccsid: int) -> None:
+def test_every_byte_of_a_code_page_survives_decoding_and_encoding(ccsid: int) -> None:
     codec = text_codec(ccsid)
 
     assert codec is not None
@@ -20,7 +20,7 @@ def test_every_byte_comes_back_as_it_was(ccsid: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x87\x90", b"\x81"])
-def test_bytes_that_a_code_page_would_write_otherwise_come_back_as_they_were(data: bytes) -> None:
+def test_noncanonical_bytes_of_a_code_page_survive_decoding_and_encoding(data: bytes) -> None:
     """In CCSID 932 some characters stand in two places, and some bytes are half a character."""
     codec = text_codec(932)
 
@@ -35,7 +35,7 @@ def test_bytes_that_a_code_page_would_write_otherwise_come_back_as_they_were(dat
         (EBCDIC, Family.EBCDIC, b"\xc4\xd3\xc8\x40"),
     ],
 )
-def test_each_family_writes_a_struc_id_its_own_way(
+def test_ascii_and_ebcdic_encode_a_struc_id_differently(
     ccsids: list[int], family: Family, struc_id: bytes
 ) -> None:
     codecs = [text_codec(ccsid) for ccsid in ccsids]
@@ -45,14 +45,14 @@ def test_each_family_writes_a_struc_id_its_own_way(
     }
 
 
-def test_1047_has_its_brackets_where_zos_has_them() -> None:
+def test_code_page_1047_has_the_square_brackets_of_zos() -> None:
     codec = text_codec(1047)
 
     assert codec is not None
     assert codec.decode(b"\xad\xbd\x5f\xb0\xba\xbb\x7b\x5b\x7c") == "[]^¬Ý¨#$@"
 
 
-def test_924_has_the_letters_of_latin_9() -> None:
+def test_code_page_924_has_the_letters_of_latin_9() -> None:
     """As ICU's table ibm-924_P100-1998 has them."""
     codec = text_codec(924)
 
@@ -65,7 +65,7 @@ def test_924_has_the_letters_of_latin_9() -> None:
     [(277, "#ÆØÅæøå"), (280, "£à§éùèìò"), (285, "£$"), (297, "£à°ç§éùè"), (871, "ÞÐþð"),
      (1141, "§ÄÖÜäöüß€"), (1147, "£àç§é€"), (1148, "éàÿ€"), (1025, "ЖЯж"), (870, "ŁŃłń")],
 )  # fmt: skip
-def test_each_country_has_its_letters(ccsid: int, text: str) -> None:
+def test_each_national_code_page_has_its_letters(ccsid: int, text: str) -> None:
     codec = text_codec(ccsid)
 
     assert codec is not None
@@ -74,7 +74,7 @@ def test_each_country_has_its_letters(ccsid: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("ccsid", [930, 933, 935, 937, 939, 1364, 1371, 1388, 1390, 1399])
-def test_of_mixed_code_pages_the_single_bytes_are_read(ccsid: int) -> None:
+def test_single_bytes_of_mixed_code_pages_are_decoded(ccsid: int) -> None:
     """Names of queues are in them; what is shifted out to two bytes a character stays bytes."""
     codec = text_codec(ccsid)
 
@@ -89,12 +89,14 @@ def test_the_euro_sign_is_where_each_code_page_has_it() -> None:
 
 
 @pytest.mark.parametrize("ccsid", [0, -1, -2, -3, 1200, 13488, 1027, 99999])
-def test_what_names_no_code_page_for_headers_has_no_codec(ccsid: int) -> None:
+def test_a_ccsid_without_a_code_page_for_headers_has_no_codec(ccsid: int) -> None:
     assert text_codec(ccsid) is None
 
 
 @pytest.mark.parametrize(
     ("stated", "resolved"), [(-2, 500), (0, 0), (-1, -1), (-3, -3), (819, 819)]
 )
-def test_only_inherit_takes_the_ccsid_of_the_header_before(stated: int, resolved: int) -> None:
+def test_only_ccsi_inherit_resolves_to_the_ccsid_of_the_previous_header(
+    stated: int, resolved: int
+) -> None:
     assert following_ccsid(stated, preceding=500) == resolved

@@ -29,7 +29,9 @@ def letter_bytes(
 @pytest.mark.parametrize("ccsid", [819, 1208, 437, 500, 37, 1047])
 @pytest.mark.parametrize("encoding", [BIG, LITTLE, 785])
 @pytest.mark.parametrize("payload", [b"", b"body"])
-def test_a_valid_header_makes_a_dead_letter(encoding: int, ccsid: int, payload: bytes) -> None:
+def test_a_message_with_a_valid_mqdlh_is_a_dead_letter(
+    encoding: int, ccsid: int, payload: bytes
+) -> None:
     body = letter_bytes(encoding=encoding, ccsid=ccsid) + payload
 
     assert judged(body, encoding=encoding, ccsid=ccsid) == Classified(
@@ -37,7 +39,7 @@ def test_a_valid_header_makes_a_dead_letter(encoding: int, ccsid: int, payload: 
     )
 
 
-def test_the_format_of_the_md_is_noted_but_not_tested() -> None:
+def test_another_mqmd_format_is_noted_and_does_not_change_the_class() -> None:
     """IBM's handler does not look at MQMD.Format."""
     found = judged(letter_bytes(), md_format="MQSTR")
 
@@ -46,7 +48,7 @@ def test_the_format_of_the_md_is_noted_but_not_tested() -> None:
     )
 
 
-def test_a_bad_date_is_reported_and_not_fatal() -> None:
+def test_an_invalid_date_is_noted_and_does_not_change_the_class() -> None:
     letter = DeadLetterHeader(put_date="20261321", put_time="09153042")
 
     assert judged(letter_bytes(letter)) == Classified(
@@ -58,7 +60,7 @@ def test_a_bad_date_is_reported_and_not_fatal() -> None:
 
 @pytest.mark.parametrize("ccsid", [0, -1, -2, -3])
 @pytest.mark.parametrize("family", [819, 500])
-def test_a_ccsid_that_names_no_code_page_is_read_by_the_struc_id(ccsid: int, family: int) -> None:
+def test_with_an_unknown_ccsid_the_struc_id_decides_the_code_page(ccsid: int, family: int) -> None:
     found = judged(letter_bytes(ccsid=family), ccsid=ccsid)
 
     assert found == Classified(
@@ -68,13 +70,13 @@ def test_a_ccsid_that_names_no_code_page_is_read_by_the_struc_id(ccsid: int, fam
     )
 
 
-def test_data_in_utf_16_is_nothing_to_remark_on() -> None:
+def test_message_data_in_utf_16_causes_no_remark() -> None:
     letter = replace(LETTER, coded_char_set_id=1200, format="MQSTR")
 
     assert judged(letter_bytes(letter)).problem == ""
 
 
-def test_several_remarks_stand_side_by_side() -> None:
+def test_several_remarks_on_a_message_are_joined() -> None:
     letter = DeadLetterHeader(coded_char_set_id=99999)
 
     assert judged(letter_bytes(letter), md_format="").problem == (
@@ -111,13 +113,13 @@ def test_several_remarks_stand_side_by_side() -> None:
          "MQMD.Encoding 0 states no byte order for integers"),
     ],
 )  # fmt: skip
-def test_everything_else_has_a_class_and_a_reason(
+def test_every_message_without_a_valid_mqdlh_has_a_class_and_a_reason(
     body: bytes, md: dict[str, object], cls: MessageClass, problem: str
 ) -> None:
     assert judged(body, **md) == Classified(cls, problem, None)  # type: ignore[arg-type]
 
 
-def test_too_short_a_prefix_is_the_callers_fault() -> None:
+def test_classifying_a_prefix_that_is_too_short_raises_an_error() -> None:
     with pytest.raises(MalformedHeaderError) as caught:
         classify(letter_bytes()[:100], 500, encoding=LITTLE, ccsid=819, format="MQDEAD")
 

@@ -43,7 +43,7 @@ DESCRIPTOR = MessageDescriptor(
 )
 
 
-def test_a_dlh_is_172_bytes_with_each_field_where_ibm_has_it() -> None:
+def test_an_mqdlh_has_172_bytes_and_the_field_offsets_of_ibm() -> None:
     """Offsets: IBM MQ docs, "MQDLH - Dead-letter header"."""
     offsets = {field.ibm_name: field.offset for field in MQDLH.fields}
 
@@ -62,7 +62,7 @@ def test_a_dlh_is_172_bytes_with_each_field_where_ibm_has_it() -> None:
     }
 
 
-def test_an_md_is_364_bytes_with_each_field_where_ibm_has_it() -> None:
+def test_an_mqmd_has_364_bytes_and_the_field_offsets_of_ibm() -> None:
     offsets = {field.ibm_name: field.offset for field in MQMD.fields}
 
     assert MQMD.length == 364
@@ -83,13 +83,13 @@ def test_an_md_is_364_bytes_with_each_field_where_ibm_has_it() -> None:
 @pytest.mark.parametrize(
     ("layout", "record"), [(MQDLH, DeadLetterHeader), (MQMD, MessageDescriptor)]
 )
-def test_records_have_ibms_field_names_in_snake_case(layout: object, record: type) -> None:
+def test_records_have_the_field_names_of_ibm_in_snake_case(layout: object, record: type) -> None:
     names = [field.name for field in layout.fields]  # type: ignore[attr-defined]
 
     assert names == [field.name for field in fields(record)]
 
 
-def test_a_dlh_reads_as_the_sender_wrote_it() -> None:
+def test_an_mqdlh_is_decoded_as_its_sender_wrote_it() -> None:
     """A header laid out by hand: little-endian, ASCII, blank-padded as an MCA does."""
     data = struct.pack(
         "<4sii48s48sii8si28s8s8s",
@@ -113,26 +113,28 @@ def test_a_dlh_reads_as_the_sender_wrote_it() -> None:
 
 @pytest.mark.parametrize("ccsid", [37, 500, 1047, 1140, 437, 819, 1208, 0, -2])
 @pytest.mark.parametrize("encoding", [BIG, LITTLE, 785])
-def test_a_dlh_survives_both_byte_orders_and_every_code_page(encoding: int, ccsid: int) -> None:
+def test_an_mqdlh_survives_encoding_in_both_byte_orders_and_every_code_page(
+    encoding: int, ccsid: int
+) -> None:
     data = LETTER.encode(encoding=encoding, ccsid=ccsid)
 
     assert len(data) == 172
     assert DeadLetterHeader.decode(data, encoding=encoding, ccsid=ccsid) == LETTER
 
 
-def test_an_ebcdic_big_endian_dlh_is_what_zos_writes() -> None:
+def test_an_mqdlh_in_big_endian_ebcdic_equals_the_bytes_that_zos_writes() -> None:
     data = LETTER.encode(encoding=785, ccsid=500)
 
     assert data[:14].hex() == "c4d3c8400000000100000805d7c1"
 
 
-def test_a_special_ccsid_is_read_by_the_struc_id() -> None:
+def test_with_a_special_ccsid_the_struc_id_decides_the_code_page() -> None:
     data = LETTER.encode(encoding=BIG, ccsid=500)
 
     assert DeadLetterHeader.decode(data, encoding=BIG, ccsid=0) == LETTER
 
 
-def test_nuls_in_text_are_kept_and_written_again() -> None:
+def test_nuls_in_text_fields_survive_decoding_and_encoding() -> None:
     """AMS is known to end names with a NUL (IBM APAR IT31856)."""
     letter = replace(LETTER, dest_q_name="PAYMENTS\0IN\0", put_date="\0" * 8)
     data = letter.encode(encoding=BIG, ccsid=37)
@@ -140,7 +142,7 @@ def test_nuls_in_text_are_kept_and_written_again() -> None:
     assert DeadLetterHeader.decode(data, encoding=BIG, ccsid=37) == letter
 
 
-def test_a_byte_that_is_no_character_comes_back_as_it_was() -> None:
+def test_an_undecodable_byte_survives_decoding_and_encoding() -> None:
     data = bytearray(LETTER.encode(encoding=BIG, ccsid=1208))
     data[20] = 0xFF
 
@@ -156,7 +158,7 @@ def test_an_md_survives_decoding_and_encoding() -> None:
     assert MessageDescriptor.decode(data) == DESCRIPTOR
 
 
-def test_an_md_as_the_client_pads_it_comes_back_byte_for_byte() -> None:
+def test_an_mqmd_with_the_padding_of_the_client_survives_decoding_and_encoding() -> None:
     """The client library pads with NULs what it fills in itself, the queue manager with blanks."""
     data = bytearray(DESCRIPTOR.encode())
     data[100:148] = b"REPLIES".ljust(48, b"\0")
@@ -193,14 +195,14 @@ def test_an_md_as_the_client_pads_it_comes_back_byte_for_byte() -> None:
          "MQMD at offset 48: expected MsgId as 24 bytes, found 5"),
     ],
 )  # fmt: skip
-def test_a_fault_is_named_with_its_place(fault: object, text: str) -> None:
+def test_a_structure_error_names_the_fault_and_its_offset(fault: object, text: str) -> None:
     with pytest.raises(MalformedHeaderError) as caught:
         fault()  # type: ignore[operator]
 
     assert str(caught.value) == text
 
 
-def test_a_fault_carries_its_place_as_data() -> None:
+def test_a_structure_error_has_its_place_as_data() -> None:
     with pytest.raises(MalformedHeaderError) as caught:
         DeadLetterHeader.decode(b"DLH \2\0\0\0" + bytes(164), encoding=546, ccsid=819)
 
@@ -213,7 +215,7 @@ def test_a_fault_carries_its_place_as_data() -> None:
     )
 
 
-def test_the_defaults_are_ibms() -> None:
+def test_an_mqmd_has_the_defaults_of_ibm() -> None:
     """MQMD_DEFAULT (IBM MQ docs, "MQMD - Initial values"), but for the characters' padding."""
     blank = asdict(MessageDescriptor())
 

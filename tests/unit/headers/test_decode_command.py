@@ -41,7 +41,7 @@ def decoded(text: str | bytes, *options: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_json_has_the_class_the_headers_and_where_the_payload_is() -> None:
+def test_decode_prints_class_headers_and_payload_offset_as_json() -> None:
     assert decoded(BODY.hex()) == [
         {
             "class": "dead_letter",
@@ -85,7 +85,7 @@ def test_json_has_the_class_the_headers_and_where_the_payload_is() -> None:
     ]
 
 
-def test_text_draws_the_chain_with_the_offset_of_every_field() -> None:
+def test_decode_prints_the_header_chain_with_the_offset_of_every_field() -> None:
     result = decode(BODY.hex())
 
     assert result.stdout == (
@@ -122,7 +122,7 @@ MQRC_Q_FULL (2053), meant for PAYMENTS.IN on QM1
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_the_payload_is_shown_only_when_asked_for(output: str) -> None:
+def test_decode_prints_the_payload_only_on_request(output: str) -> None:
     hidden = decode(BODY.hex(), "--format", output).stdout
     shown = decode(BODY.hex(), "--format", output, "--show-payload").stdout
 
@@ -131,7 +131,7 @@ def test_the_payload_is_shown_only_when_asked_for(output: str) -> None:
     assert (SECRET.hex() if output == "json" else "the customer's s") in shown
 
 
-def test_the_md_is_what_the_options_say() -> None:
+def test_options_of_decode_set_the_fields_of_the_mqmd() -> None:
     body = DeadLetterHeader(2085, "ORDERS").encode(encoding=785, ccsid=1047).hex()
 
     (found,) = decoded(body, "--md-encoding", "785", "--md-ccsid", "1047", "--md-format", "MQSTR")
@@ -154,7 +154,7 @@ def test_the_md_is_what_the_options_say() -> None:
          "StrucId is ASCII, but MQMD.CodedCharSetId 37 is EBCDIC"),
     ],
 )  # fmt: skip
-def test_what_is_no_dead_letter_has_a_class_and_exit_code_0(
+def test_decode_classifies_other_messages_and_exits_with_0(
     body: str, options: list[str], cls: str, problem: str
 ) -> None:
     (found,) = decoded(body, *options)
@@ -171,7 +171,7 @@ ZOS = DeadLetterHeader(2051, "ORDERS").encode(encoding=785, ccsid=500)
 
 
 @pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
-def test_of_a_paste_every_message_is_read_by_its_own_md(write: Any) -> None:
+def test_each_message_of_a_pasted_dump_is_decoded_by_its_own_mqmd(write: Any) -> None:
     found = decoded(write([(MD, ZOS), (MessageDescriptor(format="MQSTR"), b"x"), (MD, ZOS)]))
 
     assert [message["class"] for message in found] == ["dead_letter", "no_dlh", "dead_letter"]
@@ -180,13 +180,13 @@ def test_of_a_paste_every_message_is_read_by_its_own_md(write: Any) -> None:
     assert found[0]["problem"].endswith("; a segment of a logical message")
 
 
-def test_an_option_overrules_the_md_of_a_paste() -> None:
+def test_an_option_of_decode_overrides_the_mqmd_of_a_pasted_dump() -> None:
     paste = amqsbcg([(MD, ZOS)])
 
     assert decoded(paste, "--md-ccsid", "819")[0]["class"] == "undecodable"
 
 
-def test_text_of_a_paste_begins_with_the_md() -> None:
+def test_decoded_text_of_a_pasted_dump_begins_with_the_mqmd() -> None:
     shown = decode(amqsbcg([(MD, ZOS), (MD, ZOS)])).stdout
 
     assert "\n         ┬ MQMD\n         │   StrucId           MD\n" in shown
@@ -194,11 +194,11 @@ def test_text_of_a_paste_begins_with_the_md() -> None:
     assert shown.count("MQRC_PUT_INHIBITED (2051), meant for ORDERS\n") == 2
 
 
-def test_what_a_windows_shell_has_redirected_is_read() -> None:
+def test_decode_reads_output_that_a_windows_shell_redirected() -> None:
     assert len(decoded(amqsbcg([(MD, ZOS)]).encode("utf-16"))) == 1
 
 
-def test_the_md_in_an_mqxqh_is_an_object_of_its_own() -> None:
+def test_the_mqmd_in_an_mqxqh_is_a_nested_json_object() -> None:
     carried = MessageDescriptor1(format="MQSTR", msg_id=b"\x01" * 24)
     body = TransmissionQueueHeader("Q", "QM2", carried).encode(encoding=546, ccsid=819)
 
@@ -212,7 +212,7 @@ def test_the_md_in_an_mqxqh_is_an_object_of_its_own() -> None:
     assert "     104 │   MsgDesc\n     104 │     StrucId         " in text
 
 
-def test_bytes_that_are_no_characters_are_given_in_hexadecimal_digits() -> None:
+def test_decode_prints_undecodable_bytes_in_hexadecimal_digits() -> None:
     broken = bytearray(LETTER)
     broken[12:14] = b"\xff\xfe"
 
@@ -223,7 +223,7 @@ def test_bytes_that_are_no_characters_are_given_in_hexadecimal_digits() -> None:
     assert header["undecoded"] == {"DestQName": broken[12:60].hex()}
 
 
-def test_nuls_at_the_end_of_a_name_are_counted() -> None:
+def test_decode_counts_the_nuls_at_the_end_of_a_name() -> None:
     letter = DeadLetterHeader(dest_q_name="Q" + "\0" * 47, put_date="20261121", put_time="09153042")
     shown = decode(letter.encode(encoding=546, ccsid=819).hex()).stdout
 
@@ -231,7 +231,7 @@ def test_nuls_at_the_end_of_a_name_are_counted() -> None:
     assert "DestQName       Q (and 47 NULs)\n" in shown
 
 
-def test_the_string_of_an_mqrfh_is_shown() -> None:
+def test_decode_prints_the_name_value_string_of_an_mqrfh() -> None:
     body = RulesHeader(name_value_string="a b").encode(encoding=546, ccsid=819)
 
     (found,) = decoded(body.hex(), "--md-format", "MQHRF")
@@ -240,7 +240,7 @@ def test_the_string_of_an_mqrfh_is_shown() -> None:
     assert found["headers"][0]["fields"]["StrucLength"] == 35
 
 
-def test_what_ams_protects_is_in_the_chain(tmp_path: Path) -> None:
+def test_decode_lists_ams_protected_data_in_the_header_chain(tmp_path: Path) -> None:
     letter = DeadLetterHeader(format="MQSTR").encode(encoding=546, ccsid=819)
     file = tmp_path / "message.hex"
     file.write_text((letter + b"PDMQ" + bytes(8)).hex())
@@ -254,7 +254,7 @@ def test_what_ams_protects_is_in_the_chain(tmp_path: Path) -> None:
     ) in result.stdout
 
 
-def test_input_that_is_no_message_is_one_error_with_its_line(tmp_path: Path) -> None:
+def test_input_without_a_message_is_one_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "message.hex"
     file.write_text("444c\n48 zz\n")
 

@@ -1,4 +1,4 @@
-"""MQRFH2 headers that are built to be expensive cost the embedded queue manager no more."""
+"""The embedded queue manager handles hostile MQRFH2 headers without extra cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def descriptor(name: str) -> MQMD:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GROWING)
-def test_the_work_grows_with_the_length_of_the_headers(name: str) -> None:
+def test_the_work_for_rfh2_headers_is_proportional_to_their_length(name: str) -> None:
     """Twice the parts take twice the steps, and no byte is copied more than a few times."""
     build = GROWING[name][0]
     once, twice = (build(count) for count in (1_000, 2_000))
@@ -74,14 +74,16 @@ def test_a_folder_with_a_longer_name_is_message_data(folder: str) -> None:
         ("a&copy=1&eacute;&nbsp;&;&#;&#x;", "a&copy=1&eacute;&nbsp;&;&#;&#x;"),
     ],
 )
-def test_references_are_those_of_xml_not_of_html(written: str, value: str) -> None:
+def test_rfh2_folders_have_the_character_references_of_xml_not_html(
+    written: str, value: str
+) -> None:
     (held,) = properties(f"<usr><a>{written}</a></usr>", PropertyBudget()) or ()
 
     assert held.value == value
 
 
 @pytest.mark.parametrize("written", ["&#xD800;", "&#1114112;"])
-def test_a_reference_to_no_character_leaves_the_folder_message_data(written: str) -> None:
+def test_a_folder_with_an_invalid_character_reference_is_message_data(written: str) -> None:
     folder = f"<usr><a>{written}</a></usr>".encode()
     header = rfh2.read(RulesHeader2(folders=(folder,)).encode(**NATIVE), 0, "<", PropertyBudget())
 

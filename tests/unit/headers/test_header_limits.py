@@ -1,4 +1,4 @@
-"""Hostile headers: what is read of them is limited, and `problem` names the limit."""
+"""Limits for hostile headers, which `problem` names."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def described(hostile: Hostile) -> Description:
         ),
     ],
 )
-def test_a_chain_is_read_up_to_the_limit_and_the_rest_is_payload(
+def test_a_header_chain_is_decoded_up_to_the_limit_and_the_rest_is_payload(
     hostile: Hostile, headers: int, offset: int, problem: str
 ) -> None:
     found = described(hostile)
@@ -99,7 +99,7 @@ def test_a_chain_is_read_up_to_the_limit_and_the_rest_is_payload(
         ),
     ],
 )
-def test_an_mqrfh2_beyond_a_limit_keeps_its_place_in_the_chain(
+def test_an_mqrfh2_beyond_a_limit_keeps_its_position_in_the_header_chain(
     hostile: Hostile, problem: str
 ) -> None:
     found = described(hostile)
@@ -114,7 +114,7 @@ def _data_follows() -> dict[str, Any]:
     return {"encoding": 546, "coded_char_set_id": 1208, "format": "MQSTR"}
 
 
-def test_an_mqrfh2_within_the_limits_is_read_whole() -> None:
+def test_an_mqrfh2_within_the_limits_is_decoded_completely() -> None:
     many, long = described(folders(FOLDERS_READ)), described(long_property(1_000_000))
 
     assert (many.problem, long.problem) == ("", "")
@@ -122,7 +122,7 @@ def test_an_mqrfh2_within_the_limits_is_read_whole() -> None:
     assert len(long.headers[1].record.folders[0]) == 1_000_020  # type: ignore[union-attr]
 
 
-def test_the_codec_refuses_more_folders_than_are_read() -> None:
+def test_the_codec_rejects_more_folders_than_the_limit() -> None:
     header = RulesHeader2(folders=("",) * (FOLDERS_READ + 1))
     data = header.encode(**NATIVE)
 
@@ -137,7 +137,7 @@ def test_the_codec_refuses_more_folders_than_are_read() -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_no_hostile_header_changes_what_the_message_is(name: str) -> None:
+def test_no_hostile_header_changes_the_class_of_its_message(name: str) -> None:
     body = MESSAGES[name]
 
     found = read(body)
@@ -152,7 +152,7 @@ def test_no_hostile_header_changes_what_the_message_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_what_a_snapshot_sees_of_a_hostile_message_is_bounded(name: str) -> None:
+def test_the_snapshot_row_of_a_hostile_message_is_limited(name: str) -> None:
     body = MESSAGES[name]
 
     row = header_row(1, MD.encode(), body[:PREFIX_LENGTH], len(body), browsed_at=NOON)
@@ -175,7 +175,7 @@ def test_the_longest_chain_that_a_snapshot_can_see_has_23_headers() -> None:
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_reading_takes_no_more_steps_for_a_message_beyond_the_limits(name: str) -> None:
+def test_decoding_takes_no_more_steps_for_a_message_beyond_the_limits(name: str) -> None:
     build = GROWING[name][0]
     within, beyond = (build(count).behind(LETTER) for count in (4_000, 8_000))
 

@@ -39,7 +39,7 @@ def row_of(
     )
 
 
-def test_a_dead_letter_has_its_fields_under_ibms_names() -> None:
+def test_the_row_of_a_dead_letter_has_the_field_names_of_ibm() -> None:
     row = row_of(payload=b"12345")
 
     assert (row["browse_seq"], row["class"], row["problem"]) == (7, "dead_letter", "")
@@ -51,7 +51,7 @@ def test_a_dead_letter_has_its_fields_under_ibms_names() -> None:
     assert (row["payload_offset"], row["total_length"], row["maybe_truncated"]) == (172, 177, False)
 
 
-def test_times_are_utc_to_the_hundredth() -> None:
+def test_times_of_a_row_are_utc_with_hundredths_of_a_second() -> None:
     row = row_of(descriptor=replace(DESCRIPTOR, expiry=600))
 
     assert row["put_at"] == datetime(2026, 11, 21, 11, 22, 33, 440_000, tzinfo=UTC)
@@ -59,7 +59,7 @@ def test_times_are_utc_to_the_hundredth() -> None:
     assert row["expires_at"] == datetime(2026, 11, 21, 12, 1, tzinfo=UTC)
 
 
-def test_without_a_dlh_its_columns_are_null() -> None:
+def test_the_dlh_columns_of_a_message_without_an_mqdlh_are_null() -> None:
     row = row_of(None, b"some body")
 
     dlh_columns = {name: value for name, value in row.items() if name.startswith("dlh_")}
@@ -69,7 +69,7 @@ def test_without_a_dlh_its_columns_are_null() -> None:
     assert row["header_chain"] == []
 
 
-def test_the_chain_names_the_headers_after_the_dlh() -> None:
+def test_the_header_chain_of_a_row_names_the_headers_after_the_mqdlh() -> None:
     folders = RulesHeader2(546, 1208, "MQSTR", folders=("<usr/>  ",)).encode(
         encoding=546, ccsid=819
     )
@@ -79,7 +79,7 @@ def test_the_chain_names_the_headers_after_the_dlh() -> None:
     assert (row["class"], row["problem"]) == ("dead_letter", "")
 
 
-def test_a_header_that_is_not_there_is_noted_and_not_named() -> None:
+def test_a_missing_header_is_noted_and_is_not_in_the_header_chain() -> None:
     row = row_of(replace(LETTER, format="MQHRF2", encoding=546), b"text")
 
     assert (row["header_chain"], row["payload_offset"]) == (["MQDLH"], 172)
@@ -100,16 +100,16 @@ def test_a_header_that_is_not_there_is_noted_and_not_named() -> None:
         (10, "a segment of a logical message; a message of a group"),
     ],
 )
-def test_what_is_a_part_of_something_larger_is_marked(msg_flags: int, problem: str) -> None:
+def test_segments_and_messages_of_a_group_have_a_problem(msg_flags: int, problem: str) -> None:
     assert row_of(descriptor=replace(DESCRIPTOR, msg_flags=msg_flags))["problem"] == problem
 
 
-def test_ams_protection_shows_behind_the_dlh() -> None:
+def test_ams_protection_after_the_mqdlh_is_in_the_row() -> None:
     assert row_of(payload=b"PDMQ....")["ams_protected"] is True
     assert row_of(payload=b"plain...")["ams_protected"] is False
 
 
-def test_bytes_that_are_no_characters_show_as_replacement_characters() -> None:
+def test_undecodable_bytes_are_replacement_characters_in_the_row() -> None:
     descriptor = bytearray(DESCRIPTOR.encode())
     descriptor[276:278] = b"\xff\xfe"
 
@@ -118,7 +118,7 @@ def test_bytes_that_are_no_characters_show_as_replacement_characters() -> None:
     assert row["put_appl_name"] == "\ufffd\ufffd"
 
 
-def test_what_may_have_been_cut_is_marked() -> None:
+def test_a_possibly_truncated_message_is_marked() -> None:
     assert row_of(maybe_truncated=True)["maybe_truncated"] is True
 
 
@@ -134,7 +134,7 @@ def test_what_may_have_been_cut_is_marked() -> None:
         ("\0" * 8, "\0" * 8),
     ],
 )
-def test_what_is_no_date_and_time_is_none(date: str, time: str) -> None:
+def test_an_invalid_date_or_time_is_null_in_the_row(date: str, time: str) -> None:
     assert parse_gmt(date, time) is None
 
 
@@ -148,7 +148,7 @@ def test_a_message_that_expires_after_the_year_9999_expires_at_its_end() -> None
     assert expires_at(2**31 - 1, last) == datetime.max.replace(tzinfo=UTC)
 
 
-def test_waiting_and_backing_out_do_not_change_the_key() -> None:
+def test_expiry_and_backout_count_do_not_change_the_message_key() -> None:
     waited = replace(DESCRIPTOR, expiry=10, backout_count=3)
 
     assert row_of(descriptor=waited)["message_key"] == row_of()["message_key"]
@@ -163,11 +163,11 @@ def test_waiting_and_backing_out_do_not_change_the_key() -> None:
         {"payload": b"x"},
     ],
 )
-def test_any_other_difference_changes_the_key(other: dict[str, Any]) -> None:
+def test_any_other_difference_changes_the_message_key(other: dict[str, Any]) -> None:
     assert row_of(**other)["message_key"] != row_of()["message_key"]
 
 
-def test_the_key_is_the_one_recorded_for_this_message() -> None:
+def test_the_message_key_of_a_recorded_message_is_stable() -> None:
     """The key is stored in ledgers: another one would lose a message's history."""
     key = message_key(DESCRIPTOR.encode(), 5, b"hello")
 
@@ -182,7 +182,7 @@ def test_the_key_is_the_one_recorded_for_this_message() -> None:
          "MQDLH at offset 8: expected the first 9 bytes of the message, found 8"),
     ],
 )  # fmt: skip
-def test_a_key_needs_all_it_is_made_of(
+def test_a_message_key_requires_the_whole_mqmd_and_prefix(
     descriptor: bytes, length: int, prefix: bytes, text: str
 ) -> None:
     with pytest.raises(MalformedHeaderError) as caught:

@@ -43,7 +43,7 @@ def chain(found: Description) -> list[tuple[str, int, int]]:
     return [(header.structure, header.offset, header.length) for header in found.headers]
 
 
-def test_each_header_is_read_as_the_one_before_it_says() -> None:
+def test_each_header_is_decoded_as_the_previous_header_specifies() -> None:
     """An MQDLH in little-endian ASCII, an MQXQH in big-endian EBCDIC, an MQMDE, an MQRFH2."""
     md = MessageDescriptor1(format="MQHMDE", encoding=LITTLE, coded_char_set_id=1208)
     carried = TransmissionQueueHeader("Q", "QM2", md).encode(encoding=BIG, ccsid=1047)
@@ -77,7 +77,7 @@ def test_each_header_is_read_as_the_one_before_it_says() -> None:
 
 
 @pytest.mark.parametrize(("md_format", "record"), [("MQCICS", CicsHeader), ("MQIMS", ImsHeader)])
-def test_what_follows_a_bridge_header_is_written_as_it_is_itself(
+def test_data_after_a_bridge_header_has_the_representation_of_that_header(
     md_format: str, record: Any
 ) -> None:
     """Encoding and CodedCharSetId of an MQCIH or MQIIH are reserved."""
@@ -92,7 +92,7 @@ def test_what_follows_a_bridge_header_is_written_as_it_is_itself(
     assert body[found.payload_offset :] == PAYLOAD
 
 
-def test_inherit_takes_the_ccsid_of_the_header_before() -> None:
+def test_ccsi_inherit_takes_the_ccsid_of_the_previous_header() -> None:
     folders = RulesHeader2(format="MQSTR").encode(encoding=LITTLE, ccsid=819)
 
     found = described(letter("MQHRF2", ccsid=-2) + folders)
@@ -102,7 +102,7 @@ def test_inherit_takes_the_ccsid_of_the_header_before() -> None:
 
 @pytest.mark.parametrize("ccsid", [0, -1, -3])
 @pytest.mark.parametrize("written", [819, 1047])
-def test_where_no_code_page_is_named_the_struc_id_tells_the_family(
+def test_without_a_named_code_page_the_struc_id_shows_ascii_or_ebcdic(
     ccsid: int, written: int
 ) -> None:
     message = TriggerMessage("PAYMENTS").encode(encoding=LITTLE, ccsid=written)
@@ -113,20 +113,20 @@ def test_where_no_code_page_is_named_the_struc_id_tells_the_family(
 
 
 @pytest.mark.parametrize("struc_id", [b"PDMQ", b"\xd7\xc4\xd4\xd8"])
-def test_what_ams_protects_is_recognised_and_left_as_it_is(struc_id: bytes) -> None:
+def test_ams_protected_data_is_recognised_and_not_decoded(struc_id: bytes) -> None:
     found = described(letter("MQSTR") + struc_id + bytes(100))
 
     assert (found.ams_protected, found.payload_offset) == (True, 172)
     assert chain(found) == [("MQDLH", 0, 172), ("PDMQ", 172, 0)]
 
 
-def test_behind_a_known_format_those_letters_are_no_sign_of_ams() -> None:
+def test_after_a_known_format_the_letters_of_an_ams_header_are_message_data() -> None:
     found = described(letter("MQHRF2") + b"PDMQ")
 
     assert not found.ams_protected
 
 
-def test_a_broken_header_leaves_the_class_and_is_payload() -> None:
+def test_an_invalid_header_after_the_mqdlh_is_payload_and_does_not_change_the_class() -> None:
     folders = RulesHeader2(LITTLE, 819, "MQHMDE").encode(encoding=LITTLE, ccsid=819)
     body = letter("MQHRF2") + folders + b"MDE \2\0\0\0"
 
@@ -153,7 +153,7 @@ def test_a_broken_header_leaves_the_class_and_is_payload() -> None:
         (LITTLE, 37, "MQRFH2 at offset 172: expected StrucId 'RFH ' in EBCDIC, found other bytes"),
     ],
 )  # fmt: skip
-def test_a_dlh_that_misleads_about_what_follows_is_noted(
+def test_an_mqdlh_with_wrong_encoding_or_ccsid_of_the_next_header_is_noted(
     encoding: int, ccsid: int, problem: str
 ) -> None:
     folders = RulesHeader2().encode(encoding=LITTLE, ccsid=819)
@@ -164,7 +164,7 @@ def test_a_dlh_that_misleads_about_what_follows_is_noted(
     assert found.problem == f"{problem}; from offset 172 on all is payload"
 
 
-def test_of_folders_out_of_sight_the_length_is_believed() -> None:
+def test_the_length_of_mqrfh2_folders_beyond_the_read_bytes_is_trusted() -> None:
     folders = RulesHeader2(LITTLE, 1208, "MQSTR", folders=("<usr/>  ",))
     body = letter("MQHRF2") + folders.encode(encoding=LITTLE, ccsid=819) + PAYLOAD
 
@@ -177,7 +177,7 @@ def test_of_folders_out_of_sight_the_length_is_believed() -> None:
 @pytest.mark.parametrize(
     ("seen", "chained"), [(180, ["MQDLH"]), (208, ["MQDLH", "MQRFH2"]), (500, None)]
 )
-def test_the_chain_is_followed_as_far_as_bytes_are_at_hand(
+def test_the_header_chain_is_followed_as_far_as_bytes_were_read(
     seen: int, chained: list[str] | None
 ) -> None:
     folders = RulesHeader2(LITTLE, 819, "MQXMIT", folders=("<usr/>  ",))
@@ -198,7 +198,7 @@ def test_the_chain_is_followed_as_far_as_bytes_are_at_hand(
     )
 
 
-def test_a_message_without_an_mqdlh_has_a_chain_all_the_same() -> None:
+def test_a_message_without_an_mqdlh_has_a_header_chain_too() -> None:
     md = MessageDescriptor1(format="MQSTR")
     body = TransmissionQueueHeader("Q", "QM2", md).encode(encoding=LITTLE, ccsid=819)
 
@@ -208,7 +208,7 @@ def test_a_message_without_an_mqdlh_has_a_chain_all_the_same() -> None:
     assert (chain(found), found.payload_offset) == ([("MQXQH", 0, 428)], 428)
 
 
-def test_flags_of_an_mqmde_count_as_those_of_the_md() -> None:
+def test_flags_of_an_mqmde_count_like_those_of_the_mqmd() -> None:
     extension = MessageDescriptorExtension(LITTLE, 819, "MQSTR", msg_flags=2)
     body = letter("MQHMDE") + extension.encode(encoding=LITTLE, ccsid=819)
 

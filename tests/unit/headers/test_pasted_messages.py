@@ -41,7 +41,7 @@ WRITERS = pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
 
 
 @WRITERS
-def test_every_message_of_a_paste_comes_out_as_it_went_in(write: Callable[..., str]) -> None:
+def test_every_message_of_a_pasted_dump_is_parsed_unchanged(write: Callable[..., str]) -> None:
     found = read_pasted(write(MESSAGES))
 
     assert [(message.descriptor, message.body) for message in found] == MESSAGES
@@ -50,19 +50,19 @@ def test_every_message_of_a_paste_comes_out_as_it_went_in(write: Callable[..., s
 
 
 @WRITERS
-def test_line_ends_of_windows_change_nothing(write: Callable[..., str]) -> None:
+def test_a_dump_with_windows_line_ends_is_parsed_unchanged(write: Callable[..., str]) -> None:
     text = write(MESSAGES)
 
     assert read_pasted(text.replace("\n", "\r\n")) == read_pasted(text)
 
 
-def test_a_repr_shows_nothing_of_the_body() -> None:
+def test_the_repr_of_a_pasted_message_omits_its_body() -> None:
     assert repr(read_pasted(amqsbcg(MESSAGES))[0]) == (
         f"<PastedMessage from line 9, {len(LETTER)} bytes>"
     )
 
 
-def test_what_forums_make_of_quotation_marks_and_asterisks_is_understood() -> None:
+def test_a_dump_with_typographic_quotation_marks_and_asterisks_is_parsed() -> None:
     text = amqsbcg(MESSAGES[1:]).replace("****", "\\*\\*\\*\\*")
     left, right = "\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}"
     text = re.sub(r": (X?)'(.*?)'", rf": \1{left}\2{right}", text)
@@ -70,7 +70,7 @@ def test_what_forums_make_of_quotation_marks_and_asterisks_is_understood() -> No
     assert [message.body for message in read_pasted(text)] == [b"", b"X" * 33]
 
 
-def test_a_message_longer_than_what_is_dumped_keeps_its_length() -> None:
+def test_a_message_longer_than_its_dump_keeps_its_length() -> None:
     text = amqsbcg([(MD, LETTER)]).replace(f"of {len(LETTER)} bytes", "of 900000 bytes")
 
     (message,) = read_pasted(text)
@@ -78,13 +78,13 @@ def test_a_message_longer_than_what_is_dumped_keeps_its_length() -> None:
     assert (message.body, message.total_length) == (LETTER, 900_000)
 
 
-def test_an_older_amqsbcg_says_the_length_once() -> None:
+def test_a_dump_of_an_older_amqsbcg_has_its_length_once() -> None:
     text = amqsbcg([(MD, LETTER)]).replace(f"{len(LETTER)} of {len(LETTER)}", str(len(LETTER)))
 
     assert read_pasted(text)[0].total_length == len(LETTER)
 
 
-def test_properties_and_whatever_else_is_printed_are_passed_over() -> None:
+def test_properties_and_unknown_lines_of_a_dump_are_skipped() -> None:
     text = amqsbcg([(MD, LETTER)]).replace(
         "****   Message      ****",
         "****Message properties****\n  colour : 'red'\n  Format : 'x'\n\n****   Message      ****",
@@ -93,7 +93,7 @@ def test_properties_and_whatever_else_is_printed_are_passed_over() -> None:
     assert read_pasted(text)[0].descriptor == MD
 
 
-def test_what_newer_levels_print_after_the_md_is_passed_over() -> None:
+def test_lines_after_the_mqmd_in_a_newer_dump_are_skipped() -> None:
     text = amqsbcg([(MD, LETTER)]).replace(
         "OriginalLength : '-1'", "OriginalLength : '-1'\n  Reason : 2053\n  Format : 'MQSTR   '"
     )
@@ -114,7 +114,7 @@ def test_json_lines_of_the_embedded_queue_manager_are_read(nested: bool) -> None
         assert [(m.descriptor, m.body, m.source) for m in found] == [(MD, LETTER, "mqdlq qm")] * 2
 
 
-def test_bytes_of_names_come_through_json_as_they_are() -> None:
+def test_undecodable_bytes_of_names_survive_json() -> None:
     written = json.dumps({"Format": "", "Encoding": 1, "CodedCharSetId": 0,
                           "ReplyToQ": "\u00c3\u00a9\u00ff", "body": ""})  # fmt: skip
 
@@ -124,14 +124,14 @@ def test_bytes_of_names_come_through_json_as_they_are() -> None:
     assert message.descriptor.reply_to_q == "\u00e9\udcff"
 
 
-def test_the_dump_of_a_body_is_enough() -> None:
+def test_hexadecimal_digits_of_a_body_alone_are_a_message() -> None:
     text = amqsbcg([(MD, LETTER)])
     dump = text[text.index("00000000:") : text.index(" No more")]
 
     assert [(m.descriptor, m.body) for m in read_pasted(dump + dump)] == [(None, LETTER)] * 2
 
 
-def test_an_md_of_version_1_has_no_group() -> None:
+def test_an_mqmd_of_version_1_has_no_group_fields() -> None:
     text = amqsbcg([(MessageDescriptor(format="MQSTR"), b"x")])
     text = re.sub(r"  (GroupId|MsgSeq|Offset|MsgFlags|OriginalL).*\n", "", text)
 
@@ -143,11 +143,11 @@ def test_an_md_of_version_1_has_no_group() -> None:
 @pytest.mark.parametrize(
     "text", ["444c4820", "44 4C\n48 20\n", "0x444C4820", "  444c\t4820  ", "444C 4820\r\n\r\n"]
 )
-def test_digits_may_be_divided_in_any_way(text: str) -> None:
+def test_hexadecimal_digits_may_be_divided_in_any_way(text: str) -> None:
     assert read_pasted(text) == (PastedMessage(None, b"DLH ", 4, 1, "hexadecimal digits"),)
 
 
-def test_data_of_dmpmqmsg_may_be_text() -> None:
+def test_message_data_of_dmpmqmsg_may_be_text() -> None:
     text = 'A FMT MQSTR\nA ENC 546\nA CCS 819\nX 0041  <.A>\nS " say "hi" "\nT  to all\n'
 
     assert read_pasted(text)[0].body == b'\0A say "hi"  to all'
@@ -237,14 +237,14 @@ FILE = dmpmqmsg([(MD, LETTER)])
          "41: text data with other than ASCII characters; unload it in hexadecimal digits"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_understood_is_said_with_its_line(text: str, error: str) -> None:
+def test_an_unknown_line_of_a_dump_is_an_error_with_its_number(text: str, error: str) -> None:
     with pytest.raises(PasteError) as caught:
         read_pasted(text, "paste.txt")
 
     assert str(caught.value) == f"paste.txt:{error}"
 
 
-def test_without_a_name_the_error_says_line() -> None:
+def test_a_dump_error_without_a_file_name_begins_with_line() -> None:
     with pytest.raises(PasteError, match=r"^line 2: 'x' is no hexadecimal digit"):
         read_pasted("44\nx")
 

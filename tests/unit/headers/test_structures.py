@@ -70,7 +70,7 @@ SAMPLES: list[Any] = [
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else None,
 )  # fmt: skip
-def test_each_field_is_where_ibm_has_it(
+def test_each_field_of_a_structure_has_the_offset_of_ibm(
     layout: type[Structure[Any]], length: int, offsets: dict[str, int]
 ) -> None:
     """Offsets: IBM MQ docs, the C declarations of each structure."""
@@ -85,7 +85,7 @@ def test_each_field_is_where_ibm_has_it(
     [("mqmde", "MDE", MQMDE), ("mqxqh", "XQH", MQXQH), ("mqcih", "CIH", MQCIH),
      ("mqiih", "IIH", MQIIH), ("mqtm", "TM", MQTM)],
 )  # fmt: skip
-def test_the_client_library_has_the_same_fields_in_the_same_order(
+def test_structures_have_the_fields_of_the_client_library_in_order(
     module: str, name: str, layout: type[Structure[Any]]
 ) -> None:
     """Ibmmq's own tables of fields, read as text: importing it would need IBM's C library."""
@@ -109,7 +109,7 @@ def _form(field: Any) -> str:
 @pytest.mark.parametrize("encoding", [BIG, LITTLE, ZOS, 17, 34])
 @pytest.mark.parametrize("ccsid", [819, 1208, 37, 500, 1047, 1140, 1141, 930])
 @pytest.mark.parametrize("record", SAMPLES)
-def test_a_header_comes_back_as_it_was(record: Any, encoding: int, ccsid: int) -> None:
+def test_a_header_survives_encoding_and_decoding(record: Any, encoding: int, ccsid: int) -> None:
     data = record.encode(encoding=encoding, ccsid=ccsid)
 
     assert type(record).decode(data + b"rest", encoding=encoding, ccsid=ccsid) == record
@@ -128,7 +128,7 @@ def test_an_xqh_carries_a_whole_md(ccsid: int) -> None:
     assert TransmissionQueueHeader.decode(data, encoding=BIG, ccsid=ccsid) == header
 
 
-def test_an_md_has_one_of_two_versions() -> None:
+def test_an_mqmd_has_version_1_or_2() -> None:
     md = MessageDescriptor(group_id=b"g" * 24, msg_seq_number=7)
     old = MessageDescriptor1(format="MQSTR")
 
@@ -151,10 +151,10 @@ def test_an_md_has_one_of_two_versions() -> None:
         (1208, ()),
     ],
 )
-def test_folders_come_back_as_they_were(
+def test_rfh2_folders_survive_encoding_and_decoding(
     ccsid: int, folders: tuple[str | bytes, ...], encoding: int
 ) -> None:
-    """What is no text in its NameValueCCSID (two high surrogates, half a character) stays bytes."""
+    """Undecodable text in NameValueCCSID (two high surrogates, half a character) stays bytes."""
     header = RulesHeader2(encoding, 1208, "MQSTR", name_value_ccsid=ccsid, folders=folders)
     data = header.encode(encoding=encoding, ccsid=819)
 
@@ -163,7 +163,7 @@ def test_folders_come_back_as_they_were(
 
 
 @pytest.mark.parametrize("ccsid", [819, 37, 1208])
-def test_the_string_of_an_rfh_keeps_its_padding(ccsid: int) -> None:
+def test_the_name_value_string_of_an_mqrfh_keeps_its_padding(ccsid: int) -> None:
     header = RulesHeader(LITTLE, 1208, "MQSTR", 0, "MQPSCommand Publish", 5)
     data = header.encode(encoding=LITTLE, ccsid=ccsid)
 
@@ -215,7 +215,9 @@ XQH = TransmissionQueueHeader().encode(encoding=LITTLE, ccsid=819)
         (RulesHeader, RFH2, "MQRFH at offset 4: expected Version 1, found 2"),
     ],
 )  # fmt: skip
-def test_what_is_not_the_header_is_said_with_its_place(kind: Any, data: bytes, text: str) -> None:
+def test_decoding_another_structure_raises_an_error_with_its_offset(
+    kind: Any, data: bytes, text: str
+) -> None:
     with pytest.raises(MalformedHeaderError) as caught:
         kind.decode(data, encoding=LITTLE, ccsid=819)
 
@@ -243,7 +245,7 @@ def test_what_is_not_the_header_is_said_with_its_place(kind: Any, data: bytes, t
          "MQXQH at offset 104: expected an MQMD of version 1, found version 2"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_a_header_is_refused(header: Any, text: str) -> None:
+def test_a_value_that_does_not_fit_its_header_field_is_rejected(header: Any, text: str) -> None:
     with pytest.raises(MalformedHeaderError) as caught:
         header.encode(encoding=LITTLE, ccsid=819)
 
@@ -251,14 +253,14 @@ def test_what_does_not_fit_a_header_is_refused(header: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("record", SAMPLES)
-def test_records_have_ibms_names_in_snake_case(record: Any) -> None:
+def test_header_records_have_the_names_of_ibm_in_snake_case(record: Any) -> None:
     names = [field.name for field in record.layout.values() if field.name not in IDENTITY]
 
     assert [field.name for field in fields(record)] == names
     assert list(asdict(record)) == names
 
 
-def test_acronyms_stay_whole_in_snake_case() -> None:
+def test_acronyms_are_one_word_in_snake_case() -> None:
     names = {field.ibm_name: field.name for layout in (MQCIH, MQIIH, MQRFH2, MQMD)
              for field in layout.fields}  # fmt: skip
 

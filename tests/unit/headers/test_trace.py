@@ -1,4 +1,4 @@
-"""Messages without their trace properties: what goes, and that nothing else does."""
+"""Removal of trace properties from messages, without any other change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DEAD = described(NATIVE, LATIN_1, "MQDEAD")
 
 @pytest.mark.parametrize("trace", [*TRACES, "".join(TRACES)])
 @pytest.mark.parametrize("folder", ["<usr>{0}{1}</usr>", "<usr>{1}{0}</usr>"])
-def test_trace_properties_go_and_the_others_stay(trace: str, folder: str) -> None:
+def test_only_trace_properties_are_removed_from_a_header(trace: str, folder: str) -> None:
     before = dead_letter(UTF_8, "MQHRF2") + rfh2(folder.format(trace, OTHER), "<mcd><x/></mcd>")
     after = dead_letter(UTF_8, "MQHRF2") + rfh2(f"<usr>{OTHER}</usr>", "<mcd><x/></mcd>")
 
@@ -58,14 +58,14 @@ def test_trace_properties_go_and_the_others_stay(trace: str, folder: str) -> Non
     assert without_trace_properties(DEAD, after + b"body") == (DEAD, after + b"body")
 
 
-def test_a_header_with_nothing_else_in_it_goes_behind_an_mqdlh() -> None:
+def test_an_rfh2_with_trace_properties_only_is_removed_after_an_mqdlh() -> None:
     body = dead_letter(UTF_8, "MQHRF2") + rfh2(f"<usr>{TRACES[0]}</usr>") + b"body"
 
     plain = dead_letter(LATIN_1, "MQSTR") + b"body"
     assert without_trace_properties(DEAD, body) == (DEAD, plain)
 
 
-def test_a_header_with_nothing_else_in_it_goes_behind_the_mqmd() -> None:
+def test_an_rfh2_with_trace_properties_only_is_removed_after_the_mqmd() -> None:
     md = described(NATIVE, UTF_8, "MQHRF2")
     body = rfh2(f"<usr>{TRACES[0]}</usr>", name="MQHRF2") + rfh2(f"<usr>{TRACES[1]}</usr>")
 
@@ -82,7 +82,7 @@ def test_a_header_with_nothing_else_in_it_goes_behind_the_mqmd() -> None:
         rfh2("<usr><group><traceparent>x</traceparent></group></usr>")[:-1],
     ],
 )
-def test_whatever_else_looks_like_it_stays(body: bytes) -> None:
+def test_bodies_that_resemble_trace_properties_are_unchanged(body: bytes) -> None:
     md = described(NATIVE, UTF_8, "MQHRF2")
 
     assert without_trace_properties(md, body) == (md, body)
@@ -98,14 +98,14 @@ OF_ANOTHER = (
 
 
 @pytest.mark.parametrize("before", OF_ANOTHER)
-def test_what_has_their_name_elsewhere_is_no_trace_property(before: bytes) -> None:
+def test_the_names_of_trace_properties_elsewhere_are_unchanged(before: bytes) -> None:
     md = described(NATIVE, UTF_8, "MQHRF2")
 
     assert without_trace_properties(md, before + b"body") == (md, before + b"body")
 
 
 @pytest.mark.parametrize(("folder", "flags"), [("<usr a='1'>{}</usr>", 0), ("<usr>{}</usr>", 1)])
-def test_an_mqrfh2_that_says_anything_else_stays(folder: str, flags: int) -> None:
+def test_an_mqrfh2_with_other_content_is_kept(folder: str, flags: int) -> None:
     folders = (padded(folder.format(TRACES[0])),)
     header = RulesHeader2(NATIVE, LATIN_1, "MQSTR", flags, folders=folders)
     md = described(NATIVE, UTF_8, "MQHRF2")
@@ -128,10 +128,10 @@ MANY_FOLDERS = RulesHeader2(NATIVE, UTF_8, "MQHRF2", folders=("",) * 1001)
     ],
     ids=["another header", "a header that is not read whole"],
 )
-def test_a_header_goes_only_if_the_one_before_it_can_be_written_again(
+def test_a_header_is_removed_only_if_the_previous_header_can_be_encoded_again(
     name: str, before: bytes
 ) -> None:
-    """The one before it describes it, and would have to describe the data."""
+    """The previous header describes the removed one, and must describe the data after it."""
     md = described(NATIVE, LATIN_1, name)
     body = before + rfh2(f"<usr>{TRACES[0]}</usr>") + b"body"
 

@@ -1,4 +1,4 @@
-"""Every vector of tests/corpus/wire: what is read, and that it is written again byte for byte."""
+"""Decode every vector of tests/corpus/wire, and encode it again byte for byte."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ ENCODERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", wire_vectors.FILES)
-def test_the_vectors_are_those_the_generator_writes(name: str) -> None:
+def test_the_stored_wire_vectors_equal_those_of_the_generator(name: str) -> None:
     committed = (wire_vectors.CORPUS / f"{name}.json").read_text(encoding="utf-8")
 
     assert committed == wire_vectors.written(name)
 
 
-def test_there_is_a_vector_of_every_sort() -> None:
+def test_the_wire_vectors_include_every_kind_of_message() -> None:
     vectors = [vector for _, vector in VECTORS]
     classes = Counter(vector["class"] for vector in vectors)
     ebcdic = {37, 273, 500, 1047, 1140, 1141, 1146, 1148} & {v["md"]["ccsid"] for v in vectors}
@@ -64,7 +64,7 @@ def test_there_is_a_vector_of_every_sort() -> None:
 @pytest.mark.parametrize(
     "vector", [vector for _, vector in VECTORS], ids=[f"{s}: {v['name']}" for s, v in VECTORS]
 )
-def test_a_message_is_read_as_the_documented_layouts_have_it(vector: dict[str, Any]) -> None:
+def test_a_wire_vector_is_decoded_by_the_documented_layouts(vector: dict[str, Any]) -> None:
     body = bytes.fromhex(vector["hex"])
 
     found = describe(body, len(body), **vector["md"])

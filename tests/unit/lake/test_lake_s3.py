@@ -1,4 +1,4 @@
-"""A lake on an S3-compatible server: written, listed, published atomically, pruned, read back."""
+"""A lake on an S3-compatible server: writing, listing, pruning and reading."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_snapshot_is_written_found_and_read_back(root: str) -> None:
         take(root)
 
 
-def test_what_breaks_off_leaves_no_object_that_counts(root: str) -> None:
+def test_an_interrupted_snapshot_leaves_no_readable_object(root: str) -> None:
     writer = lake.SnapshotWriter(root, "QM1", "Q", "s1")
     with suppress(KeyError), writer:
         writer.write(row(1))
@@ -114,7 +114,7 @@ def test_the_manifest_is_the_last_object_to_appear(root: str) -> None:
     assert [found.directory for found in lake.finished_snapshots(root)] == [writer.directory]
 
 
-def test_snapshots_of_other_processes_are_seen_at_once(root: str) -> None:
+def test_snapshots_of_other_processes_are_visible_at_once(root: str) -> None:
     assert lake.finished_snapshots(root) == []
     program = "import sys; from tests.unit.lake.test_lake_s3 import take; take(sys.argv[1])"
     subprocess.run([sys.executable, "-c", program, root], cwd=ROOT, check=True)
@@ -122,7 +122,7 @@ def test_snapshots_of_other_processes_are_seen_at_once(root: str) -> None:
     assert [found.manifest.snapshot_id for found in lake.finished_snapshots(root)] == ["s1"]
 
 
-def test_a_removed_snapshot_is_gone_with_its_plans(root: str) -> None:
+def test_removing_a_snapshot_removes_its_plans(root: str) -> None:
     take(root)
     plan = lake.plan_directory(root, "s1-abc")
     lake.start_plan(plan)
@@ -138,5 +138,5 @@ def test_a_removed_snapshot_is_gone_with_its_plans(root: str) -> None:
     assert lake.find_plan(plan) is None
 
 
-def test_spark_is_given_the_location_under_hadoops_name() -> None:
+def test_spark_gets_the_location_with_the_scheme_of_hadoop() -> None:
     assert storage.uri("s3://lake/dlq/x") == "s3a://lake/dlq/x"

@@ -1,4 +1,4 @@
-"""What became of each rule from one table to the other."""
+"""The differences between two rules tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def changes(old: str, new: str) -> list[tuple[str, int | None, int | None]]:
     ]
 
 
-def test_tables_that_mean_the_same_do_not_differ() -> None:
+def test_tables_with_the_same_meaning_have_no_differences() -> None:
     old = "WAIT(YES)\nREASON(MQRC_Q_FULL) DESTQ(a*) +\n ACTION(RETRY)\nACTION(IGNORE)\n"
     new = "* the same\naction(retry) destq(A*) reason(2053) retry(1)\nMSGTYPE(*) ACTION(IGNORE)\n"
 
@@ -30,7 +30,7 @@ def test_control_data_differs_by_keyword() -> None:
     assert not compare(old, new).is_same
 
 
-def test_an_action_is_shown_without_the_patterns() -> None:
+def test_the_action_text_of_a_rule_omits_its_patterns() -> None:
     (rule,) = parse("REASON(2053) DESTQ(A*) ACTION(FWD) FWDQ(P) HEADER(NO)\n").rules
 
     assert action_text(rule) == "ACTION(FWD) FWDQ(P) HEADER(NO)"
@@ -50,18 +50,18 @@ def test_a_rule_that_keeps_most_keywords_is_changed() -> None:
     assert changes(old, new) == [("changed", 1, 1)]
 
 
-def test_a_rule_in_another_place_has_moved_and_the_others_have_not() -> None:
+def test_only_the_rule_whose_position_changed_is_reported_as_moved() -> None:
     old = "DESTQ(A) ACTION(RETRY)\nDESTQ(B) ACTION(RETRY)\nDESTQ(C) ACTION(RETRY)\n"
     new = "DESTQ(B) ACTION(RETRY)\nDESTQ(C) ACTION(RETRY)\nDESTQ(A) ACTION(RETRY)\n"
 
     assert changes(old, new) == [("moved", 1, 3)]
 
 
-def test_equal_rules_are_told_apart_by_their_number() -> None:
+def test_equal_rules_are_distinguished_by_their_number() -> None:
     assert changes("ACTION(RETRY)\n", "ACTION(RETRY)\nACTION(RETRY)\n") == [("added", None, 2)]
 
 
-def test_control_data_that_differs_is_named_with_both_values() -> None:
+def test_differing_control_data_is_listed_with_both_values() -> None:
     found = compare(
         parse("RETRYINT(5) WAIT(NO)\nACTION(RETRY)\n"),
         parse("INPUTQ('my q') RETRYINT(10)\nACTION(RETRY)\n"),
@@ -75,14 +75,14 @@ def test_control_data_that_differs_is_named_with_both_values() -> None:
     assert not found.is_same
 
 
-def test_rules_that_are_repeated_very_often_are_aligned_in_their_order() -> None:
+def test_frequently_repeated_rules_are_aligned_in_table_order() -> None:
     same = "DESTQ(A) ACTION(RETRY)\n" * 400
     old, new = f"DESTQ(B) ACTION(RETRY)\n{same}", f"{same}REASON(1) MSGTYPE(1) ACTION(RETRY)\n"
 
     assert changes(old, new) == [("removed", 1, None), ("added", None, 401)]
 
 
-def test_comparing_repeated_rules_takes_steps_in_proportion_to_their_number() -> None:
+def test_the_steps_for_comparing_repeated_rules_are_proportional_to_their_number() -> None:
     few, many = (
         (parse("DESTQ(B) ACTION(RETRY)\n" + same), parse(same + "DESTQ(C) ACTION(RETRY)\n"))
         for same in ("DESTQ(A) ACTION(RETRY)\n" * count for count in (400, 800))

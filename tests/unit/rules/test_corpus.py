@@ -1,6 +1,6 @@
-"""The corpus of small tables: what each says, or what is wrong with it, stands beside it.
+"""Small rules tables with their expected content or errors in the file of the same name.
 
-``python -m unit.rules.test_corpus`` in `tests` writes what is expected anew, for a diff to show.
+``python -m unit.rules.test_corpus`` in `tests` writes the expected files, for a review by diff.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ def described(result: CheckResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
-def test_a_valid_table_says_what_stands_beside_it(path: Path) -> None:
+def test_a_valid_table_of_the_corpus_parses_to_its_expected_json(path: Path) -> None:
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
 
     assert described(checked(path)) == expected
 
 
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
-def test_the_print_of_a_valid_table_is_that_table_and_needs_no_other_print(path: Path) -> None:
+def test_the_canonical_print_of_a_valid_table_parses_to_that_table_and_is_stable(
+    path: Path,
+) -> None:
     table = parse(path.read_bytes())
     text = print_table(table)
 
@@ -57,7 +59,7 @@ def test_the_print_of_a_valid_table_is_that_table_and_needs_no_other_print(path:
 
 
 @pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
-def test_an_invalid_table_is_refused_with_every_fault(path: Path) -> None:
+def test_an_invalid_table_of_the_corpus_is_rejected_with_all_its_faults(path: Path) -> None:
     result = checked(path)
     expected = path.with_suffix(".err").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Why a rule matches a message or not, and which rules would be tried."""
+"""Explanations: why a rule matches a message or not, and the chain of rules to try."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def chained(text: str, values: Values) -> list[int]:
     return [rule.line for rule in explain(parse(text), values).chain]
 
 
-def test_the_first_keyword_as_written_that_fails_is_named() -> None:
+def test_a_trace_names_the_first_written_keyword_that_fails() -> None:
     values: Values = {"dlh_reason": 2085, "dlh_dest_q_name": "X"}
 
     assert traced(values) == [("REASON", 2053, 2085), ("DESTQ", "PAYMENTS", "X")]
@@ -35,17 +35,17 @@ def test_an_absent_value_is_shown_as_blank_or_zero() -> None:
     assert traced({}) == [("REASON", 2053, 0), ("DESTQ", "PAYMENTS", "")]
 
 
-def test_the_chain_ends_with_the_first_rule_that_cannot_fail() -> None:
+def test_the_chain_of_rules_ends_with_the_first_rule_that_cannot_fail() -> None:
     assert chained("ACTION(RETRY)\nACTION(DISCARD)\nACTION(RETRY)\n", {}) == [1, 2]
     assert chained("ACTION(RETRY)\nACTION(IGNORE)\nACTION(RETRY)\n", {}) == [1, 2]
     assert chained("ACTION(RETRY)\nREASON(1) ACTION(IGNORE)\nACTION(RETRY)\n", {}) == [1, 3]
 
 
-def test_every_rule_is_traced_also_behind_the_end_of_the_chain() -> None:
+def test_rules_after_the_end_of_the_chain_are_traced_too() -> None:
     assert [trace.rule.line for trace in explain(TABLE, {}).traces] == [1, 2, 3, 4]
 
 
-def test_a_name_that_only_nuls_keep_from_matching_is_pointed_out() -> None:
+def test_a_trace_reports_a_name_that_fails_only_because_of_nuls() -> None:
     explanation = explain(TABLE, {"dlh_dest_q_name": "PAYMENTS\0\0"})
 
     assert [trace.only_nuls for trace in explanation.traces] == [False, True, False, False]

@@ -1,4 +1,4 @@
-"""The formatter: canonical entries, and every comment where it stood."""
+"""The formatter: canonical entries, and comments in their places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def words(text: str | bytes) -> list[str]:
     return re.findall(r"\w+", " ".join(comment for group in comments(text) for comment in group))
 
 
-def test_entries_are_printed_canonically_and_comments_stay_where_they_stood() -> None:
+def test_formatting_prints_entries_canonically_and_keeps_comments_in_place() -> None:
     table = (
         "\n"
         "* The demo\n"
@@ -49,11 +49,11 @@ def test_entries_are_printed_canonically_and_comments_stay_where_they_stood() ->
     )
 
 
-def test_control_data_that_only_names_defaults_goes_and_its_comment_stays() -> None:
+def test_formatting_removes_default_control_data_and_keeps_its_comment() -> None:
     assert format_table("* forever\nWAIT(YES)\nACTION(RETRY)") == "* forever\nACTION(RETRY)\n"
 
 
-def test_a_long_comment_is_filled_anew_at_its_blanks() -> None:
+def test_formatting_refills_a_long_comment_at_its_blanks() -> None:
     comment = "* " + "twelve words " * 12
 
     assert format_table(f"{comment}\nACTION(RETRY)\n") == (
@@ -64,7 +64,7 @@ def test_a_long_comment_is_filled_anew_at_its_blanks() -> None:
     )
 
 
-def test_a_word_that_no_line_holds_is_cut() -> None:
+def test_formatting_splits_a_word_that_is_longer_than_a_line() -> None:
     lines = format_table(f"* see {'x' * 150} there\nACTION(RETRY)\n").splitlines()
 
     assert lines == [
@@ -84,11 +84,11 @@ def test_a_word_that_no_line_holds_is_cut() -> None:
         ("* Payments" + " " * 68 + "*", "* Payments" + " " * 61 + "*"),
     ],
 )
-def test_a_row_that_only_decorates_is_shortened(comment: str, shortened: str) -> None:
+def test_formatting_shortens_a_decorative_row_of_characters(comment: str, shortened: str) -> None:
     assert format_table(f"{comment}\nACTION(RETRY)\n") == f"{shortened}\nACTION(RETRY)\n"
 
 
-def test_line_ends_and_a_byte_order_mark_go() -> None:
+def test_formatting_removes_carriage_returns_and_a_byte_order_mark() -> None:
     table = b"\xef\xbb\xbf* one\r\r\nACTION(RETRY)\r\n"
 
     assert format_table(table) == "* one\nACTION(RETRY)\n"
@@ -101,13 +101,13 @@ def test_a_word_that_ends_in_a_carriage_return_does_not_end_a_line_with_it() -> 
     assert format_table(text) == text
 
 
-def test_bytes_of_a_comment_that_are_not_utf8_stay() -> None:
+def test_formatting_keeps_bytes_of_a_comment_that_are_not_utf8() -> None:
     table = b"* caf\xe9\nACTION(RETRY)\n"
 
     assert format_table(table).encode("utf-8", "surrogateescape") == table
 
 
-def test_an_invalid_table_is_refused_with_all_its_errors() -> None:
+def test_formatting_rejects_an_invalid_table_with_all_its_errors() -> None:
     with pytest.raises(RulesError) as caught:
         format_table("ACTION(FWD)\nACTION(GO)\n", "a.rules")
 
@@ -122,7 +122,7 @@ def test_an_invalid_table_is_refused_with_all_its_errors() -> None:
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
-def test_every_table_of_the_corpus_keeps_its_meaning_and_its_words(path: Path) -> None:
+def test_formatting_keeps_meaning_and_comments_of_every_table_of_the_corpus(path: Path) -> None:
     table = path.read_bytes()
     text = format_table(table)
 
@@ -133,7 +133,7 @@ def test_every_table_of_the_corpus_keeps_its_meaning_and_its_words(path: Path) -
     assert words(text) == words(table)
 
 
-def test_a_table_without_comments_is_formatted_as_it_is_printed() -> None:
+def test_a_table_without_comments_is_formatted_like_its_canonical_print() -> None:
     table = "destq(b) +\n action(retry)\ndestq(a) action(retry)\n"
 
     assert format_table(table) == print_table(parse(table))

@@ -1,6 +1,6 @@
-"""The linter: what it says of small tables, where, and what a handler makes of it.
+"""The linter: its warnings about small tables, their places, and severities set by handlers.
 
-``python -m unit.rules.test_lint`` in `tests` writes what is expected anew, for a diff to show.
+``python -m unit.rules.test_lint`` in `tests` writes the expected files, for a review by diff.
 """
 
 from __future__ import annotations

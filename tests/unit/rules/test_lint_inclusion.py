@@ -1,4 +1,4 @@
-"""Whether one pattern covers another, held against the matcher that defines what they match."""
+"""Pattern inclusion, compared with the matcher that defines the result."""
 
 from __future__ import annotations
 
@@ -66,13 +66,11 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("wide", "narrow", "expected"), VECTORS)
-def test_a_pattern_covers_another_as_the_vectors_say(
-    wide: str, narrow: str, expected: bool
-) -> None:
+def test_pattern_inclusion_agrees_with_the_vectors(wide: str, narrow: str, expected: bool) -> None:
     assert covers(format_pattern(wide), format_pattern(narrow)) is expected
 
 
-def test_the_answer_is_exact_for_all_small_patterns() -> None:
+def test_pattern_inclusion_is_exact_for_all_small_patterns() -> None:
     matched = {
         pattern: fields_matching(pattern, 2)
         for pattern in patterns_up_to(3)
@@ -89,7 +87,9 @@ TEXTS = st.text("AB *?", max_size=6).map(canonical).filter(lambda text: not is_t
 @pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(TEXTS, TEXTS)
-def test_yes_is_never_wrong_for_larger_patterns(wide: str, narrow: str) -> None:
+def test_pattern_inclusion_never_claims_too_much_for_larger_patterns(
+    wide: str, narrow: str
+) -> None:
     if includes(wide, narrow, 4):
         assert fields_matching(narrow, 4) <= fields_matching(wide, 4)
 
@@ -107,7 +107,7 @@ def fields_of(draw: st.DrawFn, pattern: str) -> str:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.data())
-def test_what_a_covered_pattern_matches_the_covering_one_matches(data: st.DataObject) -> None:
+def test_a_covering_pattern_matches_every_value_of_the_covered_pattern(data: st.DataObject) -> None:
     narrow = data.draw(st.text("AB *?", max_size=8).map(canonical))
     # Loosening a pattern here and there gives one that often covers it.
     loosened = [data.draw(st.sampled_from([char, char, "?", "*"])) for char in narrow]
@@ -131,7 +131,7 @@ def test_a_rule_covers_another_if_each_of_its_patterns_does() -> None:
     assert not matches(wide, {"dlh_dest_q_name": "AB", "user_identifier": "JO"})
 
 
-def test_a_number_covers_itself_only() -> None:
+def test_a_numeric_pattern_covers_only_itself() -> None:
     one, other, any_text = parse(
         "REASON(1) ACTION(RETRY)\nREASON(2) ACTION(RETRY)\nDESTQ(*A*) ACTION(RETRY)\n"
     ).rules
@@ -143,12 +143,12 @@ def test_a_number_covers_itself_only() -> None:
 
 
 @pytest.mark.parametrize(("wide", "narrow"), [(" ?*", " *A*"), ("*A?", "AA*")])
-def test_no_may_be_wrong_where_an_asterisk_hides_what_is_sure(wide: str, narrow: str) -> None:
+def test_pattern_inclusion_may_miss_a_match_behind_an_asterisk(wide: str, narrow: str) -> None:
     assert not includes(wide, narrow, 3)
     assert fields_matching(narrow, 3) <= fields_matching(wide, 3)
 
 
-def test_patterns_made_to_be_hard_are_compared_without_backtracking() -> None:
+def test_hostile_patterns_are_compared_without_backtracking() -> None:
     hard = f"{'*A' * 24}*B"
 
     assert not includes(hard, "A" * 48, 48)

@@ -1,4 +1,4 @@
-"""Which rules a message matches, and what is compared with what."""
+"""Matching: the rules of a message, and the column of each keyword."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def rule(patterns: str) -> Rule:
     return parse(f"{patterns} ACTION(RETRY)\n").rules[0]
 
 
-def test_all_matching_rules_are_given_in_table_order() -> None:
+def test_matching_rules_are_returned_in_table_order() -> None:
     values: Values = {"dlh_reason": 2053, "dlh_dest_q_name": "PAYMENTS", "msg_type": 8}
 
     assert [r.ordinal for r in matching_rules(parse(TABLE), values)] == [1, 2, 4]
 
 
-def test_an_absent_value_is_a_field_of_blanks_or_zero() -> None:
+def test_an_absent_value_matches_like_a_field_of_blanks_or_zero() -> None:
     assert matches(rule("DESTQ(' ') REASON(0)"), {})
     assert matches(rule("DESTQ(' ') REASON(0)"), {"dlh_dest_q_name": None, "dlh_reason": None})
     assert not matches(rule("DESTQ(?*)"), {})
 
 
-def test_a_lone_asterisk_asks_nothing() -> None:
+def test_a_pattern_of_a_single_asterisk_matches_every_message() -> None:
     assert rule("DESTQ(*) REASON(*) USERID('*')").patterns == ()
 
 
@@ -53,7 +53,9 @@ def test_a_lone_asterisk_asks_nothing() -> None:
         ("USERID(A)", "user_identifier", "A"),
     ],
 )
-def test_each_keyword_looks_at_its_column(pattern: str, column: str, value: str | int) -> None:
+def test_each_keyword_is_compared_with_its_column(
+    pattern: str, column: str, value: str | int
+) -> None:
     table = parse(f"{pattern} ACTION(RETRY)\n")
 
     assert table.columns == (column,)
@@ -61,11 +63,11 @@ def test_each_keyword_looks_at_its_column(pattern: str, column: str, value: str 
     assert not matches(table.rules[0], {})
 
 
-def test_feedback_is_compared_whatever_the_message_type() -> None:
+def test_feedback_is_compared_for_every_message_type() -> None:
     assert matches(rule("FEEDBACK(259)"), {"feedback": 259, "msg_type": 8})
 
 
-def test_a_nul_is_a_blank_only_where_that_is_asked_for() -> None:
+def test_a_nul_is_compared_as_a_blank_only_with_nul_as_blank() -> None:
     values: Values = {
         "dlh_dest_q_name": "MY.QUEUE\0\0",
         "dlh_reason": 2053,
@@ -76,7 +78,7 @@ def test_a_nul_is_a_blank_only_where_that_is_asked_for() -> None:
     assert matches(rule("DESTQ(MY.QUEUE) REASON(2053) REPLYQ(' ')"), with_nuls_as_blanks(values))
 
 
-def test_only_blanks_and_nuls_at_the_end_of_a_value_go() -> None:
+def test_with_nul_as_blank_only_trailing_blanks_and_nuls_are_removed() -> None:
     values = {"a": " AX \0 ", "b": "X\t\0", "c": 3, "d": None}
 
     assert with_nuls_as_blanks(values) == {"a": " AX", "b": "X\t", "c": 3, "d": None}

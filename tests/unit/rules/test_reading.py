@@ -1,4 +1,4 @@
-"""A table is refused whole, with every error; nothing but RulesError is ever raised."""
+"""A table is rejected as a whole, with every error; only RulesError is raised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.instruction_counts import steps
 BAD = "* comment\nREASON(MQRC_Q_FUL) ACTION(RETRY)\nACTION(FWD)\tFWDQM(A)\n"
 
 
-def test_a_refused_table_raises_all_its_errors_as_text() -> None:
+def test_the_text_of_a_rules_error_has_all_errors_of_the_table() -> None:
     with pytest.raises(RulesError) as caught:
         parse(BAD, "bad.rules")
 
@@ -30,33 +30,33 @@ def test_a_refused_table_raises_all_its_errors_as_text() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["unknown-name", "missing-fwdq", "tab"]
 
 
-def test_one_error_anywhere_refuses_the_table() -> None:
+def test_a_table_with_one_error_is_rejected() -> None:
     result = check("ACTION(RETRY)\n" * 50 + "ACTION(FWD)\n")
 
     assert result.table is None
     assert (dict(result.control), result.rules) == ({}, ())
 
 
-def test_warnings_do_not_refuse_a_table() -> None:
+def test_a_table_with_warnings_is_accepted() -> None:
     result = check("ACTION(IGNORE) RETRY(5)")
 
     assert result.table is not None
     assert [d.severity for d in result.diagnostics] == [Severity.WARNING] * 2
 
 
-def test_a_diagnostic_knows_its_place_through_continued_lines() -> None:
+def test_a_diagnostic_has_its_place_within_continued_lines() -> None:
     [found] = check("REASON(2053) +\n   ACT-\nION(RETRY) RET+\n    RY(0)\n").diagnostics
 
     assert (found.line, found.column, found.source) == (4, 8, "    RY(0)")
 
 
-def test_bytes_are_read_as_utf_8() -> None:
+def test_the_bytes_of_a_table_are_decoded_as_utf_8() -> None:
     table = parse("APPLNAME('Zürich') ACTION(RETRY)\n".encode())
 
     assert table.rules[0].patterns[0].value == "Zürich"
 
 
-def test_a_line_of_a_million_characters_shows_the_part_that_is_meant() -> None:
+def test_a_diagnostic_of_a_very_long_line_shows_only_the_faulty_part() -> None:
     text = str(check("ACTION(RETRY)" + " " * 1_000_000 + "RETRY(0)\n", "x").diagnostics[1])
 
     assert text == (
@@ -85,14 +85,14 @@ def test_a_line_of_a_million_characters_shows_the_part_that_is_meant() -> None:
     ],
     ids=lambda text: repr(text[:10]),
 )
-def test_endless_input_is_refused_in_bounded_time(text: str) -> None:
+def test_very_long_input_is_rejected_in_bounded_time(text: str) -> None:
     start = time.process_time()
 
     assert check(text).table is None
     assert time.process_time() - start < 20
 
 
-def test_twice_the_rules_take_twice_the_work() -> None:
+def test_parsing_twice_as_many_rules_takes_twice_the_work() -> None:
     once, twice = (
         "".join(
             f"REASON(MQRC_Q_FULL) DESTQ('Queue.{number}.*') ACTION(FWD) FWDQ(PARKED.{number})\n"

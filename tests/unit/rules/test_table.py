@@ -1,4 +1,4 @@
-"""What a table says, and when two tables say the same."""
+"""The content of a parsed table, and the equality of tables with the same meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONE = "WAIT(0)\nREASON(MQRC_PAGESET_FULL) +\n  DESTQ('A** ') MSGTYPE(*) ACTION(R
 OTHER = "* the same\nwait(no)\naction(retry) destq(a*) reason(2192)\n"
 
 
-def test_a_table_says_all_it_holds() -> None:
+def test_a_parsed_table_has_all_control_data_and_rules() -> None:
     table = parse(
         "INPUTQ(DLQ) INPUTQM(QM1) RETRYINT(5) WAIT(7)\n"
         "\n"
@@ -41,7 +41,7 @@ def test_a_table_says_all_it_holds() -> None:
     assert table.rules[0].line == 3
 
 
-def test_defaults_are_ibms() -> None:
+def test_omitted_keywords_have_the_defaults_of_ibm() -> None:
     table = parse("ACTION(RETRY)\n")
 
     assert table.control == ControlData(
@@ -50,7 +50,7 @@ def test_defaults_are_ibms() -> None:
     assert table.rules == (Rule(ordinal=1, line=1, patterns=(), action=Action.RETRY),)
 
 
-def test_tables_that_mean_the_same_are_equal_and_print_and_digest_alike() -> None:
+def test_tables_with_the_same_meaning_are_equal_and_have_one_print_and_digest() -> None:
     one, other = parse(ONE), parse(OTHER)
 
     assert one == other
@@ -58,7 +58,7 @@ def test_tables_that_mean_the_same_are_equal_and_print_and_digest_alike() -> Non
     assert one.digest == other.digest
 
 
-def test_tables_that_differ_in_meaning_differ_in_digest() -> None:
+def test_tables_with_different_meanings_have_different_digests() -> None:
     texts = [
         "ACTION(RETRY)\n",
         "ACTION(RETRY) RETRY(2)\n",
@@ -82,11 +82,11 @@ def test_the_digest_is_taken_over_the_canonical_print() -> None:
     assert table.digest == hashlib.sha256(print_table(table).encode()).hexdigest()
 
 
-def test_the_columns_are_those_of_the_patterns_sorted() -> None:
+def test_the_columns_of_a_table_are_those_of_its_patterns_sorted() -> None:
     assert parse(ONE).columns == ("dlh_dest_q_name", "dlh_reason")
 
 
-def test_a_table_travels_to_other_processes() -> None:
+def test_a_table_can_be_pickled_for_other_processes() -> None:
     table = parse(ONE)
     values: Values = {"dlh_reason": 2192, "dlh_dest_q_name": "AB"}
     assert matching_rules(table, values)

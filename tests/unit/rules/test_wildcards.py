@@ -1,4 +1,4 @@
-"""The exact matcher, by the vectors that define it."""
+"""The matcher of wildcards, tested by vectors that define it."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("pattern", "field", "length", "expected"), VECTORS)
-def test_a_pattern_matches_as_the_vectors_say(
+def test_pattern_matching_agrees_with_the_vectors(
     pattern: str, field: str, length: int, expected: bool
 ) -> None:
     assert (compiled(pattern).match(field.ljust(length)) is not None) is expected
 
 
 @pytest.mark.parametrize("pattern", ["A?B*C*D*E", "A?B*C*D*", "A?B"])
-def test_each_stretch_between_asterisks_is_looked_for(pattern: str) -> None:
+def test_a_pattern_matches_only_if_every_part_between_asterisks_occurs(pattern: str) -> None:
     """A new line is a character like others."""
     field = pattern.replace("?", "\n").replace("*", "-\n")
 
@@ -63,7 +63,7 @@ def test_each_stretch_between_asterisks_is_looked_for(pattern: str) -> None:
     assert not compiled(pattern).match(field.replace("B", "Z").ljust(48))
 
 
-def test_a_hostile_pattern_costs_no_more_than_reading() -> None:
+def test_a_hostile_pattern_is_matched_without_backtracking() -> None:
     hostile = compiled("*A" * 47 + "*B")
     field = "A" * 48
 
@@ -73,5 +73,5 @@ def test_a_hostile_pattern_costs_no_more_than_reading() -> None:
     assert time.perf_counter() - start < 1
 
 
-def test_the_canonical_form_has_no_trailing_blanks_and_no_doubled_asterisks() -> None:
+def test_a_canonical_pattern_has_no_trailing_blanks_or_repeated_asterisks() -> None:
     assert canonical("A***B**  ") == "A*B*"
