@@ -29,7 +29,7 @@ def alice(mq: World) -> Application:
     return mq.connect_as("alice")
 
 
-def test_nothing_is_checked_without_a_record(mq: World) -> None:
+def test_no_authority_is_checked_without_an_authority_record(mq: World) -> None:
     """A queue manager of the embedded kind has no records until the first is set."""
     alice = mq.connect_as("alice")
 
@@ -97,7 +97,7 @@ def test_mqput1_needs_authority_to_put(mq: World, alice: Application) -> None:
         alice.get(alice.open("A", "INPUT_SHARED"))
 
 
-def test_the_queue_manager_is_inquired_by_those_who_may(mq: World, alice: Application) -> None:
+def test_inquiring_the_queue_manager_needs_authority(mq: World, alice: Application) -> None:
     """IBM MQ docs, "Authorizations for MQI calls": inq on the queue manager."""
     selector = alice.number("MQIA_CODED_CHAR_SET_ID")
     assert mq.connect_as("alice").handle.inquire(selector) == 1208
@@ -107,7 +107,7 @@ def test_the_queue_manager_is_inquired_by_those_who_may(mq: World, alice: Applic
         alice.handle.inquire(selector)
 
 
-def test_the_name_that_is_opened_counts_and_not_what_is_behind(
+def test_authority_is_checked_for_the_opened_name_and_not_for_its_target(
     mq: World, alice: Application
 ) -> None:
     """IBM MQ docs, "Alias queues", "Remote queues": authority for the alias, or the xmit queue."""
@@ -133,7 +133,7 @@ def test_the_name_that_is_opened_counts_and_not_what_is_behind(
         ("PAY.EU", False),
     ],
 )
-def test_a_profile_may_be_generic(
+def test_an_authority_profile_may_be_generic(
     mq: World, alice: Application, profile: str, *, fits: bool
 ) -> None:
     """IBM MQ docs, "Using OAM generic profiles on UNIX, Linux, and Windows"."""
@@ -147,7 +147,7 @@ def test_a_profile_may_be_generic(
             alice.put("PAY.EU.IN")
 
 
-def test_the_most_specific_profile_counts(mq: World, alice: Application) -> None:
+def test_the_most_specific_authority_profile_applies(mq: World, alice: Application) -> None:
     """IBM MQ docs, "Profile priorities": that which says most about the name, from the left."""
     mq.mqsc("DEFINE QLOCAL(PAY.EU)")
     allow(mq, "**", "ALL")
@@ -171,7 +171,9 @@ def as_other(app: Application, user: bytes, queue: str = "A", *options: str, **f
     return md
 
 
-def test_an_alternate_user_is_checked_in_place_of_ones_own(mq: World, alice: Application) -> None:
+def test_the_authority_of_an_alternate_user_replaces_the_users_own(
+    mq: World, alice: Application
+) -> None:
     """IBM MQ docs, "AlternateUserId (MQOD)": checks only; UserIdentifier stays one's own.
 
     MQOO_ALTERNATE_USER_AUTHORITY, and MQPMO_ALTERNATE_USER_AUTHORITY for MQPUT1.
@@ -188,9 +190,7 @@ def test_an_alternate_user_is_checked_in_place_of_ones_own(mq: World, alice: App
             as_other(alice, user, queue)
 
 
-def test_context_is_ones_own_to_pass_whoever_the_alternate_user_is(
-    mq: World, alice: Application
-) -> None:
+def test_passing_context_needs_the_users_own_authority(mq: World, alice: Application) -> None:
     """IBM MQ docs, "AlternateUserId (MQOD)": context checks stay with the current user."""
     mq.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(ALTUSR)")
     allow(mq, "B", "PUT", "GET")
@@ -207,7 +207,9 @@ def test_context_is_ones_own_to_pass_whoever_the_alternate_user_is(
     as_other(alice, b"bob", "A", "PASS_ALL_CONTEXT", **passing)
 
 
-def test_the_owner_may_do_everything_but_what_is_taken_away(mq: World, app: Application) -> None:
+def test_the_owner_of_a_queue_manager_has_every_authority_not_revoked(
+    mq: World, app: Application
+) -> None:
     """As a member of the group mqm may; what a record takes away is refused to the owner too."""
     mq.mqsc(CONNECT)
     app.put("A")
@@ -219,7 +221,7 @@ def test_the_owner_may_do_everything_but_what_is_taken_away(mq: World, app: Appl
     app.put("B")
 
 
-def test_a_change_of_authority_is_felt_at_the_next_open(mq: World, alice: Application) -> None:
+def test_a_change_of_authority_applies_at_the_next_mqopen(mq: World, alice: Application) -> None:
     """IBM MQ docs, "When security checks are made": at MQOPEN, and not at each MQPUT."""
     allow(mq, "A", "PUT")
     queue = alice.open("A", "OUTPUT")
@@ -230,7 +232,7 @@ def test_a_change_of_authority_is_felt_at_the_next_open(mq: World, alice: Applic
         alice.open("A", "OUTPUT")
 
 
-def test_the_authority_for_a_dynamic_queue_goes_with_the_queue(
+def test_deleting_a_dynamic_queue_deletes_its_authority_records(
     mq: World, alice: Application
 ) -> None:
     allow(mq, "SYSTEM.DEFAULT.MODEL.QUEUE", "GET")

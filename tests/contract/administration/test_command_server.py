@@ -40,7 +40,7 @@ def test_mqsc_and_pcf_have_the_same_queues(mq: World, commander: Commander) -> N
     assert commander.ask(inquiry)[1][number].rstrip() == b"by MQSC"
 
 
-def test_an_open_queue_is_neither_cleared_nor_deleted(mq: World, commander: Commander) -> None:
+def test_pcf_neither_clears_nor_deletes_an_open_queue(mq: World, commander: Commander) -> None:
     """IBM MQ docs, "4004 (0FA4) (RC4004): MQRCCF_OBJECT_OPEN"."""
     reader = mq.connect().open("A", "INPUT_SHARED")
     name = commander.text("MQCA_Q_NAME", "A")
@@ -77,7 +77,7 @@ def grant(mq: World, profile: str, word: str) -> None:
 
 
 @pytest.mark.parametrize(("command", "given", "word"), NEEDED)
-def test_a_command_needs_the_authority_of_its_user(
+def test_a_pcf_command_needs_the_authority_of_its_user(
     mq: World, command: str, given: list[Given], word: str
 ) -> None:
     """IBM MQ docs, "Authorizations for PCF commands", "2035 (07F3) (RC2035)"."""
@@ -95,7 +95,7 @@ def test_a_command_needs_the_authority_of_its_user(
     assert commander.ask(message)[0] == 0
 
 
-def test_a_generic_name_means_what_the_user_may_display(mq: World) -> None:
+def test_a_generic_name_selects_queues_the_user_may_display(mq: World) -> None:
     """IBM MQ docs, "Inquire Queue": other queues are left out of the responses."""
     commander = permitted(mq)
     grant(mq, "B", "DSP")
@@ -120,7 +120,7 @@ def dead_letter(app: Application) -> tuple[int, bytes, int, Any]:
 
 
 @pytest.mark.embedded_only
-def test_a_response_that_nobody_takes_is_a_dead_letter(commander: Commander) -> None:
+def test_a_pcf_response_that_cannot_be_put_becomes_a_dead_letter(commander: Commander) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_DISCARD_MSG, MQRO_PASS_DISCARD_AND_EXPIRY."""
     app, ping = commander.app, commander.command("MQCMD_PING_Q_MGR")
     sent = commander.put(ping, ReplyToQ=b"NOBODY")
@@ -133,7 +133,7 @@ def test_a_response_that_nobody_takes_is_a_dead_letter(commander: Commander) -> 
     assert app.depth("B") == 0
 
 
-def test_without_a_dead_letter_queue_such_a_response_is_lost(
+def test_an_undeliverable_pcf_response_is_lost_without_a_dead_letter_queue(
     mq: World, commander: Commander
 ) -> None:
     mq.mqsc("ALTER QMGR DEADQ('')")
@@ -145,7 +145,9 @@ def test_without_a_dead_letter_queue_such_a_response_is_lost(
 
 
 @pytest.mark.embedded_only
-def test_a_message_that_is_no_request_is_a_dead_letter(commander: Commander) -> None:
+def test_a_command_message_that_is_not_a_request_becomes_a_dead_letter(
+    commander: Commander,
+) -> None:
     """IBM MQ docs, "Message descriptor for a PCF command": MsgType is MQMT_REQUEST."""
     clear = commander.command("MQCMD_CLEAR_Q", commander.text("MQCA_Q_NAME", "A"))
     commander.app.put("A")
@@ -158,7 +160,7 @@ def test_a_message_that_is_no_request_is_a_dead_letter(commander: Commander) -> 
 
 
 @pytest.mark.embedded_only
-def test_a_response_takes_over_what_the_report_options_pass(commander: Commander) -> None:
+def test_a_pcf_response_inherits_what_the_report_options_pass(commander: Commander) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID, and expiry."""
     app, ping = commander.app, commander.command("MQCMD_PING_Q_MGR")
     passes = ("MQRO_PASS_DISCARD_AND_EXPIRY", "MQRO_PASS_MSG_ID", "MQRO_PASS_CORREL_ID")
@@ -170,7 +172,9 @@ def test_a_response_takes_over_what_the_report_options_pass(commander: Commander
     assert 0 < md.Expiry <= 600
 
 
-def test_commands_wait_while_their_queue_is_inhibited(mq: World, commander: Commander) -> None:
+def test_pcf_commands_wait_while_the_command_queue_is_get_inhibited(
+    mq: World, commander: Commander
+) -> None:
     """The next put to the command queue has all of them carried out, in their order."""
     name = commander.text("MQCA_Q_NAME", "A")
     mq.mqsc(f"ALTER QLOCAL({COMMAND_QUEUE}) GET(DISABLED)")
@@ -184,7 +188,7 @@ def test_commands_wait_while_their_queue_is_inhibited(mq: World, commander: Comm
     assert [commander.response()[0].Command for _ in range(2)] == [9, 40]
 
 
-def test_a_command_that_has_expired_is_not_carried_out(mq: World, commander: Commander) -> None:
+def test_an_expired_pcf_command_does_not_run(mq: World, commander: Commander) -> None:
     """IBM MQ docs, "Expiry (MQMD)": it is discarded like any other message."""
     name = commander.text("MQCA_Q_NAME", "A")
     mq.mqsc(f"ALTER QLOCAL({COMMAND_QUEUE}) GET(DISABLED)")
@@ -199,9 +203,7 @@ def test_a_command_that_has_expired_is_not_carried_out(mq: World, commander: Com
 
 
 @pytest.mark.slow
-def test_a_command_survives_the_process_that_carries_it_out(
-    mq: World, commander: Commander
-) -> None:
+def test_a_pcf_command_survives_a_kill_of_its_process(mq: World, commander: Commander) -> None:
     """What the process has changed stands; the command is carried out once more."""
     script = """
 import os, signal
@@ -237,9 +239,7 @@ def test_an_alias_of_the_command_queue_takes_commands(mq: World, commander: Comm
     assert commander.response()[0].Reason == 0
 
 
-def test_what_a_disconnecting_application_commits_is_carried_out(
-    mq: World, commander: Commander
-) -> None:
+def test_a_pcf_command_committed_by_mqdisc_runs(mq: World, commander: Commander) -> None:
     """IBM MQ docs, "MQDISC": an open unit of work is committed."""
     other = mq.connect()
     clear = commander.command("MQCMD_CLEAR_Q", commander.text("MQCA_Q_NAME", "A"))
@@ -254,7 +254,9 @@ def test_what_a_disconnecting_application_commits_is_carried_out(
 
 
 @pytest.mark.slow
-def test_processes_give_commands_at_once(mq: World, commander: Commander) -> None:
+def test_several_processes_send_pcf_commands_at_the_same_time(
+    mq: World, commander: Commander
+) -> None:
     """Each gets the responses to its own commands, whichever process carries them out."""
     script = """
 for number in range(30):

@@ -208,7 +208,7 @@ def run(mq: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
         pytest.param(PUT1_WITH_CONTEXT, ["24 alice"], id="put1 with context"),
     ],
 )
-def test_a_program_reads_what_was_put(
+def test_an_example_program_reads_messages(
     mq: World,
     app: Application,
     run: Run,
@@ -224,7 +224,7 @@ def test_a_program_reads_what_was_put(
 
 
 @pytest.mark.embedded_only
-def test_a_program_puts_text(app: Application, run: Run) -> None:
+def test_an_example_program_puts_text(app: Application, run: Run) -> None:
     """Both clients put a str as UTF-8 and say so in the descriptor."""
     run(PUT)
 
@@ -233,7 +233,7 @@ def test_a_program_puts_text(app: Application, run: Run) -> None:
 
 
 @pytest.mark.embedded_only
-def test_a_program_sets_the_context_of_what_it_puts(app: Application, run: Run) -> None:
+def test_an_example_program_sets_message_context(app: Application, run: Run) -> None:
     """IBM MQ docs, "MQPMO options": MQPMO_SET_IDENTITY_CONTEXT."""
     run(PUT1_WITH_CONTEXT)
 
@@ -243,6 +243,6 @@ def test_a_program_sets_the_context_of_what_it_puts(app: Application, run: Run) 
 
 
 @pytest.mark.embedded_only
-def test_a_program_sends_properties_along(run: Run) -> None:
+def test_an_example_program_sends_message_properties(run: Run) -> None:
     """IBM MQ docs, "MQCRTMH", "MQSETMP", "MQINQMP"."""
     assert run(PROPERTIES) == ["red"]

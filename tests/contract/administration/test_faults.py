@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 MQSC = "SET FAULT('{}')"
 
 
-def test_a_fault_may_be_for_one_queue(mq: World, app: Application) -> None:
+def test_a_fault_may_apply_to_one_queue(mq: World, app: Application) -> None:
     """The calls that count are those about the queue, by the name it was opened with."""
     mq.mqsc("DEFINE QALIAS(ALIAS) TARGET(B)")
     embedded_mq.faults.set(
@@ -37,7 +37,7 @@ def test_a_fault_may_be_for_one_queue(mq: World, app: Application) -> None:
     assert (app.depth("A"), app.depth("B")) == (2, 1)
 
 
-def test_a_fault_may_hit_every_call_from_the_nth_on(app: Application) -> None:
+def test_a_fault_may_fail_the_nth_call_and_all_later_calls(app: Application) -> None:
     embedded_mq.faults.set("MQPUT1:2+:2053:before")
 
     app.put("A")
@@ -48,7 +48,7 @@ def test_a_fault_may_hit_every_call_from_the_nth_on(app: Application) -> None:
     app.put("A")
 
 
-def test_a_fault_may_take_time(app: Application) -> None:
+def test_a_fault_may_delay_a_call(app: Application) -> None:
     embedded_mq.faults.set("MQPUT1:1:delay=0.05:before, MQPUT1:1:2053:after")
     started = time.monotonic()
 
@@ -59,7 +59,7 @@ def test_a_fault_may_take_time(app: Application) -> None:
     assert app.depth("A") == 1
 
 
-def test_a_commit_that_says_backed_out_has_backed_out(app: Application) -> None:
+def test_an_mqcmit_that_fails_with_backed_out_has_backed_out(app: Application) -> None:
     """IBM MQ docs, "2003 (07D3) (RC2003): MQRC_BACKED_OUT"."""
     app.put("A", b"1")
     app.get(app.open("A", "INPUT_SHARED"), "SYNCPOINT")
@@ -72,7 +72,7 @@ def test_a_commit_that_says_backed_out_has_backed_out(app: Application) -> None:
     assert (app.bodies("A"), app.bodies("B")) == ([b"1"], [])
 
 
-def test_a_fault_of_mqopen_and_of_mqconnx(mq: World, app: Application) -> None:
+def test_a_fault_may_fail_mqopen_and_mqconnx(mq: World, app: Application) -> None:
     embedded_mq.faults.set("MQOPEN[B]:1:2035:before, MQCONNX:1:2538:before")
 
     app.open("A", "OUTPUT")
@@ -83,7 +83,7 @@ def test_a_fault_of_mqopen_and_of_mqconnx(mq: World, app: Application) -> None:
     mq.connect()
 
 
-def test_a_fault_of_the_queue_manager_hits_whoever_calls(mq: World, app: Application) -> None:
+def test_a_queue_manager_fault_fails_a_call_of_any_process(mq: World, app: Application) -> None:
     """Set by a command, it counts the calls of all processes, and is used up by the one it hits."""
     mq.mqsc(MQSC.format("MQPUT1[A]:2:kill:after"))
     app.put("A")
@@ -94,7 +94,7 @@ def test_a_fault_of_the_queue_manager_hits_whoever_calls(mq: World, app: Applica
     assert mq.mqsc("DISPLAY FAULT") == []
 
 
-def test_a_lasting_fault_of_the_queue_manager_stays_until_it_is_cleared(
+def test_a_lasting_queue_manager_fault_stays_until_it_is_cleared(
     mq: World, app: Application
 ) -> None:
     assert mq.mqsc(MQSC.format("MQPUT1:1+:2053:before, MQCONNX:1:2059:after")) == [
@@ -111,7 +111,7 @@ def test_a_lasting_fault_of_the_queue_manager_stays_until_it_is_cleared(
     app.put("A")
 
 
-def test_a_fault_may_change_the_trace_of_a_message_that_is_got(mq: World, app: Application) -> None:
+def test_a_fault_may_change_the_trace_properties_at_mqget(mq: World, app: Application) -> None:
     """As IBM MQ for z/OS does with OTELTRAC(ON); a browse shows the message as it was put."""
     written = app.mqi.MessageHandle(app.handle)
     for name in (b"traceparent", b"colour"):
@@ -134,7 +134,7 @@ def test_a_fault_may_change_the_trace_of_a_message_that_is_got(mq: World, app: A
 
 
 @pytest.mark.parametrize("verb", ["MQDISC", "MQBACK"])
-def test_a_broken_connection_ends_every_call(app: Application, verb: str) -> None:
+def test_every_call_on_a_broken_connection_fails(app: Application, verb: str) -> None:
     """IBM MQ docs, "2009 (07D9) (RC2009): MQRC_CONNECTION_BROKEN"."""
     app.put("A", b"lost", "SYNCPOINT")
     embedded_mq.faults.set(f"{verb}:1:2009:before")

@@ -57,7 +57,7 @@ def inquired(app: Application, pcf: Any, name: str, *attributes: str) -> list[di
     return found
 
 
-def test_a_connection_says_whether_it_is_connected(mq: World, app: Application, pcf: Any) -> None:
+def test_is_connected_pings_the_queue_manager(mq: World, app: Application, pcf: Any) -> None:
     """MQCMD_PING_Q_MGR; pymqi pings to find out. IBM MQ docs, "Ping Queue Manager"."""
     other = mq.connect()
 
@@ -68,7 +68,7 @@ def test_a_connection_says_whether_it_is_connected(mq: World, app: Application, 
         pcf.MQCMD_INQUIRE_Q_MGR({app.mqi.CMQCFC.MQIACF_Q_MGR_ATTRS: [4711]})
 
 
-def test_a_queue_is_created_and_inquired(app: Application, pcf: Any) -> None:
+def test_pcf_creates_and_inquires_a_queue(app: Application, pcf: Any) -> None:
     """MQCMD_CREATE_Q, MQCMD_INQUIRE_Q. IBM MQ docs, "Create Queue", "Inquire Queue"."""
     pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7, MQCA_Q_DESC=b"a test", MQIA_DEF_PRIORITY=3))
     app.put(NAME, b"one")
@@ -86,7 +86,7 @@ def test_a_queue_is_created_and_inquired(app: Application, pcf: Any) -> None:
     assert everything[app.number("MQIA_DEF_PRIORITY")] == 3
 
 
-def test_a_queue_that_exists_is_created_only_to_replace_it(app: Application, pcf: Any) -> None:
+def test_pcf_creates_an_existing_queue_only_with_replace(app: Application, pcf: Any) -> None:
     """IBM MQ docs, "Create Queue": Replace, MQRCCF_OBJECT_ALREADY_EXISTS."""
     pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7))
     with pytest.raises(app.mqi.MQMIError) as caught:
@@ -97,7 +97,7 @@ def test_a_queue_that_exists_is_created_only_to_replace_it(app: Application, pcf
     assert inquired(app, pcf, NAME)[0][app.number("MQIA_MAX_Q_DEPTH")] == 8
 
 
-def test_a_queue_is_changed(app: Application, pcf: Any) -> None:
+def test_pcf_changes_a_queue(app: Application, pcf: Any) -> None:
     """MQCMD_CHANGE_Q. IBM MQ docs, "Change Queue": what is not given stays as it is."""
     pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7))
     pcf.MQCMD_CHANGE_Q(local(app, MQIA_INHIBIT_PUT=1))
@@ -107,7 +107,7 @@ def test_a_queue_is_changed(app: Application, pcf: Any) -> None:
     assert inquired(app, pcf, NAME)[0][app.number("MQIA_MAX_Q_DEPTH")] == 7
 
 
-def test_a_queue_with_messages_is_cleared_or_purged(app: Application, pcf: Any) -> None:
+def test_pcf_clears_or_purges_a_queue_with_messages(app: Application, pcf: Any) -> None:
     """MQCMD_CLEAR_Q, MQCMD_DELETE_Q. IBM MQ docs, "Clear Queue", "Delete Queue"."""
     pcf.MQCMD_CREATE_Q(local(app))
     app.put(NAME)
@@ -126,13 +126,13 @@ def test_a_queue_with_messages_is_cleared_or_purged(app: Application, pcf: Any) 
 
 
 @pytest.mark.parametrize("command", ["INQUIRE_Q", "DELETE_Q", "CLEAR_Q", "INQUIRE_Q_STATUS"])
-def test_an_unknown_queue_is_named_so(app: Application, pcf: Any, command: str) -> None:
+def test_pcf_reports_an_unknown_queue(app: Application, pcf: Any, command: str) -> None:
     """IBM MQ docs, "2085 (0825) (RC2085): MQRC_UNKNOWN_OBJECT_NAME"."""
     with app.failing("MQRC_UNKNOWN_OBJECT_NAME"):
         getattr(pcf, f"MQCMD_{command}")(named(app))
 
 
-def test_generic_names_mean_every_queue_that_begins_so(app: Application, pcf: Any) -> None:
+def test_a_generic_name_selects_every_queue_with_that_prefix(app: Application, pcf: Any) -> None:
     """MQCMD_INQUIRE_Q_NAMES. IBM MQ docs, "Inquire Queue Names", "Inquire Queue"."""
     pcf.MQCMD_CREATE_Q(local(app))
     names, types = app.mqi.CMQCFC.MQCACF_Q_NAMES, app.mqi.CMQCFC.MQIACF_Q_TYPES
@@ -146,7 +146,7 @@ def test_generic_names_mean_every_queue_that_begins_so(app: Application, pcf: An
     assert NAME.encode() in {queue[app.number("MQCA_Q_NAME")].strip() for queue in described}
 
 
-def test_a_filter_chooses_among_queues(app: Application, pcf: Any) -> None:
+def test_a_pcf_filter_selects_queues(app: Application, pcf: Any) -> None:
     """IBM MQ docs, "MQCFIF - PCF integer filter parameter", "MQCFSF - PCF string filter"."""
     pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7, MQCA_Q_DESC=b"chosen one"))
     asked = {**named(app, "MQDLQ.PCF.*"), app.mqi.CMQCFC.MQIACF_Q_ATTRS: [app.number("MQIA_USAGE")]}
@@ -161,7 +161,7 @@ def test_a_filter_chooses_among_queues(app: Application, pcf: Any) -> None:
             pcf.MQCMD_INQUIRE_Q(asked, [unfit])
 
 
-def test_the_queue_manager_is_inquired(app: Application, pcf: Any) -> None:
+def test_pcf_inquires_the_queue_manager(app: Application, pcf: Any) -> None:
     """MQCMD_INQUIRE_Q_MGR. IBM MQ docs, "Inquire Queue Manager": QMgrName is always returned."""
     attributes = app.mqi.CMQCFC.MQIACF_Q_MGR_ATTRS
     priority = app.number("MQIA_MAX_PRIORITY")
@@ -174,7 +174,7 @@ def test_the_queue_manager_is_inquired(app: Application, pcf: Any) -> None:
     assert version == app.handle.inquire(app.number("MQCA_VERSION"))
 
 
-def test_the_status_of_a_queue_counts_handles_and_messages(app: Application, pcf: Any) -> None:
+def test_pcf_queue_status_counts_handles_and_messages(app: Application, pcf: Any) -> None:
     """MQCMD_INQUIRE_Q_STATUS. IBM MQ docs, "Inquire Queue Status (Response)"."""
     pcf.MQCMD_CREATE_Q(local(app))
     app.put(NAME)
@@ -190,7 +190,7 @@ def test_the_status_of_a_queue_counts_handles_and_messages(app: Application, pcf
     app.handle.backout()
 
 
-def test_a_response_answers_its_command(app: Application, pcf: Any) -> None:
+def test_a_pcf_response_identifies_its_command(app: Application, pcf: Any) -> None:
     """IBM MQ docs, "PCF responses": the fields of MQMD and MQCFH; one message for each queue."""
     assert pcf is not None
     commander = Commander(app)
@@ -208,7 +208,7 @@ def test_a_response_answers_its_command(app: Application, pcf: Any) -> None:
         assert header.MsgSeqNumber == before + 1
 
 
-def test_a_command_is_carried_out_when_it_is_committed(app: Application, pcf: Any) -> None:
+def test_a_pcf_command_runs_when_it_is_committed(app: Application, pcf: Any) -> None:
     """IBM MQ docs, "Units of work": MQPMO_SYNCPOINT, MQCMIT, MQBACK."""
     pcf.MQCMD_CREATE_Q(local(app))
     commander = Commander(app)
@@ -240,7 +240,7 @@ def test_a_command_is_carried_out_when_it_is_committed(app: Application, pcf: An
         ({"ParameterCount": -1}, "MQRCCF_CFH_PARM_COUNT_ERROR"),
     ],
 )
-def test_the_header_of_a_command_is_checked(
+def test_the_header_of_a_pcf_command_is_checked(
     app: Application, pcf: Any, fields: dict[str, int], reason: str
 ) -> None:
     """IBM MQ docs, "PCF reason codes", 3001 to 3007."""
@@ -251,7 +251,7 @@ def test_the_header_of_a_command_is_checked(
     assert found == getattr(app.mqi.CMQCFC, reason)
 
 
-def test_a_command_has_the_format_of_commands(app: Application, pcf: Any) -> None:
+def test_a_pcf_command_with_another_format_is_refused(app: Application, pcf: Any) -> None:
     """IBM MQ docs, "3023 (0BCF) (RC3023): MQRCCF_MD_FORMAT_ERROR"."""
     assert pcf is not None
     commander = Commander(app)

@@ -37,7 +37,7 @@ def whole(commander: Commander) -> bytes:
 
 
 @pytest.mark.embedded_only
-def test_a_command_cut_anywhere_is_answered_with_an_error(commander: Commander) -> None:
+def test_a_truncated_pcf_command_gets_an_error_response(commander: Commander) -> None:
     message = whole(commander)
     assert commander.ask(message)[0] == 0
 
@@ -48,7 +48,9 @@ def test_a_command_cut_anywhere_is_answered_with_an_error(commander: Commander) 
 
 @pytest.mark.embedded_only
 @pytest.mark.parametrize("value", [-1, 0, 5, 2**31 - 1])
-def test_an_absurd_number_anywhere_is_answered(commander: Commander, value: int) -> None:
+def test_a_pcf_command_with_an_absurd_number_gets_a_response(
+    commander: Commander, value: int
+) -> None:
     message = whole(commander)
     for place in range(0, len(message), 4):
         changed = bytearray(message)
@@ -161,7 +163,7 @@ def test_an_absurd_number_anywhere_is_answered(commander: Commander, value: int)
         ),
     ],
 )
-def test_a_wrong_parameter_is_named_in_the_response(
+def test_a_pcf_response_names_the_wrong_parameter(
     commander: Commander, command: str, given: list[Given], reason: str, detail: str | int | None
 ) -> None:
     """IBM MQ docs, "Standard responses": MQIACF_PARAMETER_ID, MQIACF_SELECTOR."""
@@ -191,7 +193,7 @@ def test_a_wrong_parameter_is_named_in_the_response(
         ([("CFIF", "MQIA_USAGE", "EQUAL", 0)] * 2, "MQRCCF_TOO_MANY_FILTERS"),
     ],
 )
-def test_a_wrong_filter_is_refused(
+def test_a_wrong_pcf_filter_is_refused(
     commander: Commander, filters: list[tuple[str, str, str, Any]], reason: str
 ) -> None:
     """IBM MQ docs, "PCF reason codes", 3242 to 3248."""

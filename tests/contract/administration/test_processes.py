@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 KILLED = -signal.SIGKILL
 
 
-def test_a_killed_process_is_backed_out(mq: World, app: Application) -> None:
+def test_the_work_of_a_killed_process_is_backed_out(mq: World, app: Application) -> None:
     """IBM MQ docs, "Syncpoint considerations": abnormal end backs out; gets count as backed out."""
     for number in range(12):
         app.put("A", b"%02d" % number)
@@ -35,7 +35,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert app.depth("A") == 0
 
 
-def test_a_process_that_ends_without_mqdisc_is_backed_out(mq: World, app: Application) -> None:
+def test_the_work_of_a_process_without_mqdisc_is_backed_out(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQDISC": only MQDISC commits; ending without it does not."""
     code, _ = mq.run("""
 app.put("A", b"never", "SYNCPOINT")
@@ -47,9 +47,7 @@ kept._QueueManager__disconnect_on_exit = False
     assert (app.bodies("A"), app.depth("A")) == ([], 0)
 
 
-def test_a_program_that_just_ends_is_disconnected_by_its_client(
-    mq: World, app: Application
-) -> None:
+def test_the_client_disconnects_a_program_that_ends(mq: World, app: Application) -> None:
     """Both clients call MQDISC when their QueueManager object goes, and MQDISC commits."""
     code, _ = mq.run('app.put("A", b"committed", "SYNCPOINT")')
 
@@ -57,7 +55,9 @@ def test_a_program_that_just_ends_is_disconnected_by_its_client(
     assert app.bodies("A") == [b"committed"]
 
 
-def test_a_kill_before_mqcmit_undoes_and_after_it_does_not(mq: World, app: Application) -> None:
+def test_a_kill_before_mqcmit_backs_out_and_a_later_kill_does_not(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "MQCMIT": when the call has had its effect the messages are there for good."""
     script = 'app.put("A", b"%s", "SYNCPOINT"); app.handle.commit()'
 
@@ -68,7 +68,7 @@ def test_a_kill_before_mqcmit_undoes_and_after_it_does_not(mq: World, app: Appli
     assert app.bodies("A") == [b"after"]
 
 
-def test_exclusive_input_excludes_other_processes_until_its_owner_dies(
+def test_exclusive_input_excludes_other_processes_until_its_process_ends(
     mq: World, app: Application
 ) -> None:
     """IBM MQ docs, "2042 (07FA) (RC2042): MQRC_OBJECT_IN_USE"."""
@@ -89,7 +89,7 @@ input()
     app.open("A", "INPUT_EXCLUSIVE").close()
 
 
-def test_a_waiting_get_is_woken_by_another_process(mq: World, app: Application) -> None:
+def test_a_put_of_another_process_wakes_a_waiting_get(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQGMO_WAIT": the call waits until a suitable message arrives."""
     putter = mq.start('input(); app.put("A", b"here")')
     assert putter.stdin is not None

@@ -10,7 +10,7 @@ from embedded_mq_tests.builders import Application
 from tests.support.contract_worlds import World
 
 
-def test_calls_that_ask_for_it_fail_while_it_is_quiescing(app: Application) -> None:
+def test_calls_with_fail_if_quiescing_fail_on_a_quiescing_queue_manager(app: Application) -> None:
     """IBM MQ docs, "2161 (0871) (RC2161)".
 
     MQOO_FAIL_IF_QUIESCING, MQPMO_FAIL_IF_QUIESCING, MQGMO_FAIL_IF_QUIESCING.
@@ -33,7 +33,7 @@ def test_calls_that_ask_for_it_fail_while_it_is_quiescing(app: Application) -> N
     assert app.get(queue)[0] == b"1"
 
 
-def test_a_quiescing_queue_manager_takes_no_one_in_and_ends_with_the_last(
+def test_a_quiescing_queue_manager_ends_with_its_last_connection(
     mq: World, app: Application
 ) -> None:
     """IBM MQ docs, "endmqm": a controlled end waits for all applications; MQCONN gives 2161."""
@@ -53,7 +53,7 @@ def test_a_quiescing_queue_manager_takes_no_one_in_and_ends_with_the_last(
     assert mq.connect().bodies("A") == [b"persistent"]
 
 
-def test_a_client_is_told_of_its_connection_and_not_of_the_queue_manager(mq: World) -> None:
+def test_a_client_gets_the_reason_codes_of_its_connection(mq: World) -> None:
     """IBM MQ docs, "2202 (089A) (RC2202)", "2203 (089B) (RC2203)": issued by the channel's MCA."""
 
     def connect() -> Application:
@@ -75,7 +75,7 @@ def test_a_client_is_told_of_its_connection_and_not_of_the_queue_manager(mq: Wor
         client.open("A", "OUTPUT")
 
 
-def test_quiescing_without_applications_is_an_end(mq: World) -> None:
+def test_quiescing_ends_a_queue_manager_without_connections(mq: World) -> None:
     """IBM MQ docs, "endmqm": with nobody connected there is nothing to wait for."""
     mq.mqsc("DISPLAY QMSTATUS")
     embedded_mq.quiesce("QM1")
@@ -84,7 +84,7 @@ def test_quiescing_without_applications_is_an_end(mq: World) -> None:
 
 
 @pytest.mark.slow
-def test_a_waiting_get_is_told_by_another_process(mq: World, app: Application) -> None:
+def test_quiescing_cancels_the_waiting_get_of_another_process(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQGMO_FAIL_IF_QUIESCING": a get that waits is cancelled."""
     queue = app.open("A", "INPUT_SHARED")
     other = mq.start('input(); embedded_mq.quiesce("QM1")')
@@ -98,7 +98,9 @@ def test_a_waiting_get_is_told_by_another_process(mq: World, app: Application) -
     other.communicate()
 
 
-def test_an_end_backs_out_and_breaks_every_connection(mq: World, app: Application) -> None:
+def test_ending_a_queue_manager_backs_out_and_breaks_every_connection(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "2162 (0872) (RC2162): MQRC_Q_MGR_STOPPING", then 2009; "2059 (080B)"."""
     for number in range(2):
         app.put("A", b"%d" % number, Persistence=1)
@@ -120,9 +122,7 @@ def test_an_end_backs_out_and_breaks_every_connection(mq: World, app: Applicatio
     assert (other.bodies("A"), other.bodies("B")) == ([b"1"], [])
 
 
-def test_a_connection_does_not_survive_a_restart_it_has_not_noticed(
-    mq: World, app: Application
-) -> None:
+def test_a_connection_does_not_survive_an_unnoticed_restart(mq: World, app: Application) -> None:
     """IBM MQ docs, "2009 (07D9) (RC2009): MQRC_CONNECTION_BROKEN"."""
     app.put("A", b"1", "SYNCPOINT", Persistence=1)
     embedded_mq.end("QM1")
@@ -133,7 +133,9 @@ def test_a_connection_does_not_survive_a_restart_it_has_not_noticed(
     assert mq.connect().bodies("A") == []
 
 
-def test_messages_that_are_not_persistent_do_not_survive(mq: World, app: Application) -> None:
+def test_nonpersistent_messages_do_not_survive_the_end_of_a_queue_manager(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "Persistence (MQMD)", "NonPersistentMessageClass": MQNPM_CLASS_HIGH."""
     mq.mqsc("ALTER QLOCAL(B) NPMCLASS(HIGH)")
     for queue in ("A", "B"):
@@ -148,7 +150,7 @@ def test_messages_that_are_not_persistent_do_not_survive(mq: World, app: Applica
     assert other.bodies("B") == [b"not", b"persistent"]
 
 
-def test_only_what_can_be_is_ended_and_started(mq: World) -> None:
+def test_end_and_start_refuse_a_queue_manager_in_the_wrong_state(mq: World) -> None:
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         embedded_mq.start("QM1")
     assert str(caught.value) == "queue manager QM1 is running; end it first"

@@ -96,7 +96,7 @@ RIGHT = [
 
 
 @pytest.mark.parametrize(("name", "body", "reason"), WRONG)
-def test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd(
+def test_an_invalid_header_is_refused_with_a_version_2_mqmd(
     mq: World, app: Application, name: bytes, body: bytes, reason: str
 ) -> None:
     """IBM MQ docs, "Version (MQMD)", (RC2141), (RC2248), (RC2260), (RC2334); ALTER QMGR."""
@@ -114,7 +114,7 @@ def test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd(
 
 
 @pytest.mark.parametrize(("name", "body"), [(n, b) for n, b, _ in WRONG if n != MQHMDE])
-def test_no_header_is_checked_under_a_version_1_mqmd(
+def test_no_header_is_checked_with_a_version_1_mqmd(
     mq: World, app: Application, name: bytes, body: bytes
 ) -> None:
     """IBM MQ docs, "Version (MQMD)": the additional checks are those under a version 2 MQMD."""
@@ -126,7 +126,9 @@ def test_no_header_is_checked_under_a_version_1_mqmd(
 
 
 @pytest.mark.parametrize(("name", "body"), RIGHT)
-def test_a_valid_header_is_accepted(mq: World, app: Application, name: bytes, body: bytes) -> None:
+def test_a_valid_mq_header_is_accepted(
+    mq: World, app: Application, name: bytes, body: bytes
+) -> None:
     """IBM MQ docs, "MQDLH", "MQRFH2", "MQXQH", "MQMDE"; a structure behind an MQDLH may be cut."""
     mq.mqsc("ALTER QMGR HDRCHECK(YES)")
 

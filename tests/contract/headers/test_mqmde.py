@@ -47,7 +47,7 @@ def get(app: Application, queue: str = "A", version: int = 2) -> tuple[bytes, An
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_it_is_honoured_where_the_mqmd_says_nothing_else(app: Application, version: int) -> None:
+def test_an_mqmde_is_honoured_if_the_mqmd_has_defaults(app: Application, version: int) -> None:
     """IBM MQ docs, "MQMDE specified on MQPUT and MQPUT1 calls": version 1, or version 2 defaults.
 
     The application's own MQMD is not changed by it.
@@ -64,7 +64,7 @@ def test_it_is_honoured_where_the_mqmd_says_nothing_else(app: Application, versi
 @pytest.mark.parametrize(
     "fields", [{"MsgFlags": 16, "GroupId": b"o" * 24}, {"Encoding": 273}, {"CodedCharSetId": 37}]
 )
-def test_it_is_data_beside_other_values_and_in_other_representations(
+def test_an_mqmde_is_data_next_to_other_values_or_in_another_encoding(
     app: Application, fields: dict[str, Any]
 ) -> None:
     """IBM MQ docs, "MQMDE specified on MQPUT and MQPUT1 calls": treated as message data."""
@@ -90,7 +90,7 @@ def test_it_is_data_beside_other_values_and_in_other_representations(
         (mde((GROUP, 1, 0, 0x20, -1)), "MQRC_MSG_FLAGS_ERROR"),
     ],
 )
-def test_one_that_is_not_valid_fails_the_put(app: Application, body: bytes, reason: str) -> None:
+def test_an_invalid_mqmde_fails_the_put(app: Application, body: bytes, reason: str) -> None:
     """IBM MQ docs, "2248 (08C8) (RC2248): MQRC_MDE_ERROR", and the reasons for each field."""
     with app.failing(reason):
         put(app, body, Version=1)
@@ -98,7 +98,9 @@ def test_one_that_is_not_valid_fails_the_put(app: Application, body: bytes, reas
     assert app.depth("A") == 0
 
 
-def test_a_get_with_version_1_is_given_one_if_it_says_anything(app: Application) -> None:
+def test_a_get_with_a_version_1_mqmd_returns_an_mqmde_unless_it_has_defaults(
+    app: Application,
+) -> None:
     """IBM MQ docs, "MQMDE returned by MQGET call": only if a field has no default value."""
     fields = {"GroupId": GROUP, "MsgSeqNumber": 3, "MsgFlags": 8}
     app.put("A", b"body", Format=b"MQSTR   ", CodedCharSetId=LATIN_1, **fields)
@@ -111,7 +113,7 @@ def test_a_get_with_version_1_is_given_one_if_it_says_anything(app: Application)
     assert (body, md.Format) == (b"alone", b"MQSTR   ")
 
 
-def test_what_a_get_with_version_1_has_given_may_be_put_again(app: Application) -> None:
+def test_a_message_got_with_a_version_1_mqmd_may_be_put_again(app: Application) -> None:
     """IBM MQ docs, "Use different versions of MQMD": version 1 and an MQMDE, or version 2."""
     fields = {"GroupId": GROUP, "MsgSeqNumber": 3, "Offset": 6, "MsgFlags": 8 | 4}
     app.put("B", b"body", Format=b"MQSTR   ", CodedCharSetId=LATIN_1, **fields)
@@ -123,7 +125,7 @@ def test_what_a_get_with_version_1_has_given_may_be_put_again(app: Application) 
     assert (body, kept(md)) == (b"body", (GROUP, 3, 6, 8 | 4 | 2, 4))
 
 
-def test_a_short_buffer_is_told_the_length_with_the_mqmde(app: Application) -> None:
+def test_the_length_returned_for_a_short_buffer_includes_the_mqmde(app: Application) -> None:
     """IBM MQ docs, "2080 (0820) (RC2080): MQRC_TRUNCATED_MSG_FAILED"."""
     app.put("A", b"body", MsgFlags=8)
     queue = app.open("A", "INPUT_SHARED")
@@ -141,7 +143,7 @@ def dead_letter(body: bytes) -> bytes:
     return DLH.pack(b"DLH ", 1, 2053, *names, 546, LATIN_1, b"MQSTR   ", *putter) + body
 
 
-def test_a_dead_letter_that_is_a_segment_has_one_behind_its_mqdlh(app: Application) -> None:
+def test_a_dead_letter_of_a_segment_has_an_mqmde_after_its_mqdlh(app: Application) -> None:
     """IBM MQ docs, "MQMDE specified on MQPUT and MQPUT1 calls": the special case.
 
     The MQMD that is kept has the defaults; without its MQDLH, the message is the segment again.
@@ -163,7 +165,7 @@ def test_a_dead_letter_that_is_a_segment_has_one_behind_its_mqdlh(app: Applicati
     assert (body, kept(md)) == (b"body", (GROUP, 3, 6, 8 | 4 | 2, 4))
 
 
-def test_a_dead_letter_in_a_group_keeps_its_fields_in_the_mqmd(app: Application) -> None:
+def test_a_dead_letter_in_a_group_keeps_the_group_fields_in_its_mqmd(app: Application) -> None:
     """IBM MQ docs, "MQMDE specified on MQPUT and MQPUT1 calls": the case is of segments alone."""
     letter = dead_letter(b"body")
     app.put("A", letter, Format=b"MQDEAD  ", GroupId=GROUP, MsgSeqNumber=3, MsgFlags=8)
@@ -173,7 +175,7 @@ def test_a_dead_letter_in_a_group_keeps_its_fields_in_the_mqmd(app: Application)
     assert (body, kept(md)) == (letter, LATER)
 
 
-def test_one_stands_behind_the_mqxqh_on_a_transmission_queue(mq: World, app: Application) -> None:
+def test_an_mqmde_follows_the_mqxqh_on_a_transmission_queue(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQXQH": the embedded MQMD is of version 1, the separate one has defaults."""
     mq.mqsc("DEFINE QLOCAL(QM2) USAGE(XMITQ)")
     fields = {"GroupId": GROUP, "MsgSeqNumber": 3, "MsgFlags": 8}

@@ -64,7 +64,7 @@ def test_forwarding_with_the_original_handle_keeps_the_properties(app: Applicati
     assert handle.properties.get(b"usr.size") == 3
 
 
-def test_properties_that_are_not_there_are_not_available(app: Application) -> None:
+def test_a_missing_property_is_not_available(app: Application) -> None:
     """IBM MQ docs, "2471 (09A7) (RC2471): MQRC_PROPERTY_NOT_AVAILABLE"; a get clears the handle."""
     put_with_properties(app, colour=("red", "STRING"))
     app.put("B")
@@ -76,7 +76,9 @@ def test_properties_that_are_not_there_are_not_available(app: Application) -> No
         handle.properties.get(b"colour")
 
 
-def test_a_value_longer_than_the_buffer_says_how_long_it_is(app: Application) -> None:
+def test_the_length_of_a_property_value_that_exceeds_the_buffer_is_returned(
+    app: Application,
+) -> None:
     """IBM MQ docs, "2469 (09A5) (RC2469): MQRC_PROPERTY_VALUE_TOO_BIG"."""
     handle = put_with_properties(app, colour=("x" * 100, "STRING"))
 
@@ -85,14 +87,14 @@ def test_a_value_longer_than_the_buffer_says_how_long_it_is(app: Application) ->
     assert handle.properties.get(b"colour", max_value_length=100) == "x" * 100
 
 
-def test_properties_are_left_out_on_demand(app: Application) -> None:
+def test_mqgmo_no_properties_leaves_properties_out(app: Application) -> None:
     """IBM MQ docs, "MQGMO_NO_PROPERTIES"."""
     put_with_properties(app, colour=("red", "STRING"))
 
     assert app.get(app.open("A", "INPUT_SHARED"), "NO_PROPERTIES")[0] == b"body"
 
 
-def test_a_handle_that_is_none_is_refused(app: Application) -> None:
+def test_an_invalid_message_handle_is_refused(app: Application) -> None:
     """IBM MQ docs, "2460 (099C) (RC2460): MQRC_HMSG_ERROR"."""
     app.put("A")
 
@@ -100,7 +102,7 @@ def test_a_handle_that_is_none_is_refused(app: Application) -> None:
         app.get(app.open("A", "INPUT_SHARED"), "PROPERTIES_IN_HANDLE")
 
 
-def test_a_wildcard_finds_the_properties_one_after_the_other(app: Application) -> None:
+def test_a_wildcard_finds_one_property_after_the_other(app: Application) -> None:
     """IBM MQ docs, "MQINQMP": MQIMPO_INQ_FIRST and MQIMPO_INQ_NEXT with the name %."""
     handle = put_with_properties(app, one=("1", "STRING"), two=("2", "STRING"))
     following = app.number("MQIMPO_INQ_NEXT")
@@ -116,7 +118,7 @@ def test_a_wildcard_finds_the_properties_one_after_the_other(app: Application) -
         handle.properties.get(b"%", impo_options=following)
 
 
-def test_inquire_options_move_by_the_property_cursor(app: Application) -> None:
+def test_inquire_options_use_the_property_cursor(app: Application) -> None:
     """IBM MQ docs, "MQIMPO - Options": MQIMPO_QUERY_LENGTH, MQIMPO_INQ_PROP_UNDER_CURSOR."""
     handle = put_with_properties(app, one=("1", "STRING"), two=("22", "STRING"))
     under = app.number("MQIMPO_INQ_PROP_UNDER_CURSOR")
@@ -144,7 +146,7 @@ def test_inquire_options_move_by_the_property_cursor(app: Application) -> None:
         (b"1", "BYTE_STRING", "INT32", "MQRC_PROP_CONV_NOT_SUPPORTED"),
     ],
 )
-def test_a_value_is_converted_where_its_type_allows_it(
+def test_a_property_value_is_converted_if_its_type_allows_it(
     app: Application, value: Any, kind: str, wanted: str, expected: Any
 ) -> None:
     """IBM MQ docs, "MQIMPO_CONVERT_TYPE": supported conversions; without it, 2473."""
@@ -174,7 +176,7 @@ def all_of(app: Application, handle: Any) -> list[Any]:
     return found
 
 
-def test_set_options_choose_where_a_property_stands(app: Application) -> None:
+def test_set_options_choose_the_position_of_a_property(app: Application) -> None:
     """IBM MQ docs, "MQSMPO - Options": the first of that name, or beside the property cursor.
 
     MQSMPO_SET_PROP_UNDER_CURSOR, MQSMPO_SET_PROP_AFTER_CURSOR, MQSMPO_SET_PROP_BEFORE_CURSOR,
@@ -216,13 +218,13 @@ def test_a_property_is_deleted_by_name_or_under_the_cursor(app: Application) -> 
 @pytest.mark.parametrize(
     "name", [b"", b"1st", b"a..b", b"a b", b"Root.MQMD.Priority", b"null", b"\xff"]
 )
-def test_a_name_that_is_none_is_refused(app: Application, name: bytes) -> None:
+def test_an_invalid_property_name_is_refused(app: Application, name: bytes) -> None:
     """IBM MQ docs, "Property names", "2442 (098A) (RC2442): MQRC_PROPERTY_NAME_ERROR"."""
     with app.failing("MQRC_PROPERTY_NAME_ERROR"):
         app.mqi.MessageHandle(app.handle).properties.set(name, "value")
 
 
-def test_a_name_may_have_letters_of_any_language(app: Application) -> None:
+def test_a_property_name_may_have_letters_of_any_language(app: Application) -> None:
     """IBM MQ docs, "Property names": the rules of the Java Language Specification."""
     name = "größe.π_1".encode()
     handle = app.mqi.MessageHandle(app.handle)
@@ -235,7 +237,7 @@ def test_a_name_may_have_letters_of_any_language(app: Application) -> None:
     assert get_with_handle(app, "A")[1].properties.get(name) == "3"
 
 
-def test_a_name_is_no_longer_than_ibm_mq_allows(app: Application) -> None:
+def test_a_property_name_is_no_longer_than_ibm_mq_allows(app: Application) -> None:
     """IBM MQ docs, "Property names": MQ_MAX_PROPERTY_NAME_LENGTH, 4095 characters."""
     properties = app.mqi.MessageHandle(app.handle).properties
     properties.set(b"n" * 4095, "value")
@@ -247,7 +249,7 @@ def test_a_name_is_no_longer_than_ibm_mq_allows(app: Application) -> None:
     assert properties.get(b"n" * 4095) == "value"
 
 
-def test_properties_are_no_longer_than_a_queue_manager_can_allow(app: Application) -> None:
+def test_all_properties_together_are_limited_by_maxpropertieslength(app: Application) -> None:
     """IBM MQ docs, "MaxPropertiesLength", "2478 (09AE) (RC2478): MQRC_PROPERTIES_TOO_BIG"."""
     handle, most = app.mqi.MessageHandle(app.handle), 104_857_600
     handle.properties.set(b"long", b"x" * most, app.number("MQTYPE_BYTE_STRING"), most)
@@ -274,7 +276,7 @@ def test_verbs_that_are_not_emulated_are_refused(mq: World, app: Application) ->
     assert extension.MQSUB(app.handle.get_handle(), app.mqi.SD().pack(), 0)[-2:] == (2, 2298)
 
 
-def test_tracing_adds_nothing_to_a_message(app: Application) -> None:
+def test_opentelemetry_adds_nothing_to_a_message(app: Application) -> None:
     """Ibmmq would add traceparent to what is put inside a span; install() keeps that off."""
     tracer = TracerProvider().get_tracer("a test")
     with tracer.start_as_current_span("a put and a get"):

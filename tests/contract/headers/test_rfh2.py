@@ -74,7 +74,7 @@ def test_properties_are_read_from_an_mqrfh2(app: Application, order: str, ccsid:
         ("NONE", ("PROPERTIES_COMPATIBILITY",)),
     ],
 )
-def test_an_mqrfh2_is_given_back_as_it_was_put(
+def test_an_mqrfh2_is_returned_byte_for_byte(
     mq: World, app: Application, control: str, options: tuple[str, ...]
 ) -> None:
     """IBM MQ docs, "PROPCTL queue options", "MQGMO options": byte for byte, padding and all.
@@ -90,7 +90,7 @@ def test_an_mqrfh2_is_given_back_as_it_was_put(
     assert (body, md.Format, md.Encoding) == (data, b"MQHRF2  ", 546)
 
 
-def test_what_is_no_property_stays_in_the_mqrfh2(mq: World, app: Application) -> None:
+def test_folders_without_properties_stay_in_the_mqrfh2(mq: World, app: Application) -> None:
     """IBM MQ docs, "PROPCTL queue options": name-value pairs remain, properties are taken out."""
     mq.mqsc("ALTER QLOCAL(A) PROPCTL(NONE)")
     put_rfh2(app, rfh2(XML, "<own><a>1</a></own>", "<x content='properties'><y>2</y></x>") + b"!")
@@ -131,7 +131,7 @@ def test_properties_are_written_as_an_mqrfh2(mq: World, app: Application) -> Non
     assert get(app)[0] == b"body", "what MQSETMP has set is not added to the data"
 
 
-def test_compatibility_shows_properties_only_where_one_is_of_jms(app: Application) -> None:
+def test_compatibility_returns_properties_only_if_one_belongs_to_jms(app: Application) -> None:
     """IBM MQ docs, "MQGMO_PROPERTIES_COMPATIBILITY": mcd, jms, usr or mqext, else none at all."""
     handle = app.mqi.MessageHandle(app.handle)
     handle.properties.set(b"wmq.colour", "red")
@@ -142,7 +142,9 @@ def test_compatibility_shows_properties_only_where_one_is_of_jms(app: Applicatio
     assert get(app, with_handle=True)[2].properties.get(b"wmq.colour") == "red"
 
 
-def test_a_queue_may_force_the_mqrfh2_on_those_with_a_handle(mq: World, app: Application) -> None:
+def test_propctl_force_returns_an_mqrfh2_despite_a_message_handle(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "PropertyControl": MQPROP_FORCE_MQRFH2 ignores a message handle."""
     mq.mqsc("ALTER QLOCAL(A) PROPCTL(FORCE)")
     data = rfh2(XML) + b"body"
@@ -155,7 +157,7 @@ def test_a_queue_may_force_the_mqrfh2_on_those_with_a_handle(mq: World, app: App
         handle.properties.get(b"colour")
 
 
-def test_an_old_queue_leaves_an_mqrfh2_alone(mq: World, app: Application) -> None:
+def test_propctl_v6compat_leaves_an_mqrfh2_unchanged(mq: World, app: Application) -> None:
     """IBM MQ docs, "PropertyControl": MQPROP_V6COMPAT, also with a message handle."""
     mq.mqsc("ALTER QLOCAL(A) PROPCTL(V6COMPAT)")
     data = rfh2(XML) + b"body"
@@ -196,7 +198,7 @@ def test_an_mqrfh2_behind_a_dead_letter_header_holds_properties_too(app: Applica
         rfh2(XML)[:36] + b"\xff" * 4,
     ],
 )
-def test_a_broken_mqrfh2_is_data(app: Application, broken: bytes) -> None:
+def test_an_invalid_mqrfh2_is_message_data(app: Application, broken: bytes) -> None:
     """IBM MQ docs, "MQRFH2 headers that are not valid": MQGET succeeds and returns it as it is."""
     put_rfh2(app, broken)
     handle = app.mqi.MessageHandle(app.handle)
@@ -209,7 +211,7 @@ def test_a_broken_mqrfh2_is_data(app: Application, broken: bytes) -> None:
         app.open("A", "OUTPUT").put(broken, md, app.pmo(NewMsgHandle=handle.msg_handle))
 
 
-def test_a_handle_without_properties_is_as_none(app: Application) -> None:
+def test_a_message_handle_without_properties_has_no_effect_on_a_put(app: Application) -> None:
     """IBM MQ docs, "MQRFH2 headers that are not valid": refused from who puts properties only."""
     handle = app.mqi.MessageHandle(app.handle)
 

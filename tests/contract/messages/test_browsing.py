@@ -15,14 +15,14 @@ def three(app: Application) -> None:
         app.put("A", b"%d" % number)
 
 
-def test_a_browse_does_not_remove(app: Application) -> None:
+def test_a_browse_does_not_remove_messages(app: Application) -> None:
     """IBM MQ docs, "Browsing messages on a queue"."""
     three(app)
 
     assert app.bodies("A") == app.bodies("A") == [b"0", b"1", b"2"]
 
 
-def test_each_handle_has_its_own_cursor(app: Application) -> None:
+def test_each_handle_has_its_own_browse_cursor(app: Application) -> None:
     """IBM MQ docs, "The browse cursor": it belongs to the queue handle."""
     three(app)
     one, other = app.open("A", "BROWSE"), app.open("A", "BROWSE")
@@ -34,7 +34,7 @@ def test_each_handle_has_its_own_cursor(app: Application) -> None:
     assert app.get(one, "BROWSE_FIRST")[0] == b"0"
 
 
-def test_the_message_under_the_cursor_is_seen_again_and_got(app: Application) -> None:
+def test_the_message_under_the_cursor_can_be_browsed_again_and_got(app: Application) -> None:
     """IBM MQ docs, "MQGMO options": MQGMO_BROWSE_MSG_UNDER_CURSOR, MQGMO_MSG_UNDER_CURSOR."""
     three(app)
     queue = app.open("A", "BROWSE", "INPUT_SHARED")
@@ -48,7 +48,7 @@ def test_the_message_under_the_cursor_is_seen_again_and_got(app: Application) ->
     assert app.get(queue, "BROWSE_NEXT")[0] == b"2"
 
 
-def test_there_is_nothing_under_a_cursor_that_has_not_moved(app: Application) -> None:
+def test_no_message_is_under_a_new_browse_cursor(app: Application) -> None:
     """IBM MQ docs, "2034 (07F2) (RC2034): MQRC_NO_MSG_UNDER_CURSOR"."""
     three(app)
     queue = app.open("A", "BROWSE", "INPUT_SHARED")
@@ -59,7 +59,9 @@ def test_there_is_nothing_under_a_cursor_that_has_not_moved(app: Application) ->
         app.get(queue, "BROWSE_MSG_UNDER_CURSOR")
 
 
-def test_a_message_another_took_is_not_under_the_cursor(mq: World, app: Application) -> None:
+def test_a_message_got_by_another_application_is_not_under_the_cursor(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "2034 (07F2) (RC2034)": the message has gone since it was browsed."""
     three(app)
     queue = app.open("A", "BROWSE", "INPUT_SHARED")
@@ -74,7 +76,7 @@ def test_a_message_another_took_is_not_under_the_cursor(mq: World, app: Applicat
     assert app.get(queue, "MSG_UNDER_CURSOR", "SYNCPOINT")[0] == b"0"
 
 
-def test_the_cursor_stays_where_it_is_when_a_message_does_not_fit(app: Application) -> None:
+def test_the_browse_cursor_does_not_move_if_a_message_does_not_fit(app: Application) -> None:
     """IBM MQ docs, "MQGMO options": with MQRC_TRUNCATED_MSG_FAILED the cursor does not move."""
     app.put("A", b"a")
     app.put("A", b"long enough")
@@ -88,7 +90,7 @@ def test_the_cursor_stays_where_it_is_when_a_message_does_not_fit(app: Applicati
     assert queue.get(20, app.md(), app.gmo("BROWSE_NEXT")) == b"long enough"
 
 
-def test_an_accepted_truncation_moves_the_cursor(app: Application) -> None:
+def test_an_accepted_truncation_moves_the_browse_cursor(app: Application) -> None:
     """IBM MQ docs, "MQGMO options": MQGMO_ACCEPT_TRUNCATED_MSG with a browse."""
     app.put("A", b"long enough")
     app.put("A", b"a")
@@ -99,9 +101,7 @@ def test_an_accepted_truncation_moves_the_cursor(app: Application) -> None:
     assert app.get(queue, "BROWSE_NEXT")[0] == b"a"
 
 
-def test_a_cursor_passes_by_what_is_not_committed_and_sees_what_is(
-    mq: World, app: Application
-) -> None:
+def test_a_browse_skips_uncommitted_messages(mq: World, app: Application) -> None:
     """IBM MQ docs, "Browsing messages on a queue": uncommitted messages are invisible."""
     three(app)
     queue = app.open("A", "BROWSE")
@@ -117,7 +117,7 @@ def test_a_cursor_passes_by_what_is_not_committed_and_sees_what_is(
     assert app.get(queue, "BROWSE_NEXT")[0] == b"3"
 
 
-def test_browse_next_can_match(app: Application) -> None:
+def test_browse_next_may_match_identifiers(app: Application) -> None:
     """IBM MQ docs, "MQGMO_BROWSE_NEXT": the next message that satisfies the criteria."""
     for number in range(6):
         app.put("A", b"%d" % number, CorrelId=(b"x" if number % 2 else b"y") * 24)
@@ -128,7 +128,7 @@ def test_browse_next_can_match(app: Application) -> None:
     assert found == [b"1", b"3", b"5"]
 
 
-def test_a_queue_not_open_for_browse_is_not_browsed(app: Application) -> None:
+def test_a_browse_of_a_queue_not_open_for_browse_fails(app: Application) -> None:
     """IBM MQ docs, "2036 (07F4) (RC2036)" and "2037 (07F5) (RC2037)"."""
     app.put("A")
 
@@ -161,7 +161,7 @@ def test_a_locked_message_is_hidden_from_all_other_handles(mq: World, app: Appli
     assert (body, md.BackoutCount) == (b"0", 1)
 
 
-def test_unlocking_shows_it_again(app: Application) -> None:
+def test_unlocking_shows_a_locked_message_again(app: Application) -> None:
     """IBM MQ docs, "MQGMO_UNLOCK", "2209 (08A1) (RC2209): MQRC_NO_MSG_LOCKED"."""
     three(app)
     queue = app.open("A", "BROWSE")
@@ -191,7 +191,7 @@ def test_a_handle_locks_one_message_at_a_time(app: Application) -> None:
     assert app.bodies("A") == [b"0", b"1", b"2"]
 
 
-def test_the_handle_itself_gets_what_it_has_locked(app: Application) -> None:
+def test_a_handle_gets_the_message_that_it_has_locked(app: Application) -> None:
     """IBM MQ docs, "MQGMO_LOCK": hidden from other handles, not from its own."""
     three(app)
     queue = app.open("A", "BROWSE", "INPUT_SHARED")
@@ -208,7 +208,7 @@ def test_the_handle_itself_gets_what_it_has_locked(app: Application) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["close", "disconnect"])
-def test_a_lock_ends_with_its_handle(mq: World, app: Application, ending: str) -> None:
+def test_a_message_lock_ends_with_its_handle(mq: World, app: Application, ending: str) -> None:
     """IBM MQ docs, "MQGMO_LOCK", "MQCLOSE": closing unlocks, and so does the end of a process."""
     three(app)
     queue = app.open("A", "BROWSE")
@@ -226,7 +226,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert [other.get(opened)[1].BackoutCount for _ in range(3)] == [0, 0, 0]
 
 
-def test_a_cursor_on_the_last_message_finds_a_new_one_after_that_is_gone(app: Application) -> None:
+def test_a_cursor_on_a_removed_last_message_finds_a_new_message(app: Application) -> None:
     """The new message takes a place behind the cursor, never that of the old one."""
     app.put("A", b"last")
     queue = app.open("A", "BROWSE", "INPUT_SHARED")

@@ -56,7 +56,7 @@ def test_all_context_is_passed_on(app: Application) -> None:
     assert fields(arrived, IDENTITY | ORIGIN) == IDENTITY | ORIGIN
 
 
-def test_identity_context_is_passed_on_alone(app: Application) -> None:
+def test_identity_context_may_be_passed_alone(app: Application) -> None:
     """IBM MQ docs, "MQPMO_PASS_IDENTITY_CONTEXT": the origin is the putter's own."""
     md = put_passing(app, "PASS_IDENTITY_CONTEXT", got_with_context(app), "PASS_ALL_CONTEXT")
 
@@ -64,7 +64,7 @@ def test_identity_context_is_passed_on_alone(app: Application) -> None:
     assert (md.PutApplType, md.ApplOriginData) == (6, b"    ")
 
 
-def test_identity_context_is_set_alone(app: Application) -> None:
+def test_identity_context_may_be_set_alone(app: Application) -> None:
     """IBM MQ docs, "MQPMO_SET_IDENTITY_CONTEXT"."""
     queue = app.open("A", "OUTPUT", "SET_IDENTITY_CONTEXT")
     md = app.put(queue, b"", "SET_IDENTITY_CONTEXT", **IDENTITY, **ORIGIN)
@@ -73,7 +73,7 @@ def test_identity_context_is_set_alone(app: Application) -> None:
     assert md.PutApplType == 6
 
 
-def test_a_nul_ends_a_text_that_is_set(app: Application) -> None:
+def test_a_nul_ends_a_context_text(app: Application) -> None:
     """IBM MQ docs, "PutApplName (MQMD)": the null and what follows it become blanks."""
     queue = app.open("A", "OUTPUT", "SET_ALL_CONTEXT")
     md = app.put(queue, b"", "SET_ALL_CONTEXT", PutApplName=b"name\0rest")
@@ -120,7 +120,7 @@ def test_a_handle_that_saves_no_context_has_none_to_pass(app: Application) -> No
             put_passing(app, "PASS_ALL_CONTEXT", source, "PASS_ALL_CONTEXT")
 
 
-def test_there_is_no_context_before_a_get_nor_after_a_browse(app: Application) -> None:
+def test_no_context_is_available_before_a_get_or_after_a_browse(app: Application) -> None:
     """IBM MQ docs, "2098 (0832) (RC2098): MQRC_CONTEXT_NOT_AVAILABLE"."""
     fresh = app.open("A", "INPUT_SHARED", "SAVE_ALL_CONTEXT")
     with app.failing("MQRC_CONTEXT_NOT_AVAILABLE"):
@@ -133,7 +133,7 @@ def test_there_is_no_context_before_a_get_nor_after_a_browse(app: Application) -
         put_passing(app, "PASS_ALL_CONTEXT", queue, "PASS_ALL_CONTEXT")
 
 
-def test_a_message_put_as_it_was_browsed_with_all_context_is_the_same_again(
+def test_a_browsed_message_put_with_all_context_is_unchanged(
     app: Application,
 ) -> None:
     """IBM MQ docs, "MQPMO_SET_ALL_CONTEXT", "MsgId (MQMD)": identifiers are kept as they are set.

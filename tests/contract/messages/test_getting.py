@@ -8,7 +8,7 @@ from embedded_mq_tests.builders import Application
 from tests.support.contract_worlds import World
 
 
-def test_a_message_comes_back_as_it_was_put(app: Application) -> None:
+def test_a_get_returns_a_message_unchanged(app: Application) -> None:
     """IBM MQ docs, "MQPUT" and "MQGET": the data is not altered; Format and the like are kept."""
     body = bytes(range(256)) * 20
     put = app.put(
@@ -46,7 +46,7 @@ def test_higher_priorities_are_got_first(app: Application) -> None:
     assert app.bodies("A") == [b"9", b"9", b"5", b"2", b"0"]
 
 
-def test_a_fifo_queue_knows_no_priorities(mq: World, app: Application) -> None:
+def test_a_fifo_queue_ignores_priorities(mq: World, app: Application) -> None:
     """IBM MQ docs, "MsgDeliverySequence": MQMDS_FIFO."""
     mq.mqsc("ALTER QLOCAL(A) MSGDLVSQ(FIFO)")
     for priority in (2, 9, 0):
@@ -55,7 +55,9 @@ def test_a_fifo_queue_knows_no_priorities(mq: World, app: Application) -> None:
     assert app.bodies("A") == [b"2", b"9", b"0"]
 
 
-def test_a_higher_priority_is_seen_though_others_are_claimed(mq: World, app: Application) -> None:
+def test_a_get_returns_a_new_message_of_higher_priority_than_uncommitted_ones(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "Order in which messages are retrieved": an MQGET takes the first there is."""
     for number in range(3):
         app.put("A", b"%d" % number, Priority=1)
@@ -67,7 +69,7 @@ def test_a_higher_priority_is_seen_though_others_are_claimed(mq: World, app: App
     assert app.get(queue, "SYNCPOINT")[0] == b"1"
 
 
-def test_msg_id_and_correl_id_choose_a_message(app: Application) -> None:
+def test_msg_id_and_correl_id_select_a_message(app: Application) -> None:
     """IBM MQ docs, "MQMD - MsgId" and "CorrelId": MQMO_MATCH_MSG_ID, MQMO_MATCH_CORREL_ID."""
     first = app.put("A", b"1", CorrelId=b"x" * 24)
     app.put("A", b"2", CorrelId=b"y" * 24)
@@ -92,7 +94,7 @@ def test_version_2_can_match_nothing_where_version_1_matches_both(app: Applicati
     assert queue.get(None, app.md(**other), app.gmo(Version=2, MatchOptions=0)) == b"1"
 
 
-def test_a_msg_token_chooses_the_message_it_was_given_for(app: Application) -> None:
+def test_a_msg_token_selects_its_message(app: Application) -> None:
     """IBM MQ docs, "MatchOptions (MQGMO)": MQMO_MATCH_MSG_TOKEN, with MQGMO_VERSION_3."""
     for number in range(3):
         app.put("A", b"%d" % number)
@@ -106,7 +108,7 @@ def test_a_msg_token_chooses_the_message_it_was_given_for(app: Application) -> N
     assert app.bodies("A") == [b"0", b"2"]
 
 
-def test_a_message_too_long_is_left_on_the_queue(app: Application) -> None:
+def test_a_message_longer_than_the_buffer_stays_on_the_queue(app: Application) -> None:
     """IBM MQ docs, "2080 (0820) (RC2080): MQRC_TRUNCATED_MSG_FAILED"."""
     put = app.put("A", b"0123456789")
     queue = app.open("A", "INPUT_SHARED")
@@ -123,7 +125,7 @@ def test_a_message_too_long_is_left_on_the_queue(app: Application) -> None:
         assert md.MsgId == put.MsgId
 
 
-def test_a_truncated_message_is_removed_if_that_is_accepted(app: Application) -> None:
+def test_a_message_is_removed_if_its_truncation_is_accepted(app: Application) -> None:
     """IBM MQ docs, "2079 (081F) (RC2079): MQRC_TRUNCATED_MSG_ACCEPTED"."""
     app.put("A", b"0123456789")
 
@@ -142,7 +144,7 @@ def test_a_client_gets_a_long_message_at_its_second_attempt(app: Application) ->
     assert app.get(app.open("A", "INPUT_SHARED"))[0] == body
 
 
-def test_waiting_ends_after_the_interval(app: Application) -> None:
+def test_a_waiting_get_ends_after_its_wait_interval(app: Application) -> None:
     """IBM MQ docs, "WaitInterval (MQGMO)"."""
     queue = app.open("A", "INPUT_SHARED")
 
@@ -231,7 +233,7 @@ def test_an_unconverted_message_comes_with_a_warning(app: Application) -> None:
         app.get(queue, "CONVERT", CodedCharSetId=1208)
 
 
-def test_an_inhibited_queue_gives_nothing(mq: World, app: Application) -> None:
+def test_a_get_from_a_get_inhibited_queue_fails(mq: World, app: Application) -> None:
     """IBM MQ docs, "2016 (07E0) (RC2016): MQRC_GET_INHIBITED": an open handle feels it at once."""
     app.put("A")
     queue = app.open("A", "INPUT_SHARED", "BROWSE")
@@ -260,7 +262,7 @@ def test_an_inhibited_queue_gives_nothing(mq: World, app: Application) -> None:
         ),
     ],
 )
-def test_options_that_exclude_each_other_are_refused(
+def test_get_options_that_exclude_each_other_are_refused(
     app: Application, options: tuple[str, ...], reason: str
 ) -> None:
     """IBM MQ docs, "2046 (07FE) (RC2046): MQRC_OPTIONS_ERROR"; the last two are not emulated."""
@@ -271,7 +273,7 @@ def test_options_that_exclude_each_other_are_refused(
 
 
 @pytest.mark.embedded_only
-def test_matching_by_group_is_refused(app: Application) -> None:
+def test_matching_by_group_identifier_is_refused(app: Application) -> None:
     """IBM MQ docs, "2247 (08C7) (RC2247): MQRC_MATCH_OPTIONS_ERROR"; groups are not emulated."""
     by_group = app.gmo(MatchOptions=app.number("MQMO_MATCH_GROUP_ID"))
 
@@ -280,7 +282,7 @@ def test_matching_by_group_is_refused(app: Application) -> None:
 
 
 @pytest.mark.slow
-def test_a_deep_queue_is_browsed_in_steps_of_equal_cost(app: Application) -> None:
+def test_the_cost_of_a_browse_does_not_grow_with_the_depth(app: Application) -> None:
     """Browsing is linear: SQLite walks an index, so late messages cost what early ones do."""
     queue = app.open("A", "OUTPUT", "BROWSE")
     for number in range(1500):

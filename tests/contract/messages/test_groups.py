@@ -35,7 +35,7 @@ def get_a(app: Application) -> Any:
         ({"MsgFlags": SEGMENT, "MsgType": 4, "OriginalLength": 3}, "MQRC_ORIGINAL_LENGTH_ERROR"),
     ],
 )
-def test_fields_that_cannot_be_are_refused(
+def test_invalid_group_fields_are_refused(
     app: Application, fields: dict[str, Any], reason: str
 ) -> None:
     """IBM MQ docs, "2249 (08C9) (RC2249)" to "2252 (08CC) (RC2252)".
@@ -56,7 +56,7 @@ def test_only_the_last_segment_may_be_empty(app: Application) -> None:
     app.put("A", b"", MsgFlags=LAST_SEGMENT)
 
 
-def test_flags_the_queue_manager_need_not_know_are_kept(app: Application) -> None:
+def test_unknown_message_flags_that_may_be_accepted_are_kept(app: Application) -> None:
     """IBM MQ docs, "Structure of the message-flags field": MQMF_ACCEPT_UNSUP_MASK."""
     app.put("A", b"body", MsgFlags=0x100000)
 
@@ -64,7 +64,7 @@ def test_flags_the_queue_manager_need_not_know_are_kept(app: Application) -> Non
 
 
 @pytest.mark.parametrize("flags", [SEGMENTATION_ALLOWED, SEGMENT, IN_GROUP, LAST_IN_GROUP])
-def test_a_group_identifier_is_made_where_there_is_none(app: Application, flags: int) -> None:
+def test_the_queue_manager_makes_a_missing_group_identifier(app: Application, flags: int) -> None:
     """IBM MQ docs, "GroupId (MQMD)": the first message of a group is put with MQGI_NONE.
 
     MQMF_SEGMENTATION_ALLOWED, MQMF_SEGMENT, MQMF_MSG_IN_GROUP, MQMF_LAST_MSG_IN_GROUP.
@@ -75,7 +75,7 @@ def test_a_group_identifier_is_made_where_there_is_none(app: Application, flags:
     assert get_a(app).GroupId == md.GroupId
 
 
-def test_a_message_of_no_group_has_the_defaults(app: Application) -> None:
+def test_a_message_outside_groups_has_default_group_fields(app: Application) -> None:
     """IBM MQ docs, "GroupId", "MsgSeqNumber", "Offset" and "OriginalLength" of MQMD."""
     md = app.put("A", b"body", GroupId=GROUP, MsgSeqNumber=5, Offset=7, OriginalLength=9)
 
@@ -83,7 +83,7 @@ def test_a_message_of_no_group_has_the_defaults(app: Application) -> None:
     assert kept(get_a(app)) == (NO_GROUP, 1, 0, 0, -1)
 
 
-def test_a_group_is_kept_with_what_its_flags_imply(app: Application) -> None:
+def test_implied_message_flags_are_kept_with_the_message(app: Application) -> None:
     """IBM MQ docs, "MsgFlags (MQMD)": MQMF_LAST_MSG_IN_GROUP, MQMF_LAST_SEGMENT.
 
     The flags they imply are set in the message, not in the MQMD of the application. OriginalLength
@@ -106,7 +106,7 @@ def test_a_group_is_kept_with_what_its_flags_imply(app: Application) -> None:
         (LAST_SEGMENT | SEGMENTATION_ALLOWED, b" LA"),
     ],
 )
-def test_a_get_says_where_in_a_group_the_message_is(
+def test_a_get_returns_the_position_of_a_message_in_its_group(
     app: Application, flags: int, statuses: bytes
 ) -> None:
     """IBM MQ docs, "GroupStatus", "SegmentStatus" and "Segmentation" of MQGMO."""
@@ -129,7 +129,7 @@ def test_the_report_on_a_segment_is_a_segment(app: Application) -> None:
     assert kept(md) == (GROUP, 5, 7, LAST_SEGMENT | SEGMENT | IN_GROUP, 4)
 
 
-def test_a_message_that_would_have_to_be_segmented_is_refused_aloud(
+def test_a_message_that_needs_segmentation_is_refused_and_logged(
     mq: World, app: Application, caplog: pytest.LogCaptureFixture
 ) -> None:
     """IBM MQ docs, "MsgFlags (MQMD)": MQMF_SEGMENTATION_ALLOWED, as on z/OS."""

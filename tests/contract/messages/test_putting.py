@@ -27,7 +27,7 @@ def test_the_queue_manager_completes_the_descriptor(mq: World, app: Application)
     assert md.BackoutCount == 0
 
 
-def test_the_queue_manager_names_itself_where_replies_need_no_queue(app: Application) -> None:
+def test_a_blank_reply_queue_manager_is_filled_in_without_a_reply_queue(app: Application) -> None:
     """IBM MQ docs, "ReplyToQMgr (MQMD)": a blank one is replaced, also in a datagram."""
     md = app.put("A")
 
@@ -60,7 +60,7 @@ def test_identifiers_are_kept_unless_new_ones_are_asked_for(app: Application) ->
 
 
 @pytest.mark.embedded_only
-def test_default_context_says_who_put_it_and_when(app: Application) -> None:
+def test_default_context_names_the_user_and_the_time_of_a_put(app: Application) -> None:
     """IBM MQ docs, "Message context": MQPMO_DEFAULT_CONTEXT; PutDate and PutTime are GMT.
 
     Here the user is this process's; over a channel it is the channel's.
@@ -80,7 +80,7 @@ def test_default_context_says_who_put_it_and_when(app: Application) -> None:
 FULL = "ALTER QLOCAL(A) MAXDEPTH(1)"
 
 
-def test_a_full_queue_takes_no_more(mq: World, app: Application) -> None:
+def test_a_put_to_a_full_queue_fails(mq: World, app: Application) -> None:
     """IBM MQ docs, "2053 (0805) (RC2053): MQRC_Q_FULL"; uncommitted puts of others count."""
     mq.mqsc(FULL)
     app.put("A", b"1", "SYNCPOINT")
@@ -94,7 +94,7 @@ def test_a_full_queue_takes_no_more(mq: World, app: Application) -> None:
 
 
 @pytest.mark.slow
-def test_a_queue_filled_by_the_dead_has_room(mq: World, app: Application) -> None:
+def test_a_queue_filled_by_a_dead_process_has_room(mq: World, app: Application) -> None:
     """IBM MQ docs, "2053 (0805) (RC2053)": what was put and backed out takes no room."""
     mq.mqsc(FULL)
     queue = app.open("A", "OUTPUT")
@@ -104,7 +104,7 @@ def test_a_queue_filled_by_the_dead_has_room(mq: World, app: Application) -> Non
     assert app.bodies("A") == [b"2"]
 
 
-def test_an_inhibited_queue_takes_nothing(mq: World, app: Application) -> None:
+def test_a_put_to_a_put_inhibited_queue_fails(mq: World, app: Application) -> None:
     """IBM MQ docs, "2051 (0803) (RC2051): MQRC_PUT_INHIBITED": an open handle feels it at once."""
     queue = app.open("A", "OUTPUT")
     mq.mqsc("ALTER QLOCAL(A) PUT(DISABLED)")
@@ -116,7 +116,7 @@ def test_an_inhibited_queue_takes_nothing(mq: World, app: Application) -> None:
     assert app.depth("A") == 1
 
 
-def test_a_message_too_long_is_not_put(mq: World, app: Application) -> None:
+def test_a_message_that_is_too_long_is_not_put(mq: World, app: Application) -> None:
     """IBM MQ docs, "2030 (07EE) (RC2030)" for the queue, "2031 (07EF) (RC2031)" for all queues."""
     mq.mqsc("ALTER QMGR MAXMSGL(32768)\nALTER QLOCAL(A) MAXMSGL(10)")
     app.put("A", b"x" * 10)
@@ -138,7 +138,7 @@ def test_a_message_too_long_is_not_put(mq: World, app: Application) -> None:
         ({"Version": 3}, "MQRC_MD_ERROR"),
     ],
 )
-def test_a_wrong_descriptor_is_refused(
+def test_an_invalid_message_descriptor_is_refused(
     app: Application, fields: dict[str, Any], reason: str
 ) -> None:
     """IBM MQ docs, "MQPUT": reason codes; "MQMD": the values each field may have."""
@@ -164,7 +164,7 @@ def test_wrong_put_options_are_refused(
         app.put("A", b"", *options)
 
 
-def test_a_queue_not_open_for_output_takes_nothing(app: Application) -> None:
+def test_a_put_to_a_queue_not_open_for_output_fails(app: Application) -> None:
     """IBM MQ docs, "2039 (07F7) (RC2039): MQRC_NOT_OPEN_FOR_OUTPUT"."""
     with app.failing("MQRC_NOT_OPEN_FOR_OUTPUT"):
         app.put(app.open("A", "BROWSE"))

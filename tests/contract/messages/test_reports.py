@@ -50,7 +50,9 @@ def option(app: Application, name: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_report_says_what_became_of_the_message(app: Application, kind: str) -> None:
+def test_a_report_describes_the_arrival_delivery_or_expiry_of_a_message(
+    app: Application, kind: str
+) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_COA, MQRO_COD, MQRO_EXPIRATION; "Feedback (MQMD)".
 
     Without other options the report has a MsgId of its own, and the message's as CorrelId
@@ -69,7 +71,7 @@ def test_a_report_says_what_became_of_the_message(app: Application, kind: str) -
     assert (md.Priority, md.Persistence, md.Expiry, md.Report) == (3, 1, -1, 0)
 
 
-def test_what_is_only_browsed_is_not_delivered(app: Application) -> None:
+def test_a_browse_makes_no_delivery_report(app: Application) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_COD is for a get that deletes the message."""
     put(app, Report=COD)
 
@@ -101,7 +103,7 @@ def test_a_message_chooses_the_identifiers_of_its_report(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("data", "length"), [("WITH_DATA", 100), ("WITH_FULL_DATA", 120)])
-def test_a_report_holds_as_much_of_the_data_as_is_asked_for(
+def test_a_report_holds_the_requested_amount_of_data(
     app: Application, kind: str, data: str, length: int
 ) -> None:
     """IBM MQ docs, "Report (MQMD)": the first 100 bytes, or all of them.
@@ -118,7 +120,7 @@ def test_a_report_holds_as_much_of_the_data_as_is_asked_for(
     assert (body, md.Format) == (BODY[:length], b"MQSTR   ")
 
 
-def test_both_its_arrival_and_its_delivery_may_be_reported(app: Application) -> None:
+def test_both_the_arrival_and_the_delivery_of_a_message_may_be_reported(app: Application) -> None:
     """IBM MQ docs, "Report (MQMD)": options of several kinds may be given together."""
     put(app, Report=COA | COD)
     bring_about(app, "COD")
@@ -126,7 +128,9 @@ def test_both_its_arrival_and_its_delivery_may_be_reported(app: Application) -> 
     assert [md.Feedback for _, md in reports(app)] == [259, 260]
 
 
-def test_a_report_on_arrival_is_of_the_unit_of_work_of_the_put(mq: World, app: Application) -> None:
+def test_a_report_on_arrival_belongs_to_the_unit_of_work_of_the_put(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "Report (MQMD)", MQRO_COA: it can be got only if the unit is committed."""
     other = mq.connect()
     put(app, BODY, "SYNCPOINT", Report=COA)
@@ -141,7 +145,7 @@ def test_a_report_on_arrival_is_of_the_unit_of_work_of_the_put(mq: World, app: A
     assert (reports(other), app.depth("B")) == ([], 0)
 
 
-def test_a_report_on_delivery_is_of_the_unit_of_work_of_the_get(
+def test_a_report_on_delivery_belongs_to_the_unit_of_work_of_the_get(
     mq: World, app: Application
 ) -> None:
     """IBM MQ docs, "Report (MQMD)", MQRO_COD: if the unit is backed out, it is not sent."""
@@ -157,7 +161,7 @@ def test_a_report_on_delivery_is_of_the_unit_of_work_of_the_get(
     assert [md.Feedback for _, md in reports(other)] == [260]
 
 
-def test_discarding_and_expiry_are_passed_on(app: Application) -> None:
+def test_a_report_inherits_the_discard_option_and_the_expiry(app: Application) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_PASS_DISCARD_AND_EXPIRY, MQRO_DISCARD_MSG."""
     assert option(app, "PASS_DISCARD_AND_EXPIRY") == PASS_DISCARD_AND_EXPIRY
     assert option(app, "DISCARD_MSG") == DISCARD_MSG
@@ -182,7 +186,7 @@ def test_discarding_and_expiry_are_passed_on(app: Application) -> None:
         (0x20, "MQRC_UNKNOWN_REPORT_OPTION", 1),
     ],
 )
-def test_a_report_needs_somewhere_to_go_and_options_that_exist(
+def test_a_report_request_needs_a_reply_queue_and_known_options(
     app: Application, bits: int, reason: str, depth: int
 ) -> None:
     """IBM MQ docs, "2027 (07EB) (RC2027)", "2061 (080D) (RC2061)", "2104 (0838) (RC2104)".
@@ -203,7 +207,7 @@ def test_options_that_ask_for_no_report_need_no_reply_queue(app: Application) ->
     assert app.depth("A") == 1
 
 
-def test_an_exception_is_reported_by_a_channel_only(app: Application) -> None:
+def test_the_queue_manager_makes_no_exception_reports(app: Application) -> None:
     """IBM MQ docs, "Report (MQMD)", MQRO_EXCEPTION: whoever is told by a reason code needs none.
 
     So with MQRO_EXCEPTION_WITH_DATA and MQRO_EXCEPTION_WITH_FULL_DATA; MQRO_PAN and MQRO_NAN ask
@@ -217,7 +221,7 @@ def test_an_exception_is_reported_by_a_channel_only(app: Application) -> None:
 
 
 @pytest.mark.embedded_only
-def test_a_report_has_the_identity_of_the_message_and_the_origin_of_the_queue_manager(
+def test_a_report_has_the_messages_identity_and_the_queue_managers_origin(
     app: Application,
 ) -> None:
     """The context of a report as it is recalled; see docs/reference/mqi-coverage.md."""
@@ -232,7 +236,7 @@ def test_a_report_has_the_identity_of_the_message_and_the_origin_of_the_queue_ma
 
 
 @pytest.mark.embedded_only
-def test_a_dead_letter_neither_arrives_nor_is_delivered(app: Application) -> None:
+def test_no_arrival_or_delivery_of_a_dead_letter_is_reported(app: Application) -> None:
     """As it is recalled; see docs/reference/mqi-coverage.md. It may expire."""
     put(app, b"DLH ".ljust(172) + BODY, Report=COA | COD, Format=b"MQDEAD  ")
     bring_about(app, "COD")

@@ -64,7 +64,7 @@ def test_a_report_that_cannot_be_delivered_becomes_a_dead_letter(
         (DEAD_LETTER_QUEUE, PASS_DISCARD_AND_EXPIRY | DISCARD_MSG),
     ],
 )
-def test_a_report_nobody_takes_is_discarded_and_the_message_stays(
+def test_discarding_an_undeliverable_report_keeps_the_message(
     mq: World, app: Application, mqsc: str, options: int
 ) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_DISCARD_MSG is passed on to the report."""
@@ -75,7 +75,7 @@ def test_a_report_nobody_takes_is_discarded_and_the_message_stays(
     assert app.depth("A") == 1
 
 
-def test_a_report_goes_to_the_queue_manager_that_is_named(mq: World, app: Application) -> None:
+def test_a_report_goes_to_the_reply_queue_manager(mq: World, app: Application) -> None:
     """IBM MQ docs, "ReplyToQMgr (MQMD)": by its transmission queue."""
     mq.mqsc("DEFINE QLOCAL(QM2) USAGE(XMITQ)")
 
@@ -86,7 +86,7 @@ def test_a_report_goes_to_the_queue_manager_that_is_named(mq: World, app: Applic
     assert (md.Format, len(envelope)) == (b"MQXMIT  ", 428)
 
 
-def test_a_message_on_its_way_has_not_arrived(mq: World, app: Application) -> None:
+def test_a_message_on_a_transmission_queue_has_not_arrived(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQXQH": no COA or COD is made for a transmission queue; one on expiry is."""
     mq.mqsc("DEFINE QLOCAL(QM2) USAGE(XMITQ)")
     there = app.open("ORDERS", "OUTPUT", q_mgr="QM2")
@@ -117,7 +117,7 @@ def test_reports_of_a_unit_of_work_count_towards_maxumsgs(mq: World, app: Applic
     assert (app.depth("A"), app.depth("B")) == (1, 3)
 
 
-def test_a_put_and_a_get_outside_units_are_reported_at_once(app: Application) -> None:
+def test_a_put_and_a_get_outside_units_of_work_are_reported_at_once(app: Application) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_COA and MQRO_COD without a unit of work."""
     app.put("A", Report=COA | COD, ReplyToQ=b"B")
     got(app, "A")
@@ -126,7 +126,7 @@ def test_a_put_and_a_get_outside_units_are_reported_at_once(app: Application) ->
 
 
 @pytest.mark.embedded_only
-def test_properties_that_are_for_reports_come_with_them(app: Application) -> None:
+def test_a_report_has_the_properties_with_mqcopy_report(app: Application) -> None:
     """IBM MQ docs, "CopyOptions (MQPD)": MQCOPY_REPORT, one of the default; see mqi-coverage.md."""
     handle = app.mqi.MessageHandle(app.handle)
     for name, copying in ((b"with", 22), (b"without", 2)):

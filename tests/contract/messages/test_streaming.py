@@ -57,7 +57,7 @@ def test_a_backed_out_put_leaves_no_copy(mq: World, app: Application) -> None:
         ("ALTER QLOCAL(A) MAXDEPTH(0)", "MQRC_Q_FULL"),
     ],
 )
-def test_under_mustdup_neither_is_put_where_one_cannot_be(
+def test_under_mustdup_a_message_is_put_only_with_its_copy(
     mq: World, app: Application, options: tuple[str, ...], fault: str, reason: str
 ) -> None:
     """IBM MQ docs, "Configuring streaming queues": MQCC_FAILED with an appropriate reason code."""
@@ -73,7 +73,7 @@ def test_under_mustdup_neither_is_put_where_one_cannot_be(
 
 
 @pytest.mark.parametrize("options", [("SYNCPOINT",), ("NO_SYNCPOINT",)])
-def test_under_bestef_the_original_does_not_mind(
+def test_under_bestef_a_message_is_put_even_without_its_copy(
     mq: World, app: Application, options: tuple[str, ...]
 ) -> None:
     """IBM MQ docs, "Configuring streaming queues": STRMQOS(BESTEF), the default."""
@@ -112,7 +112,7 @@ DEFINE QALIAS(ALIAS) TARGET(B); ALTER QLOCAL(A) STREAMQ(ALIAS)""")
         ("DEFINE QLOCAL(X) USAGE(XMITQ) STREAMQ(B)", "X is a transmission queue, which"),
     ],
 )
-def test_a_stream_that_ibm_mq_does_not_support_is_refused(
+def test_a_stream_queue_that_ibm_mq_does_not_support_is_refused(
     mq: World, app: Application, command: str, problem: str
 ) -> None:
     """IBM MQ docs, "Streaming queue restrictions"."""

@@ -19,7 +19,7 @@ def test_a_put_is_seen_by_others_when_it_is_committed(mq: World, app: Applicatio
     assert other.bodies("A") == [b"1"]
 
 
-def test_backing_out_restores_place_and_raises_the_backout_count(app: Application) -> None:
+def test_backing_out_restores_the_position_and_raises_the_backout_count(app: Application) -> None:
     """IBM MQ docs, "BackoutCount (MQMD)": each MQGET backed out counts, a browse does not."""
     for number in range(3):
         app.put("A", b"%d" % number)
@@ -35,7 +35,9 @@ def test_backing_out_restores_place_and_raises_the_backout_count(app: Applicatio
     assert counts == [(b"0", 2), (b"1", 2), (b"2", 0)]
 
 
-def test_a_message_got_under_syncpoint_is_hidden_until_the_end(mq: World, app: Application) -> None:
+def test_a_message_got_under_syncpoint_is_hidden_until_the_unit_ends(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "MQGMO_SYNCPOINT": unavailable to other applications, deleted by MQCMIT."""
     app.put("A", b"1")
     queue = app.open("A", "INPUT_SHARED")
@@ -49,7 +51,9 @@ def test_a_message_got_under_syncpoint_is_hidden_until_the_end(mq: World, app: A
     assert app.depth("A") == 0
 
 
-def test_a_message_keeps_the_place_it_had_when_it_was_put(mq: World, app: Application) -> None:
+def test_the_order_of_messages_is_the_order_of_puts_and_not_of_commits(
+    mq: World, app: Application
+) -> None:
     """The order on a queue is that of the puts, whatever order they are committed in."""
     app.put("A", b"first", "SYNCPOINT")
     mq.connect().put("A", b"second")
@@ -75,7 +79,7 @@ def test_a_unit_of_work_can_get_what_it_has_put_itself(app: Application) -> None
 
 
 @pytest.mark.parametrize("end", ["commit", "backout"])
-def test_what_a_unit_of_work_has_put_and_got_is_gone_either_way(
+def test_a_message_put_and_got_in_one_unit_is_gone_after_commit_or_backout(
     mq: World, app: Application, end: str
 ) -> None:
     """IBM MQ docs, "MQCMIT", "MQBACK": got and committed, or put and backed out."""
@@ -91,7 +95,7 @@ def test_what_a_unit_of_work_has_put_and_got_is_gone_either_way(
 @pytest.mark.parametrize(
     "event", ["put by another", "put in the unit", "put outside it", "backed out", "unlocked"]
 )
-def test_a_unit_of_work_gets_what_appears_before_the_messages_it_has_got(
+def test_a_unit_of_work_gets_a_message_that_appears_before_the_ones_it_got(
     mq: World, app: Application, event: str
 ) -> None:
     """Each MQGET returns the first message of the highest priority (IBM MQ docs, "MQGET")."""
@@ -121,7 +125,7 @@ def test_a_unit_of_work_gets_what_appears_before_the_messages_it_has_got(
     assert (before, after) == ([b"usual", b"usual"], [b"urgent", b"usual", b"usual"])
 
 
-def test_disconnecting_commits(mq: World, app: Application) -> None:
+def test_disconnecting_commits_the_unit_of_work(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQDISC": an open unit of work is committed."""
     app.put("A", b"1")
     app.get(app.open("A", "INPUT_SHARED"), "SYNCPOINT")
@@ -132,7 +136,7 @@ def test_disconnecting_commits(mq: World, app: Application) -> None:
     assert (other.bodies("A"), other.bodies("B")) == ([], [b"2"])
 
 
-def test_no_syncpoint_is_final_at_once(mq: World, app: Application) -> None:
+def test_a_call_outside_syncpoint_takes_effect_at_once(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQPMO_NO_SYNCPOINT", "MQGMO_NO_SYNCPOINT": outside the unit of work."""
     app.put("A", b"1", "NO_SYNCPOINT")
     app.put("B", b"2", "SYNCPOINT")
@@ -143,7 +147,7 @@ def test_no_syncpoint_is_final_at_once(mq: World, app: Application) -> None:
     assert (other.bodies("A"), other.bodies("B")) == ([], [])
 
 
-def test_syncpoint_if_persistent_minds_persistence(app: Application) -> None:
+def test_syncpoint_if_persistent_depends_on_the_messages_persistence(app: Application) -> None:
     """IBM MQ docs, "MQGMO_SYNCPOINT_IF_PERSISTENT"."""
     app.put("A", b"persistent", Persistence=1)
     app.put("A", b"not", Persistence=0)
@@ -166,7 +170,7 @@ def test_a_failed_put_leaves_the_unit_of_work_as_it_was(mq: World, app: Applicat
     assert app.bodies("A") == [b"1"]
 
 
-def test_a_unit_of_work_has_room_for_maxumsgs(mq: World, app: Application) -> None:
+def test_a_unit_of_work_is_limited_to_maxumsgs(mq: World, app: Application) -> None:
     """IBM MQ docs, "2024 (07E8) (RC2024)": puts and gets under syncpoint count together."""
     mq.mqsc("ALTER QMGR MAXUMSGS(3)")
     app.put("A", b"0")
@@ -198,7 +202,7 @@ def test_the_depth_counts_uncommitted_puts_and_not_uncommitted_gets(
     assert other.depth("A") == 1
 
 
-def test_a_connection_lost_before_mqcmit_backs_out(mq: World, app: Application) -> None:
+def test_losing_the_connection_before_mqcmit_backs_out(mq: World, app: Application) -> None:
     """IBM MQ docs, "2009 (07D9) (RC2009)": the outcome of the commit is not known; here, none."""
     app.put("A", b"1", "SYNCPOINT")
     embedded_mq.faults.set("MQCMIT:1:2009:before")
@@ -210,7 +214,7 @@ def test_a_connection_lost_before_mqcmit_backs_out(mq: World, app: Application) 
     assert mq.connect().bodies("A") == []
 
 
-def test_a_connection_lost_after_mqcmit_has_committed(mq: World, app: Application) -> None:
+def test_losing_the_connection_after_mqcmit_keeps_the_commit(mq: World, app: Application) -> None:
     """IBM MQ docs, "2009 (07D9) (RC2009)": the outcome of the commit is not known; here, all."""
     app.put("A", b"1", "SYNCPOINT")
     embedded_mq.faults.set("MQCMIT:1:2009:after")
@@ -220,7 +224,7 @@ def test_a_connection_lost_after_mqcmit_has_committed(mq: World, app: Applicatio
     assert mq.connect().bodies("A") == [b"1"]
 
 
-def test_a_broken_connection_frees_its_messages(mq: World, app: Application) -> None:
+def test_a_broken_connection_releases_its_messages(mq: World, app: Application) -> None:
     """IBM MQ docs, "2009 (07D9) (RC2009)": what was uncommitted is backed out."""
     app.put("A", b"1")
     queue = app.open("A", "INPUT_EXCLUSIVE")
@@ -235,7 +239,7 @@ def test_a_broken_connection_frees_its_messages(mq: World, app: Application) -> 
 
 
 @pytest.mark.embedded_only
-def test_mqbegin_finds_no_one_to_take_part(app: Application) -> None:
+def test_mqbegin_warns_that_no_other_resource_manager_takes_part(app: Application) -> None:
     """IBM MQ docs, "MQBEGIN", "2121 (0849) (RC2121)"; a client connection has no MQBEGIN."""
     with app.failing("MQRC_NO_EXTERNAL_PARTICIPANTS"):
         app.handle.begin()

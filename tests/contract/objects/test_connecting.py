@@ -176,7 +176,7 @@ def test_a_client_connection_is_a_tcp_channel(listener: Listener) -> None:
     assert (received.user, received.password) == (None, None)
 
 
-def test_a_client_takes_messages_as_long_as_any_channel_does(listener: Listener) -> None:
+def test_a_client_connection_accepts_messages_of_100_mb(listener: Listener) -> None:
     """IBM MQ docs, "MaxMsgLength (MQCD)": 100 MB; the lower of both ends of the channel counts."""
     assert listener.connect(**CLIENT).channel.MaxMsgLength == 100 * 1024 * 1024
 
@@ -190,7 +190,7 @@ def test_several_hosts_become_one_connection_name(listener: Listener) -> None:
     )
 
 
-def test_login_and_password_go_into_the_mqcsp_alone(listener: Listener) -> None:
+def test_login_and_password_go_only_into_the_mqcsp(listener: Listener) -> None:
     """IBM MQ docs, "MQCSP": CSPUserIdPtr and CSPPasswordPtr; the MQCD has places for them too."""
     received = listener.connect(**CLIENT, user="app", password=PASSWORD)
 
@@ -221,7 +221,7 @@ def test_tls_needs_a_cipher_in_the_mqcd_and_a_key_repository_in_the_mqsco(
     assert received.tls.CertificateLabel.rstrip(b"\0") == b"mqdlq"
 
 
-def test_a_ccdt_stands_in_for_the_channel(mq: World, listener: Listener) -> None:
+def test_a_ccdt_replaces_the_channel_settings(mq: World, listener: Listener) -> None:
     """IBM MQ docs, "CCDTUrlPtr (MQCNO)": version 6, which pymqi has not.
 
     MQCNO_CLIENT_BINDING makes it be read.
@@ -257,7 +257,7 @@ def test_a_ccdt_stands_in_for_the_channel(mq: World, listener: Listener) -> None
         ("queue_manager", "RECONNECT_Q_MGR"),
     ],
 )
-def test_a_connection_comes_back_by_itself_only_where_no_work_hangs_on_it(
+def test_a_client_reconnects_only_without_a_unit_of_work(
     listener: Listener, wish: str, option: str
 ) -> None:
     """IBM MQ docs, "Automatic client reconnection": a unit of work is backed out on the way."""
@@ -268,7 +268,7 @@ def test_a_connection_comes_back_by_itself_only_where_no_work_hangs_on_it(
     assert may_not.options == FIRM
 
 
-def test_bindings_stay_on_this_machine(listener: Listener) -> None:
+def test_a_bindings_connection_stays_on_this_machine(listener: Listener) -> None:
     """IBM MQ docs, "MQCNO_LOCAL_BINDING": no client connection, whatever MQSERVER says."""
     received = listener.connect(transport="bindings", user="app", password=PASSWORD)
 
@@ -277,7 +277,7 @@ def test_bindings_stay_on_this_machine(listener: Listener) -> None:
     assert (received.user, received.password) == (b"app", PASSWORD.encode())
 
 
-def test_an_embedded_queue_manager_is_told_who_connects(listener: Listener) -> None:
+def test_an_embedded_queue_manager_receives_the_user(listener: Listener) -> None:
     received = listener.connect(transport="embedded", user="alice")
 
     assert received.options == {"HANDLE_SHARE_BLOCK"}

@@ -30,7 +30,7 @@ def make(app: Application, model: str, name: str = "REPLY.*", *options: str) -> 
     return queue, queue.inquire(selector).decode().strip() if not options else name
 
 
-def test_opening_a_model_makes_a_queue_like_it(app: Application) -> None:
+def test_opening_a_model_queue_creates_a_dynamic_queue(app: Application) -> None:
     """IBM MQ docs, "DynamicQName (MQOD)": an asterisk becomes what makes the name unique."""
     one, name = make(app, "TEMPORARY")
     _, other = make(app, "TEMPORARY")
@@ -44,7 +44,7 @@ def test_opening_a_model_makes_a_queue_like_it(app: Application) -> None:
     assert app.get(one)[0] == b"answer"
 
 
-def test_a_name_without_an_asterisk_is_used_as_it_is(app: Application) -> None:
+def test_a_dynamic_queue_name_without_an_asterisk_is_used_unchanged(app: Application) -> None:
     """IBM MQ docs, "2100 (0834) (RC2100)", "2011 (07DB) (RC2011)"."""
     assert make(app, "PERMANENT", "MY.OWN")[1] == "MY.OWN"
     with app.failing("MQRC_OBJECT_ALREADY_EXISTS"):
@@ -54,7 +54,7 @@ def test_a_name_without_an_asterisk_is_used_as_it_is(app: Application) -> None:
             make(app, "PERMANENT", name)
 
 
-def test_the_descriptor_tells_the_name_of_the_queue(mq: World, app: Application) -> None:
+def test_mqopen_returns_the_name_of_the_dynamic_queue(mq: World, app: Application) -> None:
     """IBM MQ docs, "ObjectName (MQOD)": on return the name of the dynamic queue."""
     extension = app.mqi.ibmmqc if mq.client == "ibmmq" else app.mqi.pymqe
     od = app.mqi.OD(ObjectName=b"TEMPORARY", DynamicQName=b"X")
@@ -66,7 +66,7 @@ def test_the_descriptor_tells_the_name_of_the_queue(mq: World, app: Application)
     assert (returned.ObjectName, returned.ObjectQMgrName) == (b"X".ljust(48), b"QM1".ljust(48))
 
 
-def test_a_temporary_queue_goes_with_the_handle_that_made_it(mq: World, app: Application) -> None:
+def test_closing_its_handle_deletes_a_temporary_dynamic_queue(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQCLOSE": a temporary dynamic queue is deleted, with its messages."""
     queue, name = make(app, "TEMPORARY")
     other = mq.connect()
@@ -81,7 +81,9 @@ def test_a_temporary_queue_goes_with_the_handle_that_made_it(mq: World, app: App
         other.open(name, "OUTPUT")
 
 
-def test_what_was_put_to_a_temporary_queue_goes_with_it(mq: World, app: Application) -> None:
+def test_uncommitted_messages_are_lost_with_a_temporary_dynamic_queue(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "MQCLOSE": uncommitted messages are lost, the unit of work goes on."""
     queue, name = make(app, "TEMPORARY")
     other = mq.connect()
@@ -96,7 +98,7 @@ def test_what_was_put_to_a_temporary_queue_goes_with_it(mq: World, app: Applicat
 
 
 @pytest.mark.slow
-def test_a_temporary_queue_goes_with_the_connection(mq: World, app: Application) -> None:
+def test_disconnecting_deletes_a_temporary_dynamic_queue(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQDISC": handles are closed; so does the end of a process."""
     make(app, "TEMPORARY", "ONE")
     script = """
@@ -116,7 +118,7 @@ os.kill(os.getpid(), signal.SIGKILL)
             other.open(name, "BROWSE")
 
 
-def test_a_temporary_queue_takes_nothing_persistent(app: Application) -> None:
+def test_a_temporary_dynamic_queue_refuses_persistent_messages(app: Application) -> None:
     """IBM MQ docs, "2048 (0800) (RC2048): MQRC_PERSISTENT_NOT_ALLOWED"."""
     _, name = make(app, "TEMPORARY")
 
@@ -124,7 +126,7 @@ def test_a_temporary_queue_takes_nothing_persistent(app: Application) -> None:
         app.put(name, b"", Persistence=1)
 
 
-def test_a_permanent_queue_stays_until_it_is_deleted(mq: World, app: Application) -> None:
+def test_a_permanent_dynamic_queue_stays_until_it_is_deleted(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQCLOSE": MQCO_DELETE, MQCO_DELETE_PURGE, "2055 (0807) (RC2055)"."""
     queue, name = make(app, "PERMANENT")
     app.put(queue)
@@ -153,7 +155,7 @@ def test_a_predefined_queue_is_not_deleted_by_closing(app: Application, option: 
             app.open("A", "OUTPUT").close(app.number(wrong))
 
 
-def test_who_makes_a_queue_may_use_it(mq: World) -> None:
+def test_the_creator_of_a_dynamic_queue_has_every_authority_on_it(mq: World) -> None:
     """IBM MQ docs, "Dynamic and model queues": full authority for the one who opened the model."""
     mq.mqsc("""SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD(CONNECT)
 SET AUTHREC PROFILE(TEMPORARY) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(GET,INQ,PUT,BROWSE)""")

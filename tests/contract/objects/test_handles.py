@@ -46,7 +46,7 @@ def test_a_handle_of_mqconn_belongs_to_its_thread(mq: World) -> None:
     application.put("A")
 
 
-def test_a_second_mqconn_of_a_thread_is_told_that_it_is_connected(mq: World) -> None:
+def test_a_second_mqconn_of_a_thread_warns_that_it_is_connected(mq: World) -> None:
     """IBM MQ docs, "2002 (07D2) (RC2002): MQRC_ALREADY_CONNECTED"; both clients raise it."""
     application = plain(mq)
 
@@ -63,7 +63,7 @@ def test_a_second_mqconn_of_a_thread_is_told_that_it_is_connected(mq: World) -> 
     plain(mq).put("A")
 
 
-def test_a_shared_handle_serves_every_thread(mq: World, app: Application) -> None:
+def test_every_thread_may_use_a_shared_handle(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQCNO_HANDLE_SHARE_BLOCK": any thread of the process may use it."""
     in_a_thread(lambda: app.put("A", b"from a thread"))
 
@@ -79,7 +79,7 @@ def sharing(mq: World, option: str) -> Application:
     return application
 
 
-def test_a_handle_that_does_not_block_says_that_it_is_in_use(mq: World) -> None:
+def test_a_call_on_a_nonblocking_handle_in_use_fails(mq: World) -> None:
     """IBM MQ docs, "2219 (08AB) (RC2219): MQRC_CALL_IN_PROGRESS", "MQCNO_HANDLE_SHARE_NO_BLOCK"."""
     application = sharing(mq, "NO_BLOCK")
     queue = application.open("A", "INPUT_SHARED")
@@ -105,7 +105,7 @@ def test_a_handle_that_does_not_block_says_that_it_is_in_use(mq: World) -> None:
     waiting.join()
 
 
-def test_a_handle_that_blocks_waits_for_its_turn(mq: World) -> None:
+def test_a_call_on_a_blocking_handle_waits_for_the_other_call(mq: World) -> None:
     """IBM MQ docs, "MQCNO_HANDLE_SHARE_BLOCK": one call at a time, the others wait."""
     application = sharing(mq, "BLOCK")
     queue = application.open("A", "INPUT_SHARED")

@@ -39,7 +39,7 @@ def inquire(app: Application, queue: Any, selector: str) -> Any:
         ("MQIA_PROPERTY_CONTROL", 2),
     ],
 )
-def test_a_queue_tells_its_attributes(
+def test_mqinq_returns_the_attributes_of_a_queue(
     mq: World, app: Application, selector: str, value: int | bytes
 ) -> None:
     """IBM MQ docs, "MQINQ", table of selectors for queues."""
@@ -70,7 +70,7 @@ def test_a_queue_tells_its_attributes(
         ("MQCA_DEF_XMIT_Q_NAME", b"B".ljust(48)),
     ],
 )
-def test_a_queue_manager_tells_its_attributes(
+def test_mqinq_returns_the_attributes_of_the_queue_manager(
     mq: World, app: Application, selector: str, value: int | bytes
 ) -> None:
     """IBM MQ docs, "MQINQ", table of selectors for the queue manager."""
@@ -95,7 +95,7 @@ def test_a_queue_manager_may_have_no_dead_letter_queue(app: Application) -> None
         ("THERE", "MQCA_XMIT_Q_NAME", b"TO.QM2".ljust(48)),
     ],
 )
-def test_an_alias_and_a_remote_definition_tell_where_they_lead(
+def test_mqinq_returns_the_target_of_an_alias_and_of_a_remote_definition(
     mq: World, app: Application, queue: str, selector: str, value: int | bytes
 ) -> None:
     """IBM MQ docs, "MQINQ", table of selectors for queues."""
@@ -105,7 +105,7 @@ def test_an_alias_and_a_remote_definition_tell_where_they_lead(
     assert inquire(app, app.open(queue, "INQUIRE"), selector) == value
 
 
-def test_an_alias_has_no_depth(mq: World, app: Application) -> None:
+def test_an_alias_queue_has_no_depth(mq: World, app: Application) -> None:
     """IBM MQ docs, "2068 (0814) (RC2068): MQRC_SELECTOR_NOT_FOR_TYPE": a warning."""
     mq.mqsc("DEFINE QALIAS(ALIAS) TARGET(A)")
     alias = app.open("ALIAS", "INQUIRE")
@@ -137,7 +137,7 @@ def test_an_alias_has_no_depth(mq: World, app: Application) -> None:
         ("MQIA_RETENTION_INTERVAL", 999_999_999),
     ],
 )
-def test_a_queue_tells_what_is_only_kept(
+def test_mqinq_returns_attributes_that_have_no_effect(
     mq: World, app: Application, selector: str, value: int | bytes
 ) -> None:
     """IBM MQ docs, "MQINQ": counts of handles; of triggering and events nothing comes here."""
@@ -168,13 +168,13 @@ def test_mqset_changes_triggering(app: Application) -> None:
 
 
 @pytest.mark.embedded_only
-def test_what_is_not_emulated_is_refused(app: Application) -> None:
+def test_an_unknown_selector_is_refused(app: Application) -> None:
     """IBM MQ docs, "2067 (0813) (RC2067): MQRC_SELECTOR_ERROR"."""
     with app.failing("MQRC_SELECTOR_ERROR"):
         inquire(app, app.open("A", "INQUIRE"), "MQIA_DIST_LISTS")
 
 
-def test_mqset_inhibits_for_everyone_at_once(mq: World, app: Application) -> None:
+def test_mqset_inhibits_a_queue_for_all_applications_at_once(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQSET": MQIA_INHIBIT_PUT, MQIA_INHIBIT_GET."""
     other = mq.connect()
     theirs = other.open("A", "OUTPUT")

@@ -53,7 +53,7 @@ XQH = struct.Struct("<4si48s48s")
         ("MODEL", "QM1.ALIAS", "MQRC_Q_TYPE_ERROR"),
     ],
 )
-def test_a_name_that_leads_nowhere_says_why(
+def test_mqopen_of_an_unresolvable_name_fails_with_the_reason(
     mq: World, app: Application, name: str, q_mgr: str, reason: str
 ) -> None:
     """IBM MQ docs, "MQOPEN": reason codes of queue-name resolution."""
@@ -71,7 +71,7 @@ def test_a_name_that_leads_nowhere_says_why(
         ("ALIAS", "MQRC_DEF_XMIT_Q_TYPE_ERROR"),
     ],
 )
-def test_a_default_transmission_queue_must_be_one(
+def test_defxmitq_must_name_a_transmission_queue(
     mq: World, app: Application, xmitq: str, reason: str
 ) -> None:
     """IBM MQ docs, "2197 (0895) (RC2197)" to "2199 (0897) (RC2199)"."""
@@ -85,7 +85,7 @@ def test_a_default_transmission_queue_must_be_one(
     ("name", "q_mgr"),
     [("THERE", ""), ("ALIAS.OF.THERE", ""), ("ORDERS", "QM2.ALIAS"), ("ORDERS", "QM9")],
 )
-def test_a_message_for_elsewhere_waits_behind_a_transmission_header(
+def test_a_message_for_another_queue_manager_gets_an_mqxqh(
     mq: World, app: Application, name: str, q_mgr: str
 ) -> None:
     """IBM MQ docs, "MQXQH - Transmission-queue header": both descriptors' fields."""
@@ -118,7 +118,7 @@ def test_a_message_for_elsewhere_waits_behind_a_transmission_header(
     assert (inner.MsgType, inner.Feedback, inner.Report) == (1, 7, report)
 
 
-def test_mqput1_takes_queues_only_and_no_model_queue(mq: World, app: Application) -> None:
+def test_mqput1_accepts_queues_except_model_queues(mq: World, app: Application) -> None:
     """IBM MQ docs, "MQPUT1", "2043 (07FB) (RC2043)", "2057 (0809) (RC2057)"."""
     mq.mqsc("DEFINE QMODEL(TEMPORARY)\nDEFINE QMODEL(PERMANENT) DEFTYPE(PERMDYN)")
 
@@ -132,7 +132,7 @@ def test_mqput1_takes_queues_only_and_no_model_queue(mq: World, app: Application
         app.handle.put1(queue_manager, b"body")
 
 
-def test_a_queue_elsewhere_can_only_be_put_to(mq: World, app: Application) -> None:
+def test_a_remote_queue_can_only_be_put_to(mq: World, app: Application) -> None:
     """IBM MQ docs, "2045 (07FD) (RC2045): MQRC_OPTION_NOT_VALID_FOR_TYPE"."""
     mq.mqsc(ELSEWHERE)
 
@@ -145,9 +145,7 @@ def test_a_queue_elsewhere_can_only_be_put_to(mq: World, app: Application) -> No
     assert definition.inquire(app.number("MQCA_REMOTE_Q_NAME")) == b"ORDERS".ljust(48)
 
 
-def test_a_reply_queue_defined_elsewhere_is_named_as_it_is_there(
-    mq: World, app: Application
-) -> None:
+def test_a_remote_definition_of_the_reply_queue_is_resolved(mq: World, app: Application) -> None:
     """IBM MQ docs, "ReplyToQMgr (MQMD)": a remote definition of the reply queue is looked up."""
     mq.mqsc(ELSEWHERE)
     md = app.put("A", ReplyToQ=b"THERE")
@@ -155,7 +153,7 @@ def test_a_reply_queue_defined_elsewhere_is_named_as_it_is_there(
     assert (md.ReplyToQ.strip(), md.ReplyToQMgr.strip()) == (b"ORDERS", b"QM2")
 
 
-def test_an_alias_has_a_say_of_its_own(mq: World, app: Application) -> None:
+def test_inhibiting_an_alias_queue_does_not_inhibit_its_target(mq: World, app: Application) -> None:
     """IBM MQ docs, "Alias queues": inhibiting the alias leaves its target alone."""
     mq.mqsc(ELSEWHERE + "ALTER QALIAS(ALIAS) DEFPRTY(3)")
     alias = app.open("ALIAS", "OUTPUT", "INPUT_SHARED")
@@ -185,7 +183,9 @@ def test_shared_input_is_shared_and_exclusive_is_not(mq: World, app: Application
     other.open("A", "INPUT_SHARED").close()
 
 
-def test_the_queue_decides_what_as_q_def_means(mq: World, app: Application) -> None:
+def test_the_queue_definition_decides_what_input_as_q_def_means(
+    mq: World, app: Application
+) -> None:
     """IBM MQ docs, "DefInputOpenOption", "Shareability": NOSHARE makes every input exclusive."""
     mq.mqsc("ALTER QLOCAL(A) DEFSOPT(EXCL)\nALTER QLOCAL(B) NOSHARE")
     held = [app.open("A", "INPUT_AS_Q_DEF"), app.open("B", "INPUT_SHARED")]
@@ -207,16 +207,14 @@ def test_the_queue_decides_what_as_q_def_means(mq: World, app: Application) -> N
         ("INPUT_SHARED", "CO_OP"),
     ],
 )
-def test_open_options_that_make_no_sense_are_refused(
-    app: Application, options: tuple[str, ...]
-) -> None:
+def test_contradictory_open_options_are_refused(app: Application, options: tuple[str, ...]) -> None:
     """IBM MQ docs, "2046 (07FE) (RC2046): MQRC_OPTIONS_ERROR"."""
     with app.failing("MQRC_OPTIONS_ERROR"):
         app.open("A", *options)
 
 
 @pytest.mark.embedded_only
-def test_an_unknown_queue_manager_is_not_connected_to(mq: World) -> None:
+def test_connecting_to_an_unknown_queue_manager_fails(mq: World) -> None:
     """IBM MQ docs, "2058 (080A) (RC2058): MQRC_Q_MGR_NAME_ERROR"; none is ever made up."""
     for name in ("QM2", "", "../QM1"):
         with pytest.raises(mq.mqi.MQMIError) as caught:
@@ -224,7 +222,7 @@ def test_an_unknown_queue_manager_is_not_connected_to(mq: World) -> None:
         assert caught.value.reason == 2058
 
 
-def test_handles_end_with_what_they_belong_to(app: Application) -> None:
+def test_a_handle_ends_with_its_object_or_connection(app: Application) -> None:
     """IBM MQ docs, "MQCLOSE", "2018 (07E2) (RC2018)", "2019 (07E3) (RC2019)"."""
     queue, other = app.open("A", "OUTPUT"), app.open("A", "OUTPUT")
     md, pmo = app.md(), app.pmo()
@@ -241,7 +239,7 @@ def test_handles_end_with_what_they_belong_to(app: Application) -> None:
 
 
 @pytest.mark.parametrize("option", ["INPUT_SHARED", "OUTPUT", "BROWSE", "INQUIRE"])
-def test_a_queue_that_is_open_is_neither_cleared_nor_deleted(
+def test_mqsc_neither_clears_nor_deletes_an_open_queue(
     mq: World, app: Application, option: str
 ) -> None:
     """IBM MQ docs, "CLEAR QLOCAL": it fails while the queue is open, with any open options."""
@@ -258,7 +256,7 @@ def test_a_queue_that_is_open_is_neither_cleared_nor_deleted(
         app.open("B", option)
 
 
-def test_a_queue_with_uncommitted_messages_is_neither_cleared_nor_deleted(
+def test_mqsc_neither_clears_nor_deletes_a_queue_with_uncommitted_messages(
     mq: World, app: Application
 ) -> None:
     """IBM MQ docs, "CLEAR QLOCAL", "2055 (0807) (RC2055): MQRC_Q_NOT_EMPTY"."""
@@ -272,7 +270,7 @@ def test_a_queue_with_uncommitted_messages_is_neither_cleared_nor_deleted(
         )
 
 
-def test_an_alias_of_the_queue_manager_itself_leads_home(mq: World, app: Application) -> None:
+def test_an_alias_of_the_queue_manager_itself_resolves_locally(mq: World, app: Application) -> None:
     """IBM MQ docs, "Queue-manager aliases": RNAME blank, RQMNAME this queue manager."""
     mq.mqsc("DEFINE QREMOTE(QM.OLD) RQMNAME(QM1)")
     app.put(app.open("A", "OUTPUT", q_mgr="QM.OLD"), b"home")

@@ -40,7 +40,7 @@ def test_an_object_descriptor_is_checked(
 
 
 @pytest.mark.embedded_only
-def test_selectors_are_not_emulated(app: Application) -> None:
+def test_message_selectors_are_not_emulated(app: Application) -> None:
     """IBM MQ docs, "2551 (09F7) (RC2551): MQRC_SELECTION_NOT_AVAILABLE"."""
     descriptor = app.mqi.OD(Version=4, ObjectName=b"A")
     descriptor.set_vs("SelectionString", b"colour = 'red'")
@@ -49,20 +49,20 @@ def test_selectors_are_not_emulated(app: Application) -> None:
         app.mqi.Queue(app.handle, descriptor, app.number("MQOO_INPUT_SHARED"))
 
 
-def test_the_options_of_a_put_are_checked(app: Application) -> None:
+def test_the_mqpmo_is_checked(app: Application) -> None:
     """IBM MQ docs, "2173 (087D) (RC2173): MQRC_PMO_ERROR"."""
     with app.failing("MQRC_PMO_ERROR"):
         app.open("A", "OUTPUT").put(b"", app.md(), app.pmo(Version=4))
 
 
 @pytest.mark.embedded_only
-def test_a_reply_as_an_action_is_not_emulated(app: Application) -> None:
+def test_the_action_mqactp_reply_is_not_emulated(app: Application) -> None:
     """IBM MQ docs, "2535 (09E7) (RC2535): MQRC_ACTION_ERROR"."""
     with app.failing("MQRC_ACTION_ERROR"):
         app.open("A", "OUTPUT").put(b"", app.md(), app.pmo(Action=app.number("MQACTP_REPLY")))
 
 
-def test_the_options_of_a_get_are_checked(app: Application) -> None:
+def test_the_mqgmo_is_checked(app: Application) -> None:
     """IBM MQ docs, "2186 (088A) (RC2186)", "2331 (091B) (RC2331)"."""
     queue = app.open("A", "INPUT_SHARED")
     by_token = app.number("MQMO_MATCH_MSG_TOKEN")
@@ -74,7 +74,7 @@ def test_the_options_of_a_get_are_checked(app: Application) -> None:
 
 
 @pytest.mark.embedded_only
-def test_a_buffer_cannot_be_shorter_than_nothing(mq: World, app: Application) -> None:
+def test_a_negative_buffer_length_is_refused(mq: World, app: Application) -> None:
     """IBM MQ docs, "2005 (07D5) (RC2005): MQRC_BUFFER_LENGTH_ERROR"."""
     if "c_library" in mq.boundary:
         pytest.skip("the C extension allocates the buffer, and cannot")
@@ -84,7 +84,7 @@ def test_a_buffer_cannot_be_shorter_than_nothing(mq: World, app: Application) ->
         queue.get(-1, app.md(), app.gmo())
 
 
-def test_an_inhibit_attribute_is_one_of_two(app: Application) -> None:
+def test_an_inhibit_attribute_has_one_of_two_values(app: Application) -> None:
     """IBM MQ docs, "2020 (07E4) (RC2020): MQRC_INHIBIT_VALUE_ERROR"."""
     queue = app.open("A", "SET")
 
@@ -107,7 +107,7 @@ def test_a_trigger_attribute_stays_within_its_limits(
         app.open("A", "SET").set(app.number(selector), value)
 
 
-def test_a_transmission_queue_is_a_local_one(mq: World, app: Application) -> None:
+def test_a_transmission_queue_must_be_a_local_queue(mq: World, app: Application) -> None:
     """IBM MQ docs, "2091 (082B) (RC2091): MQRC_XMIT_Q_TYPE_ERROR"."""
     mq.mqsc("DEFINE QALIAS(ALIAS) TARGET(A)\nDEFINE QREMOTE(R) RNAME(X) RQMNAME(Q) XMITQ(ALIAS)")
 
@@ -125,7 +125,7 @@ def test_a_property_descriptor_is_checked(app: Application) -> None:
     assert extension(app).MQSETMP(*arguments) == (2, 2482)
 
 
-def test_names_are_validated_unless_the_handle_says_no(app: Application) -> None:
+def test_property_names_are_validated_unless_the_handle_disables_it(app: Application) -> None:
     """IBM MQ docs, "MQCMHO - Options": MQCMHO_VALIDATE, MQCMHO_NO_VALIDATION."""
 
     def set_on(option: str) -> None:
@@ -154,7 +154,7 @@ def database() -> Path:
 
 
 @pytest.mark.embedded_only
-def test_a_queue_manager_that_cannot_be_read_is_not_available(mq: World) -> None:
+def test_connecting_to_an_unreadable_queue_manager_fails(mq: World) -> None:
     """IBM MQ docs, "2059 (080B) (RC2059): MQRC_Q_MGR_NOT_AVAILABLE"."""
     database().write_bytes(b"no database at all, but long enough to look like one" * 20)
 
@@ -164,7 +164,7 @@ def test_a_queue_manager_that_cannot_be_read_is_not_available(mq: World) -> None
 
 
 @pytest.mark.embedded_only
-def test_what_cannot_be_committed_is_backed_out(mq: World, app: Application) -> None:
+def test_a_commit_that_cannot_be_written_is_backed_out(mq: World, app: Application) -> None:
     """IBM MQ docs, "2003 (07D3) (RC2003): MQRC_BACKED_OUT"; here the database fails MQCMIT."""
     app.put("A", b"kept")
     app.get(app.open("A", "INPUT_SHARED"), "SYNCPOINT")

@@ -158,7 +158,7 @@ def verbs() -> Family:
     for name, call in sorted(made.items()):
         if not name.startswith("MQ") or name in {"MQCBINIT", "MQLOGCF"}:
             continue
-        is_refused = {"unsupported", "not_emulated"} & set(call.__code__.co_names)
+        is_refused = {"refuse_call", "not_emulated"} & set(call.__code__.co_names)
         (family.refused if is_refused else family.honoured).append(name)
     family.note = (
         "pymqi's mqaiExecute is rejected too, because pymqi sends PCF commands as messages. Neither"

@@ -22,13 +22,13 @@ MQMD_FIELDS = (
     Fact(
         "StrucId, Version",
         "anything except an MQMD of version 1 or 2: MQRC_MD_ERROR (2026)",
-        "test_a_wrong_descriptor_is_refused",
+        "test_an_invalid_message_descriptor_is_refused",
     ),
     Fact(
         "MsgType",
         "below 1: MQRC_MSG_TYPE_ERROR (2029); a request without a ReplyToQ:"
         " MQRC_MISSING_REPLY_TO_Q (2027)",
-        "test_a_wrong_descriptor_is_refused",
+        "test_an_invalid_message_descriptor_is_refused",
     ),
     Fact(
         "Expiry",
@@ -52,7 +52,7 @@ MQMD_FIELDS = (
     Fact(
         "Persistence",
         "2 becomes the queue's persistence; any other: MQRC_PERSISTENCE_ERROR (2047)",
-        "test_a_wrong_descriptor_is_refused",
+        "test_an_invalid_message_descriptor_is_refused",
     ),
     Fact(
         "MsgId, CorrelId",
@@ -62,36 +62,36 @@ MQMD_FIELDS = (
     Fact(
         "BackoutCount",
         "0 when put, one more with each get that is backed out",
-        "test_backing_out_restores_place_and_raises_the_backout_count",
+        "test_backing_out_restores_the_position_and_raises_the_backout_count",
     ),
     Fact(
         "ReplyToQ, ReplyToQMgr",
         "a blank ReplyToQMgr becomes the queue manager's name, even if ReplyToQ is blank; a local"
         " definition of a remote queue is replaced by the queue that it names",
-        "test_the_queue_manager_names_itself_where_replies_need_no_queue",
+        "test_a_blank_reply_queue_manager_is_filled_in_without_a_reply_queue",
     ),
     Fact(
         "UserIdentifier to ApplOriginData",
         "the context: generated, passed, set or blank, according to the options",
-        "test_default_context_says_who_put_it_and_when",
+        "test_default_context_names_the_user_and_the_time_of_a_put",
     ),
     Fact(
         "Report",
         "a report option without a ReplyToQ: MQRC_MISSING_REPLY_TO_Q (2027); see the table of"
         " report options",
-        "test_a_report_needs_somewhere_to_go_and_options_that_exist",
+        "test_a_report_request_needs_a_reply_queue_and_known_options",
     ),
     Fact(
         "GroupId",
         "a null one becomes a new one if MsgFlags name a group or segment, or allow segments;"
         " otherwise it becomes null",
-        "test_a_group_identifier_is_made_where_there_is_none",
+        "test_the_queue_manager_makes_a_missing_group_identifier",
     ),
     Fact(
         "MsgSeqNumber, Offset, MsgFlags",
         "MQRC_MSG_SEQ_NUMBER_ERROR (2250), MQRC_OFFSET_ERROR (2251), MQRC_MSG_FLAGS_ERROR (2249),"
         " even if MsgFlags name no group (unverified)",
-        "test_fields_that_cannot_be_are_refused",
+        "test_invalid_group_fields_are_refused",
     ),
     Fact(
         "OriginalLength",
@@ -103,23 +103,23 @@ MQMD_FIELDS = (
     Fact(
         "an MQMDE before the data, with version 1 or default values",
         "honoured; an invalid one is MQRC_MDE_ERROR (2248), even with HDRCHECK(NO)",
-        "test_it_is_honoured_where_the_mqmd_says_nothing_else",
+        "test_an_mqmde_is_honoured_if_the_mqmd_has_defaults",
     ),
     Fact(
         "an MQMDE with other values, or in another CCSID, Encoding or version",
         "treated as data",
-        "test_it_is_data_beside_other_values_and_in_other_representations",
+        "test_an_mqmde_is_data_next_to_other_values_or_in_another_encoding",
     ),
     Fact(
         "MQGET with a version 1 MQMD",
         "an MQMDE before the data of a segment, or of a message in a group or with segmentation"
         " allowed",
-        "test_a_get_with_version_1_is_given_one_if_it_says_anything",
+        "test_a_get_with_a_version_1_mqmd_returns_an_mqmde_unless_it_has_defaults",
     ),
     Fact(
         "a segment with an MQDLH",
         "an MQMDE after the MQDLH has its fields, and the MQMD has the defaults",
-        "test_a_dead_letter_that_is_a_segment_has_one_behind_its_mqdlh",
+        "test_a_dead_letter_of_a_segment_has_an_mqmde_after_its_mqdlh",
     ),
 )
 
@@ -127,38 +127,38 @@ HEADER_CHECKS = (
     Fact(
         "ALTER QMGR HDRCHECK(NO), the default",
         "no MQ header is checked when it is put",
-        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+        "test_an_invalid_header_is_refused_with_a_version_2_mqmd",
     ),
     Fact(
         "ALTER QMGR HDRCHECK(YES), or `mqdlq qm create --check-headers`",
         "the headers at the beginning of a message are checked if its MQMD is of version 2",
-        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+        "test_an_invalid_header_is_refused_with_a_version_2_mqmd",
     ),
     Fact(
         "an MQMD of version 1",
         "no MQ header is checked",
-        "test_no_header_is_checked_under_a_version_1_mqmd",
+        "test_no_header_is_checked_with_a_version_1_mqmd",
     ),
     Fact(
         "MQDLH",
         "StrucId, Version, CodedCharSetId (positive, or -2), length: MQRC_DLH_ERROR (2141);"
         " nothing after the first MQDLH is checked (unverified)",
-        "test_a_valid_header_is_accepted",
+        "test_a_valid_mq_header_is_accepted",
     ),
     Fact(
         "MQXQH",
         "StrucId, Version, length: MQRC_XQH_ERROR (2260); then the headers that its MQMD announces",
-        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+        "test_an_invalid_header_is_refused_with_a_version_2_mqmd",
     ),
     Fact(
         "MQRFH, MQRFH2",
         "StrucId, Version, StrucLength, CodedCharSetId: MQRC_RFH_ERROR (2334)",
-        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+        "test_an_invalid_header_is_refused_with_a_version_2_mqmd",
     ),
     Fact(
         "MQMDE",
         "StrucId, Version, StrucLength, CodedCharSetId: MQRC_MDE_ERROR (2248)",
-        "test_a_header_that_is_not_valid_is_refused_under_a_version_2_mqmd",
+        "test_an_invalid_header_is_refused_with_a_version_2_mqmd",
     ),
     Fact("MQCIH, MQDH, MQIIH, MQRMH, MQTM, MQTMC2, MQWIH, PCF", "not checked"),
 )
@@ -174,24 +174,24 @@ OTHER_MESSAGES = (
         "STRMQOS(MUSTDUP), and the copy cannot be put",
         "nothing is put; the reason code is that of a put to the stream queue"
         ' (unverified: IBM says "an appropriate reason code")',
-        "test_under_mustdup_neither_is_put_where_one_cannot_be",
+        "test_under_mustdup_a_message_is_put_only_with_its_copy",
     ),
     Fact(
         "STRMQOS(BESTEF), and the copy cannot be put",
         "the original is put; the log gives the reason for the missing copy",
-        "test_under_bestef_the_original_does_not_mind",
+        "test_under_bestef_a_message_is_put_even_without_its_copy",
     ),
     Fact(
         "a STREAMQ of a transmission queue, to a SYSTEM or model queue, in a chain or loop",
         "the command is rejected; the PCF reason code of each case is unverified",
-        "test_a_stream_that_ibm_mq_does_not_support_is_refused",
+        "test_a_stream_queue_that_ibm_mq_does_not_support_is_refused",
     ),
     Fact(
         "the descriptor of a message on a transmission queue",
         "a copy of the descriptor that was put, with a new MsgId, the old MsgId as CorrelId, origin"
         " context of the queue manager, no group and no reports on arrival or delivery; which"
         " fields are copied is unverified except ReplyToQ, ReplyToQMgr and identity context",
-        "test_a_message_for_elsewhere_waits_behind_a_transmission_header",
+        "test_a_message_for_another_queue_manager_gets_an_mqxqh",
     ),
     Fact("trigger messages, events, activity reports", "not generated"),
 )
@@ -200,37 +200,37 @@ MQOD_CASES = (
     Fact(
         "ObjectName blank, ObjectQMgrName blank or this queue manager's",
         "MQRC_UNKNOWN_OBJECT_NAME (2085) (unverified)",
-        "test_a_name_that_leads_nowhere_says_why",
+        "test_mqopen_of_an_unresolvable_name_fails_with_the_reason",
     ),
     Fact(
         "ObjectName blank, any other ObjectQMgrName",
         "MQRC_REMOTE_Q_NAME_ERROR (2184), even if the other queue manager is unknown (unverified)",
-        "test_a_name_that_leads_nowhere_says_why",
+        "test_mqopen_of_an_unresolvable_name_fails_with_the_reason",
     ),
     Fact(
         "ObjectName of a QREMOTE with a blank RNAME",
         "MQRC_REMOTE_Q_NAME_ERROR (2184)",
-        "test_a_name_that_leads_nowhere_says_why",
+        "test_mqopen_of_an_unresolvable_name_fails_with_the_reason",
     ),
     Fact(
         "ObjectName of a QREMOTE whose RQMNAME is blank or this queue manager's",
         "MQRC_UNKNOWN_REMOTE_Q_MGR (2087), even if XMITQ names a transmission queue",
-        "test_a_name_that_leads_nowhere_says_why",
+        "test_mqopen_of_an_unresolvable_name_fails_with_the_reason",
     ),
     Fact(
         "ObjectQMgrName of a QREMOTE whose RNAME is not blank",
         "MQRC_UNKNOWN_REMOTE_Q_MGR (2087): it is not a queue-manager alias",
-        "test_a_name_that_leads_nowhere_says_why",
+        "test_mqopen_of_an_unresolvable_name_fails_with_the_reason",
     ),
     Fact(
         "a model queue in MQPUT1, or behind an alias of this queue manager",
         "MQRC_Q_TYPE_ERROR (2057)",
-        "test_mqput1_takes_queues_only_and_no_model_queue",
+        "test_mqput1_accepts_queues_except_model_queues",
     ),
     Fact(
         "MQPUT1 to the queue manager object",
         "MQRC_OBJECT_TYPE_ERROR (2043)",
-        "test_mqput1_takes_queues_only_and_no_model_queue",
+        "test_mqput1_accepts_queues_except_model_queues",
     ),
     Fact(
         "ObjectType of a namelist, process or topic",
@@ -245,13 +245,13 @@ MQOD_CASES = (
     Fact(
         "SelectionString",
         "MQRC_SELECTION_NOT_AVAILABLE (2551)",
-        "test_selectors_are_not_emulated",
+        "test_message_selectors_are_not_emulated",
     ),
     Fact(
         "a queue that is open, with any options",
         "CLEAR and DELETE are rejected; DELETE QALIAS and QREMOTE only if the definition itself is"
         " open for inquiry or setting",
-        "test_a_queue_that_is_open_is_neither_cleared_nor_deleted",
+        "test_mqsc_neither_clears_nor_deletes_an_open_queue",
     ),
 )
 

@@ -50,7 +50,7 @@ def reason(answer: Future[int]) -> int:
     return error.reason
 
 
-def test_many_questions_are_answered_over_a_few_connections(
+def test_many_inquiries_share_a_few_connections(
     settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     embedded_mq.faults.set(f"MQCONNX:{MAX_CONNECTIONS + 1}+:2059:before")  # one more would fail
@@ -63,7 +63,7 @@ def test_many_questions_are_answered_over_a_few_connections(
     assert found == [*range(20)] * 10
 
 
-def test_a_connection_is_kept_for_the_next_question(
+def test_a_connection_is_kept_for_the_next_inquiry(
     settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     embedded_mq.faults.set("MQCONNX:2:2059:before")  # a second connection would fail
@@ -75,7 +75,7 @@ def test_a_connection_is_kept_for_the_next_question(
     assert (found, inquiries.connections()) == ([3] * 5, 1)
 
 
-def test_a_connection_that_is_lost_fails_one_question(
+def test_a_lost_connection_fails_one_inquiry(
     settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     embedded_mq.faults.set("MQINQ:2:2009:before")
@@ -88,7 +88,7 @@ def test_a_connection_that_is_lost_fails_one_question(
     assert "MQRC_CONNECTION_BROKEN (2009)" in str(second)
 
 
-def test_all_that_wait_are_told_that_a_queue_manager_cannot_be_reached(
+def test_all_waiting_inquiries_fail_if_the_queue_manager_is_unreachable(
     inquiries: InquiryPool, settings: ConnectionSettings
 ) -> None:
     gone = ConnectionSettings("GONE", transport="embedded")
@@ -99,7 +99,7 @@ def test_all_that_wait_are_told_that_a_queue_manager_cannot_be_reached(
     assert inquiries.depth(settings, "Q03").result(30) == 3
 
 
-def test_a_queue_that_is_not_there_is_told_to_whoever_has_asked_for_it(
+def test_an_unknown_queue_fails_only_its_own_inquiry(
     settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     wrong, right = inquiries.depth(settings, "NOWHERE"), inquiries.depth(settings, "Q19")
@@ -107,7 +107,7 @@ def test_a_queue_that_is_not_there_is_told_to_whoever_has_asked_for_it(
     assert (reason(wrong), right.result(30)) == (2085, 19)  # MQRC_UNKNOWN_OBJECT_NAME
 
 
-def test_whoever_waits_no_longer_disturbs_nobody(
+def test_a_cancelled_inquiry_does_not_affect_others(
     settings: ConnectionSettings, inquiries: InquiryPool
 ) -> None:
     answers = [inquiries.depth(settings, "Q03") for _ in range(50)]
@@ -117,7 +117,7 @@ def test_whoever_waits_no_longer_disturbs_nobody(
     assert {answer.result(30) for answer in answers[::2]} == {3}
 
 
-def test_a_connection_that_nobody_uses_ends(settings: ConnectionSettings) -> None:
+def test_an_idle_inquiry_connection_ends(settings: ConnectionSettings) -> None:
     inquiries = InquiryPool(idle_s=0.05)
     assert inquiries.depth(settings, "Q03").result(30) == 3
 
@@ -126,7 +126,7 @@ def test_a_connection_that_nobody_uses_ends(settings: ConnectionSettings) -> Non
     assert inquiries.depth(settings, "Q04").result(30) == 4
 
 
-def test_a_queue_manager_that_ends_is_not_held_up(settings: ConnectionSettings) -> None:
+def test_an_inquiry_connection_does_not_delay_a_quiesce(settings: ConnectionSettings) -> None:
     """A quiesce waits for all connections to end: ours does at its next question."""
     inquiries = InquiryPool()
     assert inquiries.depth(settings, "Q03").result(30) == 3

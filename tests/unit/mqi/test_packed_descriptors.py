@@ -27,7 +27,7 @@ def _structures(module: Any) -> PackedStructures:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_packed_structure_begins_as_the_librarys_own(
+def test_a_packed_structure_has_the_librarys_defaults(
     module: Any, structures: PackedStructures, kind: str
 ) -> None:
     packed, own = getattr(structures, kind)(), getattr(module, kind)()
@@ -39,7 +39,7 @@ def test_a_packed_structure_begins_as_the_librarys_own(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_field_stands_where_the_library_has_it(
+def test_each_packed_field_has_the_librarys_offset(
     module: Any, structures: PackedStructures, kind: str
 ) -> None:
     """Each is set to a value of its own; what the library packs reads the same, and back."""
@@ -56,23 +56,25 @@ def test_each_field_stands_where_the_library_has_it(
     assert again.get() == {name: own[name] for name in packed.get()}
 
 
-def test_fields_are_given_by_name_and_only_those_there_are(structures: PackedStructures) -> None:
+def test_a_packed_structure_accepts_only_known_field_names(structures: PackedStructures) -> None:
     assert structures.MD(Format=b"MQSTR   ", Priority=7).Priority == 7
     with pytest.raises(AttributeError, match="Formt"):
         structures.MD(Formt=b"MQSTR   ")
 
 
-def test_the_versions_are_those_that_hide_no_field(structures: PackedStructures) -> None:
+def test_the_versions_of_packed_structures_include_every_field(
+    structures: PackedStructures,
+) -> None:
     versions = [kind().Version for kind in (structures.MD, structures.GMO, structures.PMO)]
     assert versions == [2, 4, 3]
 
 
-def test_a_structure_shows_no_content(structures: PackedStructures) -> None:
+def test_the_repr_of_a_packed_structure_shows_no_content(structures: PackedStructures) -> None:
     descriptor = structures.MD(UserIdentifier=b"alice")
     assert str(descriptor) == repr(descriptor) == "<PackedMD, 364 bytes>"
 
 
-def test_the_unmodified_library_puts_and_gets_by_them(
+def test_the_unmodified_library_puts_and_gets_with_packed_structures(
     module: Any, structures: PackedStructures
 ) -> None:
     embedded_mq.create("QM1")

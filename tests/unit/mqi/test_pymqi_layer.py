@@ -72,7 +72,9 @@ def test_the_python_layer_is_installed_unmodified_and_nothing_else(
     assert sorted(entry.name for entry in site.iterdir()) == ["pymqi", "pymqi-9.9.dist-info"]
 
 
-def test_it_is_known_as_an_installed_distribution(tmp_path: Path, site: Path) -> None:
+def test_the_python_layer_is_listed_as_an_installed_distribution(
+    tmp_path: Path, site: Path
+) -> None:
     path = sdist(tmp_path)
 
     install_layer(path, wanted(path), site)
@@ -93,7 +95,7 @@ def test_it_is_known_as_an_installed_distribution(tmp_path: Path, site: Path) ->
             assert (len(content), file.hash.mode) == (file.size, "sha256")
 
 
-def test_what_was_there_before_is_replaced(tmp_path: Path, site: Path) -> None:
+def test_an_earlier_installation_of_pymqi_is_replaced(tmp_path: Path, site: Path) -> None:
     (site / "pymqi").mkdir()
     (site / "pymqi" / "stale.py").touch()
     (site / "pymqi-1.0.dist-info").mkdir()
@@ -121,7 +123,7 @@ def test_an_sdist_the_lock_does_not_name_is_refused_and_nothing_written(
     assert list(site.iterdir()) == []
 
 
-def test_the_lock_names_pymqi_with_its_hash() -> None:
+def test_the_project_lock_names_pymqi_with_its_hash() -> None:
     found = read_lock_entry(directories.PROJECT / "requirements.lock")
 
     assert found.entry.startswith(f"pymqi=={found.version} \\\n    --hash=sha256:")
@@ -138,7 +140,7 @@ def test_a_lock_without_pymqi_is_refused(tmp_path: Path) -> None:
     assert str(refused.value) == f"{lock}: no entry for pymqi with a version and sha256 hashes"
 
 
-def test_the_sdk_is_known_by_its_header_file(tmp_path: Path) -> None:
+def test_the_sdk_is_found_by_its_header_file(tmp_path: Path) -> None:
     (tmp_path / "inc").mkdir()
 
     assert find_sdk({"MQ_FILE_PATH": str(tmp_path)}) is None

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 INSTALL = "`pip install ./embedded_mq` in the project's directory installs it"
 
 
-def test_a_name_asked_for_embedded_is_not_looked_for_elsewhere(
+def test_transport_embedded_never_reaches_a_real_queue_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
@@ -34,7 +34,7 @@ def test_a_name_asked_for_embedded_is_not_looked_for_elsewhere(
     assert caplog.messages == []
 
 
-def test_an_embedded_queue_manager_does_not_answer_for_a_real_one(
+def test_other_transports_never_reach_an_embedded_queue_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
@@ -64,7 +64,7 @@ def test_a_command_reports_a_state_directory_that_is_a_file_in_one_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_a_refusal_of_the_embedded_queue_manager_is_an_error_of_ours(
+def test_an_error_of_embedded_mq_becomes_a_transport_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
@@ -104,9 +104,7 @@ def python(without: Path, home: Path, code: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_a_connection_says_what_is_missing_and_how_to_install_it(
-    without: Path, tmp_path: Path
-) -> None:
+def test_a_connection_error_says_how_to_install_embedded_mq(without: Path, tmp_path: Path) -> None:
     done = python(
         without,
         tmp_path,
@@ -138,7 +136,7 @@ except ConnectionSettingsError as error:
         ),
     ],
 )
-def test_a_command_says_what_is_missing_in_one_line(
+def test_a_command_reports_a_missing_embedded_mq_in_one_line(
     call: str, needs: str, without: Path, tmp_path: Path
 ) -> None:
     done = python(without, tmp_path, call)
@@ -149,9 +147,7 @@ def test_a_command_says_what_is_missing_in_one_line(
     )
 
 
-def test_other_commands_do_without_the_embedded_queue_manager(
-    without: Path, tmp_path: Path
-) -> None:
+def test_other_commands_work_without_embedded_mq(without: Path, tmp_path: Path) -> None:
     code = "from mqdlq.cli import app; app(['preview', '--rules', 'no.rules', 'QM1', 'DLQ'])"
     (tmp_path / "demo.rules").write_text("ACTION(RETRY)\n", encoding="utf-8")
 

@@ -61,7 +61,7 @@ MESSAGES = st.tuples(HEADERS, st.lists(PARAMETERS, max_size=5).map(tuple))
 
 
 @given(message=MESSAGES, order=ORDERS)
-def test_what_is_written_is_read_again(
+def test_a_written_pcf_message_is_read_again(
     message: tuple[Header, tuple[Parameter, ...]], order: str
 ) -> None:
     data = pcf.write(*message, order)
@@ -80,7 +80,7 @@ def reason_of(data: bytes, order: str = "<") -> int:
 
 
 @given(message=MESSAGES, cut=st.integers(1, 400))
-def test_a_message_that_is_cut_is_refused(
+def test_a_truncated_pcf_message_is_refused(
     message: tuple[Header, tuple[Parameter, ...]], cut: int
 ) -> None:
     data = pcf.write(*message)
@@ -89,7 +89,7 @@ def test_a_message_that_is_cut_is_refused(
 
 
 @given(message=MESSAGES, place=st.integers(0, 200), value=LONGS)
-def test_a_wrong_number_anywhere_is_read_or_refused(
+def test_a_pcf_message_with_a_wrong_number_is_read_or_refused(
     message: tuple[Header, tuple[Parameter, ...]], place: int, value: int
 ) -> None:
     data = bytearray(pcf.write(*message))
@@ -99,7 +99,7 @@ def test_a_wrong_number_anywhere_is_read_or_refused(
 
 
 @given(data=st.binary(max_size=300), order=ORDERS)
-def test_any_bytes_are_read_or_refused(data: bytes, order: str) -> None:
+def test_any_bytes_are_read_or_refused_as_a_pcf_message(data: bytes, order: str) -> None:
     start = struct.pack(f"{order}9i", 1, 36, 3, 13, 1, 1, 0, 0, 2)
 
     assert reason_of(start + data, order) in REASONS

@@ -295,7 +295,7 @@ class QueueManager(RuleBasedStateMachine):
             application.disconnect()
 
 
-def test_no_sequence_of_calls_tells_it_from_the_model(
+def test_the_queue_manager_behaves_like_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """IBM MQ docs, "MQPUT", "MQGET", "MQCMIT", "MQBACK", "MQGMO options", "BackoutCount"."""

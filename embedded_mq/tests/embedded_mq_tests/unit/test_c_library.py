@@ -34,7 +34,7 @@ def python(script: str, home: Path) -> str:
     ).stdout.strip()
 
 
-def test_it_exports_every_call_the_extension_makes() -> None:
+def test_the_c_library_exports_every_call_of_the_extension() -> None:
     package = find_spec("ibmmq")
     assert package is not None
     assert package.origin is not None
@@ -48,7 +48,7 @@ def test_it_exports_every_call_the_extension_makes() -> None:
     assert len(verbs) == len(EXPORTS) == 23
 
 
-def test_it_comes_before_the_client(tmp_path: Path) -> None:
+def test_the_c_library_must_be_installed_before_the_client_is_imported(tmp_path: Path) -> None:
     output = python(
         """
 from embedded_mq.errors import EmbeddedQueueManagerError
@@ -66,7 +66,7 @@ except EmbeddedQueueManagerError as error:
     assert output == ("ibmmq is imported already: load the client library before its first import")
 
 
-def test_the_real_extension_takes_what_is_not_embedded(tmp_path: Path) -> None:
+def test_the_real_extension_serves_queue_managers_that_are_not_embedded(tmp_path: Path) -> None:
     """One process has the stand-in and, below another name, the extension it stands in for."""
     output = python(
         """

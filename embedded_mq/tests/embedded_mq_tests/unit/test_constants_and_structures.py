@@ -18,7 +18,7 @@ def client(request: pytest.FixtureRequest) -> Any:
     return pytest.importorskip(request.param, reason="needs pymqi, which is not installed")
 
 
-def test_every_number_is_that_of_the_client(client: Any) -> None:
+def test_every_mqi_constant_has_the_clients_value(client: Any) -> None:
     ours = {name: value for name, value in vars(mqi_constants).items() if name.startswith("MQ")}
     theirs = {name: getattr(client.CMQC, name) for name in ours}
 
@@ -28,7 +28,7 @@ def test_every_number_is_that_of_the_client(client: Any) -> None:
     assert theirs == {name: ours[name] for name in theirs}
 
 
-def test_every_number_of_pcf_is_that_of_the_client(client: Any) -> None:
+def test_every_pcf_constant_has_the_clients_value(client: Any) -> None:
     ours = {name: value for name, value in vars(pcf_constants).items() if name.startswith("MQ")}
     del ours["MQRC"]  # not a number, but the table of reason codes
 
@@ -37,7 +37,7 @@ def test_every_number_of_pcf_is_that_of_the_client(client: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["MD", "GMO", "PMO", "OD", "PD", "SMPO"])
-def test_every_structure_has_the_layout_of_the_client(client: Any, name: str) -> None:
+def test_every_structure_has_the_clients_layout(client: Any, name: str) -> None:
     ours = getattr(structures, f"MQ{name}")
     theirs = getattr(client, name)()
     packed = theirs.pack()
@@ -47,7 +47,7 @@ def test_every_structure_has_the_layout_of_the_client(client: Any, name: str) ->
     assert ours.unpack(packed).version == theirs.Version
 
 
-def test_a_field_lies_where_the_client_puts_it(client: Any) -> None:
+def test_every_field_has_the_clients_offset(client: Any) -> None:
     packed = client.MD(PutApplName=b"name", Expiry=7, MsgId=b"i" * 24, OriginalLength=9).pack()
     md = structures.MQMD.unpack(packed)
 
@@ -55,14 +55,14 @@ def test_a_field_lies_where_the_client_puts_it(client: Any) -> None:
     assert (md.expiry, md.msg_id, md.original_length) == (7, b"i" * 24, 9)
 
 
-def test_text_ends_at_the_first_nul() -> None:
+def test_a_character_field_ends_at_the_first_nul() -> None:
     assert structures.text(b"A.QUEUE\0rest ") == "A.QUEUE"
     assert structures.normalised(b"A\0BC") == b"A   "
     assert structures.normalised(b"AB C") == b"AB C"
     assert structures.object_name("A") == b"A" + b" " * 47
 
 
-def test_no_keyword_is_both_honoured_and_ignored() -> None:
+def test_no_mqsc_keyword_is_both_honoured_and_ignored() -> None:
     honoured = {word for kind in attributes.QUEUE_ATTRIBUTES.values() for word in kind}
 
     assert not honoured & attributes.IGNORED_QUEUE_KEYWORDS.keys()

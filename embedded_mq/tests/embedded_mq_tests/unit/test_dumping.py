@@ -70,7 +70,7 @@ def messages(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_queue_comes_back_byte_for_byte(app: Application, tmp_path: Path) -> None:
+def test_a_dumped_queue_is_loaded_byte_for_byte(app: Application, tmp_path: Path) -> None:
     put_all_sorts(app)
     file = tmp_path / "a.jsonl"
 
@@ -85,7 +85,7 @@ def test_a_queue_comes_back_byte_for_byte(app: Application, tmp_path: Path) -> N
     assert third["properties"][1]["value"] == "00ff"
 
 
-def test_a_dump_says_what_it_is_and_only_its_owner_reads_it(
+def test_a_dump_names_its_format_and_only_its_owner_can_read_it(
     app: Application, tmp_path: Path
 ) -> None:
     app.put("A", b"\x01\x02", Format=b"MQSTR")
@@ -99,13 +99,13 @@ def test_a_dump_says_what_it_is_and_only_its_owner_reads_it(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_what_is_not_committed_is_not_dumped(app: Application) -> None:
+def test_uncommitted_messages_are_not_dumped(app: Application) -> None:
     app.put("A", b"in doubt", "SYNCPOINT")
 
     assert messages(command("dump", "QM1", "A", "-").stdout) == []
 
 
-def test_a_file_that_is_there_is_left_alone(app: Application, tmp_path: Path) -> None:
+def test_a_dump_does_not_overwrite_a_file(app: Application, tmp_path: Path) -> None:
     app.put("A")
     file = tmp_path / "a.jsonl"
     file.write_text("mine")
@@ -137,13 +137,13 @@ NO_DUMP = (
         ),
     ],
 )
-def test_a_foreign_file_is_refused_in_one_line(lines: list[str], complaint: str) -> None:
+def test_a_file_that_is_not_a_dump_is_refused_in_one_line(lines: list[str], complaint: str) -> None:
     result = command("load", "QM1", "A", "-", given="\n".join(lines))
 
     assert (result.exit_code, result.stderr) == (1, f"embedded-mq: standard input, {complaint}\n")
 
 
-def test_a_dump_cut_off_is_not_loaded(app: Application, tmp_path: Path) -> None:
+def test_a_truncated_dump_is_not_loaded(app: Application, tmp_path: Path) -> None:
     app.put("A", b"secret")
     lines = command("dump", "QM1", "A", "-").stdout.splitlines()
     file = tmp_path / "cut.jsonl"

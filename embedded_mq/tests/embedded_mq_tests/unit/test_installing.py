@@ -37,7 +37,7 @@ def test_only_its_owner_can_read_a_queue_manager(tmp_path: Path) -> None:
     assert {stat.S_IMODE(made.stat().st_mode) for made in (path, *path.parents[:2])} == {0o700}
 
 
-def test_a_name_may_hold_what_a_file_name_may_not(tmp_path: Path) -> None:
+def test_a_queue_manager_name_may_hold_characters_no_file_name_may(tmp_path: Path) -> None:
     embedded_mq.create("A/B.C", tmp_path)
 
     assert embedded_mq.exists("A/B.C", tmp_path)
@@ -55,7 +55,7 @@ def test_a_queue_manager_is_created_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("pymqi") is None, reason="needs pymqi, which is not installed")
-def test_a_program_reaches_a_queue_manager_in_a_directory_of_its_own(tmp_path: Path) -> None:
+def test_a_program_reaches_a_queue_manager_in_its_own_directory(tmp_path: Path) -> None:
     output = python(f"""
 import embedded_mq
 embedded_mq.install({str(tmp_path)!r})
@@ -74,7 +74,7 @@ print(ibmmq.otel_enabled, hex(qm.get_handle()))
     assert embedded_mq.exists("QM1", tmp_path)
 
 
-def test_the_nearest_setting_says_where_queue_managers_are(tmp_path: Path) -> None:
+def test_the_most_specific_setting_locates_the_queue_managers(tmp_path: Path) -> None:
     """Started without site-packages: no other distribution names a place."""
     code = f"""
 import os
@@ -100,7 +100,7 @@ print(directory_of("QM1"), directory_of("QM1", Path("/argument")))
     assert said == [f"{tmp_path}/queue_managers/QM1", *found]
 
 
-def test_it_cannot_be_put_below_a_client_that_is_loaded() -> None:
+def test_install_fails_if_a_client_is_already_loaded() -> None:
     output = python("""
 import sys, types
 sys.modules["pymqi"] = types.ModuleType("pymqi")

@@ -17,7 +17,7 @@ from embedded_mq.storage.locks import CollectorPause, LockFile
 from embedded_mq_tests.builders import Application
 
 
-def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
+def test_no_finalizer_makes_calls_while_another_connection_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A queue of another connection closes itself when collected; it would wait for ever."""
@@ -43,7 +43,7 @@ def test_no_finalizer_calls_in_the_middle_of_anothers_turn(
     other.disconnect()
 
 
-def test_a_finalizer_may_pause_the_collector_while_it_is_switched_on_again(
+def test_a_finalizer_may_pause_the_collector_while_it_resumes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The collection that this makes due may run within the call."""
@@ -65,7 +65,7 @@ def test_a_finalizer_may_pause_the_collector_while_it_is_switched_on_again(
     assert gc.isenabled()
 
 
-def test_closing_again_leaves_the_file_alone_that_has_the_number_by_then(tmp_path: Path) -> None:
+def test_closing_a_lock_file_twice_does_not_close_another_file(tmp_path: Path) -> None:
     locks = LockFile(tmp_path / "locks")
     locks.close()
     with (tmp_path / "other").open("w") as other:  # the lowest free number: the one just closed
@@ -74,7 +74,7 @@ def test_closing_again_leaves_the_file_alone_that_has_the_number_by_then(tmp_pat
     assert (tmp_path / "other").read_text() == "still open"
 
 
-def test_a_program_starts_whole_after_a_connection_broke(
+def test_a_forked_program_starts_after_a_connection_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `preexec_fn`, as PySpark starts its JVM, the child first forgets its connections."""

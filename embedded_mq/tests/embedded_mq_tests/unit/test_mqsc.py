@@ -25,7 +25,7 @@ def run(text: str) -> list[str]:
     return embedded_mq.run_mqsc("QM1", text)
 
 
-def test_a_command_is_read_over_several_lines() -> None:
+def test_an_mqsc_command_may_span_several_lines() -> None:
     """IBM MQ docs, "Script (MQSC) commands": + skips leading blanks, - keeps them."""
     text = """
 * a comment
@@ -40,14 +40,14 @@ def ql(my.queue) +
     ]
 
 
-def test_a_semicolon_in_quotes_ends_nothing() -> None:
+def test_a_quoted_semicolon_does_not_end_a_command() -> None:
     (command,) = commands("DEFINE QLOCAL(A) DESCR('one; two')")
 
     assert isinstance(command, Command)
     assert command.parameters == (Parameter("DESCR", "one; two", 1),)
 
 
-def test_definitions_are_shown_as_they_were_given() -> None:
+def test_display_shows_definitions_as_they_were_given() -> None:
     run("DEFINE QLOCAL(A) MAXDEPTH(10) PUT(DISABLED) NOSHARE DESCR('x y')")
 
     assert run("DISPLAY QLOCAL(A) MAXDEPTH PUT SHARE DESCR CURDEPTH") == [
@@ -65,7 +65,7 @@ def test_display_takes_a_generic_name_and_every_type() -> None:
     assert run("DISPLAY QMGR DEADQ CCSID") == ["QMNAME(QM1) CCSID(1208) DEADQ()"]
 
 
-def test_replace_makes_a_queue_anew_and_alter_changes_it() -> None:
+def test_replace_redefines_a_queue_and_alter_changes_it() -> None:
     run("DEFINE QLOCAL(A) MAXDEPTH(10) DEFPRTY(5)")
     run("ALTER QLOCAL(A) MAXDEPTH(20)")
     assert run("DIS QL(A) MAXDEPTH DEFPRTY") == ["QUEUE(A) TYPE(QLOCAL) DEFPRTY(5) MAXDEPTH(20)"]
@@ -82,7 +82,7 @@ def test_a_queue_is_defined_like_another() -> None:
     assert run("DIS QL(B) MAXDEPTH DEFPRTY") == ["QUEUE(B) TYPE(QLOCAL) DEFPRTY(6) MAXDEPTH(10)"]
 
 
-def test_where_chooses_what_is_shown() -> None:
+def test_where_selects_the_displayed_queues() -> None:
     """IBM MQ docs, "DISPLAY QUEUE", WHERE(FILTER-KEYWORD FILTER-OPERATOR FILTER-VALUE)."""
     run("DEFINE QLOCAL(A) MAXDEPTH(9) DESCR('pay'); DEFINE QLOCAL(B) MAXDEPTH(10) PUT(DISABLED)")
     run("DEFINE QALIAS(C) TARGET(A)")
@@ -103,7 +103,7 @@ def test_where_chooses_what_is_shown() -> None:
     assert shown("CURDEPTH NE 0") == ""
 
 
-def test_models_and_what_is_made_of_them_are_shown() -> None:
+def test_display_shows_model_queues_and_their_dynamic_queues() -> None:
     run("DEFINE QMODEL(M) DEFTYPE(PERMDYN); DEFINE QLOCAL(A)")
 
     assert run("DISPLAY QMODEL(M) DEFTYPE MAXDEPTH") == [
@@ -118,7 +118,7 @@ def test_models_and_what_is_made_of_them_are_shown() -> None:
     ]
 
 
-def test_authority_records_are_set_shown_and_deleted() -> None:
+def test_mqsc_sets_displays_and_deletes_authority_records() -> None:
     """IBM MQ docs, "SET AUTHREC", "DISPLAY AUTHREC", "DELETE AUTHREC"."""
     run("SET AUTHREC PROFILE(PAY.**) OBJTYPE(QUEUE) PRINCIPAL('bob') AUTHADD(PUT, INQ)")
     run("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)")
@@ -133,7 +133,7 @@ def test_authority_records_are_set_shown_and_deleted() -> None:
     assert run("DISPLAY AUTHREC OBJTYPE(QUEUE)") == []
 
 
-def test_every_type_of_queue_is_altered_shown_and_deleted() -> None:
+def test_mqsc_alters_displays_and_deletes_every_type_of_queue() -> None:
     run("""DEFINE QLOCAL(L); CLEAR QLOCAL(L); DEFINE QMODEL(M); DEFINE QALIAS(A) TARGET(L)
         DEFINE QREMOTE(R) RNAME(X)
         ALTER QLOCAL(L) DEFPRTY(1); ALTER QMODEL(M) DEFPRTY(2); ALTER QALIAS(A) DEFPRTY(3)
@@ -149,7 +149,7 @@ def test_every_type_of_queue_is_altered_shown_and_deleted() -> None:
     assert len(run("DISPLAY QUEUE(*)")) == len(SYSTEM_QUEUES)
 
 
-def test_what_is_ignored_is_said() -> None:
+def test_define_reports_ignored_attributes() -> None:
     assert run("DEFINE QLOCAL(A) ACCTQ(ON) QDEPTHHI(80) NOTRIGGER") == [
         "defined QLOCAL(A); ignored: ACCTQ; kept without effect: QDEPTHHI NOTRIGGER"
     ]
@@ -238,14 +238,14 @@ def test_what_is_ignored_is_said() -> None:
         ("DEFINE QLOCAL(A); DELETE QALIAS(A)", "line 1: A is a QLOCAL, not a QALIAS"),
     ],
 )
-def test_an_error_names_the_line_and_what_would_be_right(text: str, message: str) -> None:
+def test_an_mqsc_error_names_the_line_and_the_correct_form(text: str, message: str) -> None:
     with pytest.raises(MqscError) as caught:
         run(text)
 
     assert str(caught.value) == message
 
 
-def test_all_problems_are_listed_and_nothing_is_done() -> None:
+def test_mqsc_lists_all_problems_and_runs_no_command() -> None:
     with pytest.raises(MqscError) as caught:
         run("DEFINE QLOCAL(A)\nFOO BAR\nDEFINE QLOCAL(B) PUT(NO)")
 
@@ -253,7 +253,7 @@ def test_all_problems_are_listed_and_nothing_is_done() -> None:
     assert embedded_mq.depths("QM1").keys().isdisjoint("AB")
 
 
-def test_an_unknown_queue_manager_is_named(home: Path) -> None:
+def test_run_mqsc_names_an_unknown_queue_manager(home: Path) -> None:
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         embedded_mq.run_mqsc("QM2", "")
 
@@ -263,7 +263,7 @@ def test_an_unknown_queue_manager_is_named(home: Path) -> None:
     )
 
 
-def test_a_queue_manager_that_is_older_than_an_attribute_has_its_default(home: Path) -> None:
+def test_an_attribute_newer_than_the_queue_manager_has_its_default(home: Path) -> None:
     run("DEFINE QLOCAL(A)")
     with sqlite3.connect(home / "QM1" / DATABASE) as database:
         database.execute("DELETE FROM queue_manager WHERE keyword = 'HDRCHECK'")

@@ -32,7 +32,7 @@ def run(*command: str | Path, directory: Path) -> str:
     return done.stdout
 
 
-def test_the_example_runs(tmp_path: Path) -> None:
+def test_the_readme_example_runs(tmp_path: Path) -> None:
     assert len([line for line in EXAMPLE.splitlines() if line]) == 9
 
     assert run(sys.executable, "-W", "error", "-c", EXAMPLE, directory=tmp_path) == "one hundred\n"
@@ -44,7 +44,7 @@ def pytest_run(directory: Path, *options: str) -> str:
     )
 
 
-def test_the_fixture_gives_each_test_a_queue_manager_of_its_own(tmp_path: Path) -> None:
+def test_the_fixture_gives_each_test_its_own_queue_manager(tmp_path: Path) -> None:
     for text in FILES:
         name = text.partition("\n")[0].removeprefix("# ")
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -84,7 +84,7 @@ def test_it_has_ended():
     assert "2 passed" in pytest_run(tmp_path, "-W", "error")
 
 
-def test_pytest_imports_no_queue_manager_for_tests_that_use_none(tmp_path: Path) -> None:
+def test_pytest_imports_the_package_only_for_tests_that_use_the_fixture(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text(
         "import sys\n\n\ndef test_other():\n    assert 'embedded_mq' not in sys.modules\n",
         encoding="utf-8",
@@ -93,7 +93,7 @@ def test_pytest_imports_no_queue_manager_for_tests_that_use_none(tmp_path: Path)
     assert "1 passed" in pytest_run(tmp_path)
 
 
-def test_the_commands_run(tmp_path: Path) -> None:
+def test_the_readme_commands_run(tmp_path: Path) -> None:
     pytest.importorskip("typer", reason="the extra `cli` is not installed")
     bash = shutil.which("bash") or "bash"
 
@@ -103,7 +103,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     assert said.endswith("queue manager QM1 is ended\nqueue manager QM1 is running\n")
 
 
-def test_the_command_says_which_package_it_lacks(tmp_path: Path) -> None:
+def test_the_command_names_a_missing_package(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text(
         "raise ModuleNotFoundError('no typer', name='typer')", encoding="utf-8"
     )

@@ -58,7 +58,9 @@ def extension(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return built
 
 
-def test_calls_go_where_their_handle_comes_from(extension: ModuleType, library: Library) -> None:
+def test_a_call_goes_to_the_library_that_made_its_handle(
+    extension: ModuleType, library: Library
+) -> None:
     here, *codes = extension.MQCONN(b"QM1")
     assert (codes, library.calls) == ([0, 0], [])
 
@@ -90,7 +92,9 @@ def test_every_verb_reaches_the_library_under_its_own_name(
     assert len(others) >= 15
 
 
-def test_a_closed_connection_is_nobodys(extension: ModuleType, library: Library) -> None:
+def test_the_handle_of_a_closed_connection_is_refused(
+    extension: ModuleType, library: Library
+) -> None:
     there, *_ = extension.MQCONN(b"REAL")
 
     assert extension.MQDISC(there) == (0, 0)
@@ -98,11 +102,11 @@ def test_a_closed_connection_is_nobodys(extension: ModuleType, library: Library)
     assert library.calls[1:] == [("MQDISC", REAL_HANDLE)]
 
 
-def test_a_refused_connection_is_told_as_it_is(extension: ModuleType) -> None:
+def test_a_failed_connection_returns_the_librarys_reason_code(extension: ModuleType) -> None:
     assert extension.MQCONN(b"DOWN") == (-1, 2, 2059)
 
 
-def test_handles_are_never_given_out_twice(extension: ModuleType, library: Library) -> None:
+def test_no_two_connections_get_the_same_handle(extension: ModuleType, library: Library) -> None:
     here, *_ = extension.MQCONN(b"QM1")
     library.handles = itertools.chain([here], iter([here + 2]))
 
@@ -119,7 +123,7 @@ def test_handles_are_never_given_out_twice(extension: ModuleType, library: Libra
         assert extension.MQDISC(handle) == (0, 0)
 
 
-def test_what_was_set_up_before_the_library_was_loaded_reaches_it(
+def test_setup_calls_reach_a_library_that_is_loaded_later(
     extension: ModuleType, library: Library
 ) -> None:
     dispatcher = object()
@@ -131,7 +135,7 @@ def test_what_was_set_up_before_the_library_was_loaded_reaches_it(
     assert extension.__strucversions__["cno"] == 7, "no newer structures than the library knows"
 
 
-def test_a_missing_client_library_is_said_in_a_sentence(
+def test_a_missing_client_library_is_logged_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
