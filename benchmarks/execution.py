@@ -68,11 +68,11 @@ def timed(way: Callable[[World], Callable[[], int]]) -> tuple[float, float]:
     return taken
 
 
-def by_handler(messages_in_a_unit: int) -> Callable[[World], Callable[[], int]]:
+def by_handler(max_messages_per_unit: int) -> Callable[[World], Callable[[], int]]:
     """Move the messages by a pass of the handler; make its plan before the clock starts."""
 
     def prepare(world: World) -> Callable[[], int]:
-        execution = world.plan("ACTION(RETRY)", messages_in_a_unit=messages_in_a_unit)
+        execution = world.plan("ACTION(RETRY)", max_messages_per_unit=max_messages_per_unit)
         return lambda: world.passes(execution, 1)[0].attempts
 
     return prepare

@@ -107,5 +107,5 @@ class UnfinishedRestorationError(RestoreError):
     """Some messages were not put for a reason that may end by itself; another attempt puts them."""
 
 
-class ConservationError(MqDlqError):
+class AccountError(MqDlqError):
     """The account does not add up: the outcomes are not the messages of the snapshot."""

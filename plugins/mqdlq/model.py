@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from typing import Final, Self
 
+from mqdlq.renamed import STORED
+
 GIVEN_ACTION: Final = "the parameter action"
 """The source of a run's rules where they are one action, given for the messages it names."""
 
@@ -36,11 +38,19 @@ class PutAuthority(StrEnum):
     CTX = "CTX"
 
 
-class Disposition(StrEnum):
+class _Stored(StrEnum):
+    """Values that plans and snapshots hold, also under old names."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        return next((one for one in cls if one == STORED.get(str(value))), None)
+
+
+class Disposition(_Stored):
     """What a plan says of a message."""
 
     PLANNED = "planned"
-    NO_RULE = "no_rule"
+    UNMATCHED = "unmatched"
     UNPROCESSABLE = "unprocessable"
 
 
@@ -65,16 +75,16 @@ class Trait(Flag):
     """The action of a rule was carried out."""
     FAILED = auto()
     """Rules match it, and none of them has succeeded: it counts against them in the history."""
-    NEEDS_A_PERSON = auto()
-    """Somebody should look at it; not where a dry run is the only reason."""
+    NEEDS_ATTENTION = auto()
+    """Someone must act on it; not if a dry run is the only reason."""
 
 
 _NONE: Final = Trait(0)
 _HANDLED: Final = Trait.DEPARTED | Trait.SUCCEEDED
-_OPEN: Final = Trait.STAYS | Trait.NEEDS_A_PERSON
+_OPEN: Final = Trait.STAYS | Trait.NEEDS_ATTENTION
 
 
-class Outcome(StrEnum):
+class Outcome(_Stored):
     """How a message of a snapshot ended in a run: exactly one of these.
 
     Each is declared by its value in the ledger, its words in reports, its traits, and what the plan
@@ -85,16 +95,16 @@ class Outcome(StrEnum):
     FORWARDED = "forwarded", "forwarded", _HANDLED
     DISCARDED = "discarded", "discarded", _HANDLED
     LEFT_BY_RULE = "left_by_rule", "left by rule", Trait.STAYS
-    OWNED_BY_RUN = "owned_by_run", "with another run"
+    LEASED_BY_RUN = "leased_by_run", "leased by another run"
     EXPIRED = "expired", "expired", Trait.DEPARTED
     TAKEN = "taken", "taken by others", Trait.DEPARTED
     NOT_ATTEMPTED = "not_attempted", "not attempted", _OPEN
     NOT_SELECTED = "not_selected", "not selected"
     RETRY_PENDING = "retry_pending", "retry pending", _OPEN | Trait.FAILED
     UNPROCESSABLE = "unprocessable", "unprocessable", _OPEN, Disposition.UNPROCESSABLE
-    LEFT_NO_RULE = "left_no_rule", "unmatched", _OPEN, Disposition.NO_RULE
+    UNMATCHED = "unmatched", "unmatched", _OPEN, Disposition.UNMATCHED
     EXHAUSTED = "exhausted", "exhausted", _OPEN | Trait.FAILED
-    UNKNOWN = "unknown", "unknown", Trait.NEEDS_A_PERSON
+    UNKNOWN = "unknown", "unknown", Trait.NEEDS_ATTENTION
 
     words: str
     traits: Trait

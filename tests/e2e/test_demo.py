@@ -27,7 +27,7 @@ STORY = {
     "forwarded": 24,
     "discarded": 12,
     "left_by_rule": 3,
-    "left_no_rule": 2,
+    "unmatched": 2,
     "unprocessable": 5,
 }
 

@@ -72,14 +72,14 @@ def test_a_run_follows_the_answer_of_the_approver(
         place.put("ask", "LEGAL")
     run = running.trigger("ask")
     running.wait_for_task("ask", run, "approve", "awaiting_input")
-    parked = time.monotonic()
+    settled = time.monotonic()
     path = f"/dags/mq_dlq_ask/dagRuns/{run}/taskInstances/approve/-1/hitlDetails"
     asked = running.get(path)
     assert asked["subject"] == "May ask act on DLQ.ASK of QM1?"
     assert "- 1 messages may be discarded" in asked["body"]
     if answer == "Approve":
         look_at_it(running, run, place.world.directory)
-    time.sleep(max(0.0, QUIET_S - (time.monotonic() - parked)))
+    time.sleep(max(0.0, QUIET_S - (time.monotonic() - settled)))
 
     answered = running.call("PATCH", path, chosen_options=[answer], params_input={})
 

@@ -23,7 +23,7 @@ def test_a_run_that_waits_for_retries_does_not_delay_new_messages(
     second = running.trigger("overlap")
 
     assert running.wait_for_run("overlap", second) == "success", running.tasks("overlap", second)
-    assert running.outcomes("overlap", second) == {"delivered": 1, "owned_by_run": 1}
+    assert running.outcomes("overlap", second) == {"delivered": 1, "leased_by_run": 1}
     assert running.tasks("overlap", first)["retry"] == "deferred"
     assert place.depths("DLQ.OVERLAP") == (1,)
     with running.ledger() as ledger:

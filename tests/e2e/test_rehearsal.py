@@ -41,7 +41,7 @@ STORY = {
     "forwarded": 24,
     "discarded": 12,
     "left_by_rule": 3,
-    "left_no_rule": 2,
+    "unmatched": 2,
     "unprocessable": 5,
 }
 # Which service is killed, in order, while a run is in which task; a surviving run continues.
@@ -56,7 +56,7 @@ DEATHS = {
 MOST_RUNS = 8
 EMPTY_QUEUE = "DLQ.EMPTY"
 LEASE_S = 400
-LEFT = ("left_by_rule", "left_no_rule", "unprocessable")
+LEFT = ("left_by_rule", "unmatched", "unprocessable")
 
 
 class Rehearsed(Airflow):
@@ -232,7 +232,7 @@ def rehearse(containers: Containers, airflow: Rehearsed, tell: Any) -> None:
         assert airflow.wait_for_run("demo", last, 400) == "success", containers.last_words()
         outcomes = airflow.outcomes("demo", last)
         tell(f"the run after: {outcomes}")
-        if "owned_by_run" not in outcomes:
+        if "leased_by_run" not in outcomes:
             break
         assert time.monotonic() < deadline, outcomes
         time.sleep(20)
@@ -295,7 +295,7 @@ def check_the_account(airflow: Rehearsed, fills: int) -> None:
         runs = {str(run_id): int(messages) for run_id, messages in counted}
         booked = Counter(connection.exec_driver_sql("SELECT run_id FROM outcomes").scalars())
         for run_id in runs:
-            booked[run_id] += sum(ledger.parked.outcomes(run_id).values())
+            booked[run_id] += sum(ledger.settled.outcomes(run_id).values())
         (discarded,) = connection.exec_driver_sql(
             "SELECT count(DISTINCT message_id) FROM outcomes WHERE outcome = %s",
             (str(Outcome.DISCARDED),),

@@ -45,7 +45,7 @@ def test_a_scheduled_run_completes_under_airflows_services(tmp_path: Path) -> No
         assert running.outcomes("night", run["dag_run_id"]) == {
             "delivered": 1,
             "forwarded": 1,
-            "left_no_rule": 1,
+            "unmatched": 1,
         }
         with running.ledger() as ledger:
             recorded = ledger.runs.get(ledger_run_id("night", run["dag_run_id"]))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mqdlq.lake import parked_rows, snapshot_rows, storage
+from mqdlq.lake import settled_rows, snapshot_rows, storage
 from mqdlq.lake.archive import full_digest, read_back
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.model import DEPARTED, AttemptState
@@ -271,21 +271,21 @@ class ExecutionRound(Round):
         for number, outcomes in ended.items():
             wanted = self.scenario.outcome(number)
             rest = Counter(outcomes) - Counter([wanted])
-            allowed = {"owned_by_run"} | ({wanted} if wanted == "left_by_rule" else set())
+            allowed = {"leased_by_run"} | ({wanted} if wanted == "left_by_rule" else set())
             assert wanted in outcomes, f"message {number} should be {wanted}, is {outcomes}"
             assert set(rest) <= allowed, f"message {number} should be {wanted}, is {outcomes}"
 
     def _number_of(self, run_id: str, seq: int) -> int:
-        """Tell which message a run's browse met at that place; it may have parked it."""
+        """Tell which message a run's browse met at that place; it may have settled it."""
         keys = [m.message_key for m in self.world.ledger.messages.of_run(self.run_id)]
         snapshot = self.world.ledger.snapshots.of_run(run_id)
         assert snapshot is not None
         columns = ["browse_seq", "message_key"]
         listed = snapshot_rows(snapshot.location, columns)
-        parked = (
-            row for batch in parked_rows(snapshot.location, columns) for row in batch.to_pylist()
+        settled = (
+            row for batch in settled_rows(snapshot.location, columns) for row in batch.to_pylist()
         )
-        (key,) = {row["message_key"] for row in (*listed, *parked) if row["browse_seq"] == seq}
+        (key,) = {row["message_key"] for row in (*listed, *settled) if row["browse_seq"] == seq}
         return keys.index(key)
 
 

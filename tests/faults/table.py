@@ -110,7 +110,7 @@ REFUSED = Effect(
 ALONE = Effect(
     "the unit of work is backed out, and each message is moved in a separate unit",
     "`delivered`",
-    "nothing; if it recurs, raise MAXUMSGS or lower `messages_in_a_unit`",
+    "nothing; if it recurs, raise MAXUMSGS or lower `max_messages_per_unit`",
     moved="0123",
 )
 PASSED_BY = Effect(

@@ -49,7 +49,7 @@ def test_every_outcome_is_recorded_in_postgresql(world: World) -> None:
         "forwarded",
         "discarded",
         "left_by_rule",
-        "left_no_rule",
+        "unmatched",
         "unprocessable",
     ]
     assert [a.attempt_no for a in world.ledger.attempts.of_run("run-1")] == [1, 1, 1, 2, 3]

@@ -83,7 +83,7 @@ def test_two_concurrent_executors_take_turns(world: World) -> None:
     outcomes = [settle(run) for run in runs]
     assert sorted(outcomes, key=str) == [
         {Outcome.DELIVERED: len(BODIES)},
-        {Outcome.OWNED_BY_RUN: len(BODIES)},
+        {Outcome.LEASED_BY_RUN: len(BODIES)},
     ]
 
 
@@ -108,7 +108,7 @@ def test_no_other_executor_acts_while_a_frozen_one_holds_the_state_queue(world: 
     assert world.bodies("PAYMENTS") == BODIES
     make_pass(second)
     assert settle(first) == {Outcome.DELIVERED: len(BODIES)}
-    assert settle(second) == {Outcome.OWNED_BY_RUN: len(BODIES)}
+    assert settle(second) == {Outcome.LEASED_BY_RUN: len(BODIES)}
 
 
 SETTLED = (
@@ -145,7 +145,7 @@ def test_an_executor_that_resumes_after_its_connection_was_cut_commits_nothing(
     make_pass(first)
     assert world.ledger.attempts.in_states("QM1", AttemptState.INTENDED, AttemptState.UNKNOWN) == []
     counted = settle(first) + settle(second)
-    assert counted == {Outcome.DELIVERED: len(BODIES), Outcome.OWNED_BY_RUN: len(BODIES)}
+    assert counted == {Outcome.DELIVERED: len(BODIES), Outcome.LEASED_BY_RUN: len(BODIES)}
 
 
 # People with another tool
@@ -247,12 +247,12 @@ def test_a_message_in_another_runs_unit_of_work_belongs_to_that_run(world: World
     frozen.wake()
 
     assert frozen.end() == ""
-    assert outcomes[Outcome.OWNED_BY_RUN] == 1
+    assert outcomes[Outcome.LEASED_BY_RUN] == 1
     assert outcomes[Outcome.LEFT_BY_RULE] == len(BODIES) - 1
     (owned,) = [
         fact
         for fact in world.ledger.outcomes.of_run("run-2").values()
-        if fact.outcome is Outcome.OWNED_BY_RUN
+        if fact.outcome is Outcome.LEASED_BY_RUN
     ]
     assert owned.why == "run run-1 is about to move it"
 

@@ -233,7 +233,7 @@ class Model:
             is_free = not message.outcome and message.owned_until <= now
             if is_free and not message.letter.is_bare:
                 self.queues[RIVAL].append(message.body)
-                message.outcome = "owned_by_run"
+                message.outcome = "leased_by_run"
         self.queues[RIVAL] += self.strangers
         self.strangers = []
 
@@ -241,7 +241,7 @@ class Model:
         for message in self.messages:
             step = message.step()
             if not message.outcome and not message.steps:
-                message.outcome = "unprocessable" if message.letter.is_bare else "left_no_rule"
+                message.outcome = "unprocessable" if message.letter.is_bare else "unmatched"
             elif not message.outcome:
                 message.outcome = "left_by_rule" if step else "exhausted"
         return [message.outcome for message in self.messages]
@@ -269,6 +269,6 @@ class Model:
         return outcomes + Counter({"not_selected": len(there) - len(named)})
 
     def on_the_dlq(self) -> list[bytes]:
-        gone = {"delivered", "forwarded", "discarded", "taken", "owned_by_run"}
+        gone = {"delivered", "forwarded", "discarded", "taken", "leased_by_run"}
         stay = [message.body for message in self.messages if message.outcome not in gone]
         return stay + self.strangers

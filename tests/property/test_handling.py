@@ -116,7 +116,7 @@ class Both:
                 world.dead_letter(body, dest_q=letter.dest_q, reason=letter.reason)
         table = [f"RETRYINT({RETRYINT}) WAIT(NO)", *(rule.text() for rule in rules)]
         self.started = world.clock.now
-        self.execution = world.plan("\n".join(table), messages_in_a_unit=unit)
+        self.execution = world.plan("\n".join(table), max_messages_per_unit=unit)
 
     def _body(self, number: int, length: int = 8) -> bytes:
         return b"%d.%d" % (self.number, number) + b" " * (length - 8)

@@ -91,7 +91,7 @@ def test_the_history_counts_each_message_once_and_separates_new_from_returned(
     ]
 
 
-def test_the_history_counts_parked_messages_in_the_backlog(tmp_path: Path) -> None:
+def test_the_history_counts_settled_messages_in_the_backlog(tmp_path: Path) -> None:
     root = str(tmp_path / "lake")
     known, twin = dead_letter(1, **UNKNOWN), dead_letter(2, **UNKNOWN)
     twin_again = {**twin, "browse_seq": 3}

@@ -74,7 +74,7 @@ def by_python(rows: list[dict[str, Any]], rules: str) -> list[PlannedMessage]:
     for row in rows:
         valid = row["class"] == "dead_letter"
         templates = steps_for(table, row) if valid else ()
-        planned = Disposition.PLANNED if templates else Disposition.NO_RULE
+        planned = Disposition.PLANNED if templates else Disposition.UNMATCHED
         found.append(
             PlannedMessage(
                 row["browse_seq"],
@@ -99,7 +99,7 @@ def test_a_plan_says_what_to_do_with_each_message(tmp_path: Path) -> None:
     forward = Step(2, 2, Action.FWD, "REPLIES", "PARK", False, PutAuthority.DEF, 1)
     assert list(lake.planned_messages(plan)) == [
         PlannedMessage(0, full["message_key"], "QM1", "DLQ", Disposition.PLANNED, (retry, forward)),
-        PlannedMessage(1, other["message_key"], "QM1", "DLQ", Disposition.NO_RULE, ()),
+        PlannedMessage(1, other["message_key"], "QM1", "DLQ", Disposition.UNMATCHED, ()),
         PlannedMessage(2, plain["message_key"], "QM1", "DLQ", Disposition.UNPROCESSABLE, ()),
     ]
 
@@ -120,7 +120,7 @@ def test_the_counts_in_a_plans_description_add_up(tmp_path: Path) -> None:
         snapshot_ids=("s1",),
         rules_digest=parse(RULES).digest,
         messages=6,
-        dispositions={"planned": 4, "no_rule": 1, "unprocessable": 1},
+        dispositions={"planned": 4, "unmatched": 1, "unprocessable": 1},
         counts=(
             StepCount(1, 1, "RETRY", "A", "", 2),
             StepCount(1, 1, "RETRY", "B", "", 1),
@@ -172,7 +172,7 @@ def test_nulls_in_a_snapshot_are_compared_as_blanks(tmp_path: Path) -> None:
 def test_a_rule_without_patterns_matches_every_dead_letter(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, [dead_letter(0), no_dead_letter(1)], "ACTION(DISCARD)\n")
 
-    assert lake.read_plan(plan).dispositions == {"planned": 1, "no_rule": 0, "unprocessable": 1}
+    assert lake.read_plan(plan).dispositions == {"planned": 1, "unmatched": 0, "unprocessable": 1}
 
 
 def test_an_empty_snapshot_makes_an_empty_plan(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_spark_submit_runs_the_evaluation(tmp_path: Path) -> None:
     said = ended.stdout.splitlines()
     assert [said[0], said[2]] == [
         "evaluate_rules: snapshot s1: 112 messages, 4 rules",
-        f"evaluate_rules: plan s1-abc: 107 planned, 3 no_rule, 2 unprocessable, hash {hashed}",
+        f"evaluate_rules: plan s1-abc: 107 planned, 3 unmatched, 2 unprocessable, hash {hashed}",
     ]
 
 

@@ -38,5 +38,5 @@ def test_a_plan_is_made_of_an_imported_snapshot(
     directory = json.loads(made.stdout)["directory"]
     plan = evaluate(directory, plan=lake.plan_directory(str(tmp_path), "rehearsal"))
 
-    assert plan.dispositions == {"planned": 2, "no_rule": 1, "unprocessable": 1}
+    assert plan.dispositions == {"planned": 2, "unmatched": 1, "unprocessable": 1}
     assert plan.counts == (StepCount(1, 1, "FWD", "PARKED", "", 2),)

@@ -107,7 +107,7 @@ def test_changed_rules_are_evaluated_over_all_messages(tmp_path: Path) -> None:
 
     description = evaluate(snapshot, plan=str(tmp_path / "plan"), rules=str(tmp_path / "new.rules"))
 
-    assert description.dispositions == {"planned": 1, "no_rule": 0, "unprocessable": 1}
+    assert description.dispositions == {"planned": 1, "unmatched": 0, "unprocessable": 1}
 
 
 def test_a_lost_row_is_an_error_even_if_it_is_not_named(tmp_path: Path) -> None:

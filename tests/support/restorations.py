@@ -27,7 +27,7 @@ def discarded(world: World, *bodies: bytes, **fields: Any) -> str:
 
 
 def restoring(
-    world: World, name: str = "restoration-1", *, messages_in_a_unit: int = 128, **request: Any
+    world: World, name: str = "restoration-1", *, max_messages_per_unit: int = 128, **request: Any
 ) -> Restoring:
     """Record a restoration, of the last run unless `request` says otherwise; nothing is put yet."""
     asked = Request(**{"run_id": f"run-{world.runs}", "who": "alex", **request})
@@ -38,7 +38,7 @@ def restoring(
         restoration=begin(name, handler, asked, ledger=world.ledger, clock=world.clock),
         settings=world.settings,
         ledger=world.ledger,
-        messages_in_a_unit=messages_in_a_unit,
+        max_messages_per_unit=max_messages_per_unit,
         clock=world.clock,
         sleep=world.clock.sleep,
         log=world.log,

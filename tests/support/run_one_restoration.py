@@ -26,7 +26,7 @@ def main(directory: str, name: str, client: str) -> None:
                 restoration=recorded,
                 settings=settings,
                 ledger=ledger,
-                messages_in_a_unit=128,
+                max_messages_per_unit=128,
                 clock=clock,
                 sleep=sleep,
                 log=logging.getLogger(),

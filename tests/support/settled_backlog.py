@@ -1,4 +1,4 @@
-"""A queue of messages that runs leave for good, and runs over it, for tests of parking."""
+"""A queue of messages that runs leave for good, and runs over it, for tests of settled messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def place(world: World, run: Run) -> str:
 
 def counts(world: World, run: Run) -> tuple[int, int]:
     found = lake.read_manifest(place(world, run)).counts
-    return found.full, found.parked
+    return found.full, found.settled
 
 
 def backlog(world: World) -> None:

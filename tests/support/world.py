@@ -220,7 +220,7 @@ class World:
             steps = without_a_dlh
             if dead:
                 steps = tuple(resolve(step, row) for step in steps_for(table, row))
-            nothing = Disposition.NO_RULE if dead else Disposition.UNPROCESSABLE
+            nothing = Disposition.UNMATCHED if dead else Disposition.UNPROCESSABLE
             rows.append(
                 PlannedMessage(
                     row["browse_seq"],
@@ -268,8 +268,8 @@ class World:
             if message.message_id in booked
         }
         snapshot = self.ledger.snapshots.of_run(run.run_id)
-        if snapshot is not None and self.ledger.parked.outcomes(run.run_id):
-            for batch in lake.parked_rows(snapshot.location, ["browse_seq", "outcome"]):
+        if snapshot is not None and self.ledger.settled.outcomes(run.run_id):
+            for batch in lake.settled_rows(snapshot.location, ["browse_seq", "outcome"]):
                 found = {row["browse_seq"]: row["outcome"] for row in batch.to_pylist()} | found
         return found
 

@@ -163,7 +163,7 @@ def test_what_explains_a_row_is_no_part_of_the_hash() -> None:
         replace(PLANNED, browse_seq=1),
         replace(PLANNED, message_key=b"\1" * 32),
         replace(PLANNED, queue_manager="QM1D", queue="LQ"),
-        replace(PLANNED, disposition=Disposition.NO_RULE),
+        replace(PLANNED, disposition=Disposition.UNMATCHED),
         replace(PLANNED, steps=()),
         replace(PLANNED, steps=(RETRY, RETRY)),
         replace(PLANNED, steps=(replace(RETRY, target_q="PAYMENTSQ", target_q_mgr="M1"),)),

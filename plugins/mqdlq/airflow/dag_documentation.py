@@ -13,7 +13,7 @@ def page(handler: Handler, workflow: str, pool: str) -> str:
         "schedule": f"`{handler.schedule}` (UTC)" if handler.schedule else "none: run by hand",
         "runs at once": str(handler.runs_at_once),
         "state queue": f"`{handler.state_queue}`",
-        "attempts counted": "per run" if handler.attempts == "run" else "from run to run",
+        "attempts counted": handler.count_attempts.replace("_", " "),
         "retrying ends after": str(handler.max_run_time),
         "a plan may be acted on for": str(handler.max_plan_age),
         "pool": f"`{pool}`",

@@ -28,7 +28,7 @@ def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: 
     for alert in alerts:
         failures = 0
         for notification in handler.alerts.notify:
-            if notification.on and alert.event not in notification.on:
+            if notification.events and alert.event not in notification.events:
                 continue
             try:
                 _call(notification, alert, context, handler.name, run_id)

@@ -16,7 +16,7 @@ import typer
 from typer._coercion import FileRuntimeParam, RuntimeParam, build_runtime_param
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from mqdlq import directories
+from mqdlq import directories, renamed
 from mqdlq.errors import MqDlqError
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
@@ -170,6 +170,19 @@ class _Command(TyperCommand):
         """Run the command, and report its error."""
         with _reported():
             return super().invoke(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; an option's old name counts as its new one, with a warning."""
+        known = {name for parameter in self.params for name in parameter.opts}
+        for old, new in renamed.old_options(args, known).items():
+            typer.echo(f"mqdlq: warning: {renamed.sentence(old, new)}", err=True)
+            if any(argument.partition("=")[0] == new for argument in args):
+                ctx.fail(f"{old} is the old name of {new}: give {new} only")
+            args = [
+                new + argument.removeprefix(old) if argument.partition("=")[0] == old else argument
+                for argument in args
+            ]
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, --help among them."""

@@ -129,7 +129,7 @@ def _as_json(found: Preview) -> dict[str, Any]:
         "maybe_truncated": found.maybe_truncated,
         "causes": [cause.as_json() for cause in found.causes],
         "plan": [asdict(planned) for planned in found.planned],
-        "needs_a_person": [
+        "needs_attention": [
             {
                 "outcome": trouble.outcome.value,
                 "class": trouble.cls.value,
@@ -142,7 +142,7 @@ def _as_json(found: Preview) -> dict[str, Any]:
                 "browse_seqs": list(trouble.browse_seqs),
                 "next_step": _advice(trouble),
             }
-            for trouble in found.needs_a_person
+            for trouble in found.needs_attention
         ],
     }
 
@@ -163,7 +163,7 @@ def _parts(found: Preview) -> Iterator[RenderableType]:
     if found.maybe_truncated:
         yield Text(f"{found.maybe_truncated:,} are as long as the queue allows: maybe cut to fit.")
     yield Text("")
-    yield from _people(found.needs_a_person)
+    yield from _attention(found.needs_attention)
 
 
 def _matrix(planned: tuple[Planned, ...]) -> RenderableType:
@@ -184,12 +184,12 @@ def _matrix(planned: tuple[Planned, ...]) -> RenderableType:
     return shown
 
 
-def _people(troubles: tuple[Trouble, ...]) -> Iterator[RenderableType]:
+def _attention(troubles: tuple[Trouble, ...]) -> Iterator[RenderableType]:
     messages = sum(trouble.messages for trouble in troubles)
     if not messages:
-        yield Text("Nothing needs a person.", style="bold green")
+        yield Text("Nothing needs attention.", style="bold green")
         return
-    shown = _table(f"Needs a person: {messages:,}", "Messages", "Why", "What to do", "browse_seq")
+    shown = _table(f"Needs attention: {messages:,}", "Messages", "Why", "What to do", "browse_seq")
     for one in troubles[:_MOST]:
         more = " ..." if one.messages > len(one.browse_seqs) else ""
         shown.add_row(

@@ -23,7 +23,7 @@ from mqdlq.stages.report import (
     render_row,
     render_text,
     report_directory,
-    rows_for_people,
+    rows_needing_attention,
     written_stages,
 )
 from mqdlq.stages.report.wording import moment
@@ -41,18 +41,18 @@ def report(
         str | None, typer.Argument(help="The run; without one, the latest.", metavar="RUN")
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
-    needs_a_person: Annotated[
+    needs_attention: Annotated[
         bool,
         typer.Option(
-            "--needs-a-person",
-            help="List all messages that need a person or have no outcome, as lines of JSON.",
+            "--needs-attention",
+            help="List all messages that need attention or have no outcome, as lines of JSON.",
         ),
     ] = False,
 ) -> None:
     """Implement `mqdlq report`.
 
     The report is read from the ledger and the lake; no queue manager is needed. It lists at most
-    1,000 messages with the same trouble, 10,000 in all, and counts the others. --needs-a-person
+    1,000 messages with the same trouble, 10,000 in all, and counts the others. --needs-attention
     lists all of them, in any format.
 
     Exit code 0 whatever the report says; 1 if there is no such run.
@@ -64,7 +64,7 @@ def report(
     try:
         with open_ledger() as ledger:
             wanted = _wanted(run_id, ledger)
-            if needs_a_person:
+            if needs_attention:
                 _list(wanted, ledger)
             elif written := _written_before_pruning(wanted, ledger, output):
                 typer.echo(written, nl=False)
@@ -109,7 +109,7 @@ def _list(run_id: str, ledger: Ledger) -> None:
     sources = read_sources(run_id, ledger, directories.lake())
     for trouble in sources.troubles:
         typer.echo(f"mqdlq: {trouble}; only what the ledger knows is listed", err=True)
-    for row in rows_for_people(sources, ledger):
+    for row in rows_needing_attention(sources, ledger):
         sys.stdout.write(f"{render_row(row)}\n")
 
 

@@ -19,7 +19,9 @@ from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
+from mqdlq.handlers.renaming import use_new_names
 from mqdlq.handlers.tables import check_node, read_levels
+from mqdlq.renamed import warn_once
 from mqdlq.rules import RulesError, Severity, print_table
 from mqdlq.rules.diagnostics import Place, Report
 from mqdlq.rules.lint import Level, promote, review
@@ -53,13 +55,13 @@ class Handler(Operation):
             " as the dead-letter queue. No other application uses it."
         ),
     ] = "MQDLQ.STATE"
-    attempts: Annotated[
-        Literal["run", "ledger"],
+    count_attempts: Annotated[
+        Literal["per_run", "across_runs"],
         Field(
-            description="`run` starts the count of attempts at zero in each run; `ledger`"
+            description="`per_run` starts the count of attempts at zero in each run; `across_runs`"
             " continues the count of earlier runs."
         ),
-    ] = "run"
+    ] = "per_run"
     nul_as_blank: Annotated[
         bool,
         Field(description="Compare NULs in text fields as blanks. IBM's handler does not do that."),
@@ -85,7 +87,7 @@ class Handler(Operation):
             " nearest rule if none matches."
         ),
     ] = False
-    messages_in_a_unit: Annotated[
+    max_messages_per_unit: Annotated[
         int,
         Field(
             ge=1,
@@ -143,12 +145,12 @@ class Handler(Operation):
         return self
 
     @model_validator(mode="after")
-    def _has_a_plan_to_carry_out_when_it_is_approved(self) -> Self:
-        asks = self.approval.model_dump(exclude={"within"}, exclude_defaults=True)
-        if asks and self.approval.within >= self.max_plan_age:
+    def _approval_fits_max_plan_age(self) -> Self:
+        asks = self.approval.model_dump(exclude={"timeout"}, exclude_defaults=True)
+        if asks and self.approval.timeout >= self.max_plan_age:
             raise ValueError(
-                f"approval: an answer within {self.approval.within} may come when the plan is too"
-                f" old to be carried out: max_plan_age, {self.max_plan_age}, must be longer"
+                f"approval: timeout {self.approval.timeout} is not shorter than max_plan_age"
+                f" {self.max_plan_age}: the plan could be too old when the answer comes"
             )
         return self
 
@@ -224,6 +226,8 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     if handler is None:
         faults = [d for d in report.diagnostics() if d.severity == "error"]
         raise HandlerError("\n".join(map(str, faults)))
+    for warning in (d for d in report.diagnostics() if d.code == "renamed"):
+        warn_once(str(warning))
     return handler
 
 
@@ -245,6 +249,7 @@ def build_handler(document: Document, report: Report, name: str, folder: Path) -
             report.error("missing", Place(1, 1, 1, ""), f"expected keys such as {_EXAMPLE}")
         return None
     reader = Reader(document, report)
+    use_new_names(document.root, reader)
     nodes = reader.keyed(document.root, KEYS, _EXAMPLE)
     is_complete = not report.has_errors
     values = _values({key: node for key, (_, node) in nodes.items()}, document, reader, report)

@@ -49,7 +49,7 @@ class ApprovalGuards(BaseModel):
         bool,
         Field(description="A rule names a queue that no message was moved to from this queue yet."),
     ] = False
-    within: Annotated[
+    timeout: Annotated[
         timedelta,
         Field(
             ge=timedelta(seconds=30),
@@ -95,7 +95,7 @@ class Event(StrEnum):
         True,
     )
     EXHAUSTED = "exhausted", "messages whose rules are all used up", True
-    CONSERVATION = "conservation", "the account does not add up", True
+    UNACCOUNTED = "unaccounted", "the account does not add up", True
     FAILED = "failed", "the run failed", True
     APPROVAL = "approval", "a plan waits for a person's approval"
     RECOVERY = "recovery", "what was told of before is over"
@@ -123,7 +123,7 @@ class Notification(BaseModel):
             " `airflow.providers.smtp.notifications.smtp.SmtpNotifier`.",
         ),
     ]
-    on: Annotated[tuple[Event, ...], Field(description="Events to notify of; unset: all.")] = ()
+    events: Annotated[tuple[Event, ...], Field(description="Events to notify of; unset: all.")] = ()
     arguments: Annotated[
         Mapping[str, Any],
         Field(

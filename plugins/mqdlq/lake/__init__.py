@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.lake.descriptions import PlanDescription, SnapshotCounts, SnapshotManifest, StepCount
-from mqdlq.lake.full_rows import newest_rows, rows_of_parked, whole_rows
+from mqdlq.lake.full_rows import full_rows_of_settled, newest_rows, whole_rows
 from mqdlq.lake.locations import plan_directory, plan_id, snapshot_directory
 from mqdlq.lake.plans import (
     count_planned,
@@ -21,9 +21,9 @@ from mqdlq.lake.snapshots import (
     Snapshot,
     SnapshotWriter,
     find_snapshot,
-    parked_rows,
     payload_rows,
     read_manifest,
+    settled_rows,
     snapshot_rows,
     snapshot_stands,
 )
@@ -42,9 +42,9 @@ __all__ = [
     "finish_plan",
     "finished_plans",
     "finished_snapshots",
+    "full_rows_of_settled",
     "keep_attempts",
     "newest_rows",
-    "parked_rows",
     "payload_rows",
     "plan_directory",
     "plan_id",
@@ -53,7 +53,7 @@ __all__ = [
     "read_plan",
     "read_text",
     "remove_snapshot",
-    "rows_of_parked",
+    "settled_rows",
     "snapshot_directory",
     "snapshot_rows",
     "snapshot_stands",

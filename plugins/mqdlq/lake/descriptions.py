@@ -8,15 +8,17 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
+from mqdlq import renamed
 from mqdlq.errors import LakeError
+from mqdlq.model import Disposition
 
-SNAPSHOT_VERSION: Final = 2
+SNAPSHOT_VERSION: Final = 3
 """The version of snapshots that this code writes; it reads all earlier ones."""
 PLAN_VERSION: Final = 1
 """The version of plans that this code writes."""
 _ADDED: Final = {
     "nul_as_blank",
-    "parked",
+    "settled",
     "refers_to",
     "payload_key_id",
     "imported_from",
@@ -29,10 +31,10 @@ _ADDED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCounts:
-    """Numbers of a snapshot's messages: `full` rows (new or due) and `parked` ones (settled)."""
+    """Numbers of a snapshot's messages: with full rows (new or due), and settled."""
 
     full: int
-    parked: int
+    settled: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class SnapshotManifest:
 
     `messages` and `bytes` count messages and the bytes of their bodies, including settled messages.
     `digest` is the SHA-256 over their keys in browse order. `rules_text` is the run's table, and
-    `nul_as_blank` whether its patterns compare NULs as blanks. `parked` is the number of compact
+    `nul_as_blank` whether its patterns compare NULs as blanks. `settled` is the number of compact
     rows, whose full rows are in the snapshots `refers_to`. `payload` is the stored part of bodies
     ("none", "head: N", "full"), and `payload_key_id` its encryption key, or "". `imported_from` has
     the imported files, if no queue was browsed, and `put_together_from` the snapshots that a
@@ -61,7 +63,7 @@ class SnapshotManifest:
     rules_text: str
     payload: str = "none"
     nul_as_blank: bool = False
-    parked: int = 0
+    settled: int = 0
     refers_to: tuple[str, ...] = ()
     payload_key_id: str = ""
     imported_from: tuple[str, ...] = ()
@@ -76,7 +78,7 @@ class SnapshotManifest:
 
         Without full rows there is nothing to evaluate or execute.
         """
-        return SnapshotCounts(self.messages - self.parked, self.parked)
+        return SnapshotCounts(self.messages - self.settled, self.settled)
 
     def to_json(self) -> str:
         """Return the manifest as a JSON document."""
@@ -135,9 +137,14 @@ class PlanDescription:
         values = _load(cls, text, place, PLAN_VERSION)
         try:
             values["snapshot_ids"] = tuple(values["snapshot_ids"])
+            values["dispositions"] = {
+                str(Disposition(name)): number for name, number in values["dispositions"].items()
+            }
             values["counts"] = tuple(StepCount(**count) for count in values["counts"])
-        except TypeError:
-            raise LakeError(f"{place}: snapshot_ids or counts is not a list as expected") from None
+        except (TypeError, ValueError, AttributeError):
+            raise LakeError(
+                f"{place}: snapshot_ids, dispositions or counts is not as expected"
+            ) from None
         return cls(**values)
 
 
@@ -156,6 +163,7 @@ def _load(
     if version not in range(1, newest + 1):
         known = "1" if newest == 1 else f"1 to {newest}"
         raise LakeError(f"{place}: expected schema_version {known}, found {version!r}")
+    values = {renamed.MANIFEST.get(name, name): value for name, value in values.items()}
     expected = {entry.name for entry in fields(cls)}
     missing = sorted(expected - set(values) - _ADDED)
     unknown = sorted(set(values) - expected)

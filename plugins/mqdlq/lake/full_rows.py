@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mqdlq.errors import LakeError
-from mqdlq.lake.snapshots import Snapshot, parked_rows, read_manifest, snapshot_rows
+from mqdlq.lake.snapshots import Snapshot, read_manifest, settled_rows, snapshot_rows
 
 _COMPACT = ["browse_seq", "message_key", "snapshot_id"]
 
@@ -15,10 +15,10 @@ _COMPACT = ["browse_seq", "message_key", "snapshot_id"]
 def whole_rows(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield these columns of every message of a finished snapshot, settled messages last.
 
-    Raises `LakeError` like `rows_of_parked`.
+    Raises `LakeError` like `full_rows_of_settled`.
     """
     yield from snapshot_rows(directory, columns)
-    yield from rows_of_parked(directory, columns)
+    yield from full_rows_of_settled(directory, columns)
 
 
 def newest_rows(
@@ -39,14 +39,14 @@ def newest_rows(
         seen |= here
 
 
-def rows_of_parked(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def full_rows_of_settled(directory: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield these columns of the settled messages of a finished snapshot.
 
     The values are those of the snapshot with the full row, but `browse_seq` is that of this one.
     Raises `LakeError` if a full row is missing; pruning never removes it.
     """
     waiting: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for batch in parked_rows(directory, _COMPACT):
+    for batch in settled_rows(directory, _COMPACT):
         for row in batch.to_pylist():
             waiting[row["snapshot_id"]][row["message_key"]].append(row["browse_seq"])
     siblings = directory.rstrip("/").rsplit("/", 1)[0]

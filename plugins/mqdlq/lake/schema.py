@@ -35,7 +35,7 @@ HEADERS: Final = pa.schema(
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
 
-PARKED: Final = pa.schema(
+SETTLED: Final = pa.schema(
     [
         pa.field("browse_seq", pa.int64(), nullable=False),
         pa.field("message_key", pa.binary(), nullable=False),

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from mqdlq.lake.descriptions import SNAPSHOT_VERSION, SnapshotManifest
-from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
+from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
 from mqdlq.model import MessageClass
 from mqdlq.structures import MQDLH, MQMD, Packed
 
@@ -39,7 +39,7 @@ _HEADERS: Final = {
     "dest_backout_threshold": "BOTHRESH of its destination; null if unknown (since 2)",
     "dest_backout_requeue_q": "BOQNAME of its destination; null if unknown (since 2)",
 }
-_PARKED: Final = {
+_SETTLED: Final = {
     "browse_seq": "Position in browse order, counted together with full rows",
     "message_key": "As in `headers`",
     "occurrence": "Number among equal messages, from 0",
@@ -74,7 +74,7 @@ _MANIFEST: Final = {
     "put_together_from": "The merged snapshots, if a backfill created it",
     "message_keys": "The messages (hex) that the run's plan covers; none means all",
     "has_given_action": "Whether the rules table is a single action, given for these messages",
-    "parked": "Number of messages with compact rows (since 2)",
+    "settled": "Number of messages with compact rows (since 2; `parked` in version 2)",
     "refers_to": "The snapshots with their full rows (since 2)",
     "payload_key_id": 'The key that encrypts the payload, or "" (since 2)',
     "schema_version": "Version of this schema",
@@ -109,12 +109,12 @@ def document() -> str:
             "",
             *_table(HEADERS, columns),
             "",
-            "## parked/*.parquet",
+            "## settled/*.parquet",
             "",
             "A compact row for each message that an earlier run settled under the same rules.",
-            "The directory is absent if there are none.",
+            "The directory is absent if there are none; in version 2 its name is `parked`.",
             "",
-            *_table(PARKED, _PARKED),
+            *_table(SETTLED, _SETTLED),
             "",
             "## payload/*.parquet",
             "",

@@ -18,10 +18,12 @@ from mqdlq.lake import storage
 from mqdlq.lake.descriptions import SnapshotManifest
 from mqdlq.lake.locations import snapshot_directory, snapshot_pattern
 from mqdlq.lake.parts import Part
-from mqdlq.lake.schema import HEADERS, PARKED, PAYLOAD
+from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
 
 MANIFEST: Final = "_MANIFEST.json"
-_CONTENTS: Final = ("headers", "parked", "payload", "_", ".")
+_SETTLED_SINCE: Final = 3
+"""The first schema version with a directory `settled`; it was `parked` before."""
+_CONTENTS: Final = ("headers", "settled", "parked", "payload", "_", ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class Snapshot:
         return f"{self.directory}/headers"
 
     @property
+    def settled(self) -> str:
+        """The directory of its compact rows."""
+        return compact_rows_of(self.directory, self.manifest)
+
+    @property
     def queue(self) -> tuple[str, str]:
         """The queue manager and the queue."""
         return self.manifest.queue_manager, self.manifest.queue
@@ -64,7 +71,7 @@ class SnapshotWriter:
         self.directory = snapshot_directory(root, queue_manager, queue, snapshot_id)
         self.snapshot_id = snapshot_id
         self._queue_manager, self._queue = queue_manager, queue
-        self._messages = self._bytes = self._parked_messages = 0
+        self._messages = self._bytes = self._settled_messages = 0
         self._refers_to: set[str] = set()
         self._keys = sha256()
         self._open = ExitStack()
@@ -74,7 +81,7 @@ class SnapshotWriter:
             raise LakeError(f"{self.directory} is a finished snapshot; a new one needs a new id")
         storage.make_empty_directory(self.directory, _CONTENTS)
         self._headers = Part(f"{self.directory}/headers", HEADERS, self._open)
-        self._parked = Part(f"{self.directory}/parked", PARKED, self._open)
+        self._settled = Part(f"{self.directory}/settled", SETTLED, self._open)
         self._payload = Part(f"{self.directory}/payload", PAYLOAD, self._open)
         self._headers.begin()  # readers need the directory even if there are no rows
         return self
@@ -102,10 +109,10 @@ class SnapshotWriter:
         """Add counted messages as columns in the schema `HEADERS`."""
         self._headers.add_batch(batch)
 
-    def write_parked(self, batch: pa.RecordBatch) -> None:
-        """Add counted settled messages as columns in the schema `PARKED`."""
-        self._parked.add_batch(batch)
-        self._parked_messages += len(batch)
+    def write_settled(self, batch: pa.RecordBatch) -> None:
+        """Add counted settled messages as columns in the schema `SETTLED`."""
+        self._settled.add_batch(batch)
+        self._settled_messages += len(batch)
         self._refers_to.update(batch.column("snapshot_id").unique().to_pylist())
 
     def write_payload(
@@ -131,7 +138,7 @@ class SnapshotWriter:
         has_given_action: bool = False,
     ) -> SnapshotManifest:
         """Close the data files and write the manifest; with it, the snapshot exists."""
-        for part in (self._headers, self._parked, self._payload):
+        for part in (self._headers, self._settled, self._payload):
             part.flush()
         self._open.close()
         manifest = SnapshotManifest(
@@ -146,7 +153,7 @@ class SnapshotWriter:
             rules_digest=rules_digest,
             rules_text=rules_text,
             nul_as_blank=nul_as_blank,
-            parked=self._parked_messages,
+            settled=self._settled_messages,
             refers_to=tuple(sorted(self._refers_to)),
             payload=payload,
             payload_key_id=payload_key_id,
@@ -194,10 +201,16 @@ def snapshot_rows(directory: str, columns: Sequence[str] | None = None) -> Itera
         yield from batch.to_pylist()
 
 
-def parked_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def settled_rows(directory: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the compact rows of a finished snapshot in browse order, as batches of columns."""
-    if read_manifest(directory).parked:
-        yield from _batches(f"{directory}/parked", columns)
+    manifest = read_manifest(directory)
+    if manifest.settled:
+        yield from _batches(compact_rows_of(directory, manifest), columns)
+
+
+def compact_rows_of(directory: str, manifest: SnapshotManifest) -> str:
+    """Return the directory of a snapshot's compact rows."""
+    return f"{directory}/{'parked' if manifest.schema_version < _SETTLED_SINCE else 'settled'}"
 
 
 def payload_rows(directory: str) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,7 @@ from mqdlq.ledger.outcomes import HistoryRow, Learned, LearnedCount, OutcomeFact
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.runs import DRY_RUN, Look, Run, Runs
-from mqdlq.ledger.settled_messages import Lot, Parked, ParkedMessages, Parking, Settled
+from mqdlq.ledger.settled_messages import NewlySettled, Settled, SettledLot, SettledMessages
 from mqdlq.ledger.snapshots import Cause, Snapshots, TakenSnapshot
 
 __all__ = [
@@ -44,15 +44,14 @@ __all__ = [
     "Ledger",
     "Listed",
     "Look",
-    "Lot",
+    "NewlySettled",
     "OpenQuestion",
     "OutcomeFact",
-    "Parked",
-    "Parking",
     "Restoration",
     "Run",
     "RunMessage",
     "Settled",
+    "SettledLot",
     "Sighting",
     "TakenSnapshot",
     "open_ledger",
@@ -74,7 +73,7 @@ class Ledger:
         self.messages = Messages(engine)
         self.attempts = Attempts(engine)
         self.outcomes = Outcomes(engine)
-        self.parked = ParkedMessages(engine)
+        self.settled = SettledMessages(engine)
         self.accounts = Accounts(engine)
         self.alerts = Alerts(engine)
         self.archive = Archive(engine)

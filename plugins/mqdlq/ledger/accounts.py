@@ -93,7 +93,7 @@ class Accounts(Repository):
 
         If the run has closed its account, that is what its report `found`; it is recorded then,
         once. A run that looked and saw that there is nothing new has read no message: the messages
-        that the last account left are still there, parked or not, and no younger.
+        that the last account left are still there, settled or not, and no younger.
         """
         if self.of_run(run.run_id) is not None:
             with in_turn(self._engine) as connection:
@@ -121,7 +121,7 @@ class Accounts(Repository):
             .join(outcomes, outcomes.c.message_id == leases.c.message_id)
             .where(
                 outcomes.c.run_id == run_id,
-                outcomes.c.outcome == Outcome.OWNED_BY_RUN,
+                outcomes.c.outcome == Outcome.LEASED_BY_RUN,
                 leases.c.seq == newest.scalar_subquery(),
             )
         )

@@ -23,20 +23,20 @@ class Alerts(Repository):
         known |= {(event, False) for event in self.lasting(run_id)}
         new = [(event, True) for event in sent] + [(event, False) for event in lasting]
         rows = [
-            {"run_id": run_id, "event": str(event), "is_told": is_told, "at": at}
-            for event, is_told in new
-            if (event, is_told) not in known
+            {"run_id": run_id, "event": str(event), "is_sent": is_sent, "at": at}
+            for event, is_sent in new
+            if (event, is_sent) not in known
         ]
         self._add(alerts, *rows)
 
     def sent(self, run_id: str) -> set[str]:
         """Return the events of a run that people were notified of, by any try of its task."""
-        query = select(alerts.c.event).where(alerts.c.run_id == run_id, alerts.c.is_told)
+        query = select(alerts.c.event).where(alerts.c.run_id == run_id, alerts.c.is_sent)
         return set(self._values(query))
 
     def lasting(self, run_id: str) -> set[str]:
         """Return the events that last after a run."""
-        query = select(alerts.c.event).where(alerts.c.run_id == run_id, ~alerts.c.is_told)
+        query = select(alerts.c.event).where(alerts.c.run_id == run_id, ~alerts.c.is_sent)
         return set(self._values(query))
 
     def cannot_begin(self, handler: str, event: str, but: str) -> bool:
@@ -44,7 +44,7 @@ class Alerts(Repository):
 
         Of the handler's runs; run `but` does not count.
         """
-        notified = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_told)
+        notified = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_sent)
         latest = select(func.max(refusals.c.at)).where(
             refusals.c.handler == handler, refusals.c.run_id != but, refusals.c.run_id.in_(notified)
         )
@@ -65,7 +65,7 @@ class Alerts(Repository):
             .where(
                 refusals.c.handler == run.handler,
                 refusals.c.at <= run.started_at,
-                ~alerts.c.is_told,
+                ~alerts.c.is_sent,
             )
         )
         if before is not None:

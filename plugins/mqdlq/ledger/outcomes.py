@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts
-from mqdlq.ledger.tables.messages import learned, messages, outcomes, parked_outcomes
+from mqdlq.ledger.tables.messages import learned, messages, outcomes, settled_outcomes
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Outcome
 
@@ -91,7 +91,7 @@ class Outcomes(Repository):
                 add(connection, outcomes, ends)
 
     def of_run(self, run_id: str) -> dict[int, OutcomeFact]:
-        """Return a run's outcomes by message id, without those of parked messages."""
+        """Return a run's outcomes by message id, without those of settled messages."""
         query = select(*columns_of(outcomes, OutcomeFact)).where(outcomes.c.run_id == run_id)
         with self._stream(query) as rows:
             return {row.message_id: OutcomeFact(*row) for row in rows}
@@ -106,11 +106,11 @@ class Outcomes(Repository):
         return found
 
     def counts(self, run_id: str) -> Counter[Outcome]:
-        """Count a run's outcomes, those of parked messages included."""
+        """Count a run's outcomes, those of settled messages included."""
         counted = Counter[Outcome]()
         for table, number in (
             (outcomes, func.count()),
-            (parked_outcomes, func.sum(parked_outcomes.c.messages)),
+            (settled_outcomes, func.sum(settled_outcomes.c.messages)),
         ):
             query = select(table.c.outcome, number.label("number")).where(table.c.run_id == run_id)
             for row in self._all(query.group_by(table.c.outcome)):
@@ -137,7 +137,7 @@ class Outcomes(Repository):
         return set(self._values(select(learned.c.message_id).where(learned.c.of_run == run_id)))
 
     def history(self, at_once: int) -> Iterator[list[HistoryRow]]:
-        """Yield the outcomes of all runs, without those of parked messages, some at a time.
+        """Yield the outcomes of all runs, without those of settled messages, some at a time.
 
         They are in no order. An outcome that was learned later replaces the booked one.
         """

@@ -63,16 +63,16 @@ class Plans(Repository):
         run: Run,
         plan: AcceptedPlan,
         rows: Iterable[tuple[int, bytes, Disposition]],
-        parked: Mapping[bytes, Collection[int]] | None = None,
+        settled: Mapping[bytes, Collection[int]] | None = None,
     ) -> None:
         """Record an accepted plan and its messages, (browse_seq, message_key, disposition) each.
 
-        The k-th of equal keys is the k-th that has not departed and is none of the `parked`
+        The k-th of equal keys is the k-th that has not departed and is none of the `settled`
         occurrences; only beyond those it is a new one. A message whose last residence on the queue
         ended (it was delivered, forwarded, discarded, taken, or expired) is back in a new one.
         All of it is one transaction. Raises sqlalchemy.exc.IntegrityError if the run has a plan.
         """
-        given = _Occurrences(parked or {})
+        given = _Occurrences(settled or {})
         with in_turn(self._engine) as connection:
             connection.execute(insert(plans), asdict(plan))
             for part in in_parts(rows):
@@ -145,15 +145,15 @@ class _Occurrences:
     Nearly all keys are met once: an iterator is made for the others only.
     """
 
-    def __init__(self, parked: Mapping[bytes, Collection[int]]) -> None:
-        self._parked = parked
+    def __init__(self, settled: Mapping[bytes, Collection[int]]) -> None:
+        self._settled = settled
         self._given: dict[bytes, int | Iterator[int]] = {}
 
     def next_of(self, key: bytes, here: Sequence[int]) -> int:
         """Return that of the next sighting; `here` are those that have not departed."""
         given = self._given.get(key)
         if not isinstance(given, Iterator):
-            taken = {given, *self._parked.get(key, ())}
+            taken = {given, *self._settled.get(key, ())}
             rest = _untaken(here, taken)
             occurrence = next(rest)
             self._given[key] = occurrence if given is None else rest

@@ -23,7 +23,7 @@ class Run:
     `wait_s` is WAIT in seconds: 0 for NO, None for YES. `carry_attempts` says that attempts made
     by earlier runs count (see DESIGN, "Attempts"), `nul_as_blank` that the rules take NULs for
     blanks. `hold_while_blocked` keeps attempts while a destination is blocked, `deliver_truncated`
-    delivers what may have been cut, `messages_in_a_unit` bounds a unit of work per destination.
+    delivers what may have been cut, `max_messages_per_unit` bounds a unit of work per destination.
     `message_keys` (hex) are the only messages to act on; none means all. `started_by` is who or
     what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
     that did not record it.
@@ -48,7 +48,7 @@ class Run:
     nul_as_blank: bool = False
     hold_while_blocked: bool = False
     deliver_truncated: bool = False
-    messages_in_a_unit: int = 128
+    max_messages_per_unit: int = 128
     max_plan_age_s: int = 86_400
     message_keys: tuple[str, ...] = ()
     started_by: str = ""

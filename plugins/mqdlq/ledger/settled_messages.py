@@ -1,7 +1,7 @@
-"""Parked messages: messages that a run left for good under its rules, which later runs skip.
+"""Settled messages: messages that a run left on the queue, and that later runs skip.
 
-A parked message is on the queue, and no run has to act on it while the rules stay the same.
-Later snapshots record it compactly, and their runs book its outcome by number.
+No run has to act on a settled message while the rules stay the same. Later snapshots record it
+in a compact row, and their runs book its outcome by number.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from mqdlq.ledger.snapshots import Snapshots
 from mqdlq.ledger.tables.messages import (
     messages,
     outcomes,
-    parked,
-    parked_outcomes,
-    parkings,
     run_messages,
+    settled_lots,
+    settled_messages,
+    settled_outcomes,
 )
 from mqdlq.ledger.tables.runs import runs, snapshots
 from mqdlq.model import GIVEN_ACTION, Disposition, Outcome
@@ -42,8 +42,8 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Parking:
-    """A message that a run leaves for good; `needs_carry`: only where attempts carry on."""
+class NewlySettled:
+    """A message that a run has settled; `needs_carry`: only for runs that carry attempts on."""
 
     message_id: int
     needs_carry: bool
@@ -51,56 +51,56 @@ class Parking:
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
-    """Parked messages that were left alike: where their full rows are, and how they were left."""
+class SettledLot:
+    """Messages settled in the same way: the snapshot with their full rows, and their outcome."""
 
-    parking_id: int
+    lot_id: int
     snapshot_id: str
     settled: Settled
 
 
-class Parked(NamedTuple):
-    """A parked message."""
+class SettledMessage(NamedTuple):
+    """A settled message."""
 
     message_key: bytes
     message_id: int
     occurrence: int
-    parking_id: int
+    lot_id: int
 
 
-class ParkedMessages(Repository):
-    """Messages that runs have parked, in lots of those that were left alike."""
+class SettledMessages(Repository):
+    """Messages that runs have settled, in lots of messages settled in the same way."""
 
-    def park(self, run_id: str, snapshot_id: str, left: Iterable[Parking]) -> None:
-        """Record which messages a run leaves for good; done before, it changes nothing."""
+    def record(self, run_id: str, snapshot_id: str, found: Iterable[NewlySettled]) -> None:
+        """Record the messages that a run has settled; the second call for a run does nothing."""
         lots: dict[tuple[bool, Settled], list[int]] = {}
-        for one in left:
+        for one in found:
             lots.setdefault((one.needs_carry, one.settled), []).append(one.message_id)
         with in_turn(self._engine) as connection:  # it reads first: SQLite would not let it wait
-            known = select(parkings.c.run_id).where(parkings.c.run_id == run_id).limit(1)
+            known = select(settled_lots.c.run_id).where(settled_lots.c.run_id == run_id).limit(1)
             if connection.execute(known).first() is not None:
                 return
             for (needs_carry, settled), ids in lots.items():
                 values = {"run_id": run_id, "snapshot_id": snapshot_id, "needs_carry": needs_carry}
-                made = connection.execute(insert(parkings), {**values, **asdict(settled)})
+                made = connection.execute(insert(settled_lots), {**values, **asdict(settled)})
                 lot = made.inserted_primary_key[0] if made.inserted_primary_key else 0
                 for some in in_parts(ids, ROWS_AT_ONCE):
-                    rows = [{"parking_id": lot, "message_id": one} for one in some]
-                    connection.execute(insert(parked), rows)
+                    rows = [{"lot_id": lot, "message_id": one} for one in some]
+                    connection.execute(insert(settled_messages), rows)
 
-    def lots_for(self, run: Run) -> list[Lot]:
-        """Return the lots that are parked for this run, too, oldest first.
+    def lots_for(self, run: Run) -> list[SettledLot]:
+        """Return the lots that count as settled for this run too, oldest first.
 
-        Runs on its queue have parked them since the last complete snapshot, by the same rules
+        Runs on its queue have settled them since the last complete snapshot, by the same rules
         in the same reading. An action given for named messages is not rules, though it may read
-        like a table of one rule: its messages are parked for no run.
+        like a table of one rule: its messages are settled for no run.
         """
         since = Snapshots(self._engine).last_complete(run)
         if since is None or run.has_given_action:
             return []
         query = (
-            select(parkings)
-            .join(runs, runs.c.run_id == parkings.c.run_id)
+            select(settled_lots)
+            .join(runs, runs.c.run_id == settled_lots.c.run_id)
             .join(snapshots, snapshots.c.run_id == runs.c.run_id)
             .where(
                 is_beside(run),
@@ -109,31 +109,31 @@ class ParkedMessages(Repository):
                 runs.c.nul_as_blank == run.nul_as_blank,
                 snapshots.c.taken_at >= since,
             )
-            .order_by(parkings.c.parking_id)
+            .order_by(settled_lots.c.lot_id)
         )
         if not run.carry_attempts:
-            query = query.where(~parkings.c.needs_carry)
+            query = query.where(~settled_lots.c.needs_carry)
         names = [field.name for field in fields(Settled)]
         return [
-            Lot(row["parking_id"], row["snapshot_id"], Settled(*(row[name] for name in names)))
+            SettledLot(row["lot_id"], row["snapshot_id"], Settled(*(row[name] for name in names)))
             for row in self._all(query)
         ]
 
-    def of_lot(self, lot: Lot) -> Iterator[list[Parked]]:
+    def of_lot(self, lot: SettledLot) -> Iterator[list[SettledMessage]]:
         """Yield the messages of a lot that have not departed since, some thousands at a time."""
         query = (
             select(
                 messages.c.message_key,
                 messages.c.message_id,
                 messages.c.occurrence,
-                parked.c.parking_id,
+                settled_messages.c.lot_id,
             )
-            .join(messages, messages.c.message_id == parked.c.message_id)
-            .where(parked.c.parking_id == lot.parking_id, ~has_departed(messages.c.message_id))
+            .join(messages, messages.c.message_id == settled_messages.c.message_id)
+            .where(settled_messages.c.lot_id == lot.lot_id, ~has_departed(messages.c.message_id))
         )
         with self._stream(query) as rows:
             for part in rows.partitions():
-                yield [Parked._make(row) for row in part]
+                yield [SettledMessage._make(row) for row in part]
 
     def book(
         self,
@@ -142,11 +142,11 @@ class ParkedMessages(Repository):
         vanished: Iterable[tuple[int, Disposition, OutcomeFact]],
         at: datetime,
     ) -> None:
-        """Book by number that parked messages were left as they had been, and list the others.
+        """Book by number that settled messages were left as they had been, and list the others.
 
         Something happened to those that vanished, so they are a run's own now: they come as
         (browse_seq, disposition, outcome). All of it is one transaction. Raises
-        sqlalchemy.exc.IntegrityError if the run's parked messages are booked already.
+        sqlalchemy.exc.IntegrityError if the run's settled messages are booked already.
         """
         listed, ended = [], []
         for browse_seq, disposition, fact in vanished:
@@ -161,11 +161,11 @@ class ParkedMessages(Repository):
         with self._engine.begin() as connection:
             add(connection, run_messages, listed)
             add(connection, outcomes, ended)
-            add(connection, parked_outcomes, rows)
+            add(connection, settled_outcomes, rows)
 
     def outcomes(self, run_id: str) -> dict[Settled, int]:
-        """Return the outcomes of a run's parked messages, counted; empty before they are booked."""
-        columns = [*columns_of(parked_outcomes, Settled), parked_outcomes.c.messages]
-        query = select(*columns).where(parked_outcomes.c.run_id == run_id)
+        """Count the outcomes of a run's settled messages; empty before they are booked."""
+        columns = [*columns_of(settled_outcomes, Settled), settled_outcomes.c.messages]
+        query = select(*columns).where(settled_outcomes.c.run_id == run_id)
         with self._stream(query) as rows:
             return {Settled(*settled): number for *settled, number in rows}

@@ -39,15 +39,15 @@ class Cause:
 class Snapshots(Repository):
     """Snapshots of runs, the causes found in them, and which of them were pruned."""
 
-    def record(self, snapshot: TakenSnapshot, *, parked: int = 0) -> None:
-        """Record the snapshot a run works on; `parked` of its messages have compact rows.
+    def record(self, snapshot: TakenSnapshot, *, settled: int = 0) -> None:
+        """Record the snapshot a run works on; `settled` of its messages have compact rows.
 
         Raises sqlalchemy.exc.IntegrityError if the run has one.
         """
         with self._engine.begin() as connection:
             connection.execute(insert(snapshots), asdict(snapshot))
-            if parked:
-                compact = {"run_id": snapshot.run_id, "parked": parked}
+            if settled:
+                compact = {"run_id": snapshot.run_id, "settled": settled}
                 connection.execute(insert(compact_snapshots), compact)
 
     def of_run(self, run_id: str) -> TakenSnapshot | None:

@@ -145,7 +145,7 @@ def _found(
         yield Event.GROWTH, f"{messages - had} messages more than at the last run"
     yield from _about_what_stays(facts, thresholds, ledger, now)
     if not facts.adds_up:
-        yield Event.CONSERVATION, "the account does not add up"
+        yield Event.UNACCOUNTED, "the account does not add up"
     elif facts.failed:
         yield Event.FAILED, "the run failed"
 
@@ -175,7 +175,7 @@ def _can_tell_of(run: Run, ledger: Ledger) -> set[str]:
     if ledger.accounts.of_run(run.run_id) is None:
         return set()
     if run.message_keys:
-        return {Event.CONSERVATION, Event.FAILED}
+        return {Event.UNACCOUNTED, Event.FAILED}
     approval = ledger.plans.last_approval(run.run_id)
     acts = not run.dry_run and (approval is None or approval.decision == "approved")
     return set(LASTING) if acts else set(LASTING) - {Event.EXHAUSTED}

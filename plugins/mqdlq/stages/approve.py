@@ -21,7 +21,7 @@ from mqdlq.ledger import Approval, Cause, Ledger, Run
 from mqdlq.model import Action, Outcome
 from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
-from mqdlq.stages.execute.settled_messages import ParkedList
+from mqdlq.stages.execute.settled_messages import SettledList
 from mqdlq.stages.report.wording import count, plan_in_words
 
 
@@ -146,7 +146,7 @@ def _covered(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     if run.named and snapshot is not None:
         others = snapshot.messages - plan.messages
     elif snapshot is not None:
-        for how, number in ParkedList(snapshot.location).count_settled().items():
+        for how, number in SettledList(snapshot.location).count_settled().items():
             settled[how.outcome] += number
     return plan_in_words(plan.dispositions, settled, others)
 

@@ -68,8 +68,8 @@ def causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
     return [*found, *(Cause(reason, None, number) for reason, number in rest.most_common())], strays
 
 
-def draft(found: list[Cause], strays: int, *, snapshots: int, park: str) -> str:
-    """Return the text of a table; `park` is the queue for what trying again cannot mend."""
+def draft(found: list[Cause], strays: int, *, snapshots: int, parking_queue: str) -> str:
+    """Return the text of a table; `parking_queue` gets the messages that a retry cannot help."""
     messages = sum(cause.messages for cause in found)
     lines = [
         "* A draft, made from what was found on the queue. Read it before use.",
@@ -78,7 +78,7 @@ def draft(found: list[Cause], strays: int, *, snapshots: int, park: str) -> str:
     if strays:
         lines.append(f"* {_counted(strays, 'message')} without a valid MQDLH: no rule meets those.")
     for cause in found:
-        lines += ["*", *_entry(cause, park)]
+        lines += ["*", *_entry(cause, parking_queue)]
     lines += ["*", "* Everything else is left where it is.", "ACTION(IGNORE)"]
     return "".join(f"{line}\n" for line in lines)
 
@@ -87,7 +87,7 @@ def _cause(row: Mapping[str, Any]) -> tuple[int, str]:
     return row["dlh_reason"] or 0, (row["dlh_dest_q_name"] or "").rstrip(" ")
 
 
-def _entry(cause: Cause, park: str) -> Iterator[str]:
+def _entry(cause: Cause, parking_queue: str) -> Iterator[str]:
     name = name_of(cause.reason, ("MQRC", "MQFB")) or ""
     share = _counted(cause.messages, "message")
     if name in _PASSING:
@@ -95,7 +95,11 @@ def _entry(cause: Cause, park: str) -> Iterator[str]:
         action = {"action": Action.RETRY, "retry": _TRIES}
     else:
         yield f"* {share}: {_NEEDS.get(name, 'a person should look at these')}."
-        action = {"action": Action.FWD, "fwd_q": park} if park else {"action": Action.IGNORE}
+        action = (
+            {"action": Action.FWD, "fwd_q": parking_queue}
+            if parking_queue
+            else {"action": Action.IGNORE}
+        )
     yield from _rule_text(cause, action).splitlines()
 
 

@@ -12,8 +12,8 @@ from sqlalchemy.exc import OperationalError
 from mqdlq.airflow.retries import RetryTransient, is_transient
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import (
+    AccountError,
     AnotherExecutorError,
-    ConservationError,
     HandlerError,
     LedgerError,
     LedgerUnavailableError,
@@ -85,7 +85,7 @@ def test_a_transient_fault_is_retried(error: Exception) -> None:
         failed("MQRC_GET_INHIBITED"),
         not_valid(),
         HandlerError("demo.yaml:1:1: unknown key rulez"),
-        ConservationError("the account does not add up"),
+        AccountError("the account does not add up"),
         RestoreError("say what to restore"),
         LedgerError("run demo-1 is not in the ledger"),
         LedgerUnavailableError("the ledger's URL cannot be read"),

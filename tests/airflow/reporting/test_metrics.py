@@ -144,7 +144,7 @@ def test_the_metrics_of_a_run_have_queue_outcome_and_reason(
     assert {server.recv(4096).decode() for _ in range(7)} == {
         f"airflow.mqdlq.depth,{TAGS}:1|g",
         f"airflow.mqdlq.outcomes,{TAGS},outcome=delivered:1|c",
-        f"airflow.mqdlq.outcomes,{TAGS},outcome=left_no_rule:1|c",
+        f"airflow.mqdlq.outcomes,{TAGS},outcome=unmatched:1|c",
         f"airflow.mqdlq.messages,{TAGS},reason=MQRC_Q_FULL:1|g",
         f"airflow.mqdlq.messages,{TAGS},reason=MQRC_UNKNOWN_OBJECT_NAME:1|g",
         f"airflow.mqdlq.oldest_age_seconds,{TAGS}:3690.0|g",
@@ -164,7 +164,7 @@ def test_opentelemetry_has_the_metrics_when_the_task_ends(
     assert collector.points() == {
         ("airflow.mqdlq.depth", frozenset(tags)): 1,
         ("airflow.mqdlq.outcomes", frozenset((*tags, ("outcome", "delivered")))): 1,
-        ("airflow.mqdlq.outcomes", frozenset((*tags, ("outcome", "left_no_rule")))): 1,
+        ("airflow.mqdlq.outcomes", frozenset((*tags, ("outcome", "unmatched")))): 1,
         ("airflow.mqdlq.messages", frozenset((*tags, ("reason", "MQRC_Q_FULL")))): 1,
         ("airflow.mqdlq.messages", frozenset((*tags, ("reason", "MQRC_UNKNOWN_OBJECT_NAME")))): 1,
         ("airflow.mqdlq.oldest_age_seconds", frozenset(tags)): 3690,

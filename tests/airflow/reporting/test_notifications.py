@@ -215,7 +215,7 @@ def test_the_next_run_sends_an_alert_that_no_notifier_received(
     monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path))
     (tmp_path / "demo.yaml").write_text(
         "connection: mq\nrules: demo.rules\nalerts: {notify: [{notifier: "
-        f"{WEBHOOK}, on: [unprocessable, recovery], arguments: {{conn_id: hook}}}}]}}\n"
+        f"{WEBHOOK}, events: [unprocessable, recovery], arguments: {{conn_id: hook}}}}]}}\n"
     )
     world.put("DLQ", b"no dead letter")
     server = Receiver()

@@ -337,7 +337,7 @@ def warnings(task: Sense, caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("night", "day", "is_told"),
+    ("night", "day", "is_sent"),
     [
         ("", "", False),  # they share one that is made for them
         ("dlq", "", True),
@@ -346,13 +346,13 @@ def warnings(task: Sense, caplog: pytest.LogCaptureFixture) -> list[str]:
     ],
 )
 def test_two_handlers_of_one_queue_need_one_pool(
-    place: Path, caplog: pytest.LogCaptureFixture, night: str, day: str, is_told: bool
+    place: Path, caplog: pytest.LogCaptureFixture, night: str, day: str, is_sent: bool
 ) -> None:
     handler(place, "NO", "day", f"pool: {day}\n" if day else "")
 
     told = warnings(handler(place, "NO", "night", f"pool: {night}\n" if night else ""), caplog)
 
-    assert told == ([warning(night, day or "mq_dlq_day")] if is_told else [])
+    assert told == ([warning(night, day or "mq_dlq_day")] if is_sent else [])
 
 
 def test_sense_warns_if_two_connections_lead_to_one_queue_manager(

@@ -42,8 +42,8 @@ TABLES: Final = {
 
 KEYS: Final = {
     "plain": f"pool: {POOL}\n",
-    "ask": "approval: {discard: yes, within: PT30M}\n",
-    "silent": "approval: {discard: yes, within: PT30S}\n",
+    "ask": "approval: {discard: yes, timeout: PT30M}\n",
+    "silent": "approval: {discard: yes, timeout: PT30S}\n",
     "always": "schedule: '@continuous'\nrescan_interval: P1D\n",
     "event": "schedule: event\nrescan_interval: P1D\n",
     # Scheduled runs find nothing new, and leave the queue to the backfills.

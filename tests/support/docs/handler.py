@@ -44,7 +44,7 @@ approval:
   new_cause: yes
   changed_rules: yes
   new_target: yes
-  within: PT12H
+  timeout: PT12H
 ```
 
 While a plan waits, scheduled runs have no work in its messages. When another message arrives, the
@@ -64,7 +64,7 @@ alerts:
   oldest_age: P1D
   notify:
     - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
-      on: [failed, conservation, unprocessable, exhausted, recovery]
+      events: [failed, unaccounted, unprocessable, exhausted, recovery]
       arguments: {to: ops@example.com, from_email: mq@example.com,
                   subject: "{{ alert.title }}", html_content: "<pre>{{ alert.text }}</pre>"}
     - notifier: mqdlq.airflow.webhook.WebhookNotifier

@@ -58,7 +58,7 @@ def expected(
         valid = row["class"] == "dead_letter"
         found = explain(table, with_nuls_as_blanks(row) if nul_as_blank else row)
         templates = steps_of(found.chain) if valid else ()
-        planned = Disposition.PLANNED if templates else Disposition.NO_RULE
+        planned = Disposition.PLANNED if templates else Disposition.UNMATCHED
         nearest = found.nearest.rule.ordinal if valid and found.nearest else None
         yield PlannedMessage(
             row["browse_seq"],

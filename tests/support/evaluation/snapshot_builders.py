@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from mqdlq import lake
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotManifest, SnapshotWriter
-from mqdlq.lake.schema import HEADERS, PARKED
+from mqdlq.lake.schema import HEADERS, SETTLED
 from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.lake.storage import make_directory, write_text
 from mqdlq.rules import RulesTable, parse, print_table
@@ -109,31 +109,31 @@ def write_rows(
 def write_compact(
     root: str,
     full: list[dict[str, Any]],
-    parked: list[tuple[int, dict[str, Any], str]],
+    settled: list[tuple[int, dict[str, Any], str]],
     table: RulesTable,
     *,
     snapshot_id: str,
     taken_at: datetime = NOON,
 ) -> str:
-    """Publish a snapshot whose parked messages have compact rows; return its directory.
+    """Publish a snapshot whose settled messages have compact rows; return its directory.
 
     Each is given by its browse number here, its full row, and the snapshot that holds that.
     """
     compact = [
         {
             "browse_seq": browse_seq, "message_key": row["message_key"],
-            "occurrence": sum(before[1] is row for before in parked[:place]),
-            "snapshot_id": held_by, "outcome": "left_ignored", "rule": 1, "action": "IGNORE",
+            "occurrence": sum(before[1] is row for before in settled[:place]),
+            "snapshot_id": held_by, "outcome": "left_by_rule", "rule": 1, "action": "IGNORE",
             "target_q": "", "target_q_mgr": "", "expires_at": None,
         }
-        for place, (browse_seq, row, held_by) in enumerate(parked)
+        for place, (browse_seq, row, held_by) in enumerate(settled)
     ]  # fmt: skip
     keys = {row["browse_seq"]: row["message_key"] for row in [*full, *compact]}
     with SnapshotWriter(root, "QM1", "DLQ", snapshot_id) as writer:
         for _, key in sorted(keys.items()):
             writer.count(key, 1)
         writer.write_batch(pa.RecordBatch.from_pylist(full, schema=HEADERS))
-        writer.write_parked(pa.RecordBatch.from_pylist(compact, schema=PARKED))
+        writer.write_settled(pa.RecordBatch.from_pylist(compact, schema=SETTLED))
         writer.finish(
             taken_at=taken_at,
             taken_by="test",

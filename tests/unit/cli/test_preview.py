@@ -88,9 +88,9 @@ def test_a_preview_shows_plan_causes_and_messages_that_need_attention(world: Wor
     ]
     assert [
         (t["outcome"], t["class"], t["dest_q_name"], t["messages"], t["browse_seqs"])
-        for t in found["needs_a_person"]
+        for t in found["needs_attention"]
     ] == [
-        ("left_no_rule", "dead_letter", "NOWHERE", 2, [5, 6]),
+        ("unmatched", "dead_letter", "NOWHERE", 2, [5, 6]),
         ("unprocessable", "no_dlh", "", 1, [7]),
     ]
     assert [(c["reason"], c["dest_q_name"], c["messages"]) for c in found["causes"]] == [
@@ -110,7 +110,7 @@ def test_a_preview_is_drawn_for_a_terminal(world: World) -> None:
     for words in (
         "MQRC_Q_FULL (2053): the queue is full",
         "RETRY (up to 3 times)  PAYMENTS @ QM1",
-        "Needs a person: 3",
+        "Needs attention: 3",
         "add a rule for it, or move it with message_keys and action",
     ):
         assert words in drawn

@@ -69,7 +69,7 @@ def test_the_list_names_each_snapshot_and_why_pruning_keeps_it(world: World) -> 
 
     newest, oldest = json.loads(call("list", "--format", "json"))["snapshots"]
 
-    assert (newest["snapshot_id"], newest["full"], newest["parked"]) == (second, 0, 1)
+    assert (newest["snapshot_id"], newest["full"], newest["settled"]) == (second, 0, 1)
     assert (newest["refers_to"], newest["kept_because"]) == (
         [first],
         "it is the newest of its queue",
@@ -168,7 +168,7 @@ def test_pruning_keeps_snapshots_that_compact_rows_refer_to(world: World) -> Non
 
     assert standing(world) == [newest, full]
     assert said[-1] == f"kept: {full}: compact rows of {newest} refer to it"
-    (batch,) = lake.parked_rows(lake.find_snapshot(world.lake_root, newest))
+    (batch,) = lake.settled_rows(lake.find_snapshot(world.lake_root, newest))
     assert batch.column("snapshot_id").to_pylist() == [full]
 
 
@@ -200,7 +200,7 @@ def test_the_next_snapshot_after_pruning_has_full_rows(world: World) -> None:
     snapshot(world)
 
     (found,) = lake.finished_snapshots(world.lake_root)
-    assert found.manifest.counts == lake.SnapshotCounts(full=1, parked=0)
+    assert found.manifest.counts == lake.SnapshotCounts(full=1, settled=0)
 
 
 def test_the_report_of_a_run_with_a_pruned_snapshot_is_the_stored_one(

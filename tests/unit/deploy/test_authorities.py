@@ -28,13 +28,13 @@ TARGETS = ("PAYMENTS.IN", "PAYMENTS.INTL", "PAYMENTS.PARKED", "ORDERS.PARKED", "
 QUEUES = (DLQ, STATE, *TARGETS, "QUOTES.TICKER", "LEGAL.HOLD", "PAYROLL.RUN")
 NOT_AUTHORIZED = 2035
 SENSE, DRY, EXECUTE = "mqdlqsense", "mqdlqdry", "mqdlqexec"
-PREVIEW = {"not_attempted": 64, "left_no_rule": 2, "unprocessable": 5}
+PREVIEW = {"not_attempted": 64, "unmatched": 2, "unprocessable": 5}
 OUTCOMES = {
     "delivered": 29,
     "forwarded": 20,
     "discarded": 12,
     "left_by_rule": 3,
-    "left_no_rule": 2,
+    "unmatched": 2,
     "unprocessable": 5,
 }
 # The open options that need each authority: IBM MQ docs, "Authorizations for MQI calls".

@@ -136,10 +136,10 @@ def test_a_backup_restores_ledger_and_lake_and_the_next_run_adds_up(
     with open_ledger(own_url) as world.ledger:
         assert world.ledger.runs.get("run-1") == first
         assert world.outcomes(first) == before
-        assert set(before.values()) == {"delivered", "discarded", "left_no_rule"}
+        assert set(before.values()) == {"delivered", "discarded", "unmatched"}
         assert world.ledger.runs.get("run-2") is None
         world.dead_letter(dest_q="PAYMENTS")
-        assert set(world.handle(RULES).values()) == {"delivered", "left_no_rule"}
+        assert set(world.handle(RULES).values()) == {"delivered", "unmatched"}
     assert [read_back(str(path)) for path in copies] == archived
     assert len(archived) == 1
     mode = (copy / "ledger").stat().st_mode & 0o077

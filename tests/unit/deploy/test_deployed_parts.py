@@ -59,7 +59,7 @@ def test_the_demo_runs_as_the_user_of_the_container(
         "forwarded": 24,
         "discarded": 12,
         "left_by_rule": 3,
-        "left_no_rule": 2,
+        "unmatched": 2,
         "unprocessable": 5,
     }
 

@@ -55,7 +55,7 @@ def test_a_handler_file_can_set_every_optional_key(tmp_path: Path) -> None:
         "rules: a.rules\n"
         "schedule: '*/5 * * * *'\n"
         "state_queue: MY.STATE\n"
-        "attempts: ledger\n"
+        "count_attempts: across_runs\n"
         "max_run_time: 00:10:00\n"
         "nul_as_blank: yes\n"
         "lint: {no-catch-all: off, hopeless-retry: error}\n",
@@ -68,7 +68,7 @@ def test_a_handler_file_can_set_every_optional_key(tmp_path: Path) -> None:
         rules="a.rules",
         schedule="*/5 * * * *",
         state_queue="MY.STATE",
-        attempts="ledger",
+        count_attempts="across_runs",
         max_run_time=timedelta(minutes=10),
         nul_as_blank=True,
         lint={"no-catch-all": "off", "hopeless-retry": "error"},
@@ -128,7 +128,7 @@ def test_every_fault_of_a_handler_file_is_reported_with_its_place(tmp_path: Path
         "conection: mq\n"
         "rules: a.rules\n"
         "rules: b.rules\n"
-        "attempts: twice\n"
+        "count_attempts: twice\n"
         "state_queue: no queue\n"
         "lint:\n"
         "  no-catch-al: error\n"
@@ -142,9 +142,9 @@ def test_every_fault_of_a_handler_file_is_reported_with_its_place(tmp_path: Path
         "h.yaml:3:1: rules is repeated (first at line 2, column 1)\n"
         "    rules: b.rules\n"
         "    ~~~~^\n"
-        "h.yaml:4:11: attempts: Input should be 'run' or 'ledger'\n"
-        "    attempts: twice\n"
-        "              ~~~~^\n"
+        "h.yaml:4:17: count_attempts: Input should be 'per_run' or 'across_runs'\n"
+        "    count_attempts: twice\n"
+        "                    ~~~~^\n"
         "h.yaml:5:14: state_queue: String should match pattern '^[A-Za-z0-9._/%]{1,48}$'\n"
         "    state_queue: no queue\n"
         "                 ~~~~~~~^\n"
@@ -239,17 +239,17 @@ def test_the_documented_example_sets_every_guard(tmp_path: Path) -> None:
 
     assert handler.approval.model_fields_set == set(ApprovalGuards.model_fields)
     assert handler.approval.discard
-    assert handler.alerts.notify[0].on[0] == "failed"  # YAML would read the key as `true`
+    assert handler.alerts.notify[0].events[0] == "failed"
 
 
 def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None:
-    keys = "connection: mq\nrules: a.rules\napproval: {discard: yes, within: P2D}\n"
+    keys = "connection: mq\nrules: a.rules\napproval: {discard: yes, timeout: P2D}\n"
 
-    assert load(tmp_path, f"{keys}max_plan_age: P3D\n").approval.within == timedelta(days=2)
+    assert load(tmp_path, f"{keys}max_plan_age: P3D\n").approval.timeout == timedelta(days=2)
     assert load(tmp_path, keys.replace("discard: yes", "discard: no")).approval.discard is False
     assert (
-        "approval: an answer within 2 days, 0:00:00 may come when the plan is too old to be"
-        " carried out: max_plan_age, 1 day, 0:00:00, must be longer"
+        "approval: timeout 2 days, 0:00:00 is not shorter than max_plan_age 1 day, 0:00:00: the"
+        " plan could be too old when the answer comes"
     ) in error(tmp_path, keys)
 
 

@@ -35,7 +35,7 @@ DESCRIPTION = lake.PlanDescription(
     snapshot_ids=("s1",),
     rules_digest="1" * 64,
     messages=3,
-    dispositions={"planned": 2, "no_rule": 1, "unprocessable": 0},
+    dispositions={"planned": 2, "unmatched": 1, "unprocessable": 0},
     counts=(lake.StepCount(1, 4, "FWD", "PARKED", "", 2),),
 )
 
@@ -102,7 +102,7 @@ def test_the_manifest_of_a_finished_snapshot_describes_its_content(root: str) ->
         rules_digest="d",
         rules_text="ACTION(RETRY)",
         payload="none",
-        schema_version=2,
+        schema_version=3,
     )
 
 
@@ -330,7 +330,7 @@ def test_a_directory_of_another_program_is_never_emptied(tmp_path: Path) -> None
     [
         ({"schema_version": 2}, "expected schema_version 1, found 2"),
         ({"note": "x"}, "missing nothing, unknown ['note']"),
-        ({"counts": 7}, "snapshot_ids or counts is not a list as expected"),
+        ({"counts": 7}, "snapshot_ids, dispositions or counts is not as expected"),
     ],
 )
 def test_an_invalid_description_is_rejected(
@@ -349,7 +349,7 @@ def test_an_invalid_description_is_rejected(
     ("text", "fault"),
     [
         ("x", " is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("[]", ": expected schema_version 1 to 2, found None"),
+        ("[]", ": expected schema_version 1 to 3, found None"),
     ],
 )  # fmt: skip
 def test_an_invalid_manifest_is_rejected(tmp_path: Path, text: str, fault: str) -> None:

@@ -18,10 +18,29 @@ from tests.support.postgresql import running
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 WORDS = {
-    "outcome": Outcome.DELIVERED,
-    "state": AttemptState.CONFIRMED,
-    "action": Action.RETRY,
-    "disposition": Disposition.PLANNED,
+    "outcome": ("left_no_rule", Outcome.DELIVERED, "owned_by_run"),
+    "state": (AttemptState.CONFIRMED,) * 3,
+    "action": (Action.RETRY,) * 3,
+    "disposition": ("no_rule", Disposition.PLANNED, Disposition.UNPROCESSABLE),
+    "event": ("conservation", "failed", "growth"),
+}
+"""By column: the value of each row, as ledgers had it before revision 0004."""
+NEW_NAMES = {
+    "left_no_rule": "unmatched",
+    "no_rule": "unmatched",
+    "owned_by_run": "leased_by_run",
+    "conservation": "unaccounted",
+}
+NEW_TABLES = {
+    "parkings": "settled_lots",
+    "parked": "settled_messages",
+    "parked_outcomes": "settled_outcomes",
+}
+NEW_COLUMNS = {
+    "parking_id": "lot_id",
+    "messages_in_a_unit": "max_messages_per_unit",
+    "is_told": "is_sent",
+    "parked": "settled",
 }
 ROWS = 3
 Rows = dict[str, list[dict[str, Any]]]
@@ -97,7 +116,9 @@ def value(column: Column[Any], row: int) -> Any:
         return f"{row}-run_id"
     if kind is str:
         length = getattr(column.type, "length", None)
-        return str(WORDS.get(column.name) or f"{row}-{column.name}"[:length])
+        if column.name in WORDS:
+            return str(WORDS[column.name][row - 1])
+        return f"{row}-{column.name}"[:length]
     if kind is bytes:
         return bytes([row]) * 32
     if kind is datetime:
@@ -125,6 +146,20 @@ def of_old_columns(after: Rows, before: Rows) -> Rows:
         ]
         for name, rows in before.items()
     }
+
+
+def with_new_names(rows: Rows) -> Rows:
+    """Return the rows of an older ledger by the names and with the values of revision 0004."""
+
+    def renamed(row: dict[str, Any]) -> dict[str, Any]:
+        return {
+            NEW_COLUMNS.get(column, column): NEW_NAMES.get(value, value)
+            if isinstance(value, str)
+            else value
+            for column, value in row.items()
+        }
+
+    return {NEW_TABLES.get(name, name): [*map(renamed, of)] for name, of in rows.items()}
 
 
 def schema_of(engine: Engine) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from mqdlq.ledger import Parking, Settled, open_ledger
+from mqdlq.ledger import NewlySettled, Settled, open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
 from mqdlq.model import Outcome
@@ -77,24 +77,27 @@ def test_several_runs_may_accept_plans_of_the_same_messages_at_once(ledger_url: 
     assert len(set(ids[0])) == len(keys)
 
 
-def test_messages_are_parked_while_others_write(ledger_url: str) -> None:
-    settled = Settled(Outcome.LEFT_NO_RULE, 0, "", "", "")
+def test_messages_are_settled_while_others_write(ledger_url: str) -> None:
+    settled = Settled(Outcome.UNMATCHED, 0, "", "", "")
     with open_ledger(ledger_url) as ledger, open_ledger(ledger_url) as other:
         (message_id,) = accept(ledger, run(), KEY)
         writing = Thread(target=other.runs.record_refusal, args=("r2", "demo", "no reason", NOON))
 
         def meanwhile(*values: Any) -> None:
-            if values[2].startswith("INSERT INTO parkings"):
+            if values[2].startswith("INSERT INTO settled_lots"):
                 writing.start()
                 writing.join(0.2)
 
         event.listen(ledger.engine, "before_cursor_execute", meanwhile)
-        ledger.parked.park("r1", "s1", [Parking(message_id, needs_carry=False, settled=settled)])
+        ledger.settled.record(
+            "r1", "s1", [NewlySettled(message_id, needs_carry=False, settled=settled)]
+        )
         writing.join()
 
         assert other.runs.refusal("r2") == "no reason"
         with ledger.engine.connect() as connection:
-            assert connection.scalars(text("SELECT message_id FROM parked")).all() == [message_id]
+            found = connection.scalars(text("SELECT message_id FROM settled_messages")).all()
+        assert found == [message_id]
 
 
 def test_what_was_booked_is_there_after_postgresql_was_killed() -> None:

@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from mqdlq.ledger import Learned, Ledger, Parking, Settled, open_ledger
+from mqdlq.ledger import Learned, Ledger, NewlySettled, Settled, open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, NOON, OTHER_KEY, accept, attempt, outcome, run
 
-LEFT = Settled(Outcome.LEFT_NO_RULE, 0, "", "", "")
+LEFT = Settled(Outcome.UNMATCHED, 0, "", "", "")
 
 
-def test_the_outcomes_of_parked_messages_are_counted_with_the_others(ledger_url: str) -> None:
+def test_the_outcomes_of_settled_messages_are_counted_with_the_others(ledger_url: str) -> None:
     with open_ledger(ledger_url) as ledger:
         first, second = accept(ledger, run(), KEY, OTHER_KEY)
-        ledger.parked.park("r1", "s1", [Parking(second, needs_carry=False, settled=LEFT)])
-        ledger.outcomes.add("r1", [outcome(first), outcome(second, Outcome.LEFT_NO_RULE)])
-        ledger.parked.book("r1", {LEFT: 3, Settled(Outcome.EXHAUSTED, 1, "", "", ""): 2}, (), NOON)
+        ledger.settled.record("r1", "s1", [NewlySettled(second, needs_carry=False, settled=LEFT)])
+        ledger.outcomes.add("r1", [outcome(first), outcome(second, Outcome.UNMATCHED)])
+        ledger.settled.book("r1", {LEFT: 3, Settled(Outcome.EXHAUSTED, 1, "", "", ""): 2}, (), NOON)
 
         assert ledger.outcomes.counts("r1") == {
             Outcome.DELIVERED: 1,
-            Outcome.LEFT_NO_RULE: 4,
+            Outcome.UNMATCHED: 4,
             Outcome.EXHAUSTED: 2,
         }
         assert ledger.outcomes.counts("r2") == {}

@@ -127,7 +127,7 @@ def test_a_failed_run_and_a_wrong_account_raise_alerts_and_a_recovery(world: Wor
     assert told(world, failed=True) == ["the run failed"]
     assert told(world, failed=True) == []
     assert told(world, failed=True, adds_up=False) == ["the account does not add up"]
-    assert told(world) == ["no more conservation"]
+    assert told(world) == ["no more unaccounted"]
 
 
 def test_messages_that_come_when_all_were_handled_are_a_first_arrival(world: World) -> None:

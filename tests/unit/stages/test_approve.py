@@ -55,7 +55,7 @@ def test_every_guard_triggers_on_its_condition(world: World) -> None:
     make_pass(first)
     settle(first)
     world.dead_letter(reason=2085)
-    guards = set(ApprovalGuards.model_fields) - {"within"}
+    guards = set(ApprovalGuards.model_fields) - {"timeout"}
 
     found = asked(world, world.plan(RULES), **{guard: guard != "messages" for guard in guards})
 
@@ -112,7 +112,7 @@ def test_an_approved_cause_does_not_trigger_again(
 ) -> None:
     first = world.plan("WAIT(YES) RETRYINT(60)\nDESTQ(ORDERS) ACTION(IGNORE)\n")
     make_pass(first)
-    second = world.plan(RULES, attempts="ledger")
+    second = world.plan(RULES, count_attempts="across_runs")
     assert len(asked(world, second, new_cause=True)) == 1
     decide(world, second, "asked")
     decide(world, second, "approved")

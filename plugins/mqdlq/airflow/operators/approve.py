@@ -24,7 +24,7 @@ REJECT: Final = "Reject"
 class Approve(Stage):
     """Check the plan against its hash, record it, and have a person approve it if guards say so.
 
-    A guard that is on and sees something parks the task in Airflow's state `awaiting_input`,
+    A guard that is on and sees something puts the task into Airflow's state `awaiting_input`,
     where it takes neither a worker nor the triggerer: a person approves or rejects in Airflow, and
     silence for the handler's `approval: within` rejects. Question, answer, who and when go to the
     ledger; the execution carries out exactly the plan whose hash was approved. Rejected, the run
@@ -99,7 +99,7 @@ class Approve(Stage):
         from mqdlq.stages.approve import alert_of, page_of  # noqa: PLC0415 (the same)
 
         handler = load_handler(self.handler)
-        within, store = handler.approval.within, context["task_state_store"]
+        within, store = handler.approval.timeout, context["task_state_store"]
         upsert_hitl_detail(
             ti_id=context["ti"].id,
             options=[APPROVE, REJECT],

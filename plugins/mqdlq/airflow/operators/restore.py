@@ -91,7 +91,7 @@ class Restore(Stage):
                     restoration=recorded,
                     settings=connection_for(self.settings(), recorded.queue_manager),
                     ledger=ledger,
-                    messages_in_a_unit=load_handler(self.handler).messages_in_a_unit,
+                    max_messages_per_unit=load_handler(self.handler).max_messages_per_unit,
                     clock=utc_now,
                     sleep=time.sleep,
                     log=progress,

@@ -15,10 +15,10 @@ from mqdlq.stages.rule_suggestions import causes, draft
 def suggest(
     snapshots: Snapshots = None,
     back: Since = None,
-    park: Annotated[
+    parking_queue: Annotated[
         str,
         typer.Option(
-            "--park", metavar="QUEUE", help="Forward to this queue what trying again cannot mend."
+            "--parking-queue", metavar="QUEUE", help="Forward messages that a retry cannot help."
         ),
     ] = "",
     at_most: Annotated[
@@ -29,16 +29,17 @@ def suggest(
 
     The draft has a rule for each cause (reason and destination), the most frequent first, with the
     number of messages it would have matched. It retries causes that pass by themselves, and leaves
-    or, with --park, forwards the others. It never discards. Read the draft before you use it.
+    or, with --parking-queue, forwards the others. It never discards. Read the draft before you use
+    it.
 
     For example:
-      mqdlq rules suggest --since 30d --park DEAD.LETTERS.PARKED > include/rules/draft.rules
+      mqdlq rules suggest --since 30d --parking-queue APP.PARKED > include/rules/draft.rules
     """
     if not snapshots and not back:
         raise typer.BadParameter("name snapshots by --snapshot, or say how far back by --since")
     try:
         stored = stored_snapshots(snapshots or (), back)
-        text = draft(*causes(stored, at_most), snapshots=len(stored), park=park)
+        text = draft(*causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue)
     except LakeError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None

@@ -18,6 +18,7 @@ from mqdlq.cli.snapshots.causes import causes_table
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
+from mqdlq.model import Outcome
 from mqdlq.stages.report.wording import moment, place, visible
 from mqdlq.stages.snapshot import prune_snapshots, why_kept
 from mqdlq.stages.snapshot.cause_counts import Cause, causes_of
@@ -67,17 +68,17 @@ def show(
     try:
         found = Snapshot.named(directories.lake(), snapshot)
         causes = causes_of(lake.whole_rows(found.directory, Cause.COLUMNS))
-        parked = _parked(found.directory)
+        settled = _settled(found.directory)
     except MqDlqError as error:
         raise _failure(error) from None
     if output is Format.JSON:
         shown = _as_json(found, {}) | {
             "causes": [cause.as_json() for cause in causes],
-            "parked_outcomes": dict(parked),
+            "settled_outcomes": dict(settled),
         }
         typer.echo(json.dumps(shown, indent=2))
         return
-    typer.echo("\n".join(_facts(found, parked)))
+    typer.echo("\n".join(_facts(found, settled)))
     if causes:
         typer.echo()
         console().print(causes_table(causes))
@@ -138,11 +139,11 @@ def _failure(error: MqDlqError) -> typer.Exit:
     return typer.Exit(1)
 
 
-def _parked(directory: str) -> Counter[str]:
+def _settled(directory: str) -> Counter[str]:
     """Count the compact rows by the outcome their messages had."""
     counted: Counter[str] = Counter()
-    for batch in lake.parked_rows(directory, ["outcome"]):
-        counted.update(batch.column("outcome").to_pylist())
+    for batch in lake.settled_rows(directory, ["outcome"]):
+        counted.update(str(Outcome(one)) for one in batch.column("outcome").to_pylist())
     return counted
 
 
@@ -158,7 +159,7 @@ def _as_json(found: Snapshot, kept: Mapping[str, str]) -> dict[str, Any]:
         "put_together_from": list(manifest.put_together_from),
         "messages": manifest.messages,
         "full": manifest.counts.full,
-        "parked": manifest.counts.parked,
+        "settled": manifest.counts.settled,
         "refers_to": list(manifest.refers_to),
         "bytes": manifest.bytes,
         "stored_bytes": storage.size(found.directory),
@@ -179,18 +180,18 @@ def _listed(found: Sequence[Snapshot], kept: Mapping[str, str]) -> Iterator[str]
         for one in snapshots:
             manifest = one.manifest
             yield (
-                f"{manifest.snapshot_id:27}{manifest.messages:>10,}{manifest.parked:>10,}"
+                f"{manifest.snapshot_id:27}{manifest.messages:>10,}{manifest.settled:>10,}"
                 f"{_bytes(storage.size(one.directory)):>12}  {_payload(one)}"
             )
             if why := kept.get(manifest.snapshot_id):
                 yield f"  kept: {visible(why)}"
 
 
-def _facts(found: Snapshot, parked: Mapping[str, int]) -> Iterator[str]:
+def _facts(found: Snapshot, settled: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each fact of the manifest; ids and paths stay whole."""
     manifest = found.manifest
     counts = f"{manifest.messages:,}, {manifest.bytes:,} bytes"
-    known = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(parked.items()))
+    known = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(settled.items()))
     rows = {
         "Snapshot": manifest.snapshot_id,
         "Queue": visible(f"{manifest.queue} @ {manifest.queue_manager}"),
@@ -200,7 +201,7 @@ def _facts(found: Snapshot, parked: Mapping[str, int]) -> Iterator[str]:
         if manifest.put_together_from
         else "",
         "Messages": counts,
-        "Parked": f"{manifest.parked:,}: {known}" if parked else "",
+        "Settled": f"{manifest.settled:,}: {known}" if settled else "",
         "Refers to": ", ".join(manifest.refers_to),
         "Payload": _payload(found),
         "Stored": f"{_bytes(storage.size(found.directory))} in {visible(found.directory)}",

@@ -109,7 +109,7 @@ class Treatments:
         if what not in self._numbers:
             self._numbers[what] = len(self._rows)
             steps = tuple(resolve(step, held) for step in chain.templates)
-            planned = Disposition.PLANNED if steps else Disposition.NO_RULE
+            planned = Disposition.PLANNED if steps else Disposition.UNMATCHED
             self._rows.append((planned, steps, explained))
         return self._numbers[what]
 

@@ -44,8 +44,10 @@ class Messages:
 
     def strategy(self) -> Choice:
         """Choose a strategy."""
-        parked = self.whole and any(each.manifest.parked for each in self.snapshots)
-        return choose(self.snapshots, messages=self.number, with_parked=parked, bounds=self.bounds)
+        settled = self.whole and any(each.manifest.settled for each in self.snapshots)
+        return choose(
+            self.snapshots, messages=self.number, with_settled=settled, bounds=self.bounds
+        )
 
     def rows(self) -> DataFrame:
         """Return the messages as Spark reads them; with several snapshots, each newest row."""

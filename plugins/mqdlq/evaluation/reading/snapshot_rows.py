@@ -54,7 +54,7 @@ def read_headers(
     """
     for snapshot in snapshots:
         require_columns(snapshot, columns)
-    if len(snapshots) == 1 and not (whole and snapshots[0].manifest.parked):
+    if len(snapshots) == 1 and not (whole and snapshots[0].manifest.settled):
         rows = _read(spark, snapshots, columns)
         names = names_of(snapshots[0]).items()
         return rows.select(*columns, *(F.lit(value).alias(name) for name, value in names))
@@ -75,9 +75,9 @@ def read_all_headers(
     order of time, and `place_in_queue` its number among the `snapshots_of_queue` of its queue.
     """
     rows = _with_their_snapshots(spark, _read(spark, snapshots, columns), snapshots)
-    if not whole or not any(snapshot.manifest.parked for snapshot in snapshots):
+    if not whole or not any(snapshot.manifest.settled for snapshot in snapshots):
         return rows
-    return rows.unionByName(_parked(spark, snapshots, columns).select(*rows.columns))
+    return rows.unionByName(_settled(spark, snapshots, columns).select(*rows.columns))
 
 
 def _read(spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> DataFrame:
@@ -95,7 +95,7 @@ def _referred(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return [Snapshot.at(place) for place in sorted(places)]
 
 
-def _parked(
+def _settled(
     spark: SparkSession, snapshots: Sequence[Snapshot], columns: Sequence[str]
 ) -> DataFrame:
     """Return the settled messages of all snapshots with their full rows.
@@ -103,7 +103,7 @@ def _parked(
     Raises `LakeError` if a full row is missing. Equal messages have equal rows, so any full row
     fits all positions of its message.
     """
-    compact = [f"{each.directory}/parked" for each in snapshots if each.manifest.parked]
+    compact = [each.settled for each in snapshots if each.manifest.settled]
     referred = _referred(snapshots)
     for snapshot in referred:
         require_columns(snapshot, columns)
@@ -111,18 +111,18 @@ def _parked(
     rows = spark.read.schema(schema).parquet(*map(lake.uri, compact))
     held_by = F.col("snapshot_id").alias("held_by")
     rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
-    parked = _with_their_snapshots(spark, rows, snapshots)
+    settled = _with_their_snapshots(spark, rows, snapshots)
     own = [name for name in columns if name not in {"browse_seq", "message_key"}]
     key = ["queue_manager", "queue", "held_by", "message_key"]
     full = _with_their_snapshots(spark, _read(spark, referred, columns), referred)
     full = full.withColumn("held_by", F.col("snapshot_id")).select(*key, *own).dropDuplicates(key)
-    lacking = parked.join(full, key, "left_anti").groupBy("held_by", "snapshot_id").count()
+    lacking = settled.join(full, key, "left_anti").groupBy("held_by", "snapshot_id").count()
     for snapshot_id, says, missing in lacking.limit(1).collect():
         raise LakeError(
             f"snapshot {snapshot_id} lacks {missing} messages that snapshot {says} says it holds;"
             " take a full snapshot"
         )
-    return parked.join(full, key)
+    return settled.join(full, key)
 
 
 def require_columns(snapshot: Snapshot, columns: Sequence[str]) -> None:
@@ -177,7 +177,7 @@ def _with_their_snapshots(
     known = spark.createDataFrame(pa.Table.from_pylist(taken))
     # The names are percent-encoded, where a plus stands for itself.
     path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
-    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|parked)/[^/]+\z", 1)
+    place = F.regexp_extract(path, r"([^/]+/[^/]+/[^/]+)/(?:headers|settled|parked)/[^/]+\z", 1)
     return rows.withColumn("place", place).join(F.broadcast(known), "place")
 
 

@@ -54,7 +54,7 @@ ROWS_ARE_WORTH_A_TASK: Final = 131_072
 
 
 def choose(
-    snapshots: Sequence[Snapshot], *, messages: int, with_parked: bool, bounds: Bounds
+    snapshots: Sequence[Snapshot], *, messages: int, with_settled: bool, bounds: Bounds
 ) -> Choice:
     """Choose by the number of messages, and whether one snapshot has all of them in order."""
     few = messages <= bounds.in_driver
@@ -62,8 +62,8 @@ def choose(
         return Choice(Strategy.DRIVER, f"{messages} messages are few")
     if len(snapshots) > 1:
         return Choice(Strategy.ROWS, f"{len(snapshots)} snapshots have messages in common")
-    if with_parked:
-        return Choice(Strategy.ROWS, "other snapshots hold the rows of its parked messages")
+    if with_settled:
+        return Choice(Strategy.ROWS, "other snapshots hold the rows of its settled messages")
     if bounds.strategy is Strategy.ROWS:
         return Choice(Strategy.ROWS, "as was asked for")
     groups = groups_in_order(snapshots[0].headers)

@@ -129,28 +129,28 @@ learned = Table(
 The run `run_id` found the marker of the unit of work that moved it. The recorded outcome stays.
 """
 
-parkings = Table(
-    "parkings",
+settled_lots = Table(
+    "settled_lots",
     metadata,
-    Column("parking_id", Integer, primary_key=True),
+    Column("lot_id", Integer, primary_key=True),
     of_run(nullable=False, index=True),
     Column("snapshot_id", String(100), nullable=False),
     Column("needs_carry", Boolean, nullable=False),
     Column("outcome", Kind(Outcome, 20), nullable=False),
     *decision(),
 )
-"""Messages that a run settled in the same way; `needs_carry`: only where attempts carry on."""
+"""Messages that a run settled in the same way; `needs_carry`: only if attempts carry on."""
 
-parked = Table(
-    "parked",
+settled_messages = Table(
+    "settled_messages",
     metadata,
-    Column("parking_id", ForeignKey("parkings.parking_id"), primary_key=True),
+    Column("lot_id", ForeignKey("settled_lots.lot_id"), primary_key=True),
     of_message(primary_key=True),
 )
-"""Which messages those are."""
+"""The messages of a lot."""
 
-parked_outcomes = Table(
-    "parked_outcomes",
+settled_outcomes = Table(
+    "settled_outcomes",
     metadata,
     of_run(primary_key=True),
     Column("outcome", Kind(Outcome, 20), primary_key=True),
@@ -161,7 +161,7 @@ parked_outcomes = Table(
     Column("messages", Integer, nullable=False),
     at(),
 )
-"""How many settled messages of a run's snapshot were left in it as they had been before."""
+"""How many settled messages of a run's snapshot kept which outcome in the run."""
 
 restorations = Table(
     "restorations",

@@ -28,7 +28,7 @@ runs = Table(
     Column("nul_as_blank", Boolean, nullable=False),
     Column("hold_while_blocked", Boolean, nullable=False),
     Column("deliver_truncated", Boolean, nullable=False),
-    Column("messages_in_a_unit", Integer, nullable=False),
+    Column("max_messages_per_unit", Integer, nullable=False),
     Column("max_plan_age_s", Integer, nullable=False),
     Column("message_keys", Words, nullable=False),
     Column("started_by", Text, nullable=False, server_default=""),
@@ -71,7 +71,7 @@ compact_snapshots = Table(
     "compact_snapshots",
     metadata,
     Column("run_id", ForeignKey("snapshots.run_id"), primary_key=True),
-    Column("parked", Integer, nullable=False),
+    Column("settled", Integer, nullable=False),
 )
 """The snapshots that have compact rows; every other snapshot is complete."""
 
@@ -150,10 +150,10 @@ alerts = Table(
     seq(),
     Column("run_id", String(250), nullable=False, index=True),
     Column("event", String(20), nullable=False),
-    Column("is_told", Boolean, nullable=False),
+    Column("is_sent", Boolean, nullable=False),
     at(),
 )
-"""Which alerts of a run were sent (`is_told`), and which conditions last after it.
+"""Which alerts of a run were sent (`is_sent`), and which conditions last after it.
 
 The run may be one that could not begin, which is not in `runs`.
 """

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Final
 
 from mqdlq import directories
-from mqdlq.lake import parked_rows, planned_messages, snapshot_rows
+from mqdlq.lake import planned_messages, settled_rows, snapshot_rows
 from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
-from mqdlq.model import Disposition, PlannedMessage
+from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.stages.backfill.merged_snapshot import keys_of, still_kept
 from mqdlq.stages.report import report_directory
 from mqdlq.stages.sense.backfill_window import Window, snapshots_of
@@ -46,7 +46,7 @@ def differences(
         for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
             if row["browse_seq"] in steps:
                 then[row["message_key"]] = steps[row["browse_seq"]]
-    for key, treatment in _of_parked(taken):
+    for key, treatment in _of_settled(taken):
         then.setdefault(key, treatment)
     now = _treatments(plan)
     counted: Counter[tuple[str, str]] = Counter()
@@ -105,13 +105,13 @@ def report_differences(
     (directory / "differences.json").write_text(text, encoding="utf-8")
 
 
-def _of_parked(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
+def _of_settled(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
     """Yield the keys of messages with compact rows, and how they had been left."""
     columns = ["message_key", "outcome", "action"]
     for one in taken:
-        for batch in parked_rows(one.location, columns):
+        for batch in settled_rows(one.location, columns):
             for row in batch.to_pylist():
-                left = row["action"] or row["outcome"].removeprefix("left_").replace("_", " ")
+                left = row["action"] or Outcome(row["outcome"]).words
                 yield row["message_key"], left
 
 

@@ -20,8 +20,8 @@ from mqdlq.lake import (
     SnapshotManifest,
     SnapshotWriter,
     find_snapshot,
-    parked_rows,
     read_manifest,
+    settled_rows,
     snapshot_rows,
     snapshot_stands,
 )
@@ -144,7 +144,7 @@ def _sources(taken: Sequence[TakenSnapshot], lake_root: str) -> tuple[list[str],
     for one in taken:
         for snapshot_id in read_manifest(one.location).refers_to:
             earlier.setdefault(snapshot_id, find_snapshot(lake_root, snapshot_id))
-        wanted |= Counter(keys_of(one.location)) + Counter(_keys_of_parked(one.location))
+        wanted |= Counter(keys_of(one.location)) + Counter(_keys_of_settled(one.location))
     own = [one.location for one in taken]
     before = [place for _, place in sorted(earlier.items()) if place not in own]
     return [*before, *own], wanted
@@ -165,8 +165,8 @@ def keys_of(location: str) -> Iterator[bytes]:
     return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
 
 
-def _keys_of_parked(location: str) -> Iterator[bytes]:
-    for batch in parked_rows(location, ["message_key"]):
+def _keys_of_settled(location: str) -> Iterator[bytes]:
+    for batch in settled_rows(location, ["message_key"]):
         yield from batch.column("message_key").to_pylist()
 
 

@@ -9,7 +9,7 @@ from mqdlq.errors import ExecutionError
 from mqdlq.lake import PlanDescription, plan_directory, planned_messages, read_plan
 from mqdlq.ledger import DRY_RUN, AcceptedPlan, Ledger, Run
 from mqdlq.plan import plan_hash
-from mqdlq.stages.execute.settled_messages import parked_places
+from mqdlq.stages.execute.settled_messages import settled_places
 
 
 def accept_plan(
@@ -58,9 +58,9 @@ def accept_plan(
             for row in planned_messages(directory)
         )
         keys = {row.message_key for row in planned_messages(directory)}
-        parked = parked_places(snapshot.location, keys)
+        settled = settled_places(snapshot.location, keys)
         accepted = AcceptedPlan(run.run_id, plan_id, found, directory, clock())
-        ledger.plans.record(run, accepted, rows, parked)
+        ledger.plans.record(run, accepted, rows, settled)
     elif recorded.plan_hash != found:
         raise ExecutionError(
             f"run {run.run_id} has already accepted another plan, {recorded.plan_id}"

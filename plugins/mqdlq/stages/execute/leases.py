@@ -20,14 +20,14 @@ LEASE_GRACE = timedelta(minutes=5)
 
 
 def skip_leased_messages(work: WorkList, execution: Execution) -> None:
-    """Record the outcome `owned_by_run` for messages that another run leases."""
+    """Record the outcome `leased_by_run` for messages that another run leases."""
     run, ledger, now = execution.run, execution.ledger, execution.clock()
     owners = ledger.messages.owners(run.run_id, now)
     facts = []
     for item in work.items:
         owner = owners.get(item.message.message_id, run.run_id)
         if owner != run.run_id and item.outcome is None:
-            item.outcome = Outcome.OWNED_BY_RUN
+            item.outcome = Outcome.LEASED_BY_RUN
             facts.append(_build_leased_outcome(item, owner, now))
     ledger.outcomes.add(run.run_id, facts)
     if facts:
@@ -54,4 +54,4 @@ def release_all_leases(execution: Execution) -> None:
 
 def _build_leased_outcome(item: WorkItem, owner: str, now: datetime) -> OutcomeFact:
     why = f"run {owner} has it and waits to try it again"
-    return OutcomeFact(item.message.message_id, Outcome.OWNED_BY_RUN, why, 0, "", "", "", now)
+    return OutcomeFact(item.message.message_id, Outcome.LEASED_BY_RUN, why, 0, "", "", "", now)

@@ -86,8 +86,8 @@ def _explain_outcome(
         )
     elif item.message.disposition is Disposition.UNPROCESSABLE:
         outcome, why = Outcome.UNPROCESSABLE, row["problem"]
-    elif item.message.disposition is Disposition.NO_RULE:
-        outcome, why = Outcome.LEFT_NO_RULE, "no rule matches"
+    elif item.message.disposition is Disposition.UNMATCHED:
+        outcome, why = Outcome.UNMATCHED, "no rule matches"
     elif findings.reason_not_to_act:
         outcome, why = Outcome.NOT_ATTEMPTED, _explain_inaction(item, findings.reason_not_to_act)
     else:
@@ -125,9 +125,9 @@ def explain_vanished_message(
     """
     if message_id in findings.departed_elsewhere:
         other = findings.departed_elsewhere[message_id]
-        return Outcome.OWNED_BY_RUN, f"run {other} dealt with it in the meantime"
+        return Outcome.LEASED_BY_RUN, f"run {other} dealt with it in the meantime"
     if message_id in findings.being_moved:
-        return Outcome.OWNED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
+        return Outcome.LEASED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
     if expires_at is not None and expires_at <= findings.at:
         return Outcome.EXPIRED, f"its Expiry ended at {expires_at:%Y-%m-%d %H:%M:%S} UTC"
     if findings.readers:

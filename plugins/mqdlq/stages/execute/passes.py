@@ -48,7 +48,7 @@ def make_pass(execution: Execution) -> PassResult:
         work = load_work_list(run, ledger, execution.lake_root)
         skip_leased_messages(work, execution)
         copies = archive_discards(execution, work, cursor)
-        limit = run.messages_in_a_unit if state.prove_commits else 1
+        limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
         booking = AttemptRecorder(execution, plan_id, destinations.explain_failure)
         source = DeadLetterSource(cursor, copies)

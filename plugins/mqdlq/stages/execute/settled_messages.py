@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqdlq.lake import parked_rows, snapshot_rows
-from mqdlq.ledger import InStep, Ledger, OutcomeFact, Parking, Run, Settled
+from mqdlq.lake import settled_rows, snapshot_rows
+from mqdlq.ledger import InStep, Ledger, NewlySettled, OutcomeFact, Run, Settled
 from mqdlq.model import Action, Disposition, Outcome
 from mqdlq.stages.execute.pending_steps import WorkItem
 
@@ -86,12 +86,12 @@ class UnselectedMessages(UntouchedMessages):
 
     def __init__(self, location: str, named: Collection[bytes]) -> None:
         full = (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
-        parked = (
+        settled = (
             key
-            for batch in parked_rows(location, ["message_key"])
+            for batch in settled_rows(location, ["message_key"])
             for key in batch.column("message_key").to_pylist()
         )
-        super().__init__([key for key in chain(full, parked) if key not in named])
+        super().__init__([key for key in chain(full, settled) if key not in named])
 
     def count_settled(self) -> Counter[Settled]:
         """Count them all as not selected."""
@@ -103,11 +103,11 @@ class UnselectedMessages(UntouchedMessages):
         return []
 
 
-class ParkedList(UntouchedMessages):
+class SettledList(UntouchedMessages):
     """The messages with compact rows in one snapshot."""
 
     def __init__(self, location: str) -> None:
-        batches = list(parked_rows(location))
+        batches = list(settled_rows(location))
         self._rows = pa.Table.from_batches(batches) if batches else None
         super().__init__(self._rows["message_key"].to_pylist() if self._rows else [])
 
@@ -146,19 +146,19 @@ class ParkedList(UntouchedMessages):
         return found
 
 
-def parked_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:
+def settled_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[int]]:
     """Return which occurrences of these keys have compact rows in a snapshot."""
     wanted = pa.array(list(keys), pa.binary())
     places: dict[bytes, set[int]] = {}
-    for batch in parked_rows(location, ["message_key", "occurrence"]):
+    for batch in settled_rows(location, ["message_key", "occurrence"]):
         for row in batch.filter(pc.is_in(batch["message_key"], wanted)).to_pylist():
             places.setdefault(row["message_key"], set()).add(row["occurrence"])
     return places
 
 
-def to_be_parked(
+def newly_settled(
     items: Iterable[WorkItem], outcomes: InStep[OutcomeFact | None], run: Run
-) -> Iterator[Parking]:
+) -> Iterator[NewlySettled]:
     """Yield the messages that later runs may skip while the rules stay the same.
 
     A message may have been tried before it reached an IGNORE or exhausted its rules. A run that
@@ -177,7 +177,7 @@ def to_be_parked(
             settled = Settled(
                 fact.outcome, fact.rule, fact.action, fact.target_q, fact.target_q_mgr
             )
-            yield Parking(item.message.message_id, needs_carry, settled)
+            yield NewlySettled(item.message.message_id, needs_carry, settled)
 
 
 def _read_settled(row: dict[str, Any]) -> Settled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mqdlq.errors import ConservationError, ExecutionError
+from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest
 from mqdlq.ledger import InStep, OutcomeFact, Settled, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Outcome
@@ -22,11 +22,11 @@ from mqdlq.stages.execute.outcome_reasons import (
 )
 from mqdlq.stages.execute.pending_steps import WorkList, load_work_list
 from mqdlq.stages.execute.settled_messages import (
-    ParkedList,
+    SettledList,
     UnselectedMessages,
     UntouchedMessages,
     VanishedMessage,
-    to_be_parked,
+    newly_settled,
 )
 
 SECOND_BROWSE_DELAY_S = 5.0
@@ -38,7 +38,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
 
     A message recorded as left must be on the queue, a message recorded as departed must not be. A
     message that vanished without this run is `expired` or `taken`. A second call adds nothing.
-    Returns the run's outcomes, counted. Raises ConservationError if the account does not add up;
+    Returns the run's outcomes, counted. Raises AccountError if the account does not add up;
     the ledger then holds what was found.
     """
     run, ledger = execution.run, execution.ledger
@@ -47,14 +47,14 @@ def settle(execution: Execution) -> Counter[Outcome]:
     untouched = (
         UnselectedMessages(snapshot.location, run.named)
         if run.named
-        else ParkedList(snapshot.location)
+        else SettledList(snapshot.location)
     )
     sighting, readers = _find_present_messages(execution, work, untouched, snapshot)
     missing = _find_missing(execution, untouched)
     findings = _gather_findings(execution, work, missing, readers)
     ledger.outcomes.add(run.run_id, explain_outcomes(execution, work, snapshot.location, findings))
     _book_untouched(execution, untouched, missing, findings)
-    _park(execution, work, snapshot.snapshot_id)
+    _record_settled(execution, work, snapshot.snapshot_id)
     if ledger.accounts.of_run(run.run_id) is None:
         ledger.accounts.record(run.run_id, sighting)
     release_all_leases(execution)
@@ -66,7 +66,7 @@ def _find_snapshot(execution: Execution) -> TakenSnapshot:
     run_id, ledger = execution.run.run_id, execution.ledger
     snapshot = ledger.snapshots.of_run(run_id)
     if snapshot is None:
-        raise ConservationError(f"run {run_id} has no snapshot to account for")
+        raise AccountError(f"run {run_id} has no snapshot to account for")
     if ledger.attempts.has_open_units(run_id):
         raise ExecutionError(
             f"run {run_id} has units of work that are not settled: make a pass first"
@@ -100,27 +100,27 @@ def _gather_findings(
     )
 
 
-def _park(execution: Execution, work: WorkList, snapshot_id: str) -> None:
+def _record_settled(execution: Execution, work: WorkList, snapshot_id: str) -> None:
     """Record the messages that later runs may skip."""
     run, ledger = execution.run, execution.ledger
     if run.has_given_action:
         return
     listed = ledger.messages.listed(run.run_id)
     booked = InStep((one.browse_seq, one.outcome) for one in listed)
-    ledger.parked.park(run.run_id, snapshot_id, to_be_parked(work.items, booked, run))
+    ledger.settled.record(run.run_id, snapshot_id, newly_settled(work.items, booked, run))
 
 
 def _check_account(execution: Execution, messages: int, sighting: Sighting) -> Counter[Outcome]:
-    """Count the outcomes; raises ConservationError unless they match the snapshot and the queue."""
+    """Count the outcomes; raises AccountError unless they match the snapshot and the queue."""
     run, ledger = execution.run, execution.ledger
     counted = ledger.outcomes.counts(run.run_id)
     if counted.total() != messages:
-        raise ConservationError(
+        raise AccountError(
             f"the snapshot holds {messages} messages, {counted.total()} have an outcome:"
             " the account does not add up"
         )
     if sighting.returned:
-        raise ConservationError(
+        raise AccountError(
             f"{sighting.returned} messages booked as departed are on {run.queue} again: somebody"
             " put them back, or a rule forwards to the queue it reads"
         )
@@ -154,7 +154,7 @@ def _find_missing(
 ) -> list[tuple[VanishedMessage, Settled]]:
     """Return the settled messages that the last browse did not meet, unless they are recorded."""
     run, ledger = execution.run, execution.ledger
-    is_booked = ledger.parked.outcomes(run.run_id)
+    is_booked = ledger.settled.outcomes(run.run_id)
     return [] if is_booked else untouched.find_missing(run, ledger)
 
 
@@ -170,7 +170,7 @@ def _book_untouched(
     run's own messages from then on.
     """
     run, ledger = execution.run, execution.ledger
-    if ledger.parked.outcomes(run.run_id):
+    if ledger.settled.outcomes(run.run_id):
         return
     booked = ledger.outcomes.of_run(run.run_id) if missing else {}
     vanished = []
@@ -180,7 +180,7 @@ def _book_untouched(
             fact = OutcomeFact(one.message_id, *explained, 0, "", "", "", findings.at)
             vanished.append((one.browse_seq, settled.outcome.disposition, fact))
     counts = untouched.count_settled() - Counter(settled for _, settled in missing)
-    ledger.parked.book(run.run_id, counts, vanished, findings.at)
+    ledger.settled.book(run.run_id, counts, vanished, findings.at)
 
 
 def _browse_once(

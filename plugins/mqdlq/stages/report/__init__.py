@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.stages.report.building import read_report
-from mqdlq.stages.report.grouping import rows_for_people
+from mqdlq.stages.report.grouping import rows_needing_attention
 from mqdlq.stages.report.json_report import render_json, render_row
 from mqdlq.stages.report.report_files import (
     ReportFiles,
@@ -28,7 +28,7 @@ __all__ = [
     "render_row",
     "render_text",
     "report_directory",
-    "rows_for_people",
+    "rows_needing_attention",
     "write_report",
     "written_stages",
 ]

@@ -36,8 +36,8 @@ def read_report(
     sources, gathered = gather(read_sources(run_id, ledger, lake_root), ledger)
     account = account_of(sources, gathered)
     verdict, headline, why = judge(sources, gathered, account, stages, error)
-    people, unaccounted = gathered.people, gathered.unaccounted
-    listed, missing, states = people.rows(), unaccounted.rows(), gathered.attempts
+    attention, unaccounted = gathered.attention, gathered.unaccounted
+    listed, missing, states = attention.rows(), unaccounted.rows(), gathered.attempts
     return Report(
         verdict=verdict,
         headline=headline,
@@ -51,13 +51,13 @@ def read_report(
         account=account,
         rules=rule_rows(gathered.rules, sources),
         causes=gathered.causes.groups(),
-        needs_a_person=people.messages,
-        people_groups=people.groups(),
-        people=listed,
+        needs_attention=attention.messages,
+        attention_groups=attention.groups(),
+        attention_messages=listed,
         without_outcome=unaccounted.messages,
         unaccounted_groups=unaccounted.groups(),
         unaccounted=missing,
-        more=_more(run_id, people.messages + unaccounted.messages, len(listed) + len(missing)),
+        more=_more(run_id, attention.messages + unaccounted.messages, len(listed) + len(missing)),
         learned=tuple(ledger.outcomes.learned_counts(run_id)),
         oldest_left=gathered.oldest_left,
         timeline=gathered.timeline.points(),
@@ -73,7 +73,7 @@ def _more(run_id: str, messages: int, listed: int) -> str:
     rest = count(messages - listed, "message")
     return (
         f"{rest} more of {messages:,} {'is' if messages - listed == 1 else 'are'} counted here but"
-        f" not listed: `mqdlq report {run_id} --needs-a-person` lists all of them."
+        f" not listed: `mqdlq report {run_id} --needs-attention` lists all of them."
     )
 
 

@@ -15,12 +15,12 @@ from mqdlq.stages.report.cause_advice import cause_of
 from mqdlq.stages.report.message_outcomes import Message, UnreadableError, messages_of
 from mqdlq.stages.report.needs_attention import (
     NO_RULE,
-    People,
-    needs_a_person,
-    person_row,
+    GroupedMessages,
+    message_row,
+    needs_attention,
     would_be_acted_on,
 )
-from mqdlq.stages.report.report_records import CauseGroup, PersonRow, RuleRow, TimelinePoint
+from mqdlq.stages.report.report_records import CauseGroup, MessageRow, RuleRow, TimelinePoint
 from mqdlq.stages.report.report_sources import Sources
 
 BINS: Final = 60
@@ -69,10 +69,10 @@ def rule_key(fact: OutcomeFact) -> RuleKey:
 def rule_rows(counted: Mapping[RuleKey, int], sources: Sources) -> tuple[RuleRow, ...]:
     """Give outcomes by rule, action and target the order of the table; no rule comes last.
 
-    `counted` are those of the run's own messages; the parked ones are added.
+    `counted` are those of the run's own messages; the settled ones are added.
     """
     counts = Counter(counted)
-    for s, number in sources.parked.items():
+    for s, number in sources.settled.items():
         if s.outcome is Outcome.NOT_SELECTED:
             continue
         counts[s.rule, s.action, s.target_q, s.target_q_mgr, s.outcome] += number
@@ -147,7 +147,7 @@ class Gathered:
 
     `booked` counts the outcomes of the run's own messages, `acted_on_but_for_dry_run` the actions
     that a dry run alone kept from being taken, `full_rows` those that the snapshot has a full row
-    of. `people` need a person, `unaccounted` have no outcome.
+    of. `attention` groups the messages that need attention, `unaccounted` those without an outcome.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -156,8 +156,8 @@ class Gathered:
         self.rules: Counter[RuleKey] = Counter()
         self.acted_on_but_for_dry_run: Counter[str] = Counter()
         self.causes = Causes()
-        self.people = People()
-        self.unaccounted = People()
+        self.attention = GroupedMessages()
+        self.unaccounted = GroupedMessages()
         self.attempts: Counter[AttemptState] = Counter()
         self.timeline = timeline
         self.full_rows = 0
@@ -167,14 +167,14 @@ class Gathered:
     def add(self, message: Message, sources: Sources) -> None:
         """Take in a message."""
         fact = message.outcome
-        self.full_rows += message.cls is not None and not message.is_parked
+        self.full_rows += message.cls is not None and not message.is_settled
         if message.cls is MessageClass.DEAD_LETTER:
             self.causes.add(message)
         has_left = message.is_known_since or (fact is not None and fact.outcome in DEPARTED)
         if message.since is not None and not has_left:
             self.oldest_left = min(self.oldest_left or message.since, message.since)
-        if needs_a_person(message):
-            self.people.add(person_row(message, sources))
+        if needs_attention(message):
+            self.attention.add(message_row(message, sources))
         for attempt in message.attempts:
             self.attempts[attempt.state] += 1
             self.timeline.add(attempt)
@@ -182,7 +182,7 @@ class Gathered:
         if message.was_left_before:
             return
         if fact is None:
-            self.unaccounted.add(person_row(message, sources))
+            self.unaccounted.add(message_row(message, sources))
         else:
             self._book(fact)
 
@@ -205,33 +205,33 @@ class Gathered:
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
     """Read all messages of a run once; what the lake no longer holds is told in `troubles`."""
     span = ledger.attempts.between(sources.run.run_id) if sources.run is not None else None
-    may = {"lake": True, "parked": True}
+    may = {"lake": True, "settled": True}
     while True:
         gathered = Gathered(Timeline(span))
         try:
             for message in messages_of(sources, ledger, **may):
                 gathered.add(message, sources)
         except UnreadableError as error:
-            may["parked" if error.is_of_parked else "lake"] = False
-            if not error.is_of_parked:
+            may["settled" if error.is_of_settled else "lake"] = False
+            if not error.is_of_settled:
                 sources = replace(sources, manifest=None)
             sources = replace(sources, troubles=(*sources.troubles, str(error)))
         else:
             break
     has_all = not sources.is_for_named  # else the messages that are not named are left out
     if has_all and sources.manifest is not None and sources.snapshot is not None:
-        held, recorded = gathered.full_rows + sources.manifest.parked, sources.snapshot.messages
+        held, recorded = gathered.full_rows + sources.manifest.settled, sources.snapshot.messages
         if held != recorded:
             trouble = f"the snapshot holds {held} messages, the ledger says {recorded}"
             sources = replace(sources, troubles=(*sources.troubles, trouble))
     return sources, gathered
 
 
-def rows_for_people(sources: Sources, ledger: Ledger) -> Iterator[PersonRow]:
-    """Yield every message that needs a person or has no outcome, one after another.
+def rows_needing_attention(sources: Sources, ledger: Ledger) -> Iterator[MessageRow]:
+    """Yield every message that needs attention or has no outcome, one after another.
 
     Raises UnreadableError where the snapshot cannot be read to its end.
     """
     for message in messages_of(sources, ledger):
-        if message.outcome is None or needs_a_person(message):
-            yield person_row(message, sources)
+        if message.outcome is None or needs_attention(message):
+            yield message_row(message, sources)

@@ -150,7 +150,7 @@ VERDICTS: Final = {
     Verdict.OK: "Everything is handled",
     Verdict.EMPTY: "Nothing to do",
     Verdict.SETTLED: "Nothing new",
-    Verdict.ATTENTION: "Needs a person",
+    Verdict.ATTENTION: "Needs attention",
     Verdict.UNFINISHED: "Not finished",
     Verdict.FAILED: "Failed",
 }

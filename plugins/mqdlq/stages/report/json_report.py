@@ -3,12 +3,13 @@
 The keys are those of the records (`mqdlq.stages.report.report_records`), with `format`, `version`
 and `failed` before them: `verdict` (ok, empty, settled, attention, unfinished, failed), `headline`,
 `why`, `run`, `stages` (name to state), `error`, `troubles`, `snapshot`, `plan`, `account` (with
-`booked` and `adds_up`), `rules`, `causes`, `needs_a_person` (a number), `people_groups`, `people`,
-`without_outcome` (a number), `unaccounted_groups`, `unaccounted`, `more`, `learned`, `timeline`,
-`attempts` (state to number), `oldest_left`, `written_at`. Times are ISO 8601 in UTC; outcomes,
-actions and states are the ledger's words; what is not known is null or "". A new key may appear
-within a version, none changes its meaning. Since version 2, `people` and `unaccounted` list at most
-1,000 messages in the same trouble, and 10,000 in all; the groups count all of them.
+`booked` and `adds_up`), `rules`, `causes`, `needs_attention` (a number), `attention_groups`,
+`attention_messages`, `without_outcome` (a number), `unaccounted_groups`, `unaccounted`, `more`,
+`learned`, `timeline`, `attempts` (state to number), `oldest_left`, `written_at`. Times are ISO 8601
+in UTC; outcomes, actions and states are the ledger's values; an unknown value is null or "". A new
+key may appear within a version; no key changes its meaning. `attention_messages` and `unaccounted`
+list at most 1,000 messages in the same trouble, and 10,000 in all; the groups count all of them.
+Version 3 renames `needs_a_person`, `people_groups`, `people` and `account.parked`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from datetime import datetime
 from io import StringIO
 from typing import Any, Final
 
-from mqdlq.stages.report.report_records import PersonGroup, PersonRow, Report
+from mqdlq.stages.report.report_records import MessageGroup, MessageRow, Report
 
 FORMAT = "mqdlq-report"
-VERSION = 2
+VERSION = 3
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """What JSON leaves as it is: control characters of eight bits, and those that turn text around."""
 
@@ -44,7 +45,7 @@ def render_json(report: Report) -> str:
     return text.getvalue()
 
 
-def render_row(row: PersonRow) -> str:
+def render_row(row: MessageRow) -> str:
     """Return one message as one line of JSON, with the keys that it has in the document."""
     return _harmless(json.dumps(row, ensure_ascii=False, default=_plain))
 
@@ -64,7 +65,7 @@ def _escaped(match: re.Match[str]) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, PersonGroup):  # the rows stand among all others
+    if isinstance(value, MessageGroup):  # the rows stand among all others
         return {**_shallow(value), "rows": len(value.rows)}
     if is_dataclass(value):
         return _shallow(value)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from mqdlq.errors import LakeError
-from mqdlq.lake import parked_rows, rows_of_parked, snapshot_rows
+from mqdlq.lake import full_rows_of_settled, settled_rows, snapshot_rows
 from mqdlq.ledger import Attempt, InStep, Ledger, Listed, OutcomeFact, Settled
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.stages.report.report_sources import SNAPSHOT_UNREADABLE, Sources
@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 )
 """All that a report reads of a snapshot: no body, no user identifier."""
 _HOW: Final = ("outcome", "rule", "action", "target_q", "target_q_mgr")
-_PARKED_UNREADABLE: Final = "what was left before cannot be read"
+_SETTLED_UNREADABLE: Final = "what was left before cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Message:
 
     `reason` is the MQDLH's, 0 where there is no MQDLH; `since` is when the message was
     dead-lettered or, where nothing says that, put. `is_known_since` says that the ledger learned
-    later how it had ended; `is_parked` that the snapshot has a compact row of it, and
+    later how it had ended; `is_settled` that the snapshot has a compact row of it, and
     `was_left_before` that it is as an earlier run had left it, not among those the run lists.
     """
 
@@ -57,26 +57,26 @@ class Message:
     outcome: OutcomeFact | None
     attempts: tuple[Attempt, ...]
     is_known_since: bool = False
-    is_parked: bool = False
+    is_settled: bool = False
     was_left_before: bool = False
 
 
 class UnreadableError(LakeError):
-    """The lake's part of the messages cannot be read: of the snapshot's own, or of parked ones."""
+    """The lake's part of the messages cannot be read: of the snapshot's own, or of settled ones."""
 
     def __init__(self, what: str, error: Exception) -> None:
         super().__init__(f"{what}: {error}")
-        self.is_of_parked = what == _PARKED_UNREADABLE
+        self.is_of_settled = what == _SETTLED_UNREADABLE
 
 
 def messages_of(
-    sources: Sources, ledger: Ledger, *, lake: bool = True, parked: bool = True
+    sources: Sources, ledger: Ledger, *, lake: bool = True, settled: bool = True
 ) -> Iterator[Message]:
-    """Yield the messages of a run: in browse order, then the parked ones in whatever order.
+    """Yield the messages of a run: in browse order, then the settled ones in whatever order.
 
     A run for named messages has no others.
 
-    Without `lake`, or `parked`, only the ledger is asked about the messages, or the parked ones.
+    Without `lake`, or `settled`, only the ledger is asked about the messages, or the settled ones.
     Raises UnreadableError where the lake fails; what was yielded before is to be forgotten then.
     """
     run, manifest = sources.run, sources.manifest
@@ -87,9 +87,9 @@ def messages_of(
     if snapshot is not None:
         rows = _readable(SNAPSHOT_UNREADABLE, lambda: snapshot_rows(snapshot.location, _COLUMNS))
     known = ledger.outcomes.corrected(run.run_id)
-    has_parked = parked and snapshot is not None and manifest is not None and manifest.parked > 0
+    has_settled = settled and snapshot is not None and manifest is not None and manifest.settled > 0
     named = run.named
-    has_parked = has_parked and not named
+    has_settled = has_settled and not named
     vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]] = {}
     same: dict[OutcomeFact | None, OutcomeFact | None] = {}
     attempts = InStep(ledger.attempts.in_browse_order(run.run_id))
@@ -97,49 +97,49 @@ def messages_of(
         if row and listed is None and named and row["message_key"] not in named:
             continue
         tried = tuple(attempts.on(browse_seq))
-        if row is None and listed is not None and has_parked:
+        if row is None and listed is not None and has_settled:
             vanished[browse_seq] = (_shared(listed, same), tried)
             continue
         fact, message_id = (listed.outcome, listed.message_id) if listed else (None, 0)
         is_known = message_id in known
         yield _message(browse_seq, row or {}, fact, tried, is_known_since=is_known)
-    if snapshot is not None and has_parked and (sources.parked or vanished):
-        yield from _parked(snapshot.location, snapshot.taken_at, vanished)
+    if snapshot is not None and has_settled and (sources.settled or vanished):
+        yield from _settled(snapshot.location, snapshot.taken_at, vanished)
     for browse_seq, (listed, tried) in sorted(vanished.items()):
         yield _message(browse_seq, {}, listed.outcome, tried)
 
 
-def _parked(
+def _settled(
     location: str, taken_at: datetime, vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]]
 ) -> Iterator[Message]:
-    """Yield the parked messages; those that vanished were listed, and have outcomes of their own.
+    """Yield the settled messages; those that vanished were listed, and have outcomes of their own.
 
-    Takes those that are found out of `vanished`. Most parked messages were left alike, so what is
+    Takes those that are found out of `vanished`. Most settled messages were left alike, so what is
     held for each is a number.
     """
     kinds: dict[Settled, int] = {}
     left: dict[int, int] = {}
 
     def compact() -> Iterator[dict[str, Any]]:
-        for batch in parked_rows(location, ("browse_seq", *_HOW)):
+        for batch in settled_rows(location, ("browse_seq", *_HOW)):
             yield from batch.to_pylist()
 
-    for row in _readable(_PARKED_UNREADABLE, compact):
+    for row in _readable(_SETTLED_UNREADABLE, compact):
         browse_seq = row.pop("browse_seq")
         how = Settled(**row | {"outcome": Outcome(row["outcome"])})
         left[browse_seq] = kinds.setdefault(how, len(kinds))
     by_number = list(kinds)
-    for row in _readable(_PARKED_UNREADABLE, lambda: rows_of_parked(location, _COLUMNS)):
+    for row in _readable(_SETTLED_UNREADABLE, lambda: full_rows_of_settled(location, _COLUMNS)):
         browse_seq = row["browse_seq"]
         if browse_seq in vanished:
             listed, tried = vanished.pop(browse_seq)
-            yield _message(browse_seq, row, listed.outcome, tried, is_parked=True)
+            yield _message(browse_seq, row, listed.outcome, tried, is_settled=True)
             continue
         how = by_number[left[browse_seq]]
         fact = OutcomeFact(
             0, why=_why(how.outcome, row), at=taken_at, **{n: getattr(how, n) for n in _HOW}
         )
-        yield _message(browse_seq, row, fact, (), is_parked=True, was_left_before=True)
+        yield _message(browse_seq, row, fact, (), is_settled=True, was_left_before=True)
 
 
 def _shared(listed: Listed, same: dict[OutcomeFact | None, OutcomeFact | None]) -> Listed:
@@ -187,7 +187,7 @@ def _why(outcome: Outcome, row: dict[str, Any]) -> str:
     """Say what settling said when the message was new, so that old and new stand together."""
     if outcome is Outcome.UNPROCESSABLE:
         return str(row["problem"])
-    return "no rule matches" if outcome is Outcome.LEFT_NO_RULE else "as an earlier run left it"
+    return "no rule matches" if outcome is Outcome.UNMATCHED else "as an earlier run left it"
 
 
 def _message(

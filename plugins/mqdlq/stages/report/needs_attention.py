@@ -1,4 +1,4 @@
-"""Group the messages that need a person by their trouble.
+"""Group the messages that need attention by their trouble.
 
 All are counted, and their numbers kept; the first of each group are listed in full.
 """
@@ -16,7 +16,7 @@ from mqdlq.ledger import DRY_RUN, OutcomeFact
 from mqdlq.model import AttemptState, MessageClass, Outcome, Trait
 from mqdlq.stages.report.cause_advice import cause_of
 from mqdlq.stages.report.message_outcomes import Message
-from mqdlq.stages.report.report_records import PersonGroup, PersonRow, Tried, TriedGroup
+from mqdlq.stages.report.report_records import MessageGroup, MessageRow, Tried, TriedGroup
 from mqdlq.stages.report.report_sources import Sources, WrittenRule
 from mqdlq.stages.report.wording import CLASSES, STATES, count, next_step, numbers, place, target
 
@@ -33,12 +33,12 @@ _ORDER = {outcome: at for at, outcome in enumerate(Outcome)}
 NO_RULE: Final = WrittenRule(0, "")
 
 
-def needs_a_person(message: Message) -> bool:
+def needs_attention(message: Message) -> bool:
     """Whether a message's outcome needs one; a dry run alone does not, nor what is known since."""
     fact = message.outcome
     if fact is None or message.is_known_since:
         return False
-    return Trait.NEEDS_A_PERSON in fact.outcome.traits and not would_be_acted_on(fact)
+    return Trait.NEEDS_ATTENTION in fact.outcome.traits and not would_be_acted_on(fact)
 
 
 def would_be_acted_on(fact: OutcomeFact) -> bool:
@@ -46,12 +46,12 @@ def would_be_acted_on(fact: OutcomeFact) -> bool:
     return fact.outcome is Outcome.NOT_ATTEMPTED and fact.why == DRY_RUN
 
 
-def person_row(message: Message, sources: Sources) -> PersonRow:
+def message_row(message: Message, sources: Sources) -> MessageRow:
     """Say of a message what is wrong with it, what was tried, and what to do next."""
     outcome = message.outcome.outcome if message.outcome else None
     failures = [a.mqrc for a in message.attempts if a.state is AttemptState.FAILED]
     in_the_way = failures[-1] if failures else message.reason
-    return PersonRow(
+    return MessageRow(
         browse_seq=message.browse_seq,
         msg_id=message.msg_id,
         message_key=message.message_key,
@@ -97,7 +97,7 @@ def _cause(message: Message) -> str:
     return f"{reason_text(message.reason)}: {meaning}" if meaning else reason_text(message.reason)
 
 
-class People:
+class GroupedMessages:
     """Messages in trouble, taken in one by one.
 
     What is held of each beyond those that are listed is its browse_seq, eight bytes.
@@ -108,7 +108,7 @@ class People:
         self.messages = 0
         self._listed = 0
 
-    def add(self, row: PersonRow) -> None:
+    def add(self, row: MessageRow) -> None:
         """Take in a message."""
         self.messages += 1
         trouble = _trouble(row)
@@ -126,12 +126,12 @@ class People:
         """The messages by number, in no order."""
         return (place for group in self._groups.values() for place in group.places)
 
-    def groups(self) -> tuple[PersonGroup, ...]:
+    def groups(self) -> tuple[MessageGroup, ...]:
         """Return the messages in the same trouble together, worst first, then the largest."""
         made = [group.made() for group in self._groups.values()]
         return tuple(sorted(made, key=lambda group: (-_worry(group.first), -group.messages)))
 
-    def rows(self) -> tuple[PersonRow, ...]:
+    def rows(self) -> tuple[MessageRow, ...]:
         """Return those that are listed in full, in browse order."""
         rows = [row for group in self._groups.values() for row in group.rows]
         return tuple(sorted(rows, key=lambda row: row.browse_seq))
@@ -141,15 +141,15 @@ class People:
 class _Group:
     """Messages in the same trouble: `first` speaks for all, but for browse_seqs and times."""
 
-    first: PersonRow
+    first: MessageRow
     is_mixed: bool
-    rows: list[PersonRow] = field(default_factory=list)
+    rows: list[MessageRow] = field(default_factory=list)
     places: array[int] = field(default_factory=lambda: array("Q"))
     tried: dict[tuple[object, ...], tuple[Tried, int, datetime, datetime]] = field(
         default_factory=dict
     )
 
-    def add(self, row: PersonRow, *, is_listed: bool) -> None:
+    def add(self, row: MessageRow, *, is_listed: bool) -> None:
         self.places.append(row.browse_seq)
         if row.browse_seq < self.first.browse_seq:
             self.first = row
@@ -160,9 +160,9 @@ class _Group:
             first, made, since, until = self.tried.get(how, (one, 0, one.at, one.at))
             self.tried[how] = (first, made + 1, min(since, one.at), max(until, one.at))
 
-    def made(self) -> PersonGroup:
+    def made(self) -> MessageGroup:
         messages = len(self.places)
-        return PersonGroup(
+        return MessageGroup(
             first=self.first,
             messages=messages,
             browse_seqs=numbers(self.places),
@@ -175,17 +175,17 @@ class _Group:
         )
 
 
-def _worry(row: PersonRow) -> int:
+def _worry(row: MessageRow) -> int:
     return len(_ORDER) if row.outcome is None else _ORDER[row.outcome]
 
 
-def _trouble(row: PersonRow) -> tuple[object, ...]:
+def _trouble(row: MessageRow) -> tuple[object, ...]:
     to = (row.dest_q_name, row.dest_q_mgr_name)
     tried = tuple((t.rule, t.target_q, t.target_q_mgr, t.state, t.reason) for t in row.tried)
     return (row.outcome, row.cause, row.problem, to, row.why, row.next_step, tried)
 
 
-def destination_in_words(group: PersonGroup) -> str:
+def destination_in_words(group: MessageGroup) -> str:
     """Return where the messages of a group were to go."""
     first = group.first
     return MANY if group.is_mixed else place(first.dest_q_name, first.dest_q_mgr_name)

@@ -98,7 +98,7 @@ class Account:
     """The sum that every run has to do: messages of the snapshot against outcomes.
 
     `differences` say in words what does not add up. An account without differences adds up.
-    `parked` of the outcomes are those of messages left as an earlier run had left them.
+    `settled` of the outcomes are those of messages left as an earlier run had left them.
     `not_selected` messages are not among the outcomes: the run was for named messages, and these
     were not named.
     """
@@ -107,7 +107,7 @@ class Account:
     outcomes: Mapping[Outcome, int]
     last_browse: LastBrowse | None
     differences: tuple[str, ...]
-    parked: int = 0
+    settled: int = 0
     not_selected: int = 0
 
     @property
@@ -175,8 +175,8 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonRow:
-    """A message that needs a person: what is wrong with it, what was tried, what to do next.
+class MessageRow:
+    """A message that needs attention: what is wrong with it, what was tried, what to do next.
 
     `outcome` is None where it has none, `cls` where the snapshot cannot be read; `reason` is 0
     without an MQDLH.
@@ -210,17 +210,17 @@ class TriedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonGroup:
+class MessageGroup:
     """Messages in the same trouble: the first speaks for all, but for browse_seqs and times.
 
     `browse_seqs` says in words which they are, `rows` are those listed in full. Where `is_mixed`,
     they have the outcome and the reason in common: too many troubles are not told apart.
     """
 
-    first: PersonRow
+    first: MessageRow
     messages: int
     browse_seqs: str
-    rows: tuple[PersonRow, ...]
+    rows: tuple[MessageRow, ...]
     tried: tuple[TriedGroup, ...]
     is_mixed: bool = False
 
@@ -244,12 +244,13 @@ class Report:
     """Everything a report shows.
 
     `stages` are the states Airflow gave the stages before this one, `error` is the text of what
-    stopped the run, `troubles` what could not be read for this report. Of the messages that need a
-    person, `needs_a_person` is the number, `people_groups` are all of them by trouble, and `people`
-    those listed in full; it is the same with those that have no outcome. `more` says in words how
-    many are not listed, and what lists them all, "" where none is left out. `oldest_left` is since
-    when the oldest message that stays on the queue is there; `learned` is what this run came to
-    know of earlier ones, and later ones of it.
+    stopped the run, `troubles` what could not be read for this report. Of the messages that need
+    attention, `needs_attention` is the number, `attention_groups` has all of them by trouble, and
+    `attention_messages` lists some in full. `without_outcome`, `unaccounted_groups` and
+    `unaccounted` do the same for messages without an outcome. `more` says how many messages are
+    not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
+    time since when the oldest remaining message is on the queue. `learned` has the outcomes that
+    this run found out for earlier runs, and later runs for this one.
     """
 
     verdict: Verdict
@@ -264,12 +265,12 @@ class Report:
     account: Account | None
     rules: tuple[RuleRow, ...]
     causes: tuple[CauseGroup, ...]
-    needs_a_person: int
-    people_groups: tuple[PersonGroup, ...]
-    people: tuple[PersonRow, ...]
+    needs_attention: int
+    attention_groups: tuple[MessageGroup, ...]
+    attention_messages: tuple[MessageRow, ...]
     without_outcome: int
-    unaccounted_groups: tuple[PersonGroup, ...]
-    unaccounted: tuple[PersonRow, ...]
+    unaccounted_groups: tuple[MessageGroup, ...]
+    unaccounted: tuple[MessageRow, ...]
     more: str
     learned: tuple[LearnedCount, ...]
     oldest_left: datetime | None

@@ -27,7 +27,7 @@ class WrittenRule:
 class Sources:
     """What a report is made from, but for the messages; `rules` are by ordinal.
 
-    `parked` counts the messages that were left as they had been by an earlier run; `manifest` is
+    `settled` counts the messages that were left as they had been by an earlier run; `manifest` is
     None where the snapshot cannot be read.
     """
 
@@ -35,7 +35,7 @@ class Sources:
     snapshot: SnapshotFacts | None
     plan: PlanFacts | None
     sighting: Sighting | None
-    parked: Mapping[Settled, int]
+    settled: Mapping[Settled, int]
     rules: Mapping[int, WrittenRule]
     manifest: SnapshotManifest | None
     troubles: tuple[str, ...]
@@ -60,7 +60,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
         snapshot=snapshot,
         plan=_plan(run, snapshot, ledger, lake_root),
         sighting=ledger.accounts.of_run(run_id),
-        parked=ledger.parked.outcomes(run_id),
+        settled=ledger.settled.outcomes(run_id),
         rules=written_rules(run.rules_text),
         manifest=manifest,
         troubles=troubles,

@@ -19,7 +19,7 @@ from mqdlq.stages.report.needs_attention import destination_in_words, tried_in_w
 from mqdlq.stages.report.report_records import (
     Account,
     CauseGroup,
-    PersonGroup,
+    MessageGroup,
     Report,
     RuleRow,
     Verdict,
@@ -39,12 +39,12 @@ from mqdlq.stages.report.wording import (
 
 WIDTH: Final = 100
 _MOST_LEARNED: Final = 5
-_MOST_PEOPLE, _MOST_RULES, _MOST_CAUSES, _MOST_ERROR_LINES = 5, 8, 8, 8
+_MOST_ATTENTION, _MOST_RULES, _MOST_CAUSES, _MOST_ERROR_LINES = 5, 8, 8, 8
 _VERDICTS: Final = {
     Verdict.OK: ("OK", "bold green"),
     Verdict.EMPTY: ("EMPTY", "bold green"),
     Verdict.SETTLED: ("NOTHING NEW", "bold green"),
-    Verdict.ATTENTION: ("NEEDS A PERSON", "bold yellow"),
+    Verdict.ATTENTION: ("NEEDS ATTENTION", "bold yellow"),
     Verdict.UNFINISHED: ("NOT FINISHED", "bold"),
     Verdict.FAILED: ("FAILED", "bold red"),
 }
@@ -78,9 +78,9 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     if report.without_outcome:
         yield from _section("Without an outcome", count(report.without_outcome, "message"))
         yield from _unaccounted(report.unaccounted_groups)
-    if report.needs_a_person:
-        yield from _section("Needs a person", count(report.needs_a_person, "message"))
-        yield from _people(report.people_groups)
+    if report.needs_attention:
+        yield from _section("Needs attention", count(report.needs_attention, "message"))
+        yield from _attention(report.attention_groups)
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
     if report.rules:
@@ -139,8 +139,8 @@ def _account(account: Account) -> Iterator[tuple[str, str]]:
     yield "Account", f"{whole} {equals} {' + '.join(parts)}"
     if account.not_selected:
         yield "", not_selected(account.not_selected)
-    if account.parked:
-        yield "", f"{account.parked:,} of them parked: left as an earlier run had left them"
+    if account.settled:
+        yield "", f"{account.settled:,} of them settled by earlier runs"
     browse = account.last_browse
     if browse is not None:
         returned = f", {browse.returned:,} returned" if browse.returned else ""
@@ -148,8 +148,8 @@ def _account(account: Account) -> Iterator[tuple[str, str]]:
         yield "", f"last browse {moment(browse.at)}: {met}, {browse.arrived:,} arrived since"
 
 
-def _people(groups: Sequence[PersonGroup]) -> Iterator[RenderableType]:
-    for group in groups[:_MOST_PEOPLE]:
+def _attention(groups: Sequence[MessageGroup]) -> Iterator[RenderableType]:
+    for group in groups[:_MOST_ATTENTION]:
         first = group.first
         which = "message" if group.messages == 1 else "messages"
         yield Text.assemble(
@@ -163,10 +163,10 @@ def _people(groups: Sequence[PersonGroup]) -> Iterator[RenderableType]:
         for label, words in _details(group):
             details.add_row(label, Text(words))
         yield Padding(details, (0, 0, 0, 8))
-    yield from _rest(sum(g.messages for g in groups[_MOST_PEOPLE:]), "message")
+    yield from _rest(sum(g.messages for g in groups[_MOST_ATTENTION:]), "message")
 
 
-def _unaccounted(groups: Sequence[PersonGroup]) -> Iterator[RenderableType]:
+def _unaccounted(groups: Sequence[MessageGroup]) -> Iterator[RenderableType]:
     for group in groups[:_MOST_CAUSES]:
         first = group.first
         to = destination_in_words(group)
@@ -176,7 +176,7 @@ def _unaccounted(groups: Sequence[PersonGroup]) -> Iterator[RenderableType]:
     yield Text(f"        next: {groups[0].first.next_step}")
 
 
-def _details(group: PersonGroup) -> Iterator[tuple[str, str]]:
+def _details(group: MessageGroup) -> Iterator[tuple[str, str]]:
     first = group.first
     if first.cls is MessageClass.DEAD_LETTER:
         yield "cause", f"{first.cause}; for {destination_in_words(group)}"
@@ -185,7 +185,7 @@ def _details(group: PersonGroup) -> Iterator[tuple[str, str]]:
         before = sum(tried.attempts for tried in earlier)
         more = f"; {count(before, 'attempt')} before" if before else ""
         yield "tried", tried_in_words(last, group.messages) + more
-    if first.why and not group.tried and first.outcome is not Outcome.LEFT_NO_RULE:
+    if first.why and not group.tried and first.outcome is not Outcome.UNMATCHED:
         yield "why", visible(first.why)
     yield "next", first.next_step
 

@@ -26,10 +26,10 @@ def account_of(sources: Sources, gathered: Gathered) -> Account | None:
     if sources.snapshot is None:
         return None
     booked = Counter(gathered.booked)
-    for settled, number in sources.parked.items():
+    for settled, number in sources.settled.items():
         booked[settled.outcome] += number
     total, missing = sources.snapshot.messages, gathered.unaccounted.browse_seqs
-    if sources.is_for_named and not sources.parked and sources.manifest is not None:
+    if sources.is_for_named and not sources.settled and sources.manifest is not None:
         booked[Outcome.NOT_SELECTED] = total - gathered.full_rows  # it broke off before it booked
     not_selected = booked[Outcome.NOT_SELECTED]
     differences = [*_sum_differences(total, booked.total(), numbers(missing))]
@@ -42,7 +42,7 @@ def account_of(sources: Sources, gathered: Gathered) -> Account | None:
         },
         last_browse=_last_browse(sources.sighting),
         differences=tuple(differences),
-        parked=sum(sources.parked.values()) - not_selected if sources.parked else 0,
+        settled=sum(sources.settled.values()) - not_selected if sources.settled else 0,
         not_selected=not_selected,
     )
 
@@ -95,7 +95,7 @@ def judge(
     stages: Mapping[str, str],
     error: str,
 ) -> Judgement:
-    """Judge a run by its stages, its account, and whether messages need a person.
+    """Judge a run by its stages, its account, and whether messages need attention.
 
     Only a run whose stages did not fail and whose account adds up is not failed. Where `stages`
     are not known and no last browse closed the account, it is unfinished.
@@ -117,7 +117,7 @@ def judge(
     else:
         headline = _headline(sources, gathered, account, failed)
         faults = [*faults, *account.differences, *sources.troubles]
-    return _verdict(faults, is_open, gathered.people.messages), headline, "; ".join(faults)
+    return _verdict(faults, is_open, gathered.attention.messages), headline, "; ".join(faults)
 
 
 def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
@@ -127,10 +127,10 @@ def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
     return not sources.snapshot.messages
 
 
-def _verdict(faults: list[str], is_open: bool, people: int) -> Verdict:
+def _verdict(faults: list[str], is_open: bool, attention: int) -> Verdict:
     if faults:
         return Verdict.UNFINISHED if is_open else Verdict.FAILED
-    return Verdict.ATTENTION if people else Verdict.OK
+    return Verdict.ATTENTION if attention else Verdict.OK
 
 
 def _without_snapshot(failed: list[str], is_open: bool) -> str:
@@ -153,16 +153,16 @@ def _headline(sources: Sources, gathered: Gathered, account: Account, failed: li
 
 def _parts(sources: Sources, gathered: Gathered, account: Account) -> Iterator[str]:
     """Yield the parts of the sum that an operator cares about; they add up to the snapshot."""
-    people = gathered.people.messages
+    attention = gathered.attention.messages
     handled = sum(n for outcome, n in account.outcomes.items() if Trait.SUCCEEDED in outcome.traits)
     if handled or not _is_dry_run(sources):
         yield f"{handled:,} handled"
-    if people:
-        yield f"{people:,} {'needs' if people == 1 else 'need'} a person"
+    if attention:
+        yield f"{attention:,} {'needs' if attention == 1 else 'need'} attention"
     if _is_dry_run(sources):
         yield from _in_a_dry_run(gathered)
     for outcome, number in account.outcomes.items():
-        if not outcome.traits & (Trait.SUCCEEDED | Trait.NEEDS_A_PERSON):
+        if not outcome.traits & (Trait.SUCCEEDED | Trait.NEEDS_ATTENTION):
             yield f"{number:,} {outcome.words}"
     if account.booked < account.messages:
         yield f"{account.messages - account.booked:,} without an outcome"

@@ -31,7 +31,7 @@ CLASSES: Final = {
 
 DISPOSITIONS: Final = {
     Disposition.PLANNED: "planned",
-    Disposition.NO_RULE: "unmatched",
+    Disposition.UNMATCHED: "unmatched",
     Disposition.UNPROCESSABLE: "unprocessable",
 }
 
@@ -102,7 +102,7 @@ def next_step(
         return f"{advice}; then {again}" if advice else again
     steps: dict[Outcome | None, str] = {
         None: "run the handler again: it settles what was under way and looks anew",
-        Outcome.LEFT_NO_RULE: f"add a rule for it, or {_BY_NAME}",
+        Outcome.UNMATCHED: f"add a rule for it, or {_BY_NAME}",
         Outcome.EXHAUSTED: f"{advice}; then run the handler again" if advice else "run it again",
         Outcome.RETRY_PENDING: f"{advice}; the next run tries again" if advice else "run it again",
         Outcome.UNPROCESSABLE: _BY_CLASS.get(cls, "look at the message on the queue"),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mqdlq.errors import ConservationError, MalformedHeaderError
+from mqdlq.errors import AccountError, MalformedHeaderError
 from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
@@ -84,7 +84,7 @@ def restore(work: Restoring) -> Result:
     attempted is tried anew. A dry run opens no queue. Copies stay in the archive. Raises
     AnotherExecutorError where an executor does not let go of the state queue, QueueManagerError
     where the queue manager fails, LedgerError where another task puts the same messages, and
-    ConservationError where the outcomes are not the copies; nothing is put twice by any of them.
+    AccountError where the outcomes are not the copies; nothing is put twice by any of them.
     """
     if work.restoration.dry_run:
         _say_only(work)
@@ -120,7 +120,7 @@ def _put(work: Restoring) -> None:
         settled = settle_open_units(work, markers)
         refused, acceptable = _sorted_out(work, _due(work))
         work.ledger.restorations.add_states(restoration.restoration_id, refused)
-        limit = work.messages_in_a_unit if markers.prove_commits else 1
+        limit = work.max_messages_per_unit if markers.prove_commits else 1
         destinations = Destinations(queue_manager, limit)
         booking = Booking(work, destinations)
         source = Copies(queue_manager)
@@ -185,11 +185,11 @@ def _state(work: Restoring, copy: ArchivedCopy, state: RestorationState, why: st
 
 
 def _account(work: Restoring) -> Result:
-    """Count the outcomes; raises ConservationError unless every copy selected has one."""
+    """Count the outcomes; raises AccountError unless every copy selected has one."""
     states = work.ledger.restorations.states(work.restoration.restoration_id).values()
     outcomes = Counter(state.state for state in states if state.state in ENDS)
     if outcomes.total() != len(states):
-        raise ConservationError(
+        raise AccountError(
             f"{len(states)} copies are selected, {outcomes.total()} have an outcome: the account"
             " does not add up"
         )

@@ -12,8 +12,8 @@ from mqdlq.stages.units.resources import Resources
 class Restoring(Resources):
     """What an attempt at a restoration works with.
 
-    `messages_in_a_unit` bounds a unit of work.
+    `max_messages_per_unit` bounds a unit of work.
     """
 
     restoration: Restoration
-    messages_in_a_unit: int
+    max_messages_per_unit: int

@@ -102,14 +102,18 @@ def _begin(
         # what a single run is asked to do differently does not change that. A given action is no
         # part of it: given again, it is tried again.
         carry_attempts=not options.action
-        and (handler.attempts == "ledger" or table.control.wait_s is None or handler.is_continuous),
+        and (
+            handler.count_attempts == "across_runs"
+            or table.control.wait_s is None
+            or handler.is_continuous
+        ),
         dry_run=options.dry_run,
         max_run_time_s=int(handler.max_run_time.total_seconds()),
         started_at=clock(),
         nul_as_blank=handler.nul_as_blank,
         hold_while_blocked=handler.hold_while_blocked,
         deliver_truncated=handler.deliver_truncated,
-        messages_in_a_unit=handler.messages_in_a_unit,
+        max_messages_per_unit=handler.max_messages_per_unit,
         max_plan_age_s=int(handler.max_plan_age.total_seconds()),
         message_keys=options.message_keys,
         started_by=options.started_by,

@@ -1,4 +1,4 @@
-"""Which messages need no full row: browsed keys in, what the ledger has parked of them out."""
+"""Find the settled messages among the keys that a browse meets: they need no full row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import find_snapshot
-from mqdlq.ledger import Ledger, Lot, Run
+from mqdlq.ledger import Ledger, Run, SettledLot
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 
 _KEY: Final = 32
@@ -21,7 +21,7 @@ _ENTRY: Final = np.dtype(
 
 
 class Known:
-    """The parked messages of a run's queue, as far as they count for this run.
+    """The settled messages of a run's queue, as far as they count for this run.
 
     They are held as 57 bytes each, sorted by key: a million take as much as one long message.
     """
@@ -29,11 +29,11 @@ class Known:
     def __init__(self, run: Run, options: SnapshotOptions, ledger: Ledger, lake_root: str) -> None:
         self._run, self._ledger, self._lake_root = run, ledger, lake_root
         self._options = options
-        self.lots: list[Lot] = []
+        self.lots: list[SettledLot] = []
         self._sort(np.empty(0, _ENTRY))
 
     def begin(self, now: datetime) -> str:
-        """Read what is parked; return why that does not count where it could, or ""."""
+        """Read what is settled; return why that does not count where it could, or ""."""
         since = self._ledger.snapshots.last_complete(self._run)
         if since is None:
             return ""
@@ -41,7 +41,7 @@ class Known:
             return "it was asked for"
         if now - since >= self._options.full_every:
             return f"the last one was at {since:%Y-%m-%d %H:%M:%S} UTC"
-        lots = self._ledger.parked.lots_for(self._run)
+        lots = self._ledger.settled.lots_for(self._run)
         standing = {name: self._stands(name) for name in {lot.snapshot_id for lot in lots}}
         self.lots = [lot for lot in lots if standing[lot.snapshot_id]]
         parts = list(self._read())
@@ -52,7 +52,7 @@ class Known:
     def among(self, keys: Sequence[bytes]) -> npt.NDArray[np.int64]:
         """Return for each key, in browse order, the entry it is a sighting of; -1 if of none.
 
-        Of equal messages as many are sighted as are parked.
+        Of equal messages, as many count as settled as the ledger has.
         """
         found = np.full(len(keys), -1)
         if not len(self._entries):
@@ -88,8 +88,8 @@ class Known:
     def _read(self) -> Iterator[npt.NDArray[Any]]:
         named = self._run.named  # a run for named messages reads these in full
         for number, lot in enumerate(self.lots):
-            for parked in self._ledger.parked.of_lot(lot):
-                messages = [one for one in parked if one.message_key not in named]
+            for settled in self._ledger.settled.of_lot(lot):
+                messages = [one for one in settled if one.message_key not in named]
                 if not messages:
                     continue
                 part = np.empty(len(messages), _ENTRY)
@@ -101,7 +101,7 @@ class Known:
                 yield part
 
     def _sort(self, entries: npt.NDArray[Any]) -> None:
-        """Sort by key and occurrence; of a message that was parked twice the later time counts."""
+        """Sort by key and occurrence; of a message that was settled twice the later time counts."""
         order = np.lexsort((entries["lot"], entries["message_id"]))
         entries = entries[order]
         last = np.append(entries["message_id"][1:] != entries["message_id"][:-1], True)

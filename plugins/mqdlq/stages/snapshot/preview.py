@@ -66,7 +66,7 @@ class Preview:
     bytes: int
     causes: tuple[Cause, ...]
     planned: tuple[Planned, ...]
-    needs_a_person: tuple[Trouble, ...]
+    needs_attention: tuple[Trouble, ...]
     maybe_truncated: int
     at: datetime
 
@@ -159,7 +159,7 @@ class _Asked:
             self._planned[first.rule, first.rule_line, first.action, *where] += 1
             return
         is_dead = row["class"] == MessageClass.DEAD_LETTER
-        outcome = Outcome.LEFT_NO_RULE if is_dead else Outcome.UNPROCESSABLE
+        outcome = Outcome.UNMATCHED if is_dead else Outcome.UNPROCESSABLE
         trouble = (outcome, row["problem"], *(row[name] for name in Cause.COLUMNS[:-1]))
         self._troubles[trouble] += 1
         if len(self._samples[trouble]) < _SAMPLES:
@@ -184,7 +184,7 @@ class _Asked:
             bytes=self._bytes,
             causes=tuple(self._causes.causes()),
             planned=tuple(planned),
-            needs_a_person=tuple(self._trouble(*item) for item in self._troubles.most_common()),
+            needs_attention=tuple(self._trouble(*item) for item in self._troubles.most_common()),
             maybe_truncated=self._truncated,
             at=at,
         )

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from mqdlq.headers import message_key
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
-from mqdlq.lake.schema import PARKED
+from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger, Run, TakenSnapshot
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowseCursor
@@ -49,7 +49,7 @@ def take_snapshot(
     """Browse the queue once and write a snapshot of it, with the rules of the run.
 
     The queue is opened for browsing only, so nobody is disturbed and no BackoutCount moves. What
-    the ledger knows as parked gets a compact row, all else a full one; where `counts.full` of the
+    the ledger knows as settled gets a compact row, all else a full one; where `counts.full` of the
     manifest is 0 there is nothing to evaluate or to execute, and settling the run needs no plan.
     Called again for the same run it returns the snapshot already taken. Raises QueueManagerError
     and LakeError; what a crash leaves behind has no manifest, so later stages do not see it.
@@ -76,12 +76,12 @@ def take_snapshot(
         TakenSnapshot(
             run.run_id, snapshot_id, writer.directory, manifest.messages, manifest.taken_at
         ),
-        parked=manifest.parked,
+        settled=manifest.settled,
     )
     if strays and not run.has_given_action:
         # IBM's handler reports each such message whenever it passes over it.
         progress(f"AMQ8721: {strays} messages are not prefixed by a valid MQDLH; they are left")
-    known_of = f", {manifest.parked} of them parked" if manifest.parked else ""
+    known_of = f", {manifest.settled} of them settled" if manifest.settled else ""
     progress(
         f"snapshot {snapshot_id}: {manifest.messages} messages{known_of}, {manifest.bytes} bytes"
     )
@@ -129,7 +129,7 @@ class _Browse:
         )
         strays = 0
         for batch in self._batches():
-            fresh = self._without_parked(batch)
+            fresh = self._without_settled(batch)
             if fresh:
                 rows = builder.rows(fresh, self.clock())
                 self._write(fresh, rows)
@@ -165,37 +165,37 @@ class _Browse:
                     self.progress(f"{browse_seq} messages browsed")
             yield batch
 
-    def _without_parked(self, batch: Sequence[Sighted]) -> Sequence[Sighted]:
-        """Write compact rows of what is parked, return the rest."""
+    def _without_settled(self, batch: Sequence[Sighted]) -> Sequence[Sighted]:
+        """Write compact rows of settled messages, and return the other messages."""
         entries = self.known.among([sighted.message_key for sighted in batch])
         places = np.flatnonzero(entries >= 0)
         if not places.size:
             return batch
         occurrences, lots = self.known.entries(entries[places])
-        parked = [batch[place] for place in places.tolist()]
-        self.writer.write_parked(self._compact(parked, occurrences, lots))
+        settled = [batch[place] for place in places.tolist()]
+        self.writer.write_settled(self._compact(settled, occurrences, lots))
         return [batch[place] for place in np.flatnonzero(entries < 0).tolist()]
 
-    def _compact(self, parked: Sequence[Sighted], occurrences: Any, lots: Any) -> pa.RecordBatch:
+    def _compact(self, settled: Sequence[Sighted], occurrences: Any, lots: Any) -> pa.RecordBatch:
         """Return compact rows; `lots` are places in what is known."""
         known = self.known.lots
         chosen = pa.array(lots)
-        settled = [lot.settled for lot in known]
+        endings = [lot.settled for lot in known]
         names = ("outcome", "rule", "action", "target_q", "target_q_mgr")
         of_lots: dict[str, list[Any]] = {
             "snapshot_id": [lot.snapshot_id for lot in known],
-            **{name: [getattr(one, name) for one in settled] for name in names},
+            **{name: [getattr(one, name) for one in endings] for name in names},
         }
-        joined = b"".join([sighted.browsed.descriptor[_EXPIRY] for sighted in parked])
+        joined = b"".join([sighted.browsed.descriptor[_EXPIRY] for sighted in settled])
         columns: dict[str, Any] = {
-            "browse_seq": [sighted.browse_seq for sighted in parked],
-            "message_key": [sighted.message_key for sighted in parked],
+            "browse_seq": [sighted.browse_seq for sighted in settled],
+            "message_key": [sighted.message_key for sighted in settled],
             "occurrence": occurrences,
             "expires_at": expiries(np.frombuffer(joined, np.int32), self.clock()),
             **{name: pa.array(values).take(chosen) for name, values in of_lots.items()},
         }
-        arrays = [as_array(columns[field.name], field.type) for field in PARKED]
-        return pa.RecordBatch.from_arrays(arrays, schema=PARKED)
+        arrays = [as_array(columns[field.name], field.type) for field in SETTLED]
+        return pa.RecordBatch.from_arrays(arrays, schema=SETTLED)
 
     def _longest(self) -> int:
         """Return the length of a message that may have been cut; warn where the queue cuts."""

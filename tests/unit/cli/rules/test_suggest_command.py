@@ -44,7 +44,7 @@ def take_snapshot(*causes: tuple[int, str]) -> None:
 def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
     take_snapshot((2085, "ORDERS"), (2053, "PAY.IN"), (2053, "PAY.IN"), (7777, "X"))
 
-    assert run("suggest", "--snapshot", "s1", "--park", "PARKED").stdout == (
+    assert run("suggest", "--snapshot", "s1", "--parking-queue", "PARKED").stdout == (
         "* A draft, made from what was found on the queue. Read it before use.\n"
         "* 4 dead letters in 1 snapshot.\n"
         "* 1 message without a valid MQDLH: no rule meets those.\n"

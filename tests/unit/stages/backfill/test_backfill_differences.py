@@ -173,7 +173,7 @@ def test_a_backfill_acts_once_and_only_on_messages_that_are_on_the_queue(world: 
     execution = world.execution(run)
     make_pass(execution)
     settle(execution)
-    assert sorted(world.outcomes(run).values()) == ["delivered", "left_no_rule"]
+    assert sorted(world.outcomes(run).values()) == ["delivered", "unmatched"]
     assert world.depths("DLQ", "PAYMENTS", "PARKED") == (1, 1, 1)
 
     again = made(world, world.start(NOW), apply=True)

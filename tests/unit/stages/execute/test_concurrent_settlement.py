@@ -58,7 +58,7 @@ def test_a_message_that_another_run_confirms_meanwhile_belongs_to_that_run(
     reads = {("messages", "departed_elsewhere"): 2, ("attempts", "intended"): 1}
     done = then(world, monkeypatch, reads, lambda: make_pass(second))
 
-    assert settle(first) == {Outcome.OWNED_BY_RUN: 1}
+    assert settle(first) == {Outcome.LEASED_BY_RUN: 1}
     assert done
 
 
@@ -77,11 +77,11 @@ def test_the_twin_that_another_run_moved_meanwhile_belongs_to_that_run(
 
     assert done
     assert world.bodies("SMALL") == [b"first "]
-    assert world.outcomes(first.run) == {1: "owned_by_run", 2: "retry_pending"}
+    assert world.outcomes(first.run) == {1: "leased_by_run", 2: "retry_pending"}
 
 
 def test_a_settled_message_that_another_run_moved_belongs_to_that_run(world: World) -> None:
-    """A run by other rules does not know it as parked."""
+    """A run by other rules does not know it as settled."""
     settled_backlog.backlog(world)
     settled_backlog.handle(world)
     run = world.start(settled_backlog.RULES)
@@ -96,5 +96,5 @@ def test_a_settled_message_that_another_run_moved_belongs_to_that_run(world: Wor
     assert outcomes == {
         Outcome.LEFT_BY_RULE: 1,
         Outcome.UNPROCESSABLE: 1,
-        Outcome.OWNED_BY_RUN: 1,
+        Outcome.LEASED_BY_RUN: 1,
     }

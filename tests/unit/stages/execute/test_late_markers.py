@@ -81,7 +81,7 @@ def test_the_report_of_the_later_run_names_the_result(world: World) -> None:
 def test_the_earlier_report_no_longer_lists_the_message_under_needs_attention(world: World) -> None:
     world.dead_letter()
     _, show = lost(world)
-    assert "NEEDS A PERSON" in report(world, "run-1")[0]
+    assert "NEEDS ATTENTION" in report(world, "run-1")[0]
     show()
     world.dead_letter(b"another")
     world.handle("ACTION(RETRY)")
@@ -93,7 +93,7 @@ def test_the_earlier_report_no_longer_lists_the_message_under_needs_attention(wo
     )
     assert sentence in " ".join(text.split())
     assert sentence in html
-    assert "NEEDS A PERSON" not in text
+    assert "NEEDS ATTENTION" not in text
     assert "1 in the snapshot = 1 unknown" in text  # recorded outcomes stay
 
 
@@ -122,7 +122,7 @@ def test_a_run_with_a_plan_older_than_the_proof_skips_the_message(world: World) 
 
     make_pass(later)
 
-    assert settle(later) == {Outcome.OWNED_BY_RUN: 1}
+    assert settle(later) == {Outcome.LEASED_BY_RUN: 1}
     assert world.ledger.messages.departed_elsewhere("run-2") == {1: "run-1"}
     assert world.bodies("DLQ")[0].endswith(b"same")
     assert world.handle("ACTION(RETRY)") == {1: "delivered"}

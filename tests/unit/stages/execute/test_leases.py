@@ -21,7 +21,7 @@ def test_a_run_skips_messages_leased_by_another_run(world: World) -> None:
 
     second = world.handle(RULES)
 
-    assert second == {1: "owned_by_run", 2: "delivered"}
+    assert second == {1: "leased_by_run", 2: "delivered"}
     assert len(world.ledger.attempts.of_run("run-1")) == 1
     owned = world.ledger.outcomes.of_run("run-2")[1]
     assert owned.why == "run run-1 has it and waits to try it again"
@@ -81,7 +81,7 @@ def test_a_run_leases_only_messages_that_it_will_try_again(world: World) -> None
 
     second = world.handle("ACTION(FWD) FWDQ(PARKED)")
 
-    assert second == {1: "forwarded", 2: "owned_by_run"}
+    assert second == {1: "forwarded", 2: "leased_by_run"}
 
 
 def twins(world: World) -> None:
@@ -97,7 +97,7 @@ def test_a_twin_stays_with_its_run_after_the_other_has_departed(world: World) ->
     make_pass(first)
     assert world.depths("DLQ", "PAYMENTS") == (1, 1)
 
-    assert world.handle(RULES) == {1: "owned_by_run"}
+    assert world.handle(RULES) == {1: "leased_by_run"}
     settle(first)
     assert world.outcomes(first.run) == {1: "delivered", 2: "retry_pending"}
 
@@ -114,5 +114,5 @@ def test_a_message_moved_by_another_run_is_not_confused_with_its_twin(world: Wor
     make_pass(late)
     settle(late)
 
-    assert world.outcomes(late.run) == {1: "owned_by_run", 2: "delivered"}
+    assert world.outcomes(late.run) == {1: "leased_by_run", 2: "delivered"}
     assert world.bodies("PAYMENTS") == [b"first ", b"second"]

@@ -78,7 +78,7 @@ def test_messages_in_a_unit_limits_the_size_of_a_unit(world: World) -> None:
     for number in range(9):
         world.dead_letter(b"%d" % number)
 
-    world.handle("ACTION(RETRY)", messages_in_a_unit=2)
+    world.handle("ACTION(RETRY)", max_messages_per_unit=2)
 
     units = Counter(attempt.unit for attempt in world.ledger.attempts.of_run("run-1"))
     assert max(units.values()) == 2

@@ -105,16 +105,16 @@ def test_unselected_messages_are_work_for_the_next_run_over_all(world: World) ->
     first, *_ = keys(world)
     execution = world.plan(whole, message_keys=(first,))
     make_pass(execution)
-    assert settle(execution) == {Outcome.LEFT_NO_RULE: 1, Outcome.NOT_SELECTED: 2}
+    assert settle(execution) == {Outcome.UNMATCHED: 1, Outcome.NOT_SELECTED: 2}
     world.clock.sleep(1)
 
     run = world.start(whole)
     manifest = world.snapshot(run)
     world.accept(run)
 
-    assert (manifest.counts.full, manifest.counts.parked) == (2, 1)
+    assert (manifest.counts.full, manifest.counts.settled) == (2, 1)
     make_pass(world.execution(run))
-    assert settle(world.execution(run)) == {Outcome.LEFT_NO_RULE: 2, Outcome.UNPROCESSABLE: 1}
+    assert settle(world.execution(run)) == {Outcome.UNMATCHED: 2, Outcome.UNPROCESSABLE: 1}
 
 
 def test_settled_messages_that_are_not_named_stay_compact_and_are_not_selected(
@@ -124,23 +124,23 @@ def test_settled_messages_that_are_not_named_stay_compact_and_are_not_selected(
     some(world, 3)
     settle(world.plan(rules))
     world.clock.sleep(1)
-    first, *_ = keys_of_parked(world)
+    first, *_ = keys_of_settled(world)
 
     run = world.start(rules, message_keys=(first,))
     manifest = world.snapshot(run)
     world.accept(run)
     make_pass(world.execution(run))
 
-    assert (manifest.counts.full, manifest.counts.parked) == (1, 2)
-    assert settle(world.execution(run)) == {Outcome.LEFT_NO_RULE: 1, Outcome.NOT_SELECTED: 2}
+    assert (manifest.counts.full, manifest.counts.settled) == (1, 2)
+    assert settle(world.execution(run)) == {Outcome.UNMATCHED: 1, Outcome.NOT_SELECTED: 2}
     world.clock.sleep(1)
     after = world.snapshot(world.start(rules))
-    assert (after.counts.full, after.counts.parked) == (0, 3)
+    assert (after.counts.full, after.counts.settled) == (0, 3)
 
 
-def keys_of_parked(world: World) -> list[str]:
-    lots = world.ledger.parked.lots_for(world.start("WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"))
-    found = [m for lot in lots for some in world.ledger.parked.of_lot(lot) for m in some]
+def keys_of_settled(world: World) -> list[str]:
+    lots = world.ledger.settled.lots_for(world.start("WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"))
+    found = [m for lot in lots for some in world.ledger.settled.of_lot(lot) for m in some]
     return [message.message_key.hex() for message in found]
 
 
@@ -164,7 +164,7 @@ def test_another_run_may_move_the_others_at_the_same_time(world: World) -> None:
     make_pass(whole)
 
     assert settle(named) == {Outcome.DELIVERED: 1, Outcome.NOT_SELECTED: 2}
-    assert settle(whole) == {Outcome.OWNED_BY_RUN: 1, Outcome.FORWARDED: 2}
+    assert settle(whole) == {Outcome.LEASED_BY_RUN: 1, Outcome.FORWARDED: 2}
     assert Counter(world.depths("DLQ", "PAYMENTS", "PARKED")) == Counter([0, 1, 2])
 
 
@@ -192,7 +192,7 @@ def test_settled_messages_stay_settled_when_an_action_names_one(world: World) ->
     some(world, 3)
     settle(world.plan(rules))
     world.clock.sleep(1)
-    first, *_ = keys_of_parked(world)
+    first, *_ = keys_of_settled(world)
     given = world.plan(rules, message_keys=(first,), action="ACTION(FWD) FWDQ(CLOSED)")
     make_pass(given)
     assert settle(given) == {Outcome.EXHAUSTED: 1, Outcome.NOT_SELECTED: 2}
@@ -200,5 +200,5 @@ def test_settled_messages_stay_settled_when_an_action_names_one(world: World) ->
 
     run = world.start(rules)
 
-    assert world.snapshot(run).counts.parked == 3
-    assert settle(world.execution(run)) == {Outcome.LEFT_NO_RULE: 3}
+    assert world.snapshot(run).counts.settled == 3
+    assert settle(world.execution(run)) == {Outcome.UNMATCHED: 3}

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mqdlq.errors import ConservationError, ExecutionError
+from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.ledger import Sighting
 from mqdlq.model import Outcome
 from mqdlq.mqi.state_queue import open_state_queue
@@ -155,7 +155,7 @@ def test_a_message_put_back_by_a_rule_does_not_add_up(world: World) -> None:
     execution = world.plan("ACTION(FWD) FWDQ(BACK)")
     make_pass(execution)
 
-    with pytest.raises(ConservationError) as caught:
+    with pytest.raises(AccountError) as caught:
         settle(execution)
 
     assert str(caught.value) == (
@@ -336,7 +336,7 @@ def test_a_message_that_another_run_handled_is_not_taken(world: World) -> None:
 
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
     assert (fact.outcome, fact.why) == (
-        Outcome.OWNED_BY_RUN,
+        Outcome.LEASED_BY_RUN,
         "run run-2 dealt with it in the meantime",
     )
 

@@ -142,7 +142,7 @@ def unmatched(**changes: Any) -> Letter:
     letter = Letter(
         reason=2030,
         dest_q_name="INVOICES",
-        outcome=Outcome.LEFT_NO_RULE,
+        outcome=Outcome.UNMATCHED,
         why="no rule matches",
         rule=0,
         action="",
@@ -306,7 +306,7 @@ def _dead_letter(browse_seq: int, letter: Letter) -> bytes:
 def _disposition(letter: Letter) -> Disposition:
     if letter.body is not None:
         return Disposition.UNPROCESSABLE
-    return Disposition.PLANNED if letter.rule else Disposition.NO_RULE
+    return Disposition.PLANNED if letter.rule else Disposition.UNMATCHED
 
 
 def _attempts(run: Run, letter: Letter, message_id: int, key: bytes) -> Iterator[Attempt]:

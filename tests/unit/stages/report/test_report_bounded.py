@@ -58,21 +58,21 @@ def test_a_report_counts_all_messages_and_lists_the_first_of_each_trouble(
 ) -> None:
     report = report_of(EndedRun(letters(), seen=8))
 
-    assert (report.needs_a_person, report.without_outcome) == (8, 1)
-    assert [(g.messages, g.browse_seqs, len(g.rows)) for g in report.people_groups] == [
+    assert (report.needs_attention, report.without_outcome) == (8, 1)
+    assert [(g.messages, g.browse_seqs, len(g.rows)) for g in report.attention_groups] == [
         (6, "1-6", 3),
         (2, "7-8", 1),
     ]
-    assert [row.browse_seq for row in report.people] == [1, 2, 3, 7]
+    assert [row.browse_seq for row in report.attention_messages] == [1, 2, 3, 7]
     assert [row.browse_seq for row in report.unaccounted] == [10]
     assert report.headline == (
-        "10 messages: 1 handled, 8 need a person, 1 without an outcome. The account does not"
+        "10 messages: 1 handled, 8 need attention, 1 without an outcome. The account does not"
         " add up."
     )
     assert report.account is not None
     assert report.account.outcomes == {
         Outcome.DELIVERED: 1,
-        Outcome.LEFT_NO_RULE: 2,
+        Outcome.UNMATCHED: 2,
         Outcome.EXHAUSTED: 6,
     }
 
@@ -83,7 +83,7 @@ def test_the_report_names_the_command_that_lists_the_other_messages(
 ) -> None:
     said = (
         "4 messages more of 9 are counted here but not listed:"
-        f" `mqdlq report {RUN} --needs-a-person` lists all of them."
+        f" `mqdlq report {RUN} --needs-attention` lists all of them."
     )
 
     files = files_of(EndedRun(letters()))
@@ -97,7 +97,7 @@ def test_a_complete_list_names_no_further_command(report_of: ReportOf) -> None:
     report = report_of(EndedRun(letters()))
 
     assert report.more == ""
-    assert len(report.people) == report.needs_a_person == 8
+    assert len(report.attention_messages) == report.needs_attention == 8
 
 
 @pytest.mark.usefixtures("few")
@@ -107,12 +107,12 @@ def test_the_command_lists_all_messages_as_lines_of_json(
     monkeypatch.setenv("MQDLQ_LAKE", str(tmp_path / "lake"))
     report = report_of(EndedRun(letters()))
 
-    listed = CliRunner().invoke(app, ["report", RUN, "--needs-a-person"])
+    listed = CliRunner().invoke(app, ["report", RUN, "--needs-attention"])
 
     rows = [json.loads(line) for line in listed.stdout.splitlines()]
     assert [row["browse_seq"] for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8, 10]
     document = json.loads(render_json(report))
-    assert rows[0] == document["people"][0]
+    assert rows[0] == document["attention_messages"][0]
     assert rows[-1] == document["unaccounted"][0]
     assert rows[-1]["outcome"] is None
 
@@ -120,7 +120,7 @@ def test_the_command_lists_all_messages_as_lines_of_json(
 def test_groups_in_the_json_report_count_their_rows(report_of: ReportOf) -> None:
     document = json.loads(render_json(report_of(EndedRun(letters()))))
 
-    group = document["people_groups"][0]
+    group = document["attention_groups"][0]
     assert (group["messages"], group["rows"], group["browse_seqs"]) == (6, 6, "1-6")
     assert group["first"]["outcome"] == "exhausted"
     assert group["tried"][0]["attempts"] == 3
@@ -135,7 +135,7 @@ def test_troubles_beyond_the_limit_are_counted_by_outcome_and_reason(
 
     report = report_of(EndedRun([unmatched(dest_q_name=f"AMQ.{n}") for n in range(7)]))
 
-    assert [(g.messages, g.is_mixed) for g in report.people_groups] == [
+    assert [(g.messages, g.is_mixed) for g in report.attention_groups] == [
         (5, True),
         (1, False),
         (1, False),
@@ -189,6 +189,6 @@ def test_a_message_that_was_tried_often_is_one_row(report_of: ReportOf) -> None:
 
     report = report_of(EndedRun([exhausted(tries=tries)]))
 
-    (row,) = report.people
+    (row,) = report.attention_messages
     assert len(row.tried) == 30
-    assert [tried.attempts for tried in report.people_groups[0].tried] == [30]
+    assert [tried.attempts for tried in report.attention_groups[0].tried] == [30]

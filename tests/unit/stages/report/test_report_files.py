@@ -74,13 +74,14 @@ def test_the_json_is_the_whole_report_and_acts_on_no_terminal(report_of: ReportO
     text = render_json(report)
 
     document = json.loads(text)
-    assert [row["dest_q_name"] for row in document["people"]] == [name, ""]
+    assert [row["dest_q_name"] for row in document["attention_messages"]] == [name, ""]
     assert text.replace("\n", "").isprintable()
     assert "\xc4" in text  # a letter like any other
     names = set(Report.__dataclass_fields__) | {"format", "version", "failed"}
     assert set(document) == names
     whole = json.loads(json.dumps(asdict(report), default=datetime.isoformat))
-    for part in ("people", "rules", "causes", "timeline", "attempts", "stages", "snapshot"):
+    parts = ("rules", "causes", "timeline", "attempts", "stages", "snapshot")
+    for part in ("attention_messages", *parts):
         assert document[part] == whole[part]
     assert document["account"] == whole["account"] | {"booked": 3, "adds_up": True}
     assert document["run"] == whole["run"] | {"duration_s": report.run.duration_s}
@@ -92,7 +93,7 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
     document = json.loads(files_of(run).json_path.read_text())
 
     outcomes = Counter(fact.outcome for fact in ledger.outcomes.of_run(run.run_id).values())
-    assert (document["format"], document["version"]) == ("mqdlq-report", 2)
+    assert (document["format"], document["version"]) == ("mqdlq-report", 3)
     assert (document["failed"], document["verdict"]) == (False, "attention")
     assert document["account"]["outcomes"] == outcomes
     assert document["account"]["booked"] == len(ledger.outcomes.of_run(run.run_id))
@@ -104,7 +105,7 @@ def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -
         "at": "2026-11-21T02:50:03+00:00",
     }
     assert sum(row["messages"] for row in document["rules"]) == 62
-    assert len(document["people"]) == 9
+    assert len(document["attention_messages"]) == 9
     assert sum(document["attempts"].values()) == len(ledger.attempts.of_run(run.run_id))
     assert document["run"]["duration_s"] == 41.0
 

@@ -39,7 +39,7 @@ def test_the_headline_counts_messages_that_are_handled_left_or_need_attention(
     report = report_of(EndedRun(the_story()))
 
     assert report.headline == (
-        "62 messages: 50 handled, 9 need a person, 3 left by rule. The account adds up."
+        "62 messages: 50 handled, 9 need attention, 3 left by rule. The account adds up."
     )
     assert (report.verdict, report.failed, report.why) == (Verdict.ATTENTION, False, "")
 
@@ -127,7 +127,7 @@ def test_a_message_that_needs_attention_lists_its_attempts_with_their_times(
 ) -> None:
     report = report_of(EndedRun([delivered(), exhausted(tries=(Try(20, 2051), Try(26, 2053)))]))
 
-    (row,) = report.people
+    (row,) = report.attention_messages
     assert (row.browse_seq, row.outcome, row.cls) == (2, Outcome.EXHAUSTED, "dead_letter")
     assert row.cause == "MQRC_PUT_INHIBITED (2051): puts to the queue are inhibited"
     assert (row.dest_q_name, row.dest_q_mgr_name) == ("PAYMENTS.HELD", "QM1")
@@ -169,7 +169,7 @@ def test_an_unprocessable_message_has_its_class_and_its_problem(
 ) -> None:
     report = report_of(EndedRun([letter]))  # type: ignore[list-item]
 
-    (row,) = report.people
+    (row,) = report.attention_messages
     assert (row.cls, row.next_step, row.reason) == (cls, next_step, 0)
     assert row.why == row.problem or row.why.startswith("no MQDLH")
 
@@ -181,7 +181,7 @@ def test_messages_with_the_same_trouble_are_one_group(
 
     report = report_of(EndedRun([unmatched(), exhausted(), later]))
 
-    first, second = report.people_groups
+    first, second = report.attention_groups
     assert (first.browse_seqs, second.browse_seqs) == ("2-3", "1")
     (tried,) = first.tried
     assert (tried.attempts, tried.first_at, tried.last_at) == (
@@ -200,9 +200,9 @@ def test_a_dry_run_does_not_promise_actions_that_a_real_run_would_skip(
     report = report_of(EndedRun([planned, replace(planned, why=why)], dry_run=True))
 
     assert report.headline == (
-        "2 messages: 1 needs a person, 1 would be acted on. The account adds up."
+        "2 messages: 1 needs attention, 1 would be acted on. The account adds up."
     )
-    assert [(row.browse_seq, row.why) for row in report.people] == [(2, why)]
+    assert [(row.browse_seq, row.why) for row in report.attention_messages] == [(2, why)]
 
 
 def test_a_message_not_attempted_by_a_dry_run_needs_no_attention(report_of: ReportOf) -> None:
@@ -212,16 +212,16 @@ def test_a_message_not_attempted_by_a_dry_run_needs_no_attention(report_of: Repo
     report = report_of(EndedRun([planned, planned, ignored, unmatched()], dry_run=True))
 
     assert report.headline == (
-        "4 messages: 1 needs a person, 2 would be acted on, 1 would be left by rule."
+        "4 messages: 1 needs attention, 2 would be acted on, 1 would be left by rule."
         " The account adds up."
     )
-    assert [row.browse_seq for row in report.people] == [4]
+    assert [row.browse_seq for row in report.attention_messages] == [4]
 
 
 def test_a_message_not_attempted_by_a_real_run_needs_attention(report_of: ReportOf) -> None:
     report = report_of(EndedRun([replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, tries=())]))
 
-    assert [row.outcome for row in report.people] == [Outcome.NOT_ATTEMPTED]
+    assert [row.outcome for row in report.attention_messages] == [Outcome.NOT_ATTEMPTED]
 
 
 def test_an_account_with_missing_outcomes_names_the_messages(report_of: ReportOf) -> None:
@@ -273,7 +273,7 @@ def test_a_message_recorded_as_unknown_may_be_on_the_queue_or_not(report_of: Rep
 
     assert (report.verdict, report.headline) == (
         Verdict.ATTENTION,
-        "2 messages: 0 handled, 1 needs a person, 1 left by rule. The account adds up.",
+        "2 messages: 0 handled, 1 needs attention, 1 left by rule. The account adds up.",
     )
 
 

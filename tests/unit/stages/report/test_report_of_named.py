@@ -9,7 +9,13 @@ import pytest
 
 from mqdlq.ledger import Run
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.report import Report, read_report, render_json, render_text, rows_for_people
+from mqdlq.stages.report import (
+    Report,
+    read_report,
+    render_json,
+    render_text,
+    rows_needing_attention,
+)
 from mqdlq.stages.report.html_report import render_html
 from mqdlq.stages.report.report_sources import read_sources
 from tests.support.world import World
@@ -54,7 +60,7 @@ def test_messages_that_are_not_selected_are_one_line_of_the_report(
     report = handled(world, keys[0], FORWARD)
 
     assert report.headline == "1 message of 4 selected: 1 handled. The account adds up."
-    assert (report.verdict, report.needs_a_person, report.people_groups) == ("ok", 0, ())
+    assert (report.verdict, report.needs_attention, report.attention_groups) == ("ok", 0, ())
     text = render_text(report)
     assert "Account   1 selected of 4 in the snapshot = 1 forwarded\n" in text
     assert text.count("not selected: 3\n") == 1
@@ -76,7 +82,7 @@ def test_the_page_draws_the_named_messages_only(world: World, keys: list[str]) -
     assert page.count("not selected: 3") == 1
     assert 'aria-label="Outcomes of 1 message"' in page
     assert '<rect class="forwarded" x="0.0" y="0" width="1000.0"' in page
-    assert "Needs a person" not in page
+    assert "Needs attention" not in page
 
 
 def test_the_json_report_of_named_messages_has_their_number_and_keys(
@@ -97,14 +103,14 @@ def test_a_named_message_that_stays_needs_attention_with_a_next_step(
     report = handled(world, keys[0], None)
 
     assert report.headline == (
-        "1 message of 4 selected: 0 handled, 1 needs a person. The account adds up."
+        "1 message of 4 selected: 0 handled, 1 needs attention. The account adds up."
     )
-    (group,) = report.people_groups
+    (group,) = report.attention_groups
     assert group.first.next_step == (
         "find the program that put it here bare; move it with message_keys and action"
     )
     sources = read_sources(report.run.run_id, world.ledger, world.lake_root)
-    assert [row.message_key for row in rows_for_people(sources, world.ledger)] == [keys[0]]
+    assert [row.message_key for row in rows_needing_attention(sources, world.ledger)] == [keys[0]]
 
 
 def test_a_run_without_a_plan_reports_no_unselected_messages(world: World, keys: list[str]) -> None:
@@ -128,10 +134,10 @@ def test_settled_messages_count_as_not_selected(world: World, keys: list[str]) -
     report = handled(world, keys[1], None)
 
     assert report.headline == (
-        "1 message of 4 selected: 0 handled, 1 needs a person. The account adds up."
+        "1 message of 4 selected: 0 handled, 1 needs attention. The account adds up."
     )
     assert report.account is not None
-    assert (report.account.parked, report.account.not_selected) == (0, 3)
+    assert (report.account.settled, report.account.not_selected) == (0, 3)
 
 
 def test_the_next_step_of_a_failed_action_is_to_give_it_again(
@@ -139,7 +145,7 @@ def test_the_next_step_of_a_failed_action_is_to_give_it_again(
 ) -> None:
     report = handled(world, keys[0], "ACTION(FWD) FWDQ(CLOSED)")
 
-    (group,) = report.people_groups
+    (group,) = report.attention_groups
     assert group.first.outcome == "exhausted"
     assert group.first.next_step == (
         "set PUT(ENABLED) once whoever inhibited it agrees; then give the same action again"

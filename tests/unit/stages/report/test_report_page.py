@@ -190,7 +190,7 @@ def test_causes_on_the_page_add_up_to_the_dead_letters(files_of: FilesOf) -> Non
 def test_every_message_that_needs_attention_is_listed_with_its_attempts(files_of: FilesOf) -> None:
     page = page_of(files_of(EndedRun(the_story())))
 
-    people = section(page, "Needs a person")
+    people = section(page, "Needs attention")
     rows = [row for body in people.all("tbody") for row in body.all("tr")]
     assert sorted(int(row.all("th")[0].text) for row in rows) == [*range(51, 54), *range(57, 63)]
     assert [cell.text for cell in rows[0].all("td")] == [
@@ -271,7 +271,7 @@ def test_the_page_counts_rows_that_it_leaves_out(files_of: FilesOf) -> None:
 
     page = page_of(files_of(EndedRun([*letters, *[exhausted()] * 130])))
 
-    people = section(page, "Needs a person")
+    people = section(page, "Needs attention")
     assert [p.text for p in people.all("p", "more")] == [
         "and 30 messages more: see report.json",
         "and 11 groups more: see report.json",

@@ -23,8 +23,8 @@ ReportOf = Callable[..., Report]
 FilesOf = Callable[..., ReportFiles]
 
 THE_STORY = """\
-NEEDS A PERSON  demo  SYSTEM.DEAD.LETTER.QUEUE @ QM1
-62 messages: 50 handled, 9 need a person, 3 left by rule. The account adds up.
+NEEDS ATTENTION  demo  SYSTEM.DEAD.LETTER.QUEUE @ QM1
+62 messages: 50 handled, 9 need attention, 3 left by rule. The account adds up.
 
 Run       demo-manual__2026-11-21T02-49-22  2026-11-21 02:49:22 UTC, 41 s, by alice in Airflow
 Rules     include/rules/demo.rules  3f9a0b12c4d5
@@ -33,7 +33,7 @@ Account   62 in the snapshot = 25 delivered + 17 forwarded + 8 discarded + 3 lef
           unprocessable + 3 unmatched + 3 exhausted
           last browse 2026-11-21 02:50:03 UTC: 14 on the queue, 12 of this run, 2 arrived since
 
-Needs a person  9 messages
+Needs attention  9 messages
       3 exhausted  messages 51-53
         cause MQRC_PUT_INHIBITED (2051): puts to the queue are inhibited; for PAYMENTS.HELD @ QM1
         tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts each 02:49:42 to 02:49:54:
@@ -78,7 +78,7 @@ Why they were dead letters
 
 INTERRUPTED = """\
 FAILED  demo  SYSTEM.DEAD.LETTER.QUEUE @ QM1
-4 messages: 1 handled, 1 needs a person, 2 without an outcome. The account does not add up. The run
+4 messages: 1 handled, 1 needs attention, 2 without an outcome. The account does not add up. The run
 failed at execute.
 Why: stage execute failed; MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009); 2 of 4
 messages have no outcome: messages 3-4; the queue was not browsed again, so nothing is proven
@@ -93,7 +93,7 @@ Without an outcome  2 messages
       2  MQRC_Q_FULL (2053); for PAYMENTS.IN @ QM1: messages 3-4
         next: run the handler again: it settles what was under way and looks anew
 
-Needs a person  1 message
+Needs attention  1 message
       1 exhausted  message 2
         cause MQRC_PUT_INHIBITED (2051): puts to the queue are inhibited; for PAYMENTS.HELD @ QM1
         tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts 02:49:42 to 02:49:54:

@@ -127,8 +127,8 @@ def test_a_missing_snapshot_fails_the_report_but_keeps_the_ledgers_numbers(
         " which is written last; take a new snapshot"
     )
     assert report.account is not None
-    assert report.account.outcomes == {Outcome.DELIVERED: 1, Outcome.LEFT_NO_RULE: 1}
-    assert [row.cause for row in report.people] == ["the snapshot has no row of it"]
+    assert report.account.outcomes == {Outcome.DELIVERED: 1, Outcome.UNMATCHED: 1}
+    assert [row.cause for row in report.attention_messages] == ["the snapshot has no row of it"]
 
 
 def _read_again(report_of: ReportOf, run: EndedRun, stages: dict[str, str] = ALL_WELL) -> Report:

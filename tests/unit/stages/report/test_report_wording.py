@@ -28,7 +28,7 @@ def test_every_outcome_has_words_and_a_colour(outcome: Outcome) -> None:
     assert re.search(rf"^[^{{]*\.{outcome}\b.* {{ --c: ", STYLES, re.MULTILINE)
 
 
-@pytest.mark.parametrize("outcome", sorted(Outcome.having(Trait.NEEDS_A_PERSON)))
+@pytest.mark.parametrize("outcome", sorted(Outcome.having(Trait.NEEDS_ATTENTION)))
 def test_every_outcome_that_needs_attention_has_a_next_step(outcome: Outcome) -> None:
     assert next_step(outcome, MessageClass.DEAD_LETTER, Q_FULL)
 
@@ -37,7 +37,7 @@ def test_no_outcome_contradicts_itself() -> None:
     assert not Outcome.having(Trait.DEPARTED) & Outcome.having(Trait.STAYS)
     assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.FAILED)
     assert Outcome.having(Trait.SUCCEEDED) <= Outcome.having(Trait.DEPARTED)
-    assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.NEEDS_A_PERSON)
+    assert not Outcome.having(Trait.SUCCEEDED) & Outcome.having(Trait.NEEDS_ATTENTION)
 
 
 def test_reasons_name_who_can_act_on_them() -> None:

@@ -31,7 +31,7 @@ def test_settled_messages_get_compact_rows(world: World) -> None:
     assert outcomes == {
         Outcome.DELIVERED: 1,
         Outcome.LEFT_BY_RULE: 1,
-        Outcome.LEFT_NO_RULE: 1,
+        Outcome.UNMATCHED: 1,
         Outcome.UNPROCESSABLE: 1,
     }
 
@@ -45,7 +45,7 @@ def test_compact_rows_name_the_snapshot_of_their_full_rows(world: World) -> None
 
     ids = [world.recorded_snapshot(run.run_id).snapshot_id for run in (first, second)]
     location = world.recorded_snapshot(third.run_id).location
-    (batch,) = lake.parked_rows(location)
+    (batch,) = lake.settled_rows(location)
     assert batch.column("snapshot_id").to_pylist() == [ids[0]] * 3 + [ids[1]]
     assert batch.column("browse_seq").to_pylist() == [1, 2, 3, 4]
     assert lake.read_manifest(location).refers_to == tuple(sorted(ids))
@@ -64,7 +64,7 @@ def test_without_new_messages_a_run_settles_without_a_plan(world: World) -> None
 
     outcomes = settle(world.execution(run))
 
-    assert manifest.counts == lake.SnapshotCounts(full=0, parked=3)
+    assert manifest.counts == lake.SnapshotCounts(full=0, settled=3)
     assert outcomes.total() == 3
     sighting = world.ledger.accounts.of_run(run.run_id)
     assert sighting is not None
@@ -88,11 +88,11 @@ def test_the_report_of_a_run_with_settled_messages_adds_up(world: World) -> None
     )
 
     assert report.account is not None
-    assert (report.account.differences, report.account.parked) == ((), 3)
+    assert (report.account.differences, report.account.settled) == ((), 3)
     assert report.account.messages == report.account.booked == 4
-    people = [(row.browse_seq, row.outcome, row.why) for row in report.people]
+    people = [(row.browse_seq, row.outcome, row.why) for row in report.attention_messages]
     assert people == [
-        (2, Outcome.LEFT_NO_RULE, "no rule matches"),
+        (2, Outcome.UNMATCHED, "no rule matches"),
         (3, Outcome.UNPROCESSABLE, "no MQDLH"),
     ]
     assert sorted((cause.dest_q_name, cause.messages) for cause in report.causes) == [
@@ -103,7 +103,7 @@ def test_the_report_of_a_run_with_settled_messages_adds_up(world: World) -> None
     assert {(row.rule, row.outcome, row.messages) for row in report.rules} == {
         (1, Outcome.LEFT_BY_RULE, 1),
         (2, Outcome.DELIVERED, 1),
-        (0, Outcome.LEFT_NO_RULE, 1),
+        (0, Outcome.UNMATCHED, 1),
         (0, Outcome.UNPROCESSABLE, 1),
     }
 
@@ -129,7 +129,7 @@ def test_the_report_names_a_settled_message_that_has_vanished(world: World) -> N
     )
 
     assert report.troubles == ()
-    unknown = report.people[0]
+    unknown = report.attention_messages[0]
     assert (unknown.browse_seq, unknown.outcome) == (1, Outcome.UNKNOWN)
     assert (unknown.msg_id, unknown.dest_q_name) == ((b"m" * 24).hex(), "NOWHERE")
 
@@ -173,32 +173,32 @@ def test_a_changed_comment_keeps_compact_rows(world: World) -> None:
     assert counts(world, run) == (0, 3)
 
 
-@pytest.mark.parametrize(("attempts", "full"), [("run", 1), ("ledger", 0)])
+@pytest.mark.parametrize(("attempts", "full"), [("per_run", 1), ("across_runs", 0)])
 def test_exhausted_messages_are_settled_only_if_attempts_carry_on(
     world: World, attempts: str, full: int
 ) -> None:
     world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
     world.dead_letter(dest_q="PAYMENTS")
-    _, outcomes = handle(world, attempts=attempts)
+    _, outcomes = handle(world, count_attempts=attempts)
     assert outcomes == {Outcome.EXHAUSTED: 1}
 
-    run, again = handle(world, attempts=attempts)
+    run, again = handle(world, count_attempts=attempts)
 
     assert counts(world, run) == (full, 1 - full)
     assert again == {Outcome.EXHAUSTED: 1}
 
 
-@pytest.mark.parametrize(("attempts", "full"), [("run", 1), ("ledger", 0)])
+@pytest.mark.parametrize(("attempts", "full"), [("per_run", 1), ("across_runs", 0)])
 def test_an_ignore_reached_by_attempts_is_reached_again_by_a_run_from_zero(
     world: World, attempts: str, full: int
 ) -> None:
     world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
     world.dead_letter(dest_q="PAYMENTS")
     rules = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\nACTION(IGNORE)\n"
-    _, outcomes = handle(world, rules, attempts=attempts)
+    _, outcomes = handle(world, rules, count_attempts=attempts)
     assert outcomes == {Outcome.LEFT_BY_RULE: 1}
 
-    run, _ = handle(world, rules, attempts=attempts)
+    run, _ = handle(world, rules, count_attempts=attempts)
 
     assert counts(world, run) == (full, 1 - full)
 
@@ -221,7 +221,7 @@ def test_only_as_many_equal_messages_are_settled_as_were_seen(world: World) -> N
 ONE_OF_EACH = {
     Outcome.TAKEN: 1,
     Outcome.LEFT_BY_RULE: 1,
-    Outcome.LEFT_NO_RULE: 1,
+    Outcome.UNMATCHED: 1,
     Outcome.UNPROCESSABLE: 1,
 }
 
@@ -252,7 +252,15 @@ def test_a_settled_message_that_is_taken_meanwhile_is_recorded_separately(world:
 
 
 @pytest.mark.parametrize(
-    "table", ["outcomes", "run_messages", "parked_outcomes", "parkings", "parked", "sightings"]
+    "table",
+    [
+        "outcomes",
+        "run_messages",
+        "settled_outcomes",
+        "settled_lots",
+        "settled_messages",
+        "sightings",
+    ],
 )
 def test_an_interrupted_settling_is_completed_by_the_next_call(world: World, table: str) -> None:
     run = with_one_taken_meanwhile(world)
@@ -319,4 +327,4 @@ def test_a_dry_run_settles_no_message_that_it_would_have_acted_on(world: World) 
     after, _ = handle(world)
 
     assert counts(world, after) == (2, 2)
-    assert world.ledger.parked.outcomes(run.run_id) == {}
+    assert world.ledger.settled.outcomes(run.run_id) == {}

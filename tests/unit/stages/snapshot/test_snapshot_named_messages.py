@@ -74,7 +74,7 @@ def test_a_settled_message_that_is_named_is_read_in_full(world: World) -> None:
     assert warnings(world, key) == []
     location = world.recorded_snapshot("run-3").location
     assert [row["message_key"].hex() for row in snapshot_rows(location)] == [key]
-    assert lake.read_manifest(location).parked == 1
+    assert lake.read_manifest(location).settled == 1
 
 
 def test_a_named_message_without_an_mqdlh_and_action_causes_a_warning(world: World) -> None:

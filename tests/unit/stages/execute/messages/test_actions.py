@@ -130,7 +130,7 @@ def test_unmatched_and_unprocessable_messages_stay(world: World) -> None:
 
     outcomes = world.handle("DESTQ(ELSEWHERE) ACTION(RETRY)")
 
-    assert outcomes == {1: "left_no_rule", 2: "unprocessable", 3: "unprocessable"}
+    assert outcomes == {1: "unmatched", 2: "unprocessable", 3: "unprocessable"}
     assert world.depths("DLQ") == (3,)
 
 

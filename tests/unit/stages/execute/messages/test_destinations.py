@@ -23,7 +23,7 @@ def test_missing_authority_blocks_all_messages_or_those_of_one_user(
 ) -> None:
     for body in BODIES:
         world.dead_letter(body)
-    execution = world.plan(f"WAIT(NO)\n{rule} RETRY(2)", messages_in_a_unit=1)
+    execution = world.plan(f"WAIT(NO)\n{rule} RETRY(2)", max_messages_per_unit=1)
     embedded_mq.faults.set("MQPUT1[PAYMENTS]:2:2035:before")
 
     result = make_pass(execution)
@@ -38,7 +38,7 @@ def test_a_destination_closed_to_us_may_be_open_to_the_users_of_messages(world: 
     for number, body in enumerate(BODIES):
         world.dead_letter(body, reason=2051 + number % 2)
     rules = "REASON(2051) ACTION(RETRY) PUTAUT(DEF)\nACTION(RETRY) PUTAUT(CTX)"
-    execution = world.plan(f"WAIT(NO)\n{rules}", messages_in_a_unit=1)
+    execution = world.plan(f"WAIT(NO)\n{rules}", max_messages_per_unit=1)
     embedded_mq.faults.set("MQPUT1[PAYMENTS]:1:2035:before")
 
     make_pass(execution)

@@ -1,4 +1,4 @@
-"""Snapshots with compact rows: other rules, or several snapshots, are asked of parked messages."""
+"""Snapshots with compact rows: other rules, or several snapshots, are asked of settled messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEW = parse("DESTQ(GONE) ACTION(FWD) FWDQ(&REPLYQ)\nDESTQ(PAY) ACTION(RETRY)\n")
 
 
 def compact_lake(root: Path) -> tuple[str, str]:
-    """Write a full snapshot and a later one in which messages of it are parked, twins too."""
+    """Write a full snapshot and a later one in which messages of it are settled, twins too."""
     place = str(root / "lake")
     gone = [dead_letter(n, dlh_dest_q_name="GONE", reply_to_q=f"R{n}") for n in (1, 2, 3)]
     stray = no_dead_letter(4)
@@ -62,7 +62,7 @@ def compared(*directories: str) -> Treatments:
 
 
 @pytest.mark.usefixtures("spark")
-def test_spark_and_python_compare_tables_alike_over_parked_messages(tmp_path: Path) -> None:
+def test_spark_and_python_compare_tables_alike_over_settled_messages(tmp_path: Path) -> None:
     first, second = compact_lake(tmp_path)
 
     alone = compared(second)
@@ -77,7 +77,7 @@ def test_spark_and_python_compare_tables_alike_over_parked_messages(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("spark")
-def test_changed_rules_are_evaluated_over_parked_messages_too(tmp_path: Path) -> None:
+def test_changed_rules_are_evaluated_over_settled_messages_too(tmp_path: Path) -> None:
     _, second = compact_lake(tmp_path)
     rules = tmp_path / "new.rules"
     rules.write_text("ACTION(FWD) FWDQ(&REPLYQ)\n", encoding="utf-8")
@@ -85,8 +85,8 @@ def test_changed_rules_are_evaluated_over_parked_messages_too(tmp_path: Path) ->
     own = evaluate(second, plan=str(tmp_path / "plans" / "own"))
     asked = evaluate(second, plan=str(tmp_path / "plans" / "other"), rules=str(rules))
 
-    assert own.dispositions == {"planned": 2, "no_rule": 0, "unprocessable": 0}
-    assert asked.dispositions == {"planned": 5, "no_rule": 0, "unprocessable": 1}
+    assert own.dispositions == {"planned": 2, "unmatched": 0, "unprocessable": 0}
+    assert asked.dispositions == {"planned": 5, "unmatched": 0, "unprocessable": 1}
     targets = {
         message.browse_seq: message.steps[0].target_q
         for message in lake.planned_messages(str(tmp_path / "plans" / "other"))
@@ -99,8 +99,8 @@ def test_a_missing_full_row_is_one_clear_error(spark: SparkSession, tmp_path: Pa
     place = str(tmp_path / "lake")
     held, lost = dead_letter(1, dlh_dest_q_name="GONE"), dead_letter(2, dlh_dest_q_name="GONE")
     first = write_rows(place, [held], OLD, snapshot_id="s1")
-    parked = [(1, held, "s1"), (2, lost, "s1")]
-    snapshot = Snapshot.at(write_compact(place, [], parked, OLD, snapshot_id="s2"))
+    settled = [(1, held, "s1"), (2, lost, "s1")]
+    snapshot = Snapshot.at(write_compact(place, [], settled, OLD, snapshot_id="s2"))
 
     with pytest.raises(LakeError) as error:
         compare(spark, [snapshot], OLD, NEW)
