@@ -80,10 +80,15 @@ def calls(command: str) -> Iterator[list[str]]:
     """Yield the words of each program that a command calls, without what a shell adds."""
     text = _PLACEHOLDER.sub(r"\1", command.partition("<<")[0])
     words: list[str] = []
+    names_file = False
     for word in shlex.shlex(text, posix=True, punctuation_chars=True):
         if set(word) <= _OPERATORS:
-            yield from _without_assignments(words)
-            words = []
+            names_file = bool(set(word) & {"<", ">"})
+            if not names_file:
+                yield from _without_assignments(words)
+                words = []
+        elif names_file:
+            names_file = False
         else:
             words.append(word)
     yield from _without_assignments(words)

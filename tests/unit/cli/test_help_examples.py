@@ -123,7 +123,10 @@ def test_the_commands_of_a_page_run(page: str, prepared: Prepared, tmp_path: Pat
 def runs_here(words: list[str]) -> bool:
     """Return whether a program is ours, and needs no Airflow."""
     starts_airflow = any(words[1 : len(path) + 1] == list(path) for path in THROUGH_AIRFLOW)
-    is_ours = words[0] in {"echo", "mqdlq"} or words[:2] == ["python", "-m"]
+    is_ours = words[0] in {"cat", "echo", "export", "head", "mqdlq"} or words[:2] == [
+        "python",
+        "-m",
+    ]
     return is_ours and not starts_airflow
 
 
