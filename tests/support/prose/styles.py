@@ -61,7 +61,7 @@ class Rule:
             for found in self.pattern.finditer(text):
                 if found[0].lower() not in self.exceptions:
                     instead = self.instead[(found.lastindex or 1) - 1]
-                    advice = self.message.replace("%s", instead, 1)
+                    advice = self.message.replace("%s", instead, 1).replace("%s", found[0], 1)
                     yield Finding(start + found.start(), found[0], advice, self.name)
 
 

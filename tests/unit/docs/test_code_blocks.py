@@ -92,6 +92,8 @@ def test_a_command_has_these_arguments(words: list[str]) -> None:
     match Path(program).name:
         case "mqdlq":
             assert not unknown_words(arguments)
+        case "embedded-mq":
+            assert not unknown_words(["qm", *arguments])
         case "make":
             targets = {word for word in arguments if "=" not in word and not word.startswith("-")}
             assert targets <= TARGETS
