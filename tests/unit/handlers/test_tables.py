@@ -143,7 +143,7 @@ def test_every_fault_of_a_yaml_table_is_reported_once_with_its_place() -> None:
         "t.yaml:16:7: expected keys such as 'match:' and 'action:'\n"
         "        - RETRY\n"
         "          ~~~~^\n"
-        "t.yaml:17:25: FWDQ belongs to ACTION(FWD), the rule has ACTION(DISCARD)\n"
+        "t.yaml:17:25: FWDQ requires ACTION(FWD), but the rule has ACTION(DISCARD)\n"
         "        - {action: DISCARD, fwdq: A}\n"
         "                            ~~~^\n"
     )
@@ -230,12 +230,12 @@ def test_the_linter_names_the_lines_of_the_yaml_file() -> None:
     result = check(SHADOWED, "t.yaml")
 
     assert "".join(f"{d}\n" for d in result.diagnostics) == (
-        "t.yaml:3:7: warning: no message reaches this rule, ACTION(DISCARD) at line 3 takes all"
-        " that match it; put it before that rule or remove it [shadowed-rule]\n"
+        "t.yaml:3:7: warning: no message reaches this rule because ACTION(DISCARD) at line 3"
+        " takes all messages that match it; move it before that rule or remove it [shadowed-rule]\n"
         "        - match: {DESTQ: [A*, AB]}\n"
         "          ~~~~~~~~~~~~~~~~~~~~~~~^\n"
-        "t.yaml:5:7: warning: no message reaches this rule, ACTION(DISCARD) at line 3 takes all"
-        " that match it; put it before that rule or remove it [shadowed-rule]\n"
+        "t.yaml:5:7: warning: no message reaches this rule because ACTION(DISCARD) at line 3"
+        " takes all messages that match it; move it before that rule or remove it [shadowed-rule]\n"
         "        - match: {DESTQ: AC}\n"
         "          ~~~~~~~~~~~~~~~~~^\n"
     )

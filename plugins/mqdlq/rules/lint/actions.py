@@ -96,7 +96,7 @@ def find_unguarded_reply(rule: Rule) -> Iterator[Finding]:
             Code.UNGUARDED_REPLY_QUEUE,
             rule,
             "FWDQ",
-            "FWDQ(&REPLYQ) names no queue where ReplyToQ is blank; the rule needs REPLYQ(?*)",
+            "FWDQ(&REPLYQ) names no queue if ReplyToQ is blank; add REPLYQ(?*)",
         )
 
 
@@ -117,7 +117,7 @@ def find_dropped_queue_manager(rule: Rule, queue_manager: str) -> Iterator[Findi
             rule,
             "FWDQ",
             f"FWDQ({shortened(rule.fwd_q)}) without FWDQM is a queue of the local queue manager,"
-            f" but the rule asks {keyword}({shortened(str(asked))}); add FWDQM({substitution})",
+            f" but the rule requires {keyword}({shortened(str(asked))}); add FWDQM({substitution})",
         )
 
 

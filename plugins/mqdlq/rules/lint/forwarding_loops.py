@@ -68,7 +68,7 @@ def _loop(rule: Rule, first: Rule) -> Finding:
         rule,
         "FWDQ",
         f"the rule at line {first.line} forwards messages for {shortened(rule.fwd_q)} to"
-        f" {shortened(first.fwd_q)}, this one sends them back;"
+        f" {shortened(first.fwd_q)} and this rule sends them back;"
         " forward them to a queue that neither rule forwards from",
     )
 

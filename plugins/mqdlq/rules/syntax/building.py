@@ -73,8 +73,8 @@ class Builder:
             self._report.error(
                 "repeated-control-data",
                 place,
-                f"control data stands at line {self._control_line} already;"
-                " it is one entry, continued with + or -",
+                f"the table already has control data at line {self._control_line};"
+                " write it as one entry, continued with + or -",
             )
         elif self._entry_count > 1:
             self._report.error(
@@ -157,7 +157,7 @@ class _StatementReader:
             return
         name = setting.parameter.keyword
         if name == "FWDQ" and not target.strip(" "):
-            self._error("blank-fwdq", setting.parameter, "FWDQ names no queue, it is all blank")
+            self._error("blank-fwdq", setting.parameter, "FWDQ is blank; name a queue")
         elif target.startswith("&") and target != (meant := _target(name, target)):
             self._report.warning(
                 "inexact-substitution",
@@ -171,7 +171,7 @@ class _StatementReader:
                 self._error(
                     "only-with-fwd",
                     settings[name].parameter,
-                    f"{name} belongs to ACTION(FWD), the rule has ACTION({action})",
+                    f"{name} requires ACTION(FWD), but the rule has ACTION({action})",
                 )
         if action is Action.RETRY:
             return

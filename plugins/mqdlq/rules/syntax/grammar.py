@@ -87,7 +87,7 @@ class _Parser:
                     self._report.warning(
                         "no-separator",
                         self._entry.place(keyword.start, keyword.end),
-                        f"no blank before {keyword.text}; not every handler takes that",
+                        f"no blank before {keyword.text}; not every handler accepts that",
                     )
                 parameters.append(self._parameter(keyword))
             separated = self._entry.text[tokens.position - 1] != ")"
@@ -109,7 +109,7 @@ class _Parser:
                 "empty-value",
                 keyword.start,
                 tokens.position,
-                f"{name} has no value; all blank is {name}(' ')",
+                f"{name} has no value; for a blank field write {name}(' ')",
             )
         elif tokens.char == "'":
             value = self._quoted(keyword)
@@ -129,7 +129,7 @@ class _Parser:
                 "unbalanced-quote",
                 start,
                 tokens.position,
-                "this quotation mark is never closed; one that belongs to the value is written ''",
+                "this quotation mark is never closed; within the value, write ''",
             )
             return None
         tokens.read("blanks")
@@ -142,7 +142,7 @@ class _Parser:
                 rest.start,
                 rest.end,
                 f"expected ')' after the closing quotation mark, found {quoted(rest.text)};"
-                " a quotation mark that belongs to the value is written ''",
+                " within the value, write a quotation mark as ''",
             )
         return None
 
@@ -215,7 +215,7 @@ class _Parser:
         tokens.read("junk")
         junk = tokens.between(start, tokens.position).text
         message = (
-            "this ')' closes nothing"
+            "this ')' has no matching '('"
             if junk.startswith(")")
             else f"expected {_EXAMPLE}, found {quoted(junk)}"
         )

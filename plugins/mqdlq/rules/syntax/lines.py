@@ -84,7 +84,7 @@ def entries(text: str, report: Report) -> Iterator[Entry]:
         report.error(
             "dangling-continuation",
             entry.sign_place(),
-            f"the entry goes on after this {entry.sign!r}, but no line follows",
+            f"the entry continues after this {entry.sign!r}, but no line follows",
         )
         last = entry.finish()
         if last.text.strip(BLANKS):
@@ -115,7 +115,7 @@ def _lines(text: str, report: Report) -> Iterator[Line]:
             report.warning(
                 "long-line",
                 line.place(COLUMNS, width - COLUMNS),
-                f"the line has {width} columns; {COLUMNS} is what every platform reads",
+                f"the line has {width} columns; not every platform reads more than {COLUMNS}",
             )
         yield line
     if not ends_properly:
@@ -123,7 +123,7 @@ def _lines(text: str, report: Report) -> Iterator[Line]:
         report.warning(
             "no-final-newline",
             last.place(len(last.text)),
-            "the last line has no line end; on Windows runmqdlq would not see it",
+            "the last line has no line end; on Windows runmqdlq ignores it",
         )
 
 
@@ -140,11 +140,11 @@ def _check_asterisk(line: Line, body: str, start: int, entry: _Joiner, report: R
     if body[start] != "*":
         return
     if start > 0:
-        taken = "part of the value begun above" if entry.is_in_value else "a comment"
+        taken = "part of the value above" if entry.is_in_value else "a comment"
         report.warning(
             "indented-asterisk",
             line.place(start),
-            f"this line is taken as {taken}; a comment begins with '*' in column 1",
+            f"this line is read as {taken}; a comment begins with '*' in column 1",
         )
     if not _is_comment(body, start, entry):
         return

@@ -62,7 +62,8 @@ def _unquoted(keyword: Keyword, value: Value) -> str:
     if value.is_quoted:
         if not value.text:
             raise _FaultError(
-                "empty-value", f"{keyword.name} has no value; all blank is {keyword.name}(' ')"
+                "empty-value",
+                f"{keyword.name} has no value; for a blank field write {keyword.name}(' ')",
             )
         if _UNDECODED.search(value.text):
             raise _FaultError("not-utf8", "the value is not UTF-8 text")
@@ -75,7 +76,7 @@ def _unquoted(keyword: Keyword, value: Value) -> str:
         doubled = value.text.replace("'", "''")
         better = f"{keyword.name}('{shortened(doubled)}')"
         raise _FaultError(
-            "needs-quotes", f"{char} must stand in quotation marks: {better}", found.start()
+            "needs-quotes", f"{char} requires quotation marks: {better}", found.start()
         )
     # Unquoted letters become capitals: IBM's own example has fwdqm(bbbb.2).
     return value.text.upper()
@@ -103,7 +104,7 @@ def _word_or_number(keyword: Keyword, text: str) -> str | int:
             return text
         if "*" in text or "?" in text:
             raise _FaultError(
-                "wildcard", f"{keyword.name} takes a number or a lone '*', found {quoted(text)}"
+                "wildcard", f"{keyword.name} takes a number or a single '*', found {quoted(text)}"
             )
     else:
         _refuse_wildcards(keyword, text)
@@ -122,7 +123,7 @@ def _number(keyword: Keyword, text: str) -> int:
         if text in PLATFORM_DEPENDENT:
             raise _FaultError(
                 "unknown-name",
-                f"{text} is another number on every platform; name the platform's own",
+                f"{text} has a different number on each platform; name the platform's own",
             )
         if text.startswith("-") and _DIGITS.fullmatch(text[1:]):
             raise _FaultError("out-of-range", _range_text(keyword, shortened(text)))
@@ -184,8 +185,8 @@ def _warn(keyword: Keyword, text: str, value: Value, entry: Entry, report: Repor
         report.warning(
             "non-ascii",
             entry.place(value.start, value.end),
-            f"{keyword.name} holds a character outside printable ASCII; it is compared as"
-            " decoded from the message's CCSID",
+            f"{keyword.name} has a character outside printable ASCII, which is compared"
+            " according to the message's CCSID",
         )
     if keyword.takes_text or text not in ALL_NAMES or family_of(text) in keyword.families:
         return

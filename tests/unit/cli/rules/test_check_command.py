@@ -53,7 +53,7 @@ def test_check_reports_every_file_and_fails_if_one_is_refused() -> None:
         "    ACTION(FWD)\n"
         "    ~~~~~^\n"
         "b.rules:2:14: warning: the last line has no line end;"
-        " on Windows runmqdlq would not see it [no-final-newline]\n"
+        " on Windows runmqdlq ignores it [no-final-newline]\n"
         "    ACTION(RETRY)\n"
         "                 ^\n"
         "b.rules: refused, 1 error, 1 warning\n"
