@@ -1,11 +1,11 @@
-"""The queue managers the contract tests run on: embedded below each client, and a real one.
+"""The queue managers of the contract tests: embedded below each client, and a real one.
 
-A real one is named by the environment variable MQDLQ_TEST_QUEUE_MANAGER, for example
+The environment variable MQDLQ_TEST_QUEUE_MANAGER names a real one, for example
 ``{"queue_manager": "QM1", "host": "localhost", "channel": "DEV.APP.SVRCONN", "user": "app",
 "password": "…", "client": "ibmmq"}`` (the fields of `ConnectionSettings`); its queues A and B are
-those of queues.mqsc and are emptied. The C extension over the embedded queue manager excludes the
-other parameters, which have it replaced: test_c_extension.py runs these tests in a process of
-their own.
+defined by queues.mqsc, and the tests empty them. A process that runs the C extension over the
+embedded queue manager cannot run the other parameters, which replace the extension:
+test_c_extension.py runs these tests in a separate process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ C_LIBRARY = "c_library"
 TOGETHER = ["pymqi", "ibmmq", *(["real"] if REAL in os.environ else [])]
 PARAMETERS = [C_LIBRARY] if os.environ.get("MQDLQ_TEST_CLIENT") == C_LIBRARY else TOGETHER
 QUEUES = Path(__file__).with_name("queues.mqsc")
-# What only the embedded queue manager has: names in a test's code by which it uses that.
+# Names in a test's code that only the embedded queue manager has.
 EMBEDDED_ONLY = {"mqsc", "faults", "start", "run", "quiesce", "end", "connect_as"}
 
 
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _names_used(test: pytest.Function) -> set[str]:
-    """Return the names in the code of a test, of its fixtures, and of the helpers they call."""
+    """Return the names in the code of a test, of its fixtures, and of the functions they call."""
     fixtures = (found[-1].func for found in test._fixtureinfo.name2fixturedefs.values())
     functions = [test.function, *fixtures]
     helpers = {name: value for name, value in vars(test.module).items() if isfunction(value)}
@@ -67,7 +67,7 @@ def _names_used(test: pytest.Function) -> set[str]:
 
 @pytest.fixture(scope="session")
 def qm1(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a queue manager once, to be copied: making one waits for the disk several times."""
+    """Create a queue manager to be copied, because creating one is slow."""
     directory = tmp_path_factory.mktemp("queue_managers")
     path = embedded_mq.create("QM1", directory)
     embedded_mq.run_mqsc("QM1", QUEUES.read_text(), directory)

@@ -16,7 +16,7 @@ import pytest
 
 import embedded_mq
 
-# A queue with a description like those of IBM's own queues, which the suite looks for.
+# The suite looks for a queue with a description like those of IBM's own queues.
 DEFINITIONS = "DEFINE QLOCAL(DESCRIBED) DESCR('IBM MQ queue of the suite')"
 
 

@@ -97,7 +97,7 @@ def _notes(dlh: DeadLetterHeader, ccsid: int, md_format: str) -> Iterator[str]:
         yield f"MQMD.CodedCharSetId {ccsid} names no code page; the MQDLH was read by its StrucId"
     if parse_gmt(dlh.put_date, dlh.put_time) is None:
         yield (
-            f"MQDLH.PutDate {dlh.put_date!r} and PutTime {dlh.put_time!r} are no date and time "
+            f"MQDLH.PutDate {dlh.put_date!r} and PutTime {dlh.put_time!r} are not a date and time "
             "(YYYYMMDD, HHMMSSTH)"
         )
     following = dlh.coded_char_set_id

@@ -23,7 +23,7 @@ UTF_8: Final = 1208
 class Record(Structure[str]):
     """A structure with decoded text without trailing blanks; identifiers are bytes, NULs stay.
 
-    `encoding` and `ccsid` are those that the structure before it states. A CCSID of 0, -1, -2 or -3
+    The structure before it states `encoding` and `ccsid`. A CCSID of 0, -1, -2 or -3
     names no code page: decoding then detects the family by the StrucId, and encoding uses ASCII.
     The defaults are those of an MQMD that the client library packs on a connection with CCSID 1208.
     """

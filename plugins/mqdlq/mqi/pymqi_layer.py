@@ -1,6 +1,6 @@
 """Install the pymqi version that requirements.lock names, with or without its C extension.
 
-pymqi is published as source only, and its C extension cannot be built without IBM's SDK. If the SDK
+pymqi is available as source only, and its C extension cannot be built without IBM's SDK. If the SDK
 is installed (MQ_FILE_PATH or /opt/mqm), pip builds it. Otherwise pymqi's unmodified Python layer,
 checked by hash, is copied into site-packages, which is enough for an embedded queue manager.
 

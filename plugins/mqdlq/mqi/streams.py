@@ -11,9 +11,9 @@ def stream_advice(queue_manager: QueueManager, queue: str, reason: int) -> str:
     """Return how a put's reason code relates to the stream queue of a local queue, or "".
 
     With STRMQOS(MUSTDUP), a message that cannot be put to the stream queue is not put at all, and
-    the reason code is about the stream queue (IBM MQ docs, "Configuring streaming queues"). There
-    is no advice for a queue manager without streaming queues, for an alias queue, or for a queue
-    that the user may not inquire.
+    the reason code is about the stream queue (IBM MQ docs, "Configuring streaming queues").
+    The result is "" for a queue manager without streaming queues, for an alias queue, and for a
+    queue that the user may not inquire.
     """
     mq = queue_manager.client.CMQC
     try:

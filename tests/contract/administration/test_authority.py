@@ -1,4 +1,4 @@
-"""Authority: what a user may do, and may do in another's name."""
+"""The authority of users and of alternate users."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def allow(mq: World, profile: str, *words: str, user: str = "alice", kind: str =
 
 @pytest.fixture
 def alice(mq: World) -> Application:
-    """Connect a user who may do that and nothing else."""
+    """Connect a user with these authorities only."""
     mq.mqsc(CONNECT)
     return mq.connect_as("alice")
 
 
 def test_no_authority_is_checked_without_an_authority_record(mq: World) -> None:
-    """A queue manager of the embedded kind has no records until the first is set."""
+    """An embedded queue manager has no records until the first one is set."""
     alice = mq.connect_as("alice")
 
     assert alice.put("A").UserIdentifier == b"alice".ljust(12)
@@ -148,7 +148,7 @@ def test_an_authority_profile_may_be_generic(
 
 
 def test_the_most_specific_authority_profile_applies(mq: World, alice: Application) -> None:
-    """IBM MQ docs, "Profile priorities": that which says most about the name, from the left."""
+    """IBM MQ docs, "Profile priorities": the most specific one, compared from the left."""
     mq.mqsc("DEFINE QLOCAL(PAY.EU)")
     allow(mq, "**", "ALL")
     allow(mq, "PAY.*", "PUT")
@@ -210,7 +210,7 @@ def test_passing_context_needs_the_users_own_authority(mq: World, alice: Applica
 def test_the_owner_of_a_queue_manager_has_every_authority_not_revoked(
     mq: World, app: Application
 ) -> None:
-    """As a member of the group mqm may; what a record takes away is refused to the owner too."""
+    """Like a member of the group mqm, except for authorities that a record revokes."""
     mq.mqsc(CONNECT)
     app.put("A")
     mq.mqsc(f"SET AUTHREC PROFILE(A) OBJTYPE(QUEUE) PRINCIPAL('{ME}') AUTHRMV(PUT)")

@@ -1,4 +1,4 @@
-"""The embedded command server: what it does with commands, and with responses nobody takes."""
+"""The embedded command server: commands, and responses that cannot be delivered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def commander(mq: World, app: Application) -> Commander:
 
 
 def test_mqsc_and_pcf_have_the_same_queues(mq: World, commander: Commander) -> None:
-    """An attribute MQSC ignores is ignored here too; either shows what the other has made."""
+    """PCF ignores the same attributes as MQSC, and each shows the queues of the other."""
     message = commander.command(
         "MQCMD_CREATE_Q",
         typed(commander, "CFST", "MQCA_Q_NAME", b"R"),
@@ -64,7 +64,7 @@ NEEDED = [
 
 
 def permitted(mq: World, *, displays: bool = True) -> Commander:
-    """Connect a user who may put commands, and nothing else."""
+    """Connect a user whose only authority is to put commands."""
     words = "CONNECT,DSP" if displays else "CONNECT"
     mq.mqsc(f"""SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('alice') AUTHADD({words})
         SET AUTHREC PROFILE({COMMAND_QUEUE}) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(PUT)
@@ -110,7 +110,7 @@ def test_a_generic_name_selects_queues_the_user_may_display(mq: World) -> None:
 def dead_letter(app: Application) -> tuple[int, bytes, int, Any]:
     """Get the message on the dead-letter queue and its descriptor.
 
-    Returns the reason and the queue in its MQDLH, and the MQCFT behind that.
+    Returns the reason and the queue in its MQDLH, and the MQCFT after it.
     """
     data, md = app.get(app.open("B", "INPUT_SHARED"))
     reason, queue = struct.unpack_from("<i48s", data, 8)
@@ -175,7 +175,7 @@ def test_a_pcf_response_inherits_what_the_report_options_pass(commander: Command
 def test_pcf_commands_wait_while_the_command_queue_is_get_inhibited(
     mq: World, commander: Commander
 ) -> None:
-    """The next put to the command queue has all of them carried out, in their order."""
+    """The next put to the command queue runs all of them, in their order."""
     name = commander.text("MQCA_Q_NAME", "A")
     mq.mqsc(f"ALTER QLOCAL({COMMAND_QUEUE}) GET(DISABLED)")
     commander.app.put("A")
@@ -204,7 +204,7 @@ def test_an_expired_pcf_command_does_not_run(mq: World, commander: Commander) ->
 
 @pytest.mark.slow
 def test_a_pcf_command_survives_a_kill_of_its_process(mq: World, commander: Commander) -> None:
-    """What the process has changed stands; the command is carried out once more."""
+    """Changes of the process remain, and the command runs again."""
     script = """
 import os, signal
 from embedded_mq.pcf import command_server
@@ -257,7 +257,7 @@ def test_a_pcf_command_committed_by_mqdisc_runs(mq: World, commander: Commander)
 def test_several_processes_send_pcf_commands_at_the_same_time(
     mq: World, commander: Commander
 ) -> None:
-    """Each gets the responses to its own commands, whichever process carries them out."""
+    """Each process gets the responses to its own commands."""
     script = """
 for number in range(30):
     pcf = mqi.PCFExecute(app.handle)

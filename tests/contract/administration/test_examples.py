@@ -1,7 +1,7 @@
-"""Programs as users of the clients write them: one line on top, and they run.
+"""Programs of users run unchanged with one more line at the top.
 
-Each is a script of its own, the way the documentation of pymqi and ibmmq shows these calls, with
-`embedded_mq.install()` before the client is imported.
+Each program is a separate script with the calls that the documentation of pymqi and ibmmq shows. It
+calls `embedded_mq.install()` before it imports the client.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def test_an_example_program_reads_messages(
 
 @pytest.mark.embedded_only
 def test_an_example_program_puts_text(app: Application, run: Run) -> None:
-    """Both clients put a str as UTF-8 and say so in the descriptor."""
+    """Both clients put a str as UTF-8 and set the CCSID in the descriptor."""
     run(PUT)
 
     body, md = app.get(app.open("A", "INPUT_SHARED"))

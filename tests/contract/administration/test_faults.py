@@ -1,4 +1,4 @@
-"""Failures on demand: which calls they hit, what they do, from where they are set."""
+"""Faults: the calls they apply to, their effect, and how they are set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MQSC = "SET FAULT('{}')"
 
 
 def test_a_fault_may_apply_to_one_queue(mq: World, app: Application) -> None:
-    """The calls that count are those about the queue, by the name it was opened with."""
+    """Only calls on the queue count, by the name with which it was opened."""
     mq.mqsc("DEFINE QALIAS(ALIAS) TARGET(B)")
     embedded_mq.faults.set(
         "MQPUT1[B]:2:2053:before, MQPUT[ALIAS]:1:2051:before, MQGET[A]:1:2016:before"
@@ -84,7 +84,7 @@ def test_a_fault_may_fail_mqopen_and_mqconnx(mq: World, app: Application) -> Non
 
 
 def test_a_queue_manager_fault_fails_a_call_of_any_process(mq: World, app: Application) -> None:
-    """Set by a command, it counts the calls of all processes, and is used up by the one it hits."""
+    """A command sets it; it counts the calls of all processes and applies once."""
     mq.mqsc(MQSC.format("MQPUT1[A]:2:kill:after"))
     app.put("A")
 
@@ -112,7 +112,7 @@ def test_a_lasting_queue_manager_fault_stays_until_it_is_cleared(
 
 
 def test_a_fault_may_change_the_trace_properties_at_mqget(mq: World, app: Application) -> None:
-    """As IBM MQ for z/OS does with OTELTRAC(ON); a browse shows the message as it was put."""
+    """IBM MQ for z/OS does this with OTELTRAC(ON); a browse returns the message unchanged."""
     written = app.mqi.MessageHandle(app.handle)
     for name in (b"traceparent", b"colour"):
         written.properties.set(name, "as it was", app.number("MQTYPE_STRING"))

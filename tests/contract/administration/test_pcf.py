@@ -19,7 +19,7 @@ NAME = "MQDLQ.PCF.TEST"
 
 @pytest.fixture
 def pcf(app: Application) -> Iterator[Any]:
-    """Yield the client's PCFExecute; the test's queue is gone before and after."""
+    """Yield the client's PCFExecute; the test's queue is deleted before and after."""
     try:
         pcf = app.mqi.PCFExecute(app.handle)
         pcf.MQCMD_PING_Q_MGR()
@@ -98,7 +98,7 @@ def test_pcf_creates_an_existing_queue_only_with_replace(app: Application, pcf: 
 
 
 def test_pcf_changes_a_queue(app: Application, pcf: Any) -> None:
-    """MQCMD_CHANGE_Q. IBM MQ docs, "Change Queue": what is not given stays as it is."""
+    """MQCMD_CHANGE_Q. IBM MQ docs, "Change Queue": other attributes keep their values."""
     pcf.MQCMD_CREATE_Q(local(app, MQIA_MAX_Q_DEPTH=7))
     pcf.MQCMD_CHANGE_Q(local(app, MQIA_INHIBIT_PUT=1))
 

@@ -1,4 +1,4 @@
-"""PCF commands that are wrong: each is answered with an error response, whatever is wrong."""
+"""Every wrong PCF command gets an error response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def condition(commander: Commander, kind: str, name: str, operator: str, value: 
 
 
 def whole(commander: Commander) -> bytes:
-    """Build a command that has most of the structures there are."""
+    """Build a command with most of the PCF structures."""
     return commander.command(
         "MQCMD_INQUIRE_Q",
         commander.text("MQCA_Q_NAME", "A*"),

@@ -1,4 +1,4 @@
-"""Several processes on one queue manager: what they see of each other, what a death undoes."""
+"""Several processes on one queue manager, and the kill of one of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ kept._QueueManager__disconnect_on_exit = False
 
 
 def test_the_client_disconnects_a_program_that_ends(mq: World, app: Application) -> None:
-    """Both clients call MQDISC when their QueueManager object goes, and MQDISC commits."""
+    """Both clients call MQDISC when Python deletes their QueueManager, and MQDISC commits."""
     code, _ = mq.run('app.put("A", b"committed", "SYNCPOINT")')
 
     assert code == 0
@@ -58,7 +58,7 @@ def test_the_client_disconnects_a_program_that_ends(mq: World, app: Application)
 def test_a_kill_before_mqcmit_backs_out_and_a_later_kill_does_not(
     mq: World, app: Application
 ) -> None:
-    """IBM MQ docs, "MQCMIT": when the call has had its effect the messages are there for good."""
+    """IBM MQ docs, "MQCMIT": after the call takes effect, the messages are permanent."""
     script = 'app.put("A", b"%s", "SYNCPOINT"); app.handle.commit()'
 
     before = mq.run(script % "before", MQDLQ_FAULTS="MQCMIT:1:kill:before")
@@ -131,7 +131,7 @@ app.handle.commit()
 
 
 def test_three_processes_move_every_message_exactly_once(mq: World, app: Application) -> None:
-    """IBM MQ docs, "Units of work": a message is got by one; backed out, again by someone."""
+    """IBM MQ docs, "Units of work": one process gets a message, or another one after a backout."""
     numbers = [b"%d" % number for number in range(300)]
     queue = app.open("A", "OUTPUT")
     for number in numbers:

@@ -1,4 +1,4 @@
-"""A queue manager that is quiescing, or has ended: what still works, and for whom."""
+"""Calls on a queue manager that is quiescing or has ended."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_client_gets_the_reason_codes_of_its_connection(mq: World) -> None:
 
 
 def test_quiescing_ends_a_queue_manager_without_connections(mq: World) -> None:
-    """IBM MQ docs, "endmqm": with nobody connected there is nothing to wait for."""
+    """IBM MQ docs, "endmqm": without connections, the end does not wait."""
     mq.mqsc("DISPLAY QMSTATUS")
     embedded_mq.quiesce("QM1")
 

@@ -1,4 +1,4 @@
-"""Whether MQ headers at the beginning of a message are checked on MQPUT: HDRCHECK chooses."""
+"""Checks of MQ headers at the beginning of a message, which HDRCHECK enables."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_invalid_header_is_refused_with_a_version_2_mqmd(
 def test_no_header_is_checked_with_a_version_1_mqmd(
     mq: World, app: Application, name: bytes, body: bytes
 ) -> None:
-    """IBM MQ docs, "Version (MQMD)": the additional checks are those under a version 2 MQMD."""
+    """IBM MQ docs, "Version (MQMD)": the additional checks need a version 2 MQMD."""
     mq.mqsc("ALTER QMGR HDRCHECK(YES)")
 
     app.put("A", body, Version=1, Format=name, Encoding=NATIVE, CodedCharSetId=LATIN_1)
@@ -129,7 +129,7 @@ def test_no_header_is_checked_with_a_version_1_mqmd(
 def test_a_valid_mq_header_is_accepted(
     mq: World, app: Application, name: bytes, body: bytes
 ) -> None:
-    """IBM MQ docs, "MQDLH", "MQRFH2", "MQXQH", "MQMDE"; a structure behind an MQDLH may be cut."""
+    """IBM MQ docs, "MQDLH", "MQRFH2", "MQXQH", "MQMDE"; a structure after an MQDLH may be cut."""
     mq.mqsc("ALTER QMGR HDRCHECK(YES)")
 
     app.put("A", body, Format=name, Encoding=NATIVE, CodedCharSetId=LATIN_1)

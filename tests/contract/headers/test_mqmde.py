@@ -1,4 +1,4 @@
-"""The MQMDE: where it stands for fields of the MQMD, and where it is nothing but data."""
+"""The MQMDE, which is part of the MQMD or message data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATIN_1 = 819
 
 
 def mde(values: tuple[Any, ...] = LATER, **fields: Any) -> bytes:
-    """Write an MQMDE; `fields` replace those that describe it and the data."""
+    """Build an MQMDE; `fields` replace its defaults."""
     described = {
         "StrucId": b"MDE ",
         "Version": 2,
@@ -50,7 +50,7 @@ def get(app: Application, queue: str = "A", version: int = 2) -> tuple[bytes, An
 def test_an_mqmde_is_honoured_if_the_mqmd_has_defaults(app: Application, version: int) -> None:
     """IBM MQ docs, "MQMDE specified on MQPUT and MQPUT1 calls": version 1, or version 2 defaults.
 
-    The application's own MQMD is not changed by it.
+    It does not change the application's own MQMD.
     """
     sent = put(app, mde() + b"body", Version=version)
 
@@ -146,7 +146,7 @@ def dead_letter(body: bytes) -> bytes:
 def test_a_dead_letter_of_a_segment_has_an_mqmde_after_its_mqdlh(app: Application) -> None:
     """IBM MQ docs, "MQMDE specified on MQPUT and MQPUT1 calls": the special case.
 
-    The MQMD that is kept has the defaults; without its MQDLH, the message is the segment again.
+    The stored MQMD has the defaults; without its MQDLH, the message is the segment again.
     """
     fields = {"GroupId": GROUP, "MsgSeqNumber": 3, "Offset": 6, "MsgFlags": 8 | 4}
     letter = dead_letter(b"body")

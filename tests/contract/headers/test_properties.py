@@ -1,4 +1,4 @@
-"""Message handles and properties: carried beside the body, passed on with the original handle."""
+"""Message handles and properties, which are separate from the body."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_verbs_that_are_not_emulated_are_refused(mq: World, app: Application) ->
 
 
 def test_opentelemetry_adds_nothing_to_a_message(app: Application) -> None:
-    """Ibmmq would add traceparent to what is put inside a span; install() keeps that off."""
+    """Ibmmq adds traceparent to messages put inside a span, unless install() disables it."""
     tracer = TracerProvider().get_tracer("a test")
     with tracer.start_as_current_span("a put and a get"):
         app.put("A", b"\x00\xff body", Format=b"MQSTR   ")

@@ -1,4 +1,4 @@
-"""Message properties and MQRFH2 headers: read from one, written as one, as option and queue say."""
+"""Message properties in MQRFH2 headers, which options and the queue control."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def rfh2(*folders: str, order: str = "<", ccsid: int = 1208, behind: bytes = b"M
 
 
 def dlh(behind: bytes) -> bytes:
-    """Return an MQDLH that describes what follows it as an MQRFH2, say."""
+    """Return an MQDLH that describes the data after it, by default as an MQRFH2."""
     fields = (b"DLH ", 1, 2053, b"A", b"QM1", 546, 1208, behind, 6, b"test", b"", b"")
     return struct.pack("<4sii48s48sii8si28s8s8s", *fields)
 
 
 def put_rfh2(app: Application, body: bytes, queue: str = "A", **fields: Any) -> None:
-    # Under a version 1 MQMD no queue manager looks into the header.
+    # With a version 1 MQMD, no queue manager checks the header.
     md = {"Version": 1, "Format": b"MQHRF2  ", "Encoding": 546, "CodedCharSetId": 1208, **fields}
     app.put(queue, body, **md)
 
 
 def get(app: Application, *options: str, with_handle: bool = False) -> tuple[bytes, Any, Any]:
-    """Get from A; returns the body, the descriptor and the message handle."""
+    """Get from A; return the body, the descriptor and the message handle."""
     handle = app.mqi.MessageHandle(app.handle)
     fields = {"MsgHandle": handle.msg_handle} if with_handle else {}
     md, queue = app.md(), app.open("A", "INPUT_SHARED", "BROWSE")
@@ -79,7 +79,7 @@ def test_an_mqrfh2_is_returned_byte_for_byte(
 ) -> None:
     """IBM MQ docs, "PROPCTL queue options", "MQGMO options": byte for byte, padding and all.
 
-    MQGMO_PROPERTIES_AS_Q_DEF is what a get asks for that names no other option.
+    MQGMO_PROPERTIES_AS_Q_DEF is the default of a get.
     """
     mq.mqsc(f"ALTER QLOCAL(A) PROPCTL({control})")
     data = rfh2("<usr  ><a dt = 'i4' >1</a ></usr>  ", "<psc><Command>x</Command></psc>") + b"body"
@@ -212,7 +212,7 @@ def test_an_invalid_mqrfh2_is_message_data(app: Application, broken: bytes) -> N
 
 
 def test_a_message_handle_without_properties_has_no_effect_on_a_put(app: Application) -> None:
-    """IBM MQ docs, "MQRFH2 headers that are not valid": refused from who puts properties only."""
+    """IBM MQ docs, "MQRFH2 headers that are not valid": refused with a message handle."""
     handle = app.mqi.MessageHandle(app.handle)
 
     md = app.md(Version=1, Format=b"MQHRF2  ")

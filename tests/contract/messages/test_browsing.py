@@ -1,4 +1,4 @@
-"""Browse cursors: where they stand, what moves them, what can be got under them."""
+"""Browse cursors: their position, their movement, and gets under them."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_handle_gets_the_message_that_it_has_locked(app: Application) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["close", "disconnect"])
 def test_a_message_lock_ends_with_its_handle(mq: World, app: Application, ending: str) -> None:
-    """IBM MQ docs, "MQGMO_LOCK", "MQCLOSE": closing unlocks, and so does the end of a process."""
+    """IBM MQ docs, "MQGMO_LOCK", "MQCLOSE": closing unlocks, and the end of a process, too."""
     three(app)
     queue = app.open("A", "BROWSE")
     browse_and_lock(app, queue)
@@ -227,7 +227,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_cursor_on_a_removed_last_message_finds_a_new_message(app: Application) -> None:
-    """The new message takes a place behind the cursor, never that of the old one."""
+    """The new message gets a place after the cursor, never the place of the old one."""
     app.put("A", b"last")
     queue = app.open("A", "BROWSE", "INPUT_SHARED")
     app.get(queue, "BROWSE_FIRST")

@@ -27,7 +27,7 @@ def fields(md: Any, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def got_with_context(app: Application) -> Any:
-    """Put a message with a context of its own on A and get it from a queue that saves it."""
+    """Put a message with its own context on A and get it with a handle that saves the context."""
     everything = app.open("A", "OUTPUT", "SET_ALL_CONTEXT")
     app.put(everything, b"", "SET_ALL_CONTEXT", **IDENTITY, **ORIGIN)
     queue = app.open("A", "INPUT_SHARED", "BROWSE", "SAVE_ALL_CONTEXT")
@@ -74,7 +74,7 @@ def test_identity_context_may_be_set_alone(app: Application) -> None:
 
 
 def test_a_nul_ends_a_context_text(app: Application) -> None:
-    """IBM MQ docs, "PutApplName (MQMD)": the null and what follows it become blanks."""
+    """IBM MQ docs, "PutApplName (MQMD)": the null and the characters after it become blanks."""
     queue = app.open("A", "OUTPUT", "SET_ALL_CONTEXT")
     md = app.put(queue, b"", "SET_ALL_CONTEXT", PutApplName=b"name\0rest")
 
@@ -138,7 +138,7 @@ def test_a_browsed_message_put_with_all_context_is_unchanged(
 ) -> None:
     """IBM MQ docs, "MQPMO_SET_ALL_CONTEXT", "MsgId (MQMD)": identifiers are kept as they are set.
 
-    What restoring from the archive rests on.
+    Restoring from the archive depends on this.
     """
     everything = app.open("A", "OUTPUT", "SET_ALL_CONTEXT")
     given = {"CorrelId": b"c" * 24, "ReplyToQ": b"B", "Priority": 3, "Report": 64, "Feedback": 266}

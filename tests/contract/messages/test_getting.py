@@ -58,7 +58,7 @@ def test_a_fifo_queue_ignores_priorities(mq: World, app: Application) -> None:
 def test_a_get_returns_a_new_message_of_higher_priority_than_uncommitted_ones(
     mq: World, app: Application
 ) -> None:
-    """IBM MQ docs, "Order in which messages are retrieved": an MQGET takes the first there is."""
+    """IBM MQ docs, "Order in which messages are retrieved": an MQGET returns the first one."""
     for number in range(3):
         app.put("A", b"%d" % number, Priority=1)
     queue = app.open("A", "INPUT_SHARED")
@@ -162,7 +162,7 @@ def let_expire(app: Application) -> None:
 
 
 def test_expiry_is_counted_down_and_an_expired_message_is_not_got(app: Application) -> None:
-    """IBM MQ docs, "Expiry (MQMD)": tenths of a second, returned as what is left."""
+    """IBM MQ docs, "Expiry (MQMD)": tenths of a second, returned as the remaining time."""
     app.put("A", b"short", Expiry=1)
     app.put("A", b"long", Expiry=600)
     let_expire(app)

@@ -24,7 +24,7 @@ def put(app: Application, body: bytes = BODY, *options: str, **fields: Any) -> A
 
 
 def bring_about(app: Application, kind: str) -> None:
-    """Let what the report is about happen to the message on A."""
+    """Make the event of the report happen to the message on A."""
     queue = app.open("A", "INPUT_SHARED")
     if kind == "COD":
         app.get(queue)
@@ -36,7 +36,7 @@ def bring_about(app: Application, kind: str) -> None:
 
 
 def reports(app: Application, queue: str = "B") -> list[tuple[bytes, Any]]:
-    """Get everything from the queue the reports go to."""
+    """Get all messages from the reply queue."""
     opened, found = app.open(queue, "INPUT_SHARED"), []
     with app.failing("MQRC_NO_MSG_AVAILABLE"):
         while True:
@@ -55,7 +55,7 @@ def test_a_report_describes_the_arrival_delivery_or_expiry_of_a_message(
 ) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_COA, MQRO_COD, MQRO_EXPIRATION; "Feedback (MQMD)".
 
-    Without other options the report has a MsgId of its own, and the message's as CorrelId
+    Without other options the report has a new MsgId, and the message's MsgId as CorrelId
     (MQRO_NEW_MSG_ID, MQRO_COPY_MSG_ID_TO_CORREL_ID); priority and persistence are the message's.
     Feedback is MQFB_COA, MQFB_COD or MQFB_EXPIRATION.
     """
@@ -208,7 +208,7 @@ def test_options_that_ask_for_no_report_need_no_reply_queue(app: Application) ->
 
 
 def test_the_queue_manager_makes_no_exception_reports(app: Application) -> None:
-    """IBM MQ docs, "Report (MQMD)", MQRO_EXCEPTION: whoever is told by a reason code needs none.
+    """IBM MQ docs, "Report (MQMD)", MQRO_EXCEPTION: a reason code replaces the report.
 
     So with MQRO_EXCEPTION_WITH_DATA and MQRO_EXCEPTION_WITH_FULL_DATA; MQRO_PAN and MQRO_NAN ask
     the receiving application, MQRO_ACTIVITY asks programs that trace a route.

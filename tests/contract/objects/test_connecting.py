@@ -1,4 +1,4 @@
-"""What a connection's settings come to at MQCONNX: MQCNO, MQCD, MQSCO and MQCSP as they arrive.
+"""The MQCNO, MQCD, MQSCO and MQCSP that connection settings produce at MQCONNX.
 
 Both clients build the structures themselves; here they are read where the queue manager gets them,
 over the C extension from C memory. MQ takes no notice of what it is given for an embedded queue
@@ -48,7 +48,7 @@ class Tls(NamedTuple):
 
 @dataclass(frozen=True)
 class Received:
-    """What the queue manager was given; a structure that was not is None."""
+    """The structures that the queue manager received; a missing one is None."""
 
     options: set[str]
     channel: Any = None
@@ -59,7 +59,7 @@ class Received:
 
 
 class Listener:
-    """Reads the structures of the next MQCONNX, and lets it go on."""
+    """Reads the structures of the next MQCONNX, which then continues."""
 
     def __init__(self, mq: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.mq = mq

@@ -1,4 +1,4 @@
-"""Model queues and the dynamic queues that are made of them."""
+"""Model queues and their dynamic queues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def models(mq: World) -> None:
 
 
 def make(app: Application, model: str, name: str = "REPLY.*", *options: str) -> tuple[Any, str]:
-    """Open a model queue; returns the dynamic queue, open, and its name."""
+    """Open a model queue; return the open dynamic queue and its name."""
     od = app.mqi.OD(ObjectName=model.encode(), DynamicQName=name.encode())
     wanted = app.options("MQOO", options or ("INPUT_SHARED", "OUTPUT", "INQUIRE", "BROWSE"))
     queue = app.mqi.Queue(app.handle, od, wanted)
@@ -84,7 +84,7 @@ def test_closing_its_handle_deletes_a_temporary_dynamic_queue(mq: World, app: Ap
 def test_uncommitted_messages_are_lost_with_a_temporary_dynamic_queue(
     mq: World, app: Application
 ) -> None:
-    """IBM MQ docs, "MQCLOSE": uncommitted messages are lost, the unit of work goes on."""
+    """IBM MQ docs, "MQCLOSE": uncommitted messages are lost, the unit of work stays open."""
     queue, name = make(app, "TEMPORARY")
     other = mq.connect()
     for application in (app, other):
@@ -99,7 +99,7 @@ def test_uncommitted_messages_are_lost_with_a_temporary_dynamic_queue(
 
 @pytest.mark.slow
 def test_disconnecting_deletes_a_temporary_dynamic_queue(mq: World, app: Application) -> None:
-    """IBM MQ docs, "MQDISC": handles are closed; so does the end of a process."""
+    """IBM MQ docs, "MQDISC": handles are closed, also at the end of a process."""
     make(app, "TEMPORARY", "ONE")
     script = """
 od = mqi.OD(ObjectName=b"TEMPORARY", DynamicQName=b"TWO")

@@ -1,4 +1,4 @@
-"""Connection handles: whose they are, and who may use them when."""
+"""Connection handles: the threads that may use them."""
 
 from __future__ import annotations
 

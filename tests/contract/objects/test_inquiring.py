@@ -81,7 +81,7 @@ def test_mqinq_returns_the_attributes_of_the_queue_manager(
 
 @pytest.mark.embedded_only
 def test_a_queue_manager_may_have_no_dead_letter_queue(app: Application) -> None:
-    """IBM MQ docs, "DeadLetterQName (MQCHAR48)": blank where there is none."""
+    """IBM MQ docs, "DeadLetterQName (MQCHAR48)": blank by default."""
     assert inquire(app, app.handle, "MQCA_DEAD_LETTER_Q_NAME") == b" " * 48
 
 
@@ -140,7 +140,7 @@ def test_an_alias_queue_has_no_depth(mq: World, app: Application) -> None:
 def test_mqinq_returns_attributes_that_have_no_effect(
     mq: World, app: Application, selector: str, value: int | bytes
 ) -> None:
-    """IBM MQ docs, "MQINQ": counts of handles; of triggering and events nothing comes here."""
+    """IBM MQ docs, "MQINQ": counts of handles; triggering and events have no effect."""
     mq.mqsc("""DEFINE QLOCAL(C) DEFSOPT(EXCL) NPMCLASS(HIGH) TRIGGER TRIGTYPE(DEPTH) TRIGDPTH(7) +
        TRIGMPRI(2) TRIGDATA('data') INITQ(INIT) PROCESS(PROC) QDEPTHHI(70)""")
     held = [app.open("C", "INPUT_SHARED", "OUTPUT"), app.open("C", "INPUT_SHARED")]

@@ -1,4 +1,4 @@
-"""MQOPEN: names and where they lead, options and what they exclude."""
+"""MQOPEN: name resolution, options and exclusive input."""
 
 from __future__ import annotations
 

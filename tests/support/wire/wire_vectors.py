@@ -177,7 +177,7 @@ def dead_letters() -> Iterator[dict[str, Any]]:
     for date, time in (("20261321", "09153042"), ("", ""), ("21.11.26", "09:15:30")):
         yield letter(PutDate=date, PutTime=time).vector(
             f"a date and time that are none: {date!r} {time!r}",
-            f"MQDLH.PutDate {date!r} and PutTime {time!r} are no date and time "
+            f"MQDLH.PutDate {date!r} and PutTime {time!r} are not a date and time "
             "(YYYYMMDD, HHMMSSTH)",
         )
     yield letter(DestQName="Q" + "\0" * 47).vector("a name that NULs fill up")

@@ -53,7 +53,8 @@ def test_an_invalid_date_is_noted_and_does_not_change_the_class() -> None:
 
     assert judged(letter_bytes(letter)) == Classified(
         MessageClass.DEAD_LETTER,
-        "MQDLH.PutDate '20261321' and PutTime '09153042' are no date and time (YYYYMMDD, HHMMSSTH)",
+        "MQDLH.PutDate '20261321' and PutTime '09153042' are not a date and time"
+        " (YYYYMMDD, HHMMSSTH)",
         letter,
     )
 
@@ -81,7 +82,7 @@ def test_several_remarks_on_a_message_are_joined() -> None:
 
     assert judged(letter_bytes(letter), md_format="").problem == (
         "MQMD.Format is '', not MQDEAD; "
-        "MQDLH.PutDate '' and PutTime '' are no date and time (YYYYMMDD, HHMMSSTH); "
+        "MQDLH.PutDate '' and PutTime '' are not a date and time (YYYYMMDD, HHMMSSTH); "
         "MQDLH.CodedCharSetId 99999 is not a CCSID known here"
     )
 

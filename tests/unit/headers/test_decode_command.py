@@ -262,6 +262,6 @@ def test_input_without_a_message_is_one_error_with_its_line(tmp_path: Path) -> N
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"{file}:2: 'z' is no hexadecimal digit; expected the digits of a message's body, the "
+        f"{file}:2: 'z' is not a hexadecimal digit; expected the digits of a message's body, the "
         "output of amqsbcg, or a file of dmpmqmsg\n"
     )

@@ -161,7 +161,8 @@ FILE = dmpmqmsg([(MD, LETTER)])
     ("text", "error"),
     [
         ("444C48 2x",
-         ("1: 'x' is no hexadecimal digit; expected the digits of a message's body, the output of "
+         ("1: 'x' is not a hexadecimal digit; expected the digits of a message's body, the output"
+          " of "
           "amqsbcg, or a file of dmpmqmsg")),
         ("", ("1: there is nothing to read; expected the digits of a message's body, the output of "
               "amqsbcg, or a file of dmpmqmsg")),
@@ -169,7 +170,7 @@ FILE = dmpmqmsg([(MD, LETTER)])
                       "output of amqsbcg, or a file of dmpmqmsg")),
         ("\nAMQSBCG0 - starts here\n\n MQOPEN - 'Q'\n No more messages\n MQCLOSE\n MQDISC",
          "7: amqsbcg printed no message: the queue was empty or not read"),
-        ("44\n4", "2: the body: 3 hexadecimal digits are no whole bytes"),
+        ("44\n4", "2: the body: 3 hexadecimal digits are an odd number"),
         (GOOD.replace("Encoding : 546", "Encoding : many"),
          "14: Encoding must be a number, found 'many'"),
         (GOOD.replace("  CodedCharSetId : 819", ""),
@@ -182,11 +183,11 @@ FILE = dmpmqmsg([(MD, LETTER)])
         (GOOD.replace("  Format : 'MQDEAD  '\n", ""),
          "9: the MQMD of this message lacks Format"),
         (GOOD.replace("MsgId : X'0001", "MsgId : X'**01"),
-         "17: MsgId: '*' is no hexadecimal digit"),
+         "17: MsgId: '*' is not a hexadecimal digit"),
         (GOOD.replace("MsgId : X'0001", "MsgId : X'01"),
          "17: MsgId has 24 bytes, found 23"),
         (GOOD.replace("MsgId : X'00", "MsgId : X'0"),
-         "17: MsgId: 47 hexadecimal digits are no whole bytes"),
+         "17: MsgId: 47 hexadecimal digits are an odd number"),
         (GOOD.replace("BackoutCount : 2", "BackoutCount : 2147483648"),
          "19: BackoutCount must fit four bytes, found 2147483648"),
         (GOOD.replace("BackoutCount : 2", "Format : 'MQSTR   '"),
@@ -195,7 +196,7 @@ FILE = dmpmqmsg([(MD, LETTER)])
         (GOOD.replace("Version : 2", "Version : 3"),
          "11: an MQMD is of version 1 or 2, found '3'"),
         (GOOD.replace("444C 4820 0100", "444C **** 0100"),
-         "43: the dump: '*' is no hexadecimal digit"),
+         "43: the dump: '*' is not a hexadecimal digit"),
         (GOOD.replace("00000010:", "00000020:"),
          "44: expected the bytes from 00000010 on, found 00000020"),
         (GOOD.replace("000000A0:  ", "000000A0:  zz "),
@@ -212,7 +213,7 @@ FILE = dmpmqmsg([(MD, LETTER)])
         (FILE.replace("A ENC 546", "A ENC"), "10: Encoding must be a number, found ''"),
         (FILE.replace("X 444C", "Y 444C"),
          "33: a line begins with *, A, X, S or T in a file of dmpmqmsg, found 'Y'"),
-        (FILE.replace("X 444C", "X 444"), "33: the data: 49 hexadecimal digits are no whole bytes"),
+        (FILE.replace("X 444C", "X 444"), "33: the data: 49 hexadecimal digits are an odd number"),
         (FILE + "S no marks\n", "41: data after S stands between quotation marks"),
         ('{"body": ""}\n{"body"', ('2: expected a message such as {"Format": "MQDEAD", …, "body": '
          '"444C…"}')),
@@ -245,7 +246,7 @@ def test_an_unknown_line_of_a_dump_is_an_error_with_its_number(text: str, error:
 
 
 def test_a_dump_error_without_a_file_name_begins_with_line() -> None:
-    with pytest.raises(PasteError, match=r"^line 2: 'x' is no hexadecimal digit"):
+    with pytest.raises(PasteError, match=r"^line 2: 'x' is not a hexadecimal digit"):
         read_pasted("44\nx")
 
 

@@ -1,4 +1,4 @@
-"""Depths of queues, asked over connections that are kept: who is answered, and by how many."""
+"""Inquiries of queue depths over a pool of connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = [f"Q{number:02}" for number in range(20)]
 def _settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> ConnectionSettings:
-    """Return how to reach a queue manager whose queue Q07 holds seven messages, and so on."""
+    """Return settings of a queue manager whose queue Q07 has seven messages, and so on."""
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     embedded_mq.create("QMI")
     embedded_mq.run_mqsc("QMI", "\n".join(f"DEFINE QLOCAL({name})" for name in NAMES))
@@ -127,7 +127,7 @@ def test_an_idle_inquiry_connection_ends(settings: ConnectionSettings) -> None:
 
 
 def test_an_inquiry_connection_does_not_delay_a_quiesce(settings: ConnectionSettings) -> None:
-    """A quiesce waits for all connections to end: ours does at its next question."""
+    """A quiesce waits for all connections: an inquiry connection ends at its next inquiry."""
     inquiries = InquiryPool()
     assert inquiries.depth(settings, "Q03").result(30) == 3
     embedded_mq.quiesce("QMI")

@@ -1,4 +1,4 @@
-"""The packed structures are the library's own in all but speed."""
+"""The packed structures behave like the library's own structures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_packed_structure_has_the_librarys_defaults(
 def test_each_packed_field_has_the_librarys_offset(
     module: Any, structures: PackedStructures, kind: str
 ) -> None:
-    """Each is set to a value of its own; what the library packs reads the same, and back."""
+    """Each is set to a distinct value, and the library packs and unpacks the same bytes."""
     packed, own = getattr(structures, kind)(), getattr(module, kind)()
     known = set(own.get())
     for number, (name, value) in enumerate(packed.get().items()):

@@ -1,4 +1,4 @@
-"""Transport `embedded`: found through an entry point, missing or there."""
+"""Transport `embedded`, which an entry point provides."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_an_error_of_embedded_mq_becomes_a_transport_error(
 
 @pytest.fixture(scope="session")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with what is installed here, all but the embedded queue manager."""
+    """Return a directory with all installed packages except embedded-mq."""
     directory = tmp_path_factory.mktemp("site-packages")
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if not path.name.startswith(("embedded_mq", "_embedded_mq")):
@@ -90,7 +90,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(without: Path, home: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """Run code where the embedded queue manager is not installed."""
+    """Run code without embedded-mq."""
     return subprocess.run(
         [sys.executable, "-S", "-c", code],
         env={

@@ -1,12 +1,12 @@
 """The command server: answer the PCF messages on SYSTEM.ADMIN.COMMAND.QUEUE.
 
-There is no server process. The connection that commits a put to the command queue runs the server
-before its call returns: in the same process and thread, but over a separate connection. The server
-gets each command under syncpoint, runs it, puts the responses and commits, so that a killed process
-loses no command. A command runs at least once: if the process dies between a change and the commit,
-the command is back on the queue, and the next put to the queue starts a server that repeats it. An
-expired command is discarded like any message. Commands wait while another application has the
-command queue open for exclusive input, or while the queue is inhibited for get.
+No process runs as the server. The connection that commits a put to the command queue runs the
+server before its call returns: in the same process and thread, but over a separate connection. The
+server gets each command under syncpoint, runs it, puts the responses and commits, so that a killed
+process loses no command. A command runs at least once: if the process dies between a change and the
+commit, the command is back on the queue, and the next put to the queue starts a server that repeats
+it. An expired command is discarded like any message. Commands wait while another application has
+the command queue open for exclusive input, or while the queue is inhibited for get.
 
 A response that cannot be put goes to the dead-letter queue. It is discarded if the report options
 of the command say so (MQRO_PASS_DISCARD_AND_EXPIRY with MQRO_DISCARD_MSG, as in both clients' own

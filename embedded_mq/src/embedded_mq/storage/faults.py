@@ -11,7 +11,7 @@ A fault has the form ``VERB:N:WHAT:WHEN`` or ``VERB[QUEUE]:N:WHAT:WHEN``:
 - WHEN is ``before`` or ``after`` the call takes effect. MQRC_BACKED_OUT before MQCMIT backs out
   the unit of work, MQRC_CONNECTION_BROKEN breaks the connection.
 
-Several faults are separated by commas. `faults.set` sets them for this process, and so does the
+Several faults are separated by commas. `faults.set` sets them for this process, as does the
 environment variable EMBEDDED_MQ_FAULTS (or MQDLQ_FAULTS) at its start, for example
 ``MQCMIT:2:2009:after``. The command ``SET FAULT('MQCMIT:2:2009:after')`` sets them for all programs
 that use the queue manager.

@@ -1,8 +1,8 @@
 """IBM's client library as ibmmq's C extension expects it, over the embedded queue manager.
 
-`install()` loads a `libmqm_r.so` of its own, so that the unmodified extension,
-and all the C code in it, runs on top. For tests of the client on x86-64 Linux; IBM's own library
-cannot be loaded in the same process, and no real queue manager is reached from it.
+`install()` loads a generated `libmqm_r.so`, on which the unmodified extension runs with all its C
+code. It is for tests of the client on x86-64 Linux. IBM's own library cannot be loaded in the same
+process, so that no real queue manager can be reached.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def install(directory: Path | str | None = None) -> None:
         raise EmbeddedQueueManagerError(
             "ibmmq is imported already: load the client library before its first import"
         )
-    # ibmmq takes the absence of this module of its own for "no tracing wanted".
+    # Without its module for OpenTelemetry, ibmmq does not trace.
     sys.modules["mqotel"] = None  # type: ignore[assignment]
     _loaded.append(_load())
 
 
 def _load() -> ctypes.CDLL:
-    """Load the object from a file that is gone afterwards; the extension finds it by its SONAME."""
+    """Load the object from a temporary file; the extension finds it by its SONAME."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / SONAME
         path.write_bytes(shared_object(SONAME, list(EXPORTS), TABLE))

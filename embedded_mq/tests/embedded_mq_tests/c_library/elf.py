@@ -1,8 +1,8 @@
-"""A shared object for x86-64 Linux, without a compiler: names of functions in, its bytes out.
+"""Build a shared object for x86-64 Linux without a compiler.
 
-Each function is one instruction that jumps to where its slot in a table says; whoever loads the
-object fills the table. Layout and structures are those of the System V ABI, "Object Files" and
-"Program Loading and Dynamic Linking", and of its AMD64 supplement.
+Each function is one instruction that jumps to the address in its slot of a table; the program that
+loads the object fills the table. The layout and the structures follow the System V ABI, "Object
+Files" and "Program Loading and Dynamic Linking", and its AMD64 supplement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SEGMENTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A string table, and where each name stands in it."""
+    """A string table with the offset of each name."""
 
     data: bytes
     offsets: dict[str, int]
@@ -98,7 +98,7 @@ def _headers(code_end: int, dynamic_at: int, dynamic_length: int, end: int) -> b
 
 
 def _one_bucket(symbols: int) -> bytes:
-    """Return a hash table with one bucket: a chain through all symbols, to be searched whole."""
+    """Return a hash table with one bucket, which chains all symbols."""
     chain = [0, *range(2, symbols), 0]
     return struct.pack(f"<3I{symbols}I", 1, symbols, 1, *chain)
 

@@ -1,4 +1,4 @@
-"""The MQI as C programs call it: pointers in, the same calls on the embedded queue manager out.
+"""Export the MQI calls of C programs, which run on the embedded queue manager.
 
 IBM MQ docs, "MQI applications reference - Function calls", C invocation of each call. Every call
 ends with pointers to its completion and reason code.
@@ -37,11 +37,11 @@ from embedded_mq_tests.c_library.memory import (
 Hmsg = ctypes.c_int64
 _DMHO_LENGTH = 12
 EXPORTS: dict[str, Any] = {}
-"""The C functions by name, kept alive here."""
+"""The C functions by name; this reference keeps them alive."""
 
 
 def _exported(*arguments: Any) -> Callable[[Callable[..., Codes]], Callable[..., Codes]]:
-    """Make a C function of a Python function: the two codes it returns go to the last pointers."""
+    """Turn a Python function into a C function with the two codes in its last pointers."""
 
     def decorate(function: Callable[..., Codes]) -> Callable[..., Codes]:
         def call(*values: Any) -> None:
@@ -68,7 +68,7 @@ def MQCONN(name: int, hconn: Any) -> Codes:
 
 @_exported(Pointer, Pointer, Longs)
 def MQCONNX(name: int, cno: int, hconn: Any) -> Codes:
-    """Connect; of the options, what the MQCNO itself holds counts, and whom its MQCSP names."""
+    """Connect with the options of the MQCNO and the user of its MQCSP."""
     wanted = ctypes.string_at(name, 48).partition(b"\0")[0]
     hconn[0], *codes = ibmmqc.MQCONNX(wanted, *read_connect_options(cno))
     return codes[0], codes[1]
@@ -76,7 +76,7 @@ def MQCONNX(name: int, cno: int, hconn: Any) -> Codes:
 
 @_exported(Longs)
 def MQDISC(hconn: Any) -> Codes:
-    """Disconnect; the handle is spent then."""
+    """Disconnect and invalidate the handle."""
     codes = calls.MQDISC(hconn[0])
     if codes[0] != MQCC_FAILED:
         hconn[0] = calls.UNUSABLE_HANDLE
@@ -111,7 +111,7 @@ def MQOPEN(hconn: int, od: int, options: int, hobj: Any) -> Codes:
 
 @_exported(Long, Longs, Long)
 def MQCLOSE(hconn: int, hobj: Any, options: int) -> Codes:
-    """Close an object; the handle is spent then."""
+    """Close an object and invalidate the handle."""
     codes = calls.MQCLOSE(hconn, hobj[0], options)
     if codes[0] != MQCC_FAILED:
         hobj[0] = calls.UNUSABLE_HANDLE

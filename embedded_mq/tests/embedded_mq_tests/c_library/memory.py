@@ -1,4 +1,4 @@
-"""C memory: addresses of structures, names and property values in, Python values out, and back.
+"""Read and write structures, names and property values in C memory.
 
 IBM MQ docs, "MQCHARV - Variable length string", "MQCNO - Connect options", "MQCSP - Security
 parameters" and "Data types used in the MQI".
@@ -30,16 +30,16 @@ _NUMBERS = {
 _RETURNED_NAME_IN_IMPO = 32
 _POINTERS_OF_MQCNO = struct.Struct("<16xQ168xQ")  # ClientConnPtr, SecurityParmsPtr
 MQCNO_LENGTH_5, MQCSP_LENGTH_1 = 200, 56
-MQCD_BEGINNING = 28  # its name and version: enough to see that there is one
+MQCD_BEGINNING = 28  # its name and version are enough
 
 
 def read(address: int | None, length: int) -> bytes:
-    """Return the bytes at an address; a null pointer has none."""
+    """Return the bytes at an address, b"" for a null pointer."""
     return ctypes.string_at(address, length) if address else b""
 
 
 def write(address: int | None, data: bytes) -> None:
-    """Put bytes to an address."""
+    """Write bytes to an address."""
     if address and data:
         ctypes.memmove(address, data, len(data))
 
@@ -63,7 +63,7 @@ def read_name(charv: int) -> bytes:
 
 
 def write_returned_name(impo: int, name: str) -> None:
-    """Put the name of an inquired property where the MQIMPO has room for it."""
+    """Write the name of an inquired property to the buffer in the MQIMPO."""
     charv = impo + _RETURNED_NAME_IN_IMPO
     pointer, offset, size, _, ccsid = _CHARV.unpack(read(charv, _CHARV.size))
     data = name.encode()[: max(0, size)]
@@ -72,7 +72,7 @@ def write_returned_name(impo: int, name: str) -> None:
 
 
 def read_value(kind: int, address: int, length: int) -> Value:
-    """Return a property's value; what is no known type comes as bytes."""
+    """Return a property's value, as bytes if the type is unknown."""
     if kind == mq.MQTYPE_NULL:
         return None
     if kind in _NUMBERS:
@@ -83,7 +83,7 @@ def read_value(kind: int, address: int, length: int) -> Value:
 
 
 def write_value(kind: int, value: Value, address: int) -> None:
-    """Put a property's value into a buffer that is long enough."""
+    """Write a property's value to a buffer that is long enough."""
     if kind in _NUMBERS:
         write(address, _NUMBERS[kind].pack(value))
     elif value is not None:

@@ -1,6 +1,6 @@
-"""A queue as IBM's documents describe it, in memory: calls in, what each must give back out.
+"""Model of a queue in memory, as IBM's documentation describes it.
 
-Reports on arrival and delivery go to another queue, of which only the depth is modelled.
+Reports on arrival and delivery go to another queue, whose depth alone is modelled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Outcome = tuple[str, bytes, int]
 
 @dataclass
 class Message:
-    """A message and where it stands: `owner` is the connection whose unit of work it is in."""
+    """A message and its position; `owner` is the connection whose unit of work holds it."""
 
     place: int
     priority: int
@@ -49,7 +49,7 @@ class Message:
 
 @dataclass
 class Model:
-    """One queue as IBM MQ documents it, kept as a list."""
+    """One queue as a list, as IBM MQ documents it."""
 
     messages: list[Message] = field(default_factory=list)
     cursors: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Model:
         return sum(message.state in {AVAILABLE, PUT} for message in self.messages)
 
     def visible(self, unit_of: int | None = None) -> list[Message]:
-        """Return what all can see, and what the unit of work of a connection has put."""
+        """Return the committed messages, and the messages that a connection's unit has put."""
         seen = [
             message
             for message in self.messages
@@ -74,7 +74,7 @@ class Model:
         return [message for message in self.messages if message.owner == connection]
 
     def has_no_room(self, connection: int, *, is_reported: bool) -> bool:
-        """Whether a unit of work cannot take one message more, and the report on it."""
+        """Return whether a unit of work has no room for one more message and its report."""
         used = sum(
             (message.state != GOT) * (1 + message.reported_when_put)
             + (message.state != PUT) * (1 + message.reported_when_got)
@@ -83,7 +83,7 @@ class Model:
         return used + 1 + is_reported > MAXUMSGS
 
     def reports_with(self, *connections: int) -> int:
-        """Return how many reports there are, with the uncommitted ones of connections."""
+        """Return the number of reports, including uncommitted ones of `connections`."""
         return self.reports + sum(
             (message.state != GOT) * message.reported_when_put
             + (message.state != PUT) * message.reported_when_got

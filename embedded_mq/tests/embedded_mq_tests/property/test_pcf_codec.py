@@ -1,4 +1,4 @@
-"""The PCF codec: what is written is read again, and any bytes are read or refused."""
+"""The PCF codec reads written messages again, and reads or refuses any bytes."""
 
 from __future__ import annotations
 

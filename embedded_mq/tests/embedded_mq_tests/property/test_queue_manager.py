@@ -1,6 +1,6 @@
-"""Two connections do as they please: the embedded queue manager against a model of a few lines.
+"""Compare random calls of two connections on the embedded queue manager with a small model.
 
-MQDLQ_EXAMPLES says how many sequences of calls are tried, 60 without it.
+MQDLQ_EXAMPLES sets the number of sequences of calls, 60 by default.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SYNCPOINTS = st.sampled_from(["SYNCPOINT", "SYNCPOINT", "NO_SYNCPOINT"])
 
 
 class QueueManager(RuleBasedStateMachine):
-    """What is called, on the queue manager and on the model alike."""
+    """Makes each call on the queue manager and on the model."""
 
     template: Path
     directory: Path
@@ -89,7 +89,7 @@ class QueueManager(RuleBasedStateMachine):
         self.model.cursors[handle] = None
 
     def _same(self, expected: Outcome, call: Callable[[], tuple[bytes, int]]) -> None:
-        """Compare what the model says with what the call does."""
+        """Compare the result of the model with the result of the call."""
         try:
             outcome = ("MQRC_NONE", *call())
         except self.mqi.MQMIError as error:
@@ -125,7 +125,7 @@ class QueueManager(RuleBasedStateMachine):
         report=REPORTS,
     )
     def put_some_at_once(self, connection: int, priorities: list[int], report: int) -> None:
-        """Use MQPUT1, so that the queue is seldom empty."""
+        """Put with MQPUT1, so that the queue is seldom empty."""
         for priority in priorities:
             self._put(connection, "A", "NO_SYNCPOINT", priority, (NULL, NULL), report=report)
 
@@ -158,7 +158,7 @@ class QueueManager(RuleBasedStateMachine):
         number = next(self.numbers)
         body = b"%03d" % number if number % 3 else b"%d" % (number % 10)
         if priority > MAXPRTY and identifiers[0] == NULL:
-            # With a warning the clients do not return the MsgId that the queue manager has made.
+            # With a warning, the clients do not return the MsgId of the queue manager.
             identifiers = (b"%024d" % number, identifiers[1])
         message = Message(next(self.model.places), priority, *identifiers, body, report=report)
         expected = self.model.put(connection, syncpoint, message)
@@ -242,7 +242,7 @@ class QueueManager(RuleBasedStateMachine):
 
     @rule(connection=CONNECTIONS, handle=HANDLES)
     def close_and_open(self, connection: int, handle: int) -> None:
-        """Lose the cursor, keep the unit of work."""
+        """Close and open the queue, which keeps the unit of work but not the cursor."""
         self.queues[connection, handle].close()
         self._open((connection, handle))
 
@@ -250,7 +250,7 @@ class QueueManager(RuleBasedStateMachine):
     def inhibit_for_a_while(
         self, connection: int, handle: int, syncpoint: str, option: str
     ) -> None:
-        """Try everything; open handles feel it at once, and a unit of work may end meanwhile."""
+        """Make calls on an inhibited queue, with open handles and an ending unit of work."""
         self._inhibit(is_inhibited=True)
         nothing = (NULL, NULL)
         self._put(connection, self.queues[connection, handle], syncpoint, 0, nothing)

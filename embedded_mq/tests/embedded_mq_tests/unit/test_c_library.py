@@ -1,4 +1,4 @@
-"""The client library made here: what it exports, and where it is refused."""
+"""Tests of the C library that `c_library` builds: its exports and its limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TESTS = Path(__file__).parents[2]
 
 
 def python(script: str, home: Path) -> str:
-    """Run a script in a process of its own and return what it prints."""
+    """Run a script in its own process and return its output."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=os.environ | {"EMBEDDED_MQ_HOME": str(home), "PYTHONPATH": str(TESTS)},
@@ -67,7 +67,7 @@ except EmbeddedQueueManagerError as error:
 
 
 def test_the_real_extension_serves_queue_managers_that_are_not_embedded(tmp_path: Path) -> None:
-    """One process has the stand-in and, below another name, the extension it stands in for."""
+    """One process has the replacement and, under another name, the real extension."""
     output = python(
         """
 import embedded_mq

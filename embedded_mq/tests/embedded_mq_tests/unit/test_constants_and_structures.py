@@ -1,4 +1,4 @@
-"""The MQI's numbers and layouts, held against both client libraries."""
+"""The MQI's constants and layouts, compared with both client libraries."""
 
 from __future__ import annotations
 

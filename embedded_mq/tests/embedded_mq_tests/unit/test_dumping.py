@@ -1,4 +1,4 @@
-"""`embedded-mq dump` and `load`: a queue to a file and back, byte for byte."""
+"""`embedded-mq dump` and `load` write a queue to a file and load it byte for byte."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(*arguments: str | Path, given: str = "") -> Result:
 
 
 def put_all_sorts(app: Application) -> None:
-    """Put messages that differ in all that is kept: context, properties, backouts, priorities."""
+    """Put messages with different contexts, properties, backout counts and priorities."""
     queue = app.open("A", "OUTPUT", "SET_ALL_CONTEXT", "INPUT_SHARED")
     foreign = {
         "UserIdentifier": b"someone",
@@ -62,7 +62,7 @@ def put_all_sorts(app: Application) -> None:
 
 
 def messages(text: str) -> list[dict[str, Any]]:
-    """Return a dump's messages without what passes with time."""
+    """Return a dump's messages without fields that change over time."""
     rows = [json.loads(line) for line in text.splitlines()][1:-1]
     for row in rows:
         for name in VOLATILE:

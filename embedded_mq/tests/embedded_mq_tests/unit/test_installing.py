@@ -1,4 +1,4 @@
-"""Creating queue managers, and putting them below the clients."""
+"""Create queue managers, and install them below the clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def python(code: str, **environment: str) -> str:
 
 
 def test_only_its_owner_can_read_a_queue_manager(tmp_path: Path) -> None:
-    """And what is made above it, on the way, is its owner's, too."""
+    """New parent directories belong to the owner alone, too."""
     path = embedded_mq.create("QM1", tmp_path / "home" / "queue_managers")
 
     modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.iterdir()}
@@ -75,7 +75,7 @@ print(ibmmq.otel_enabled, hex(qm.get_handle()))
 
 
 def test_the_most_specific_setting_locates_the_queue_managers(tmp_path: Path) -> None:
-    """Started without site-packages: no other distribution names a place."""
+    """Without site-packages, no other distribution names a directory."""
     code = f"""
 import os
 from pathlib import Path

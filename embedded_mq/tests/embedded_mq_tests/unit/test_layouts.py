@@ -1,4 +1,4 @@
-"""Queue managers that an earlier version has made."""
+"""Queue managers that an earlier version created."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def columns(directory: Path) -> list[tuple[str, str]]:
 
 
 def test_a_queue_manager_of_layout_3_is_opened_with_its_messages(home: Path) -> None:
-    """Its board is a mapped file that is no longer needed."""
+    """The mapped file of layout 3 is removed."""
     import ibmmq
 
     made = columns(home)

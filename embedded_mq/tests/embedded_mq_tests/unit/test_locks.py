@@ -1,4 +1,4 @@
-"""The writer's turn, and what must not happen while someone has it."""
+"""The write lock, and finalizers that run while a connection holds it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from embedded_mq_tests.builders import Application
 def test_no_finalizer_makes_calls_while_another_connection_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A queue of another connection closes itself when collected; it would wait for ever."""
+    """A collected queue of another connection closes itself, and would wait without end."""
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")
@@ -46,7 +46,7 @@ def test_no_finalizer_makes_calls_while_another_connection_writes(
 def test_a_finalizer_may_pause_the_collector_while_it_resumes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The collection that this makes due may run within the call."""
+    """Resuming may start a collection inside the call."""
     collector = CollectorPause()
     collector.pause()
 
@@ -68,7 +68,7 @@ def test_a_finalizer_may_pause_the_collector_while_it_resumes(
 def test_closing_a_lock_file_twice_does_not_close_another_file(tmp_path: Path) -> None:
     locks = LockFile(tmp_path / "locks")
     locks.close()
-    with (tmp_path / "other").open("w") as other:  # the lowest free number: the one just closed
+    with (tmp_path / "other").open("w") as other:  # the lowest free descriptor is the closed one
         locks.close()
         other.write("still open")
     assert (tmp_path / "other").read_text() == "still open"
@@ -77,7 +77,7 @@ def test_closing_a_lock_file_twice_does_not_close_another_file(tmp_path: Path) -
 def test_a_forked_program_starts_after_a_connection_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `preexec_fn`, as PySpark starts its JVM, the child first forgets its connections."""
+    """With `preexec_fn`, with which PySpark starts its JVM, the child forgets its connections."""
     monkeypatch.setenv("EMBEDDED_MQ_HOME", str(tmp_path))
     embedded_mq.install()
     embedded_mq.create("QM1")

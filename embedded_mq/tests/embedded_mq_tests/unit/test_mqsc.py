@@ -1,4 +1,4 @@
-"""MQSC: what it reads, what it does, what it says where it cannot."""
+"""MQSC commands: their syntax, their effect and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README shows works: the example, the fixture, the command."""
+"""The example, the fixture and the commands of the README work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = re.findall(r"(?m)^\$ (.*embedded-mq .*)$", README)
 
 
 def run(*command: str | Path, directory: Path) -> str:
-    """Run a program in a directory of its own and return what it prints."""
+    """Run a program in its own directory and return its output."""
     environment = os.environ | {
         "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
         "EMBEDDED_MQ_HOME": str(directory / "home"),

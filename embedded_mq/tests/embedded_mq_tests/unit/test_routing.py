@@ -1,4 +1,4 @@
-"""Embedded and real queue managers in one process: each call goes where its handle comes from."""
+"""Route calls to embedded and to real queue managers in one process, by their handle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REAL_HANDLE = 77
 
 
 class Library:
-    """Another extension below the same client: it gives out handles and notes what is called."""
+    """A fake extension of the same client, which returns handles and records calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []

@@ -26,7 +26,7 @@ def read(lines: Sequence[str]) -> PastedMessage:
         if not parts:
             written = written.removeprefix("0x").removeprefix("0X")
         if wrong := NO_DIGIT.search(written):
-            raise PasteError(number, f"{wrong[0]!r} is no hexadecimal digit; {_EXPECTED}")
+            raise PasteError(number, f"{wrong[0]!r} is not a hexadecimal digit; {_EXPECTED}")
         if written:
             parts.append(written)
             last = number

@@ -76,9 +76,9 @@ class Draft:
 def hexadecimal(written: str, line: int, what: str) -> bytes:
     """Parse hexadecimal digits; the `PasteError` names `what` they stand for."""
     if wrong := NO_DIGIT.search(written):
-        raise PasteError(line, f"{what}: {wrong[0]!r} is no hexadecimal digit")
+        raise PasteError(line, f"{what}: {wrong[0]!r} is not a hexadecimal digit")
     if len(written) % 2:
-        raise PasteError(line, f"{what}: {len(written)} hexadecimal digits are no whole bytes")
+        raise PasteError(line, f"{what}: {len(written)} hexadecimal digits are an odd number")
     return bytes.fromhex(written)
 
 

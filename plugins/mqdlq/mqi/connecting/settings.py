@@ -31,7 +31,7 @@ LENGTHS = {
 NAME = re.compile(r"[A-Za-z0-9._/%]+")
 ADDRESS = re.compile(r"(?P<host>[^\s,()]+)(\((?P<port>\d{1,5})\))?")
 
-# The settings that only a client connection has, and those that a CCDT replaces.
+# The settings that only a client connection has, and the settings that a CCDT replaces.
 CLIENT_ONLY_SETTINGS = (
     *("host", "hosts", "channel", "ccdt_url"),
     *("tls_cipher_spec", "key_repository", "certificate_label", "client_user_id"),

@@ -83,7 +83,7 @@ def fill_context(  # noqa: PLR0917
 
 @lru_cache
 def _check(choice: int, opened_for: int) -> None:
-    """Refuse contradictory context options, and those that the open options do not allow."""
+    """Refuse contradictory context options, and options that the open options forbid."""
     if choice.bit_count() > 1:
         raise CallFailedError("MQRC_OPTIONS_ERROR")
     if choice in _ALLOWED_BY:

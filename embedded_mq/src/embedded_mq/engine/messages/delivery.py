@@ -66,7 +66,7 @@ def deliver(
 ) -> tuple[bytes, list[Property]]:
     """Return the body as the caller gets it, and the properties for its message handle.
 
-    If the headers change, so does the descriptor. `queue` is the queue that was opened.
+    The descriptor changes with the headers. `queue` is the queue that was opened.
     """
     stored, body = found.properties, found.body
     form = _form(gmo, handle, queue)

@@ -79,7 +79,7 @@ def _resolve_remote(catalogue: Catalogue, name: str, q_mgr_name: str) -> Destina
         raise CallFailedError("MQRC_REMOTE_Q_NAME_ERROR")
     definition = catalogue.by_name.get(q_mgr_name)
     if definition is not None and definition.type == mq.MQQT_REMOTE:
-        if definition.text("RNAME"):  # then it defines a queue and is no alias
+        if definition.text("RNAME"):  # then it defines a queue, not an alias
             raise CallFailedError("MQRC_UNKNOWN_REMOTE_Q_MGR")
         real_name = definition.text("RQMNAME")
         if real_name in ("", catalogue.name) and not definition.text("XMITQ"):
