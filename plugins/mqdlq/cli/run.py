@@ -23,8 +23,8 @@ def run(
 ) -> None:
     """Implement `mqdlq run`.
 
-    The run ends with its report. `dry_run` only reports what the run would do; README.md lists the
-    other parameters.
+    The run ends with its report. `dry_run` only reports what the run would do;
+    docs/reference/parameters.md lists the other parameters.
 
     Exit code 0 if the run succeeded, even if the queue was empty; 1 if it failed; 2 if the handler
     or the parameters are not valid, before anything starts.
