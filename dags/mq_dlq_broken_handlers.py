@@ -10,4 +10,5 @@ from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handlers
 
 if faults := load_handlers()[1]:
-    raise HandlerError("\n\n".join(map(str, faults)))
+    first, *others = faults
+    raise HandlerError(first.error_id, "\n\n".join([first.text, *map(str, others)]))

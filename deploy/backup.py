@@ -38,13 +38,13 @@ class BackupError(MqDlqError):
 def backup(directory: Path) -> None:
     """Copy ledger and lake into a new directory; half a copy never bears the name."""
     if directory.exists():
-        raise BackupError(f"{directory} is there already; name a new directory")
+        raise BackupError("MQDLQ-920", f"{directory} exists; name a new directory")
     lake = _lake()
     url = make_url(directories.ledger_url())
     if not lake.is_dir():
-        raise BackupError(f"there is no lake {lake}; is MQDLQ_LAKE right?")
+        raise BackupError("MQDLQ-921", f"there is no lake {lake}; correct MQDLQ_LAKE")
     if not _has_tables(url):
-        raise BackupError(f"the ledger {url} is empty; is MQDLQ_LEDGER_URL right?")
+        raise BackupError("MQDLQ-922", f"the ledger {url} is empty; correct MQDLQ_LEDGER_URL")
     os.umask(0o077)  # the archive holds customers' messages
     building = directory.with_name(f"{directory.name}.part")
     shutil.rmtree(building, ignore_errors=True)
@@ -69,10 +69,12 @@ def restore(directory: Path) -> None:
     """Put a copy in the place of an empty ledger and an empty lake."""
     lake = _lake()
     if lake.exists() and any(lake.iterdir()):
-        raise BackupError(f"the lake {lake} is not empty; move it away first")
+        raise BackupError("MQDLQ-923", f"the lake {lake} is not empty; move it away first")
     url = make_url(directories.ledger_url())
     if _has_tables(url):
-        raise BackupError(f"the ledger {url} is not empty; name or make an empty database")
+        raise BackupError(
+            "MQDLQ-924", f"the ledger {url} is not empty; name or create an empty database"
+        )
     if url.drivername.startswith("sqlite"):
         with sqlite3.connect(directory / LEDGER) as copy, sqlite3.connect(str(url.database)) as new:
             copy.backup(new)
@@ -98,7 +100,10 @@ def _add(archive: tarfile.TarFile, path: Path, lake: Path) -> None:
 def _lake() -> Path:
     location = directories.lake().removeprefix("file://")
     if "://" in location:
-        raise BackupError(f"the lake {location} is in an object store: copy it with its own means")
+        raise BackupError(
+            "MQDLQ-925",
+            f"the lake {location} is in an object store; copy it with the store's own tools",
+        )
     return Path(location)
 
 
@@ -131,7 +136,7 @@ def _run(url: URL, program: str, *arguments: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise BackupError(f"{program} failed: {done.stderr.strip()}")
+        raise BackupError("MQDLQ-926", f"{program} failed: {done.stderr.strip()}")
 
 
 @app.command(name="backup")

@@ -70,7 +70,8 @@ def rules_directory() -> Path:
     _refuse_files("MQDLQ_RULES_DIR", place)
     if not place.exists():
         raise HomeError(
-            f"the directory {place} does not exist; create it, or correct MQDLQ_RULES_DIR"
+            "MQDLQ-231",
+            f"the directory {place} does not exist; create it, or correct MQDLQ_RULES_DIR",
         )
     return place
 
@@ -81,17 +82,17 @@ def explain(error: OSError) -> str:
         return str(error)
     file = Path(os.fsdecode(error.filename))
     if not file.absolute().is_relative_to(_named_home().absolute()):
-        return f"{file}: {error.strerror}"
+        return f"{file}: {error.strerror} [MQDLQ-233]"
     return (
         f"{file} cannot be used ({error.strerror}); give user id {os.geteuid()} the rights to read"
-        " and write it, or name another directory in MQDLQ_HOME"
+        " and write it, or name another directory in MQDLQ_HOME [MQDLQ-232]"
     )
 
 
 def _refuse_files(setting: str, place: Path) -> None:
     with suppress(OSError):  # a fault that its user meets, and reports
         if place.exists() and not place.is_dir():
-            raise HomeError(f"{place} is not a directory; correct {setting}")
+            raise HomeError("MQDLQ-230", f"{place} is not a directory; correct {setting}")
 
 
 def ledger_url() -> str:
@@ -114,7 +115,8 @@ def _line_of(file: Path) -> str:
         line, why = "", getattr(error, "strerror", "it is not text")
     if not line:
         raise LedgerUnavailableError(
-            f"the ledger's URL cannot be read from {file} ({why}); put the URL into that file, or"
-            " correct MQDLQ_LEDGER_URL_FILE"
+            "MQDLQ-204",
+            f"the ledger's URL cannot be read from {file} ({why}); write the URL into that file,"
+            " or correct MQDLQ_LEDGER_URL_FILE",
         )
     return line

@@ -1,10 +1,24 @@
-"""Everything that can go wrong, as exceptions named by the fault."""
+"""Exceptions of this project, named by the fault."""
 
 from __future__ import annotations
 
 
 class MqDlqError(Exception):
-    """The base of all errors this project raises; its text is made for people."""
+    """Base of all errors of this project.
+
+    `error_id` is that of the entry in the catalogue (`mqdlq.error_catalogue`), `text` is for
+    people. Faults of a message or of a rules table have no id: "".
+    """
+
+    def __init__(self, error_id: str, text: str) -> None:
+        """Keep both; the error as text has the id at the end of its first line."""
+        super().__init__(error_id, text)
+        self.error_id = error_id
+        self.text = text
+
+    def __str__(self) -> str:
+        first, *others = self.text.split("\n")
+        return "\n".join([f"{first} [{self.error_id}]" if self.error_id else first, *others])
 
 
 class QueueManagerError(MqDlqError):
@@ -18,7 +32,7 @@ class QueueManagerError(MqDlqError):
         self, verb: str, subject: str, completion: int, reason: int, reason_text: str
     ) -> None:
         """Keep the numbers; the text names verb, object and reason."""
-        super().__init__(f"{verb} of {subject} failed: {reason_text}")
+        super().__init__("MQDLQ-100", f"{verb} of {subject} failed: {reason_text}")
         self.verb = verb
         self.subject = subject
         self.completion = completion
@@ -46,7 +60,7 @@ class MalformedHeaderError(MqDlqError, ValueError):
 
     def __init__(self, structure: str, offset: int, expected: str, found: str) -> None:
         """Keep the place and both sides; the text names all of them."""
-        super().__init__(f"{structure} at offset {offset}: expected {expected}, found {found}")
+        super().__init__("", f"{structure} at offset {offset}: expected {expected}, found {found}")
         self.structure = structure
         self.offset = offset
         self.expected = expected
@@ -58,7 +72,8 @@ class PasteError(MqDlqError, ValueError):
 
     def __init__(self, line: int, message: str, name: str = "") -> None:
         """Keep the line (from 1); the text names the file, where it is known, and the line."""
-        super().__init__(f"{name}:{line}: {message}" if name else f"line {line}: {message}")
+        place = f"{name}:{line}" if name else f"line {line}"
+        super().__init__("MQDLQ-906", f"{place}: {message}")
         self.line = line
         self.message = message
 
@@ -81,9 +96,9 @@ class LedgerUnavailableError(LedgerError):
     `is_transient` says that the fault may end by itself, such as a server that restarts.
     """
 
-    def __init__(self, message: str, *, is_transient: bool = False) -> None:
+    def __init__(self, error_id: str, text: str, *, is_transient: bool = False) -> None:
         """Keep whether it may end by itself."""
-        super().__init__(message)
+        super().__init__(error_id, text)
         self.is_transient = is_transient
 
 

@@ -44,7 +44,7 @@ def test_an_unknown_parameter_fails_the_run_and_the_error_lists_the_known_ones(
 
     assert running.wait_for_run("plain", run) == "failed"
     log = running.log("plain", run, "sense")
-    assert "unknown parameter dryrun; known are action, apply, dry_run, " in log
+    assert "parameter dryrun: not known; known are action, apply, dry_run, " in log
     told = running.log("plain", run, "report")
     assert "alert failed: plain: the run could not begin" in told
 

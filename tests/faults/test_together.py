@@ -98,9 +98,9 @@ def test_no_other_executor_acts_while_a_frozen_one_holds_the_state_queue(world: 
     assert began is not None
     assert str(refused.value) == (
         "another executor holds the state queue MQDLQ.STATE of queue manager QM1"
-        " (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a dead-letter queue; this one"
-        " touched nothing; by this ledger it is run run-1 of handler test on queue DLQ, whose last"
-        f" pass began at {began[1]:%Y-%m-%d %H:%M:%S} UTC"
+        " (MQRC_OBJECT_IN_USE (2042)), and only one at a time may act on a dead-letter queue;"
+        " by this ledger it is run run-1 of handler test on queue DLQ, whose last"
+        f" pass began at {began[1]:%Y-%m-%d %H:%M:%S} UTC [MQDLQ-602]"
     )
     frozen.wake()
 
@@ -112,10 +112,10 @@ def test_no_other_executor_acts_while_a_frozen_one_holds_the_state_queue(world: 
 
 
 SETTLED = (
-    "another executor has settled this unit of work of run run-1 in the meantime, and booked how"
-    " its messages ended; nothing was done twice, and this one ends here"
+    "another executor has settled this unit of work of run run-1 and booked how its"
+    " messages ended, so this task ends; no message was moved twice [MQDLQ-603]"
 )
-CUT = "MQCMIT of QM1 failed: MQRC_CONNECTION_BROKEN (2009)"
+CUT = "MQCMIT of QM1 failed: MQRC_CONNECTION_BROKEN (2009) [MQDLQ-100]"
 
 
 @pytest.mark.parametrize(

@@ -143,4 +143,6 @@ def test_the_history_of_an_empty_lake_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--lake", str(tmp_path), "--history", str(tmp_path / "history")]) == 1
-    assert capsys.readouterr().err == (f"dlq_history: {tmp_path} holds no finished snapshot yet\n")
+    assert capsys.readouterr().err == (
+        f"dlq_history: {tmp_path} holds no finished snapshot [MQDLQ-413]\n"
+    )

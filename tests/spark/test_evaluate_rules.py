@@ -219,8 +219,8 @@ def test_a_different_finished_plan_is_an_error(tmp_path: Path) -> None:
         evaluate(str(next(tmp_path.glob("snapshots/*/*/s1"))), plan=plan)
 
     assert str(caught.value) == (
-        f"{plan} is a finished plan with hash {'0' * 64}, this evaluation has "
-        f"{description.plan_hash}; give it another plan id"
+        f"{plan} is a finished plan with hash {'0' * 64}, this evaluation has"
+        f" {description.plan_hash}; give it another plan id [MQDLQ-410]"
     )
 
 
@@ -241,10 +241,16 @@ def edit_manifest(snapshot: str, **values: object) -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"messages": 7}, "snapshot s1 holds 1 messages, its manifest says 7"),
+        (
+            {"messages": 7},
+            ("snapshot s1 holds 1 messages, its manifest says 7; take a new snapshot [MQDLQ-408]"),
+        ),
         (
             {"rules_digest": "beef"},
-            "{snapshot}: its rules have the digest {digest}, its manifest says beef",
+            (
+                "{snapshot}: its rules have the digest {digest}, its manifest says beef; take"
+                " a new snapshot [MQDLQ-402]"
+            ),
         ),
     ],
 )
@@ -269,7 +275,10 @@ def test_a_snapshot_without_a_column_of_the_rules_is_refused(tmp_path: Path) -> 
     with pytest.raises(LakeError) as caught:
         evaluate(snapshot, plan=str(tmp_path / "plan"))
 
-    assert str(caught.value) == f"{snapshot}: its headers lack the columns dlh_reason, reply_to_q"
+    assert str(caught.value) == (
+        f"{snapshot}: its headers lack the columns dlh_reason,"
+        " reply_to_q; take a new snapshot [MQDLQ-406]"
+    )
 
 
 def test_invalid_input_fails_with_one_line(
@@ -279,8 +288,8 @@ def test_invalid_input_fails_with_one_line(
 
     assert code == 2  # by which Airflow knows that another attempt would be refused, too
     assert capsys.readouterr().err == (
-        f"evaluate_rules: {tmp_path} is not a snapshot: it has no _MANIFEST.json, which is written "
-        "last; take a new snapshot\n"
+        f"evaluate_rules: {tmp_path} is not a snapshot, as it has no _MANIFEST.json; take"
+        " a new snapshot [MQDLQ-418]\n"
     )
 
 
@@ -323,8 +332,8 @@ def test_spark_submit_of_a_missing_snapshot_fails_with_one_line(tmp_path: Path) 
     assert (ended.returncode, ended.stdout) == (
         2,
         (
-            f"evaluate_rules: {tmp_path} is not a snapshot: it has no _MANIFEST.json, which is "
-            "written last; take a new snapshot\n"
+            f"evaluate_rules: {tmp_path} is not a snapshot, as it has no _MANIFEST.json;"
+            " take a new snapshot [MQDLQ-418]\n"
         ),
     )
     assert "Exception" not in ended.stderr

@@ -105,7 +105,7 @@ def test_a_missing_full_row_is_one_clear_error(spark: SparkSession, tmp_path: Pa
     with pytest.raises(LakeError) as error:
         compare(spark, [snapshot], OLD, NEW)
     assert str(error.value) == (
-        "snapshot s1 lacks 1 messages that snapshot s2 says it holds; take a full snapshot"
+        "s1 lacks 1 messages that snapshot s2 refers to; take a full snapshot [MQDLQ-405]"
     )
 
     remove_directory(first, MANIFEST)

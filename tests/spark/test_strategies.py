@@ -210,7 +210,7 @@ def test_snapshots_of_different_rules_need_an_explicit_table(tmp_path: Path) -> 
         evaluate(*both, plan=str(tmp_path / "plan"))
 
     assert str(caught.value) == (
-        "the snapshots were taken with 2 different rules tables; name one with --rules"
+        "the snapshots were taken with 2 different rules tables; name one with --rules [MQDLQ-401]"
     )
 
 

@@ -120,4 +120,4 @@ def _send() -> None:
 
     provider = metrics.get_meter_provider()
     if hasattr(provider, "force_flush") and not provider.force_flush(timeout_millis=SEND_WITHIN_MS):
-        log.warning("the metrics of this run could not be sent by OpenTelemetry")
+        log.warning("the metrics of this run could not be sent by OpenTelemetry [MQDLQ-806]")

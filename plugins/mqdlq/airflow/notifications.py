@@ -34,7 +34,11 @@ def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: 
                 _call(notification, alert, context, handler.name, run_id)
             except Exception:  # a notifier may be anybody's: none may fail the run
                 failures += 1
-                log.exception("%s could not tell of %s", notification.notifier, alert.event)
+                log.exception(
+                    "%s could not send the alert %s [MQDLQ-805]",
+                    notification.notifier,
+                    alert.event,
+                )
         log.info("alert %s: %s", alert.event, alert.title)
         if not failures:
             delivered.append(alert.event)
@@ -47,9 +51,13 @@ def notifier_class(path: str) -> type[BaseNotifier]:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise HandlerError(f"alerts.notify: {path} cannot be imported: {error}") from error
+        raise HandlerError(
+            "MQDLQ-308", f"alerts.notify: {path} cannot be imported: {error}"
+        ) from error
     if not (isinstance(found, type) and issubclass(found, BaseNotifier)):
-        raise HandlerError(f"alerts.notify: {path} is no Airflow notifier (BaseNotifier)")
+        raise HandlerError(
+            "MQDLQ-309", f"alerts.notify: {path} is not an Airflow notifier (BaseNotifier)"
+        )
     return found
 
 

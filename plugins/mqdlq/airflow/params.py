@@ -111,7 +111,7 @@ def fault(conf: Mapping[str, Any], schemas: Mapping[str, dict[str, Any]] = SCHEM
     unknown = sorted(set(conf) - set(schemas))
     if unknown:
         known = ", ".join(sorted(schemas))
-        return f"unknown parameter {', '.join(unknown)}; known are {known}"
+        return f"parameter {', '.join(unknown)}: not known; known are {known}"
     for name, value in conf.items():
         for error in jsonschema.Draft202012Validator(schemas[name]).iter_errors(value):
             says = schemas[name]["description"]

@@ -31,8 +31,8 @@ def dag_policy(dag: Any) -> None:
             if kwargs.get("mq_conn_id") == handler.connection and queue in _queues(handler):
                 raise AirflowClusterPolicyViolation(
                     f"{dag.dag_id}: AwaitMessageTrigger would take messages off {queue} outside"
-                    f" syncpoint, and handler {handler.name} handles that queue: follow the asset"
-                    f" mq_dlq_{handler.name}.report instead, or name another queue"
+                    f" syncpoint, and handler {handler.name} handles that queue; follow the asset"
+                    f" mq_dlq_{handler.name}.report instead, or name another queue [MQDLQ-307]"
                 )
 
 

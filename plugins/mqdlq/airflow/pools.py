@@ -52,8 +52,8 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
         if its != own or own == AIRFLOWS_OWN:
             yield (
                 f"{handler.name} (pool: {own}) and {other.name} (pool: {its}) both"
-                f" handle {run.queue} of {run.queue_manager}: give both one pool of one slot, or"
-                " one waits in a worker while the other executes"
+                f" handle {run.queue} of {run.queue_manager}; give both one pool of one slot, or"
+                " one waits in a worker while the other executes [MQDLQ-129]"
             )
 
 

@@ -123,5 +123,8 @@ def reason_number(given: str | int | None) -> int:
     if given.isdecimal():
         return int(given)
     if given not in MQRC:
-        raise RestoreError(f"{given} is no reason code; expected such as MQRC_Q_FULL or 2053")
+        raise RestoreError(
+            "MQDLQ-706",
+            f"{given} is not a reason code; expected a name or number such as MQRC_Q_FULL or 2053",
+        )
     return MQRC[given]

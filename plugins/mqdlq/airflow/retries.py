@@ -63,7 +63,7 @@ class RetryTransient(RetryPolicy):
             return RetryDecision.fail("a person who waits for it can start it again")
         delay = DELAYS[min(try_number, len(DELAYS)) - 1]
         progress.warning(
-            "attempt %d of %d failed; the next one begins in %d s",
+            "attempt %d of %d failed; the next one begins in %d s [MQDLQ-804]",
             try_number,
             max_tries + 1,
             delay.total_seconds(),

@@ -18,7 +18,7 @@ COMMANDS: Final[dict[str, Declared]] = {
     ),
     "explain": Command(
         "mqdlq.cli.messages.explain:explain",
-        "Show for each message which rules match, and why others do not.",
+        "Show which rules match each message, and why others do not.",
     ),
     "decode": Command(
         "mqdlq.cli.messages.decode:decode", "Show what a message is, and its headers."
@@ -94,9 +94,12 @@ COMMANDS: Final[dict[str, Declared]] = {
         },
     ),
     "qm": Mounted("mqdlq.cli.qm:commands", "Create, start, end and use embedded queue managers."),
+    "explain-error": Command(
+        "mqdlq.cli.explain_error:explain_error", "Print what an error's id means, and what to do."
+    ),
     "airflow": Command(
         "mqdlq.cli.airflow:airflow",
-        "Run Airflow's own command line over the Airflow of this project.",
+        "Run Airflow's command line over this project's Airflow.",
         needs_arguments=False,
         passes_on=True,
     ),

@@ -76,11 +76,11 @@ def connect_to(name: str, address: Address) -> QueueManager:
         return connect(settings)
     except ClientNotFoundError as error:
         if is_guess:
-            raise ConnectionSettingsError(_unknown(name, error)) from None
+            raise ConnectionSettingsError("MQDLQ-125", _unknown(name, error)) from None
         raise
     except QueueManagerError as error:
         if is_guess and error.reason in _NOT_THERE:
-            raise ConnectionSettingsError(_unknown(name, error)) from None
+            raise ConnectionSettingsError("MQDLQ-125", _unknown(name, error)) from None
         raise
 
 

@@ -79,13 +79,13 @@ def _wanted(run_id: str | None, ledger: Ledger) -> str:
     latest = latest_run_id(ledger)
     if latest is None:
         raise LedgerError(
-            f"the ledger {ledger} has no run yet: `mqdlq run HANDLER`"
-            " makes one; where Airflow's connection mqdlq_ledger names another ledger,"
-            " MQDLQ_LEDGER_URL has to name it here"
+            "MQDLQ-907",
+            f"the ledger {ledger} has no run; start one with `mqdlq run HANDLER`, or name the"
+            " ledger of Airflow's connection mqdlq_ledger in MQDLQ_LEDGER_URL",
         )
     wanted = run_id or latest
     if ledger.runs.get(wanted) is None and not written_stages(wanted)[0]:
-        raise LedgerError(f"no run {wanted!r} is recorded; the latest is {latest!r}")
+        raise LedgerError("MQDLQ-908", f"no run {wanted!r} is recorded; the latest is {latest!r}")
     return wanted
 
 

@@ -14,7 +14,7 @@ from mqdlq.cli.airflow import become
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
 from mqdlq.constants import MQRC
-from mqdlq.errors import HandlerError, MqDlqError
+from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
 from mqdlq.stages.report.wording import count, moment, place, span, visible
@@ -54,7 +54,7 @@ def list_archive(
     try:
         number = _reason(reason)
         keys = _keys(message or [])
-    except ValueError as error:
+    except RestoreError as error:
         typer.echo(f"mqdlq: {error}", err=True)
         raise typer.Exit(USAGE) from None
     try:
@@ -132,7 +132,9 @@ def _is_of(copy: ArchivedCopy, queue_manager: str, queue: str) -> bool:
 
 def _reason(given: str) -> int:
     if given and not given.isdecimal() and given not in MQRC:
-        raise ValueError(f"--reason: {given} is no reason code; expected MQRC_Q_FULL or 2053")
+        raise RestoreError(
+            "MQDLQ-909", f"--reason: {given} is not a reason code; expected MQRC_Q_FULL or 2053"
+        )
     return int(given) if given.isdecimal() else MQRC.get(given, 0)
 
 
@@ -143,7 +145,9 @@ def _keys(given: list[str]) -> list[str]:
                 continue
         except ValueError:
             pass
-        raise ValueError(f"--message: {key!r} is no message_key; expected 64 hex digits")
+        raise RestoreError(
+            "MQDLQ-910", f"--message: {key!r} is not a message_key; expected 64 hex digits"
+        )
     return given
 
 

@@ -46,6 +46,8 @@ def _check(conf: str) -> None:
     try:
         parsed = json.loads(conf)
     except ValueError as error:
-        raise ConfError(f"--conf is not JSON: {error}") from None
+        raise ConfError("MQDLQ-912", f"--conf is not JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise ConfError('--conf is no JSON object; expected such as {"dry_run": true}')
+        raise ConfError(
+            "MQDLQ-913", '--conf is not a JSON object; expected an object such as {"dry_run": true}'
+        )

@@ -71,8 +71,9 @@ def treatments_in(
         return Treatments(ids, 0, ())
     if len({snapshot.manifest.nul_as_blank for snapshot in stored}) > 1:
         raise LakeError(
-            "some of the snapshots take NULs for blanks (nul_as_blank), some do not; compare them"
-            " apart"
+            "MQDLQ-407",
+            "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
+            " with the same setting",
         )
     found = (
         _compare_in_spark(old, new, stored, submit)
@@ -130,7 +131,9 @@ def _compare_in_spark(
         messages = sum(snapshot.manifest.messages for snapshot in stored)
         application = directories.PROJECT / "spark" / "compare_rules.py"
         if submit(application, arguments, messages) or not output.is_file():
-            raise LakeError("the comparison in Spark failed; what it said stands above")
+            raise LakeError(
+                "MQDLQ-412", "the comparison in Spark failed; the lines above have its output"
+            )
         found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
         return found
 

@@ -116,14 +116,16 @@ def _check_counts(
     """Raise `LakeError` if a message was lost or duplicated."""
     if len(messages.snapshots) == 1 and read != messages.number:
         raise LakeError(
-            f"{_named(messages.snapshots)} holds {read} messages, its manifest says "
-            f"{messages.number}"
+            "MQDLQ-408",
+            f"{_named(messages.snapshots)} holds {read} messages, its manifest says"
+            f" {messages.number}; take a new snapshot",
         )
     counted = sum(description.dispositions.values())
     if not written == description.messages == counted:
         raise LakeError(
-            f"{_named(messages.snapshots)}: {written} rows were written, {description.messages} "
-            f"hashed and {counted} counted"
+            "MQDLQ-409",
+            f"{_named(messages.snapshots)}: {written} rows were written, {description.messages}"
+            f" hashed and {counted} counted; report this text",
         )
 
 
@@ -137,8 +139,9 @@ def _named(snapshots: Sequence[Snapshot]) -> str:
 def _check_finished_plan(finished: PlanDescription, found: str, plan: str) -> None:
     if finished.plan_hash != found:
         raise LakeError(
+            "MQDLQ-410",
             f"{plan} is a finished plan with hash {finished.plan_hash}, this evaluation has "
-            f"{found}; give it another plan id"
+            f"{found}; give it another plan id",
         )
 
 

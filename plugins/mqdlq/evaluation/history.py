@@ -47,7 +47,7 @@ def write_history(root: str, history: str) -> dict[str, Any]:
     stored = lake.finished_snapshots(root)
     snapshots = [one for one in stored if not one.manifest.put_together_from]
     if not snapshots:
-        raise LakeError(f"{root} holds no finished snapshot yet")
+        raise LakeError("MQDLQ-413", f"{root} holds no finished snapshot")
     spark = SparkSession.builder.appName("mqdlq history").getOrCreate()
     sightings = _sightings(read_all_headers(spark, snapshots, _COLUMNS, whole=True))
     messages = sightings.groupBy(*_QUEUE, "message_key").agg(

@@ -57,7 +57,7 @@ def check_handler(path: Path, data: bytes) -> HandlerCheck:
     try:
         handler.rules_text()
     except HandlerError as error:  # it cannot be read
-        report.error("rules-table", document.place(dict(_keys(document))["rules"]), str(error))
+        report.error("rules-table", document.place(dict(_keys(document))["rules"]), error.text)
         return HandlerCheck(None, report.diagnostics())
     except RulesError:  # it is refused for faults that the review below finds
         pass

@@ -213,19 +213,21 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
     folder = directory or directories.rules_directory()
     path = folder / f"{name}.yaml"
     if fault := name_fault(name):
-        raise HandlerError(f"{path}: {fault}")
+        raise HandlerError("MQDLQ-302", f"{path}: {fault}")
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         known = ", ".join(handler_names(folder)) or "none"
-        raise HandlerError(f"{path}: no such handler; configured are: {known}") from None
+        raise HandlerError(
+            "MQDLQ-303", f"{path}: no such handler; configured are: {known}"
+        ) from None
     except OSError as error:
-        raise HandlerError(f"{path}: cannot be read: {error.strerror}") from error
+        raise HandlerError("MQDLQ-304", f"{path}: cannot be read: {error.strerror}") from error
     report = Report(str(path))
     handler = build_handler(read_document(data, report), report, name, folder)
     if handler is None:
         faults = [d for d in report.diagnostics() if d.severity == "error"]
-        raise HandlerError("\n".join(map(str, faults)))
+        raise HandlerError("MQDLQ-301", "\n".join(map(str, faults)))
     for warning in (d for d in report.diagnostics() if d.code == "renamed"):
         warn_once(str(warning))
     return handler
@@ -282,10 +284,10 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         message = f"{path}: the rules table cannot be read: {error.strerror}"
-        raise HandlerError(message) from error
+        raise HandlerError("MQDLQ-305", message) from error
     except UnicodeDecodeError as error:
         message = f"{path}: the rules table is not UTF-8 at byte {error.start}"
-        raise HandlerError(message) from error
+        raise HandlerError("MQDLQ-306", message) from error
 
 
 def _words(fault: Any) -> str:

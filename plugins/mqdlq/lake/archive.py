@@ -88,7 +88,11 @@ def write_copies(
             digests |= {row["message_id"]: row["digest"] for row in rows}
             writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
     if read_back(location) != digests:
-        raise LakeError(f"{location}: the archive copies read back are not what was written")
+        raise LakeError(
+            "MQDLQ-428",
+            f"{location}: the archive copies, read back, differ from what was written; repair the"
+            " storage",
+        )
     return location, digests
 
 

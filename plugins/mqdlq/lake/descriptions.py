@@ -91,7 +91,7 @@ class SnapshotManifest:
         try:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
-            raise LakeError(f"{place}: taken_at is not an ISO 8601 time") from None
+            raise LakeError("MQDLQ-421", f"{place}: taken_at is not an ISO 8601 time") from None
         for name in ("imported_from", "put_together_from", "refers_to", "message_keys"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values)
@@ -143,7 +143,7 @@ class PlanDescription:
             values["counts"] = tuple(StepCount(**count) for count in values["counts"])
         except (TypeError, ValueError, AttributeError):
             raise LakeError(
-                f"{place}: snapshot_ids, dispositions or counts is not as expected"
+                "MQDLQ-422", f"{place}: snapshot_ids, dispositions or counts is not as expected"
             ) from None
         return cls(**values)
 
@@ -158,15 +158,17 @@ def _load(
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise LakeError(f"{place} is not JSON: {error}") from error
+        raise LakeError("MQDLQ-423", f"{place} is not JSON: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
     if version not in range(1, newest + 1):
         known = "1" if newest == 1 else f"1 to {newest}"
-        raise LakeError(f"{place}: expected schema_version {known}, found {version!r}")
+        raise LakeError("MQDLQ-424", f"{place}: expected schema_version {known}, found {version!r}")
     values = {renamed.MANIFEST.get(name, name): value for name, value in values.items()}
     expected = {entry.name for entry in fields(cls)}
     missing = sorted(expected - set(values) - _ADDED)
     unknown = sorted(set(values) - expected)
     if missing or unknown:
-        raise LakeError(f"{place}: missing {missing or 'nothing'}, unknown {unknown or 'nothing'}")
+        raise LakeError(
+            "MQDLQ-425", f"{place}: missing {missing or 'nothing'}, unknown {unknown or 'nothing'}"
+        )
     return dict(values)

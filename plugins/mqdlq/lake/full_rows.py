@@ -60,6 +60,7 @@ def full_rows_of_settled(directory: str, columns: Sequence[str]) -> Iterator[dic
         missing = sum(map(len, places.values()))
         if missing:
             raise LakeError(
+                "MQDLQ-405",
                 f"{siblings}/{snapshot_id} lacks {missing} messages that snapshot"
-                f" {read_manifest(directory).snapshot_id} says it holds; take a full snapshot"
+                f" {read_manifest(directory).snapshot_id} refers to; take a full snapshot",
             )

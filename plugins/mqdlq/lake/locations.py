@@ -53,15 +53,16 @@ def plan_id(snapshot_id: str, rules_digest: str) -> str:
 
 def _segment(noun: str, name: str) -> str:
     if not name.strip():
-        raise LakeError(f"a snapshot needs the name of its {noun}, found {name!r}")
+        raise LakeError("MQDLQ-426", f"a snapshot needs the name of its {noun}, found {name!r}")
     return quote(name, safe="")
 
 
 def _id(noun: str, identifier: str) -> str:
     if not _ID.fullmatch(identifier):
         raise LakeError(
-            f"{noun} id {identifier!r} cannot name a directory: expected letters, digits, and "
-            "`.`, `_`, `-` after the first"
+            "MQDLQ-427",
+            f"{noun} id {identifier!r} cannot name a directory; expected letters, digits, and `.`,"
+            " `_`, `-` after the first",
         )
     return identifier
 

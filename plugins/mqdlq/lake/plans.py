@@ -51,8 +51,8 @@ def read_plan(directory: str) -> PlanDescription:
     description = find_plan(directory)
     if description is None:
         raise LakeError(
-            f"{directory} is not a plan: it has no {DESCRIPTION}, which is written last; "
-            "evaluate the snapshot again"
+            "MQDLQ-417",
+            f"{directory} is not a plan, as it has no {DESCRIPTION}; evaluate the snapshot again",
         )
     return description
 

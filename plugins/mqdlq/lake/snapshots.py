@@ -78,7 +78,9 @@ class SnapshotWriter:
 
     def __enter__(self) -> Self:
         if storage.exists(f"{self.directory}/{MANIFEST}"):
-            raise LakeError(f"{self.directory} is a finished snapshot; a new one needs a new id")
+            raise LakeError(
+                "MQDLQ-420", f"{self.directory} is a finished snapshot; give the new one another id"
+            )
         storage.make_empty_directory(self.directory, _CONTENTS)
         self._headers = Part(f"{self.directory}/headers", HEADERS, self._open)
         self._settled = Part(f"{self.directory}/settled", SETTLED, self._open)
@@ -170,7 +172,7 @@ def find_snapshot(root: str, snapshot_id: str) -> str:
     """Return the directory of the finished snapshot with this id; raise `LakeError` if none."""
     found = storage.matching(root, f"{snapshot_pattern(snapshot_id)}/{MANIFEST}")
     if not found:
-        raise LakeError(f"{root} holds no finished snapshot {snapshot_id}")
+        raise LakeError("MQDLQ-419", f"{root} holds no finished snapshot {snapshot_id}")
     return found[0].removesuffix(f"/{MANIFEST}")
 
 
@@ -185,8 +187,8 @@ def read_manifest(directory: str) -> SnapshotManifest:
     text = storage.read_text(place)
     if text is None:
         raise LakeError(
-            f"{directory} is not a snapshot: it has no {MANIFEST}, which is written last; "
-            "take a new snapshot"
+            "MQDLQ-418",
+            f"{directory} is not a snapshot, as it has no {MANIFEST}; take a new snapshot",
         )
     return SnapshotManifest.from_json(text, place)
 

@@ -25,7 +25,9 @@ def filesystem(location: str) -> tuple[Any, str]:
     try:
         files, path = url_to_fs(location)
     except (ImportError, ValueError) as error:
-        raise LakeError(f"{location} is not a location that fsspec can open: {error}") from error
+        raise LakeError(
+            "MQDLQ-414", f"{location} is not a location that fsspec can open: {error}"
+        ) from error
     return files, str(path)
 
 
@@ -63,7 +65,11 @@ def make_empty_directory(location: str, leftovers: tuple[str, ...]) -> None:
     if files.exists(path):
         for name in _names(files, path):
             if not name.startswith(leftovers):
-                raise LakeError(f"{location} holds {name}, which was not written here")
+                raise LakeError(
+                    "MQDLQ-415",
+                    f"{location} holds {name}, which mqdlq did not write; remove it, or name"
+                    " another directory",
+                )
         files.rm(path, recursive=True)
     make_directory(location)
 
@@ -171,7 +177,7 @@ def _naming(location: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _OF_THE_FILE_SYSTEM:
             raise  # from other work while the file was open
-        raise LakeError(f"{location} cannot be written: {error.strerror}") from error
+        raise LakeError("MQDLQ-416", f"{location} cannot be written: {error.strerror}") from error
 
 
 @contextmanager

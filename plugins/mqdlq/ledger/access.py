@@ -6,7 +6,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError
@@ -16,60 +16,79 @@ from mqdlq.errors import LedgerUnavailableError
 DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 FORMS: Final = "sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
 
-_END_IT: Final = "end it, and try again"
-_RIGHTS: Final = "give user id {user} the rights to read and write the file and its directory"
+
+class Remedy(NamedTuple):
+    """The next step after a fault of the database; it is the end of the error's text.
+
+    A transient fault may end by itself: a container that is down has no name, for example.
+    """
+
+    error_id: str
+    text: str
+    is_transient: bool = False
+
+
+_END_IT: Final = Remedy("MQDLQ-216", "end it, and try again", is_transient=True)
+_RIGHTS: Final = Remedy(
+    "MQDLQ-217",
+    f"give user id {os.geteuid()} the rights to read and write the file and its directory",
+)
 _SQLITE: Final = {
     sqlite3.SQLITE_CANTOPEN: ("the file cannot be opened", _RIGHTS),
     sqlite3.SQLITE_READONLY: ("the file cannot be written to", _RIGHTS),
     sqlite3.SQLITE_NOTADB: (
         "the file is not an SQLite database",
-        "name another file, or restore a backup",
+        Remedy("MQDLQ-218", "name another file, or restore a backup"),
     ),
-    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "restore a backup"),
+    sqlite3.SQLITE_CORRUPT: ("the file is damaged", Remedy("MQDLQ-219", "restore a backup")),
     sqlite3.SQLITE_BUSY: ("another process keeps the file locked", _END_IT),
     sqlite3.SQLITE_LOCKED: ("another process keeps a table locked", _END_IT),
-    sqlite3.SQLITE_IOERR: ("the file cannot be read or written", "check its disk"),
-    sqlite3.SQLITE_FULL: ("the disk is full", "make room, and try again"),
+    sqlite3.SQLITE_IOERR: (
+        "the file cannot be read or written",
+        Remedy("MQDLQ-220", "check its disk"),
+    ),
+    sqlite3.SQLITE_FULL: ("the disk is full", Remedy("MQDLQ-221", "make room, and try again")),
 }
 """By SQLite's primary result code (its documentation, "Result and Error Codes"): fault, remedy."""
 
-_UNREACHABLE: Final = "start the database server, or correct the ledger's URL"
-_CREDENTIALS: Final = "correct user and password in the ledger's URL"
-_SCHEMA: Final = "give the user the rights to create and change tables in the schema"
-_STARTING: Final = "try again when the server has started"
-_CONFLICT: Final = "try again when the other process has finished"
-_BUSY: Final = "free the resource that the server lacks, and try again"
-_HOST: Final = "correct the host in the ledger's URL"
+_UNREACHABLE: Final = Remedy(
+    "MQDLQ-205", "start the database server, or correct the ledger's URL", is_transient=True
+)
+_HOST: Final = Remedy("MQDLQ-206", "correct the host in the ledger's URL", is_transient=True)
+_CREDENTIALS: Final = Remedy("MQDLQ-207", "correct user and password in the ledger's URL")
+_SCHEMA: Final = Remedy(
+    "MQDLQ-209", "give the user the rights to create and change tables in the schema"
+)
+_STARTING: Final = Remedy("MQDLQ-211", "try again when the server has started", is_transient=True)
+_CONFLICT: Final = Remedy(
+    "MQDLQ-212", "try again when the other process has finished", is_transient=True
+)
+_BUSY: Final = Remedy(
+    "MQDLQ-213", "free the resource that the server lacks, and try again", is_transient=True
+)
 _POSTGRESQL: Final = {
     "08": _UNREACHABLE,
-    "25006": "name the primary server in the ledger's URL",
+    "25006": Remedy("MQDLQ-210", "name the primary server in the ledger's URL"),
     "28": _CREDENTIALS,
     "3F": _SCHEMA,
     "40P01": _CONFLICT,
     "42501": _SCHEMA,
     "53": _BUSY,
     "57P": _STARTING,
-    "58": "read the server's log",
+    "58": Remedy("MQDLQ-214", "read the server's log"),
 }
 """By the beginning of an SQLSTATE (PostgreSQL's documentation, "Error Codes"): the remedy."""
 
 _CONNECTING: Final = {
     "password|authentication|pg_hba|role .* does not exist": _CREDENTIALS,
-    "database .* does not exist": "create the database, or correct the ledger's URL",
+    "database .* does not exist": Remedy(
+        "MQDLQ-208", "create the database, or correct the ledger's URL"
+    ),
     "starting up|shutting down|recovery mode": _STARTING,
     "resolve host": _HOST,
-    "invalid": "correct the ledger's URL",
+    "invalid": Remedy("MQDLQ-215", "correct the ledger's URL"),
 }
 """By a pattern of the text, since a connection that was never made has no SQLSTATE: the remedy."""
-
-_TRANSIENT: Final = {_END_IT, _UNREACHABLE, _STARTING, _CONFLICT, _BUSY, _HOST}
-"""The remedies of faults that may end by themselves: a container that is down has no name."""
-
-
-def remedies() -> set[str]:
-    """Return the remedy of each fault of a database; docs/how-to/runbook.md explains them."""
-    of_sqlite = {remedy for _, remedy in _SQLITE.values()}
-    return {_UNREACHABLE, *of_sqlite, *_POSTGRESQL.values(), *_CONNECTING.values()}
 
 
 def url_of(text: str) -> URL:
@@ -84,7 +103,8 @@ def url_of(text: str) -> URL:
     driver = DRIVERS.get(url.drivername, url.drivername)
     if driver not in DRIVERS.values():
         raise LedgerUnavailableError(
-            f"the ledger cannot be kept in a database of the kind {driver!r}; expected {FORMS}"
+            "MQDLQ-202",
+            f"the ledger cannot be kept in a database of the kind {driver!r}; expected {FORMS}",
         )
     # Behind an @ in a password, SQLAlchemy takes the rest of the password for a host.
     if "@" in (url.host or "") or (driver == "sqlite" and url.host):
@@ -123,11 +143,12 @@ def shown(url: URL) -> str:
     return url.difference_update_query(secret).render_as_string(hide_password=True)
 
 
-def unusable(url: URL, what: str, remedy: str) -> LedgerUnavailableError:
+def unusable(url: URL, what: str, remedy: Remedy) -> LedgerUnavailableError:
     """Return the error of a ledger that cannot be used: what is wrong, and what to do."""
     return LedgerUnavailableError(
-        f"the ledger {shown(url)} cannot be used: {what}; {remedy}",
-        is_transient=remedy in _TRANSIENT,
+        remedy.error_id,
+        f"the ledger {shown(url)} cannot be used: {what}; {remedy.text}",
+        is_transient=remedy.is_transient,
     )
 
 
@@ -135,9 +156,9 @@ def not_writable(url: URL, error: OSError) -> LedgerUnavailableError:
     """Return the error of an SQLite file that cannot be created or written to."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         what = f"{error.filename} is not a directory"
-        return unusable(url, what, "name a file in a directory")
+        return unusable(url, what, Remedy("MQDLQ-223", "name a file in a directory"))
     what = f"{error.filename} cannot be created or written to ({error.strerror})"
-    return unusable(url, what, _RIGHTS.format(user=os.geteuid()))
+    return unusable(url, what, _RIGHTS)
 
 
 def explain(context: ExceptionContext) -> LedgerUnavailableError | None:
@@ -149,11 +170,11 @@ def explain(context: ExceptionContext) -> LedgerUnavailableError | None:
     if engine is None:
         return None
     if isinstance(error, sqlite3.Error):
-        what, remedy = _SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, ("", ""))
-        return unusable(engine.url, what, remedy.format(user=os.geteuid())) if what else None
+        known = _SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        return unusable(engine.url, *known) if known else None
     state = getattr(error, "sqlstate", None)
     remedies = (do for code, do in _POSTGRESQL.items() if state and state.startswith(code))
-    remedy = next(remedies, "")
+    remedy = next(remedies, None)
     if context.is_disconnect or context.connection is None or remedy:
         lines = str(error).splitlines() or ["the connection was lost"]
         what = _last_failure(lines) if context.connection is None else lines[0]
@@ -164,8 +185,9 @@ def explain(context: ExceptionContext) -> LedgerUnavailableError | None:
 
 def _unreadable() -> LedgerUnavailableError:
     return LedgerUnavailableError(
+        "MQDLQ-203",
         f"the ledger's URL cannot be read; expected {FORMS}, and in a password %40 for @,"
-        " %3A for : and %2F for /"
+        " %3A for : and %2F for /",
     )
 
 

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from mqdlq import directories
-from mqdlq.ledger.access import explain, not_writable, unusable, url_of
+from mqdlq.ledger.access import Remedy, explain, not_writable, unusable, url_of
 
 TURN = 0x4D51_444C  # the number of the advisory lock: "MQDL"
 CONNECT_S = 15  # libpq would wait for minutes for a host that does not answer
@@ -175,7 +175,7 @@ def _make_private(url: URL) -> None:
         except OSError as error:
             raise not_writable(url, error) from None
         if file.is_dir():
-            raise unusable(url, f"{file} is a directory", "name a file in it")
+            raise unusable(url, f"{file} is a directory", Remedy("MQDLQ-222", "name a file in it"))
 
 
 def _create(file: Path) -> None:

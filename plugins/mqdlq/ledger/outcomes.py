@@ -186,8 +186,9 @@ def booking(
             raise
         run_id = news[0].of_run if news else ends[0]["run_id"]
         raise LedgerError(
-            f"another executor has settled this unit of work of run {run_id} in the meantime,"
-            " and booked how its messages ended; nothing was done twice, and this one ends here"
+            "MQDLQ-603",
+            f"another executor has settled this unit of work of run {run_id} and booked how its"
+            " messages ended, so this task ends; no message was moved twice",
         ) from error
 
 

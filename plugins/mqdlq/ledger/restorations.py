@@ -129,8 +129,9 @@ class Restorations(Repository):
                 if other.state in PUT and (is_ours or not restoring.again):
                     by = "another task of it" if is_ours else f"restoration {restoration_id}"
                     raise LedgerError(
+                        "MQDLQ-713",
                         f"restoration {name}: {by} puts the same messages at this moment, or has"
-                        " put them; nothing was put twice, and this one ends here"
+                        " put them, so this one ends; no message was put twice",
                     )
             connection.execute(insert(restoration_states), _rows(name, states))
 

@@ -239,7 +239,9 @@ def _named(path: Path) -> ConnectionSettings:
     try:
         return ConnectionSettings(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise ConnectionSettingsError(f"{path} holds no connection settings: {error}") from error
+        raise ConnectionSettingsError(
+            "MQDLQ-817", f"{path} holds no connection settings: {error}"
+        ) from error
 
 
 def _tell(settings: ConnectionSettings) -> tuple[Counter[str], int]:

@@ -72,7 +72,7 @@ def _migrate(more: Mapping[str, str]) -> None:
     if migrated.returncode:
         log = airflow_home() / "migration.log"
         log.write_text(migrated.stdout, encoding="utf-8")
-        raise HomeError(f"airflow db migrate failed; {log} has its output")
+        raise HomeError("MQDLQ-810", f"airflow db migrate failed; {log} has its output")
     done.touch()
 
 
@@ -85,8 +85,9 @@ def _check_metadata(file: Path) -> None:
             connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.Error as error:
         raise HomeError(
+            "MQDLQ-811",
             f"Airflow's metadata {file} cannot be read ({error}); restore a backup, or remove"
-            f" {file.parent}, and Airflow begins without its earlier runs and connections"
+            f" {file.parent} to start without earlier runs and connections",
         ) from None
 
 

@@ -93,8 +93,10 @@ def _settings(handler: Handler) -> ConnectionSettings:
         found = Connection.get_connection_from_secrets(handler.connection)
     except AirflowNotFoundException:
         raise ConnectionSettingsError(
-            f"connection {handler.connection!r} is not defined in this Airflow: neither in the"
-            " environment nor in its metadata"
+            "MQDLQ-124",
+            f"connection {handler.connection!r} is not defined in this Airflow, neither in the"
+            " environment nor in its metadata database; define it, or run the command where it is"
+            " defined",
         ) from None
     return settings_of(found)
 

@@ -105,7 +105,7 @@ class Services:
         the first request for a task takes it seconds to answer.
         """
         if in_use(self.port):
-            raise ServicesError(f"port {self.port} of {LOOPBACK} is in use")
+            raise ServicesError("MQDLQ-812", f"port {self.port} of {LOOPBACK} is in use")
         *first, last = COMMANDS
         for name in first:
             self.start(name)
@@ -152,7 +152,8 @@ class Services:
             if dead or time.monotonic() > deadline:
                 which = ", ".join(sorted(dead)) or "some service"
                 raise ServicesError(
-                    f"{which} did not come up; the logs are in {directories.home() / 'logs'}"
+                    "MQDLQ-813",
+                    f"{which} did not start; the logs are in {directories.home() / 'logs'}",
                 )
             time.sleep(0.5)
 

@@ -30,7 +30,8 @@ def up(port: int) -> None:
     if alive := running():
         names = ", ".join(process.name for process in alive)
         raise ServicesError(
-            f"it runs already over {directories.home()} ({names}); `make down` stops it"
+            "MQDLQ-814",
+            f"the services already run over {directories.home()} ({names}); `make down` stops them",
         )
     services = Services(port)
     migrate()
@@ -63,7 +64,9 @@ def state_of_the_demo(address: str) -> str:
             started_before.touch()
         is_paused = _call(address, "GET", f"/dags/{DEMO}")["is_paused"]
     except httpx.HTTPError as error:
-        raise ServicesError(f"the state of the DAG {DEMO} is not known: {error}") from error
+        raise ServicesError(
+            "MQDLQ-816", f"the state of the DAG {DEMO} is not known: {error}"
+        ) from error
     if is_paused:
         return (
             f"The DAG {DEMO} is paused, as you left it: `mqdlq airflow dags unpause {DEMO}` starts"
@@ -96,7 +99,9 @@ def tell_the_story() -> None:
         [sys.executable, "-m", "mqdlq.local.demo"], env=environment(), check=False
     )
     if told.returncode:
-        raise ServicesError("the demo's queue manager could not be filled")
+        raise ServicesError(
+            "MQDLQ-815", "the demo's queue manager could not be filled; the lines above say why"
+        )
 
 
 def feed() -> None:

@@ -59,7 +59,7 @@ def import_client(name: str | None = None) -> Client:
     """
     if name is not None and name not in CLIENT_NAMES:
         known = " and ".join(CLIENT_NAMES)
-        raise ClientNotFoundError(f"unknown MQ client {name!r}; known are {known}")
+        raise ClientNotFoundError("MQDLQ-110", f"unknown MQ client {name!r}; known are {known}")
     chosen = name or ("pymqi" if importlib.util.find_spec("pymqi") else "ibmmq")
     if chosen == "ibmmq" and "ibmmq" not in sys.modules:
         # ibmmq switches its tracing on if it can import this module, and opentelemetry is always
@@ -68,7 +68,7 @@ def import_client(name: str | None = None) -> Client:
     try:
         return Client(chosen, importlib.import_module(chosen))
     except ImportError as error:
-        raise ClientNotFoundError(_advice(chosen, error)) from error
+        raise ClientNotFoundError("MQDLQ-111", _advice(chosen, error)) from error
 
 
 def _advice(name: str, error: ImportError) -> str:

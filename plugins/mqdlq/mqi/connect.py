@@ -138,8 +138,10 @@ class QueueManager:
         name = self.inquire(self.client.CMQC.MQCA_DEAD_LETTER_Q_NAME)
         if not name:
             raise ConnectionSettingsError(
-                f"queue manager {self.name} has no dead-letter queue (DEADQ is blank) and the rules"
-                " table names none: define one with ALTER QMGR DEADQ(...), or give INPUTQ"
+                "MQDLQ-112",
+                f"queue manager {self.name} has no dead-letter queue (DEADQ is blank), and the"
+                " rules table does not name a queue; define one with ALTER QMGR DEADQ(...), or"
+                " give INPUTQ",
             )
         return str(name)
 
@@ -163,8 +165,9 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
         _install_embedded(name, subject)
     elif (embedded := transports.installed()) and embedded.shadows(name):
         raise ConnectionSettingsError(
-            f"{subject} is embedded in this process and cannot be reached by transport"
-            f" {settings.transport!r} as well; give the embedded one another name"
+            "MQDLQ-107",
+            f"{subject} is embedded in this process, so transport {settings.transport!r} cannot"
+            " reach another queue manager of that name; rename the embedded one",
         )
     elif settings.transport == "client":
         _disable_client_ams()

@@ -54,7 +54,7 @@ def advice(error: QueueManagerError, user: str) -> str:
     """Return an error's text, with advice if connecting failed with a known reason code."""
     for name, text in ADVICE.items():
         if MQRC[name] == error.reason:
-            return f"{error}: {text.format(user=_user_text(user))}"
+            return f"{error.text}: {text.format(user=_user_text(user))} [{error.error_id}]"
     return str(error)
 
 

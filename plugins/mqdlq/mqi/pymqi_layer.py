@@ -43,7 +43,9 @@ def read_lock_entry(lock: Path) -> LockedSdist:
     """Read the pymqi entry of a lock file (ClientNotFoundError if it has none)."""
     found = ENTRY.search(lock.read_text(encoding="utf-8"))
     if found is None:
-        raise ClientNotFoundError(f"{lock}: no entry for pymqi with a version and sha256 hashes")
+        raise ClientNotFoundError(
+            "MQDLQ-130", f"{lock}: no entry for pymqi with a version and sha256 hashes"
+        )
     return LockedSdist(found[0], found["version"], frozenset(HASH.findall(found[0])))
 
 
@@ -64,8 +66,9 @@ def install_layer(sdist: Path, wanted: LockedSdist, site_packages: Path) -> None
     digest = hashlib.sha256(content).hexdigest()
     if digest not in wanted.digests:
         raise ClientNotFoundError(
+            "MQDLQ-131",
             f"{sdist.name}: SHA-256 is {digest},"
-            f" requirements.lock allows {', '.join(sorted(wanted.digests))}"
+            f" requirements.lock allows {', '.join(sorted(wanted.digests))}",
         )
     about = f"pymqi-{wanted.version}.dist-info"
     files = {**_layer(sdist, about), f"{about}/INSTALLER": b"mqdlq\n"}
@@ -121,7 +124,7 @@ def _pip(verb: str, wanted: LockedSdist, *options: str) -> None:
         )
     if done.returncode:
         raise ClientNotFoundError(
-            f"pip {verb} of pymqi {wanted.version} failed: {_error_line(done.stderr)}"
+            "MQDLQ-132", f"pip {verb} of pymqi {wanted.version} failed: {_error_line(done.stderr)}"
         )
 
 

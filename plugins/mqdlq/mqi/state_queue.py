@@ -90,8 +90,8 @@ class StateQueue:
         found = [_marker(message.prefix) for message in cursor.messages()]
         if None in found:
             log.warning(
-                "the state queue %s holds %d messages that are no markers: it must be this"
-                " handler's alone; move them away",
+                "the state queue %s holds %d messages that are not markers, but only this handler"
+                " may use it; move them away [MQDLQ-610]",
                 self._name,
                 found.count(None),
             )
@@ -160,9 +160,10 @@ def open_state_queue(queue_manager: QueueManager, name: str) -> Iterator[Markers
     except QueueManagerError as error:
         if error.reason == MQRC["MQRC_OBJECT_IN_USE"]:
             raise AnotherExecutorError(
+                "MQDLQ-602",
                 f"another executor holds the state queue {name} of queue manager"
-                f" {queue_manager.name} (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a"
-                " dead-letter queue; this one touched nothing"
+                f" {queue_manager.name} (MQRC_OBJECT_IN_USE (2042)), and only one at a time may act"
+                " on a dead-letter queue",
             ) from error
         if error.reason != MQRC["MQRC_UNKNOWN_OBJECT_NAME"]:
             raise

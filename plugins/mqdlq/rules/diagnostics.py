@@ -80,11 +80,9 @@ class RulesError(MqDlqError, ValueError):
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         """Keep the findings, in the order of the table."""
-        super().__init__(diagnostics)
+        errors = (str(d) for d in diagnostics if d.severity is Severity.ERROR)
+        super().__init__("", "\n".join(errors))
         self.diagnostics = diagnostics
-
-    def __str__(self) -> str:
-        return "\n".join(str(d) for d in self.diagnostics if d.severity is Severity.ERROR)
 
 
 class Report:

@@ -91,8 +91,9 @@ def check_plan(directory: str) -> None:
     """Raise ExecutionError where no plan was written, since the evaluation has not run."""
     if find_plan(directory) is None:
         raise ExecutionError(
+            "MQDLQ-508",
             f"the task evaluate has left no plan in {directory}: it was marked as done by hand, or"
-            " the plan was removed; clear evaluate and what follows"
+            " the plan was removed; clear evaluate and the tasks after it",
         )
 
 

@@ -120,7 +120,7 @@ def _rule_text(cause: Cause, action: Mapping[str, Any]) -> str:
         text = print_table(RulesTable(ControlData(), (Rule(1, 1, tuple(some), **action),)))
         if _is_as_meant(text, some):
             return text
-    raise LakeError(f"no rule can be written for reason {cause.reason}")
+    raise LakeError("MQDLQ-433", f"no rule can be written for reason {cause.reason}")
 
 
 def _is_as_meant(text: str, patterns: list[Pattern]) -> bool:

@@ -63,12 +63,15 @@ def _one_action(table: RulesTable, options: RunOptions) -> str:
     """Return the text of a table that does the given action, with the control data of `table`."""
     if not options.message_keys:
         raise HandlerError(
-            "action needs message_keys: it is done to the messages they name, not to a whole queue"
+            "MQDLQ-118",
+            "action needs message_keys, because it applies to named messages only; name the"
+            " messages",
         )
     given = parse(options.action or "", GIVEN_ACTION)
     if len(given.rules) != 1 or given.rules[0].patterns or given.control != ControlData():
         raise HandlerError(
+            "MQDLQ-119",
             "action must be one rule without patterns and without control data, such as"
-            " ACTION(FWD) FWDQ(PARKED)"
+            " ACTION(FWD) FWDQ(PARKED)",
         )
     return print_table(replace(given, control=table.control))

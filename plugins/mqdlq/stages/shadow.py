@@ -156,15 +156,17 @@ def _must_belong_together(first: Snapshot, second: Snapshot, arrivals: Sequence[
     of_first, of_second = first.manifest, second.manifest
     if first.queue != second.queue:
         raise LakeError(
+            "MQDLQ-431",
             f"{of_first.snapshot_id} is of {of_first.queue} @ {of_first.queue_manager},"
-            f" {of_second.snapshot_id} of {of_second.queue} @ {of_second.queue_manager};"
-            " BEFORE and AFTER must be of one queue"
+            f" {of_second.snapshot_id} of {of_second.queue} @ {of_second.queue_manager}; name two"
+            " snapshots of one queue as BEFORE and AFTER",
         )
     for later in (second, *arrivals):
         if later.manifest.taken_at <= of_first.taken_at:
             raise LakeError(
-                f"{later.manifest.snapshot_id} was taken before {of_first.snapshot_id}, or with"
-                " it; what was done in between is seen only later"
+                "MQDLQ-432",
+                f"{later.manifest.snapshot_id} was taken before {of_first.snapshot_id}, or at the"
+                " same time; name a later snapshot",
             )
 
 

@@ -60,9 +60,9 @@ def test_the_policy_refuses_a_trigger_on_a_handled_queue(connection: str, queue:
 
     handler = connection.removeprefix("mq_")
     assert str(refused.value) == (
-        f"others: AwaitMessageTrigger would take messages off {queue} outside syncpoint, and"
-        f" handler {handler} handles that queue: follow the asset mq_dlq_{handler}.report instead,"
-        " or name another queue"
+        f"others: AwaitMessageTrigger would take messages off {queue} outside syncpoint,"
+        f" and handler {handler} handles that queue; follow the asset"
+        f" mq_dlq_{handler}.report instead, or name another queue [MQDLQ-307]"
     )
 
 

@@ -11,8 +11,8 @@ import pytest
 from mqdlq.airflow.listeners.pools import on_dag_run_running
 
 ADVICE = (
-    "pool mq of mq_dlq_night does not exist and could not be made (no such table: slot_pool): its"
-    " tasks wait until `airflow pools set mq 1 mq_dlq_night` has made it"
+    "pool mq of mq_dlq_night does not exist and could not be created (no such table: slot_pool);"
+    " its tasks wait until `airflow pools set mq 1 mq_dlq_night` creates it [MQDLQ-801]"
 )
 
 

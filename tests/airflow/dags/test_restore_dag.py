@@ -111,7 +111,7 @@ def test_a_handler_cannot_be_called_restore(tmp_path: Path) -> None:
 
     assert str(refused.value) == (
         f"{tmp_path}/restore.yaml: mq_dlq_restore is another DAG of this project: give the handler"
-        " another name"
+        " another name [MQDLQ-302]"
     )
 
 
@@ -166,7 +166,7 @@ def test_a_failed_put_fails_the_restore_task_and_clearing_it_continues(
         run_all(**asked)
     assert str(failed.value) == (
         "restoration restore-one: 1 of 2 messages are not restored; 1: put to PARKED:"
-        " MQRC_Q_FULL (2053)"
+        " MQRC_Q_FULL (2053) [MQDLQ-701]"
     )
     world.mqsc("ALTER QLOCAL(PARKED) MAXDEPTH(9)")
 
@@ -190,7 +190,8 @@ def test_a_restoration_that_was_not_recorded_is_not_carried_out(world: World) ->
         Restore(task_id="restore_test", handler="test").execute(context())
 
     assert str(failed.value) == (
-        "restoration restore-one is not in the ledger; the task select records it"
+        "restoration restore-one is not in the ledger; clear the task select, which"
+        " records it [MQDLQ-712]"
     )
 
 
@@ -202,7 +203,7 @@ def test_invalid_restore_parameters_are_refused_in_one_sentence() -> None:
         "parameter handler: 'day' is not one of ['night']; the handler whose archive is restored"
         " from: its connection is used, and its state queue."
     )
-    assert fault({"wait": "NO"}, known).startswith("unknown parameter wait; known are again, ")
+    assert fault({"wait": "NO"}, known).startswith("parameter wait: not known; known are again, ")
     assert [reason_number(given) for given in (None, 7, "2053", "MQRC_Q_FULL")] == [
         0,
         7,
@@ -211,6 +212,7 @@ def test_invalid_restore_parameters_are_refused_in_one_sentence() -> None:
     ]
     with pytest.raises(RestoreError) as refused:
         reason_number("MQRC_Q_FUL")
-    assert (
-        str(refused.value) == "MQRC_Q_FUL is no reason code; expected such as MQRC_Q_FULL or 2053"
+    assert str(refused.value) == (
+        "MQRC_Q_FUL is not a reason code; expected a name or number"
+        " such as MQRC_Q_FULL or 2053 [MQDLQ-706]"
     )

@@ -94,31 +94,39 @@ def test_the_other_settings_are_in_the_extra() -> None:
     [
         (
             connection(extra={"queue_manager": "QM1", "tls_cipherspec": "ANY_TLS12"}),
-            "connection 'mq' has an unknown extra 'tls_cipherspec'; did you mean tls_cipher_spec?",
+            (
+                "connection 'mq' has an unknown extra 'tls_cipherspec'; did you mean"
+                " tls_cipher_spec? [MQDLQ-103]"
+            ),
         ),
         (
             connection(extra={"queue_manager": "QM1", "colour": "blue"}),
             (
-                "connection 'mq' has an unknown extra 'colour'; known are queue_manager, channel,"
-                " hosts, ccdt_url, tls_cipher_spec, key_repository, certificate_label,"
-                " client_user_id, reconnect, client, transport"
+                "connection 'mq' has an unknown extra 'colour'; known are queue_manager,"
+                " channel, hosts, ccdt_url, tls_cipher_spec, key_repository,"
+                " certificate_label, client_user_id, reconnect, client, transport"
+                " [MQDLQ-103]"
             ),
         ),
         (
             connection(extra={"queue_manager": 7}),
-            "connection 'mq': extra queue_manager is 7, expected text",
+            "connection 'mq': extra queue_manager is 7, expected text [MQDLQ-104]",
         ),
-        (connection("http"), "connection 'mq' has type 'http', expected 'ibmmq'"),
+        (connection("http"), ("connection 'mq' has type 'http'; expected 'ibmmq' [MQDLQ-101]")),
         (
             connection(extra={"channel": "C"}),
             (
-                "connection 'mq' names no queue manager; expected an extra such as"
+                "connection 'mq' names no queue manager; add an extra such as"
                 ' {"queue_manager": "QM1", "channel": "DEV.APP.SVRCONN"}'
+                " [MQDLQ-102]"
             ),
         ),
         (
             connection(extra={"queue_manager": "QM1", "transport": "pigeon"}),
-            "connection 'mq': unknown transport 'pigeon'; known are client, bindings, embedded",
+            (
+                "connection 'mq': unknown transport 'pigeon'; known are client, bindings,"
+                " embedded [MQDLQ-105]"
+            ),
         ),
     ],
 )
@@ -261,20 +269,20 @@ def test_the_connection_test_says_where_to_look_if_mqconn_is_refused(
         (
             "MQCONN of queue manager QM1 failed: MQRC_NOT_AUTHORIZED (2035): user carol lacks"
             " +connect or +inq on the queue manager, or the login was refused (CONNAUTH, CHLAUTH;"
-            " the queue manager's AMQERR01.LOG says which)"
+            " the queue manager's AMQERR01.LOG says which) [MQDLQ-100]"
         ),
     )
     assert test("alice", "QM9") == (
         False,
         (
             "MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058): no queue manager of"
-            " that name is there; is queue_manager right?"
+            " that name is there; is queue_manager right? [MQDLQ-100]"
         ),
     )
     assert test("alice", channel="C") == (
         False,
         (
             "connection 'tested': transport 'embedded' has no use for channel; leave it out, or use"
-            ' "transport": "client"'
+            ' "transport": "client" [MQDLQ-105]'
         ),
     )

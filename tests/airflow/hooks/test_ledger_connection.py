@@ -96,9 +96,9 @@ def test_a_task_fails_with_one_sentence_if_the_ledgers_server_is_down(
         open_ledger()
 
     assert str(failed.value) == (
-        "the ledger postgresql+psycopg://mqdlq:***@127.0.0.1:1/ledger cannot be used: connection to"
-        ' server at "127.0.0.1", port 1 failed: Connection refused; start the database server, or'
-        " correct the ledger's URL"
+        "the ledger postgresql+psycopg://mqdlq:***@127.0.0.1:1/ledger cannot be used:"
+        ' connection to server at "127.0.0.1", port 1 failed: Connection refused; start'
+        " the database server, or correct the ledger's URL [MQDLQ-205]"
     )
     logged = "".join(traceback.format_exception(failed.value))
     assert "sqlalche.me" not in logged
@@ -111,6 +111,6 @@ def test_a_ledger_connection_of_another_type_is_refused() -> None:
         url_of(Connection(conn_id="mqdlq_ledger", conn_type="mysql"))
 
     assert str(refused.value) == (
-        "connection 'mqdlq_ledger' has type 'mysql', expected 'postgres': the ledger is kept in"
-        " PostgreSQL, or without this connection in SQLite"
+        "connection 'mqdlq_ledger' has type 'mysql', expected 'postgres'; correct its"
+        " type, or remove the connection to keep the ledger in SQLite [MQDLQ-201]"
     )

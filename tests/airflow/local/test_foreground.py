@@ -89,9 +89,11 @@ def test_a_lost_connection_fails_one_attempt_of_the_task_and_the_run_succeeds(
 
     assert done.returncode == 0, done.stdout
     shown = done.stdout.splitlines()
-    failed = "failed: MQPUT1 of queue PAYMENTS failed: MQRC_CONNECTION_BROKEN (2009)"
+    failed = "failed: MQPUT1 of queue PAYMENTS failed: MQRC_CONNECTION_BROKEN (2009) [MQDLQ-100]"
     broken = shown.index(f"          {failed}")
-    assert shown[broken + 1] == "          attempt 1 of 4 failed; the next one begins in 20 s"
+    assert shown[broken + 1] == (
+        "          attempt 1 of 4 failed; the next one begins in 20 s [MQDLQ-804]"
+    )
     assert shown[broken + 2].endswith("  execute")
     assert world.depths("DLQ", "PAYMENTS") == (0, 1)
     # Airflow's UI shows each attempt's own log.
@@ -174,13 +176,16 @@ KEY = "0" * 64
     [
         (
             {"action": "ACTION(RETRY)"},
-            "action needs message_keys: it is done to the messages they name, not to a whole queue",
+            (
+                "action needs message_keys, because it applies to named messages only; name"
+                " the messages [MQDLQ-118]"
+            ),
         ),
         (
             {"action": "DESTQ(A) ACTION(RETRY)", "message_keys": [KEY]},
             (
-                "action must be one rule without patterns and without control data, such as"
-                " ACTION(FWD) FWDQ(PARKED)"
+                "action must be one rule without patterns and without control data, such"
+                " as ACTION(FWD) FWDQ(PARKED) [MQDLQ-119]"
             ),
         ),
         (
@@ -210,7 +215,9 @@ def test_apply_is_refused_for_a_run_that_is_not_a_backfill(place: Place) -> None
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n", json.dumps({"apply": True}))
 
     assert done.returncode == 1
-    assert "failed: apply is for backfills, and this is a manual run: leave it out" in done.stdout
+    assert (
+        "failed: apply is for backfills, and this is a manual run; leave it out [MQDLQ-116]"
+    ) in done.stdout
 
 
 def children_of(pid: int) -> list[int]:
@@ -257,9 +264,18 @@ def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["small", "--conf", "[]"], '--conf is no JSON object; expected such as {"dry_run": true}'),
-        (["small", "--conf", "x"], "--conf is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        (["large"], "RULES/large.yaml: no such handler; configured are: small"),
+        (
+            ["small", "--conf", "[]"],
+            (
+                "--conf is not a JSON object; expected an object such"
+                ' as {"dry_run": true} [MQDLQ-913]'
+            ),
+        ),
+        (
+            ["small", "--conf", "x"],
+            ("--conf is not JSON: Expecting value: line 1 column 1 (char 0) [MQDLQ-912]"),
+        ),
+        (["large"], "RULES/large.yaml: no such handler; configured are: small [MQDLQ-303]"),
     ],
 )
 def test_an_unknown_handler_or_invalid_conf_is_refused_in_one_line(

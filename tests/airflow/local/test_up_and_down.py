@@ -67,7 +67,7 @@ def test_make_up_names_a_port_that_is_in_use() -> None:
         with pytest.raises(ServicesError) as refused:
             Services(port).start_all()
 
-    assert str(refused.value) == f"port {port} of 127.0.0.1 is in use"
+    assert str(refused.value) == f"port {port} of 127.0.0.1 is in use [MQDLQ-812]"
 
 
 def test_a_second_make_up_is_refused(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_second_make_up_is_refused(tmp_path: Path) -> None:
     services.stop_all()
 
     assert str(refused.value) == (
-        f"it runs already over {tmp_path} (api-server); `make down` stops it"
+        f"the services already run over {tmp_path} (api-server); `make down` stops them [MQDLQ-814]"
     )
 
 

@@ -21,8 +21,8 @@ from tests.support.world import World
 CONNECTION = '{"conn_type": "ibmmq", "extra": {"queue_manager": "QM1", "transport": "embedded"}}'
 MARKED: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None)}
 NO_RESULT = (
-    "the task {0} has left no result: it was marked as done by hand, or its XCom is gone; clear"
-    " {0}, and it goes on from what the ledger knows"
+    "the task {0} has left no result: it was marked as done by hand, or its XCom was"
+    " removed; clear {0}, and the run continues from the ledger [MQDLQ-606]"
 )
 
 
@@ -89,8 +89,9 @@ def test_no_plan_is_accepted_if_the_evaluation_was_only_marked_as_success(world:
     world.snapshot(run)
 
     assert approve(world, {"plan_id": "p-1"}) == (
-        f"the task evaluate has left no plan in {plan_directory(directories.lake(), 'p-1')}:"
-        " it was marked as done by hand, or the plan was removed; clear evaluate and what follows"
+        "the task evaluate has left no plan in"
+        f" {plan_directory(directories.lake(), 'p-1')}: it was marked as done by hand, or"
+        " the plan was removed; clear evaluate and the tasks after it [MQDLQ-508]"
     )
     assert world.ledger.plans.of_run(run.run_id) is None
 
@@ -108,8 +109,8 @@ def test_nothing_is_executed_or_recorded_without_an_accepted_plan(
         make_pass(world.execution(run))
 
     assert str(refused.value) == (
-        "run run-1 has no accepted plan to execute: the task approve was marked as done by hand, or"
-        " has failed; clear approve and what follows"
+        "run run-1 has no accepted plan to execute: the task approve was marked as done"
+        " by hand, or has failed; clear approve and the tasks after it [MQDLQ-601]"
     )
     assert world.ledger.runs.last_pass(run) is None
     assert world.depths("DLQ", "PAYMENTS", "MQDLQ.STATE") == (1, 0, 0)

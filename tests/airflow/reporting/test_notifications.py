@@ -205,7 +205,7 @@ def test_a_failing_notifier_is_logged_and_the_others_are_called(
 
     assert told == []  # so that it is sent again when the task runs again
     assert len(server.got) == 1
-    assert f"{WEBHOOK} could not tell of new_cause" in caplog.text
+    assert f"{WEBHOOK} could not send the alert new_cause [MQDLQ-805]" in caplog.text
 
 
 def test_the_next_run_sends_an_alert_that_no_notifier_received(
@@ -246,7 +246,7 @@ def tell(world: World, run: Run) -> None:
     ("path", "text"),
     [
         ("no.such.Notifier", "alerts.notify: no.such.Notifier cannot be imported: "),
-        ("json.JSONDecoder", "alerts.notify: json.JSONDecoder is no Airflow notifier"),
+        ("json.JSONDecoder", "alerts.notify: json.JSONDecoder is not an Airflow notifier"),
     ],
 )
 def test_a_class_that_is_not_a_notifier_is_refused(path: str, text: str) -> None:

@@ -115,13 +115,13 @@ def test_messages_that_arrive_during_a_run_start_the_next_run(
 def test_an_invalid_handler_does_not_end_the_trigger(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gone = HandlerError("night.yaml: no such handler")
+    gone = HandlerError("MQDLQ-303", "night.yaml: no such handler")
 
     with caplog.at_level("INFO", logger=arrival_trigger.__name__):
         assert events(1, [gone, SEEN], monkeypatch) == [3]
 
     assert caplog.messages == [
-        "handler night: night.yaml: no such handler; looking again in 0 s",
+        "handler night: night.yaml: no such handler; looking again in 0 s [MQDLQ-803]",
         "handler night can be looked at again",
     ]
 
@@ -172,7 +172,10 @@ def test_a_silent_queue_manager_is_reported_and_does_not_delay_the_others(
         assert asyncio.run(look_at_both()).depth == 1
     finally:
         over.set()
-    assert "handler night: its queue has not answered for 0 s; waiting on" in caplog.messages
+    assert (
+        "handler night: its queue has not answered for 0 s; the trigger waits for the answer"
+        " [MQDLQ-802]"
+    ) in caplog.messages
 
 
 @pytest.mark.usefixtures("place")

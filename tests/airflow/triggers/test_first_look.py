@@ -86,7 +86,9 @@ def test_sense_waits_for_a_queue_manager_that_is_not_available(
 
     assert before <= trigger.wait.until - timedelta(seconds=seconds) <= now()
     until = f"{trigger.wait.until:%Y-%m-%d %H:%M:%S}"
-    assert f"{GONE}; waiting for it until {until} UTC" in caplog.messages
+    assert (
+        f"{GONE}; the run waits for the queue manager until {until} UTC [MQDLQ-127]"
+    ) in caplog.messages
 
 
 def test_the_run_parameter_wait_overrides_the_table(place: Path) -> None:
@@ -104,7 +106,7 @@ def test_a_run_with_wait_no_fails_with_the_reason_code(place: Path) -> None:
     with pytest.raises(QueueManagerError) as failed:
         task.execute(context())
 
-    assert str(failed.value) == GONE
+    assert str(failed.value) == f"{GONE} [MQDLQ-100]"
 
 
 def test_sense_does_not_wait_if_the_connection_is_refused(place: Path) -> None:
@@ -167,7 +169,9 @@ def test_a_continuous_run_that_cannot_begin_does_not_fail_at_once(
     assert deferred.value.method_name == "look_once_more"
     assert isinstance(deferred.value.trigger, RetryTrigger)
     assert before <= deferred.value.trigger.moment - timedelta(minutes=1) <= now()
-    assert caplog.messages[-1].endswith("; looking once more in 0:01:00, then the run fails")
+    assert caplog.messages[-1].endswith(
+        "; the run looks once more in 0:01:00, then it fails [MQDLQ-133]"
+    )
     with pytest.raises(RulesError):
         task.look_once_more(run, {})
 
@@ -187,7 +191,7 @@ def test_a_continuous_run_pauses_after_a_failed_run(
     assert deferred.value.method_name == "look_once_more"
     assert isinstance(deferred.value.trigger, RetryTrigger)
     assert before <= deferred.value.trigger.moment - timedelta(minutes=1) <= now()
-    told = "the run before has left no account of the queue; going on in "
+    told = "the previous run has left no account of the queue; this run continues in "
     assert caplog.messages[-1].startswith(told)
 
 
@@ -215,7 +219,7 @@ def test_a_run_fails_without_retry_if_the_queue_manager_stays_unavailable(place:
     with pytest.raises(AirflowFailException) as failed:
         task.look_again(context(), {"until": (now() - timedelta(seconds=1)).isoformat()})
 
-    assert str(failed.value) == GONE
+    assert str(failed.value) == f"{GONE} [MQDLQ-100]"
 
 
 def wait_for_messages(task: Sense, run: Any) -> DepthTrigger:
@@ -369,8 +373,8 @@ def test_sense_warns_if_two_connections_lead_to_one_queue_manager(
 
 def warning(night: str, day: str) -> str:
     return (
-        f"night (pool: {night}) and day (pool: {day}) both handle DLQ of QMT: give both one pool"
-        " of one slot, or one waits in a worker while the other executes"
+        f"night (pool: {night}) and day (pool: {day}) both handle DLQ of QMT; give both one pool"
+        " of one slot, or one waits in a worker while the other executes [MQDLQ-129]"
     )
 
 

@@ -165,8 +165,14 @@ def test_the_depth_trigger_logs_a_lost_connection_and_reconnects(
     assert event["depth"] == 1
     told = [record.message for record in caplog.records if ".triggers." in record.name]
     assert told == [
-        "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again in 0 s",
-        "MQINQ of queue DLQ failed: MQRC_CONNECTION_BROKEN (2009); looking again in 0 s",
+        (
+            "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again"
+            " in 0 s [MQDLQ-807]"
+        ),
+        (
+            "MQINQ of queue DLQ failed: MQRC_CONNECTION_BROKEN (2009); looking again in 0 s"
+            " [MQDLQ-807]"
+        ),
         "queue manager QMT answers again",
     ]
 
@@ -239,7 +245,8 @@ def test_invalid_rules_are_logged_once_and_the_wait_continues(
     assert not watch.have_changed()
     (told,) = [record.message for record in caplog.records]
     assert told.startswith(
-        f"the rules of night cannot be read now; going on: {tmp_path}/night.rules:1:8: "
+        f"the rules of night cannot be read now; the run waits with the rules that it has read:"
+        f" {tmp_path}/night.rules:1:8: "
     )
 
     (tmp_path / "night.rules").write_text("ACTION(DISCARD)\n")
@@ -306,7 +313,9 @@ def test_a_silent_queue_manager_is_logged_and_the_wait_still_ends(
     event = fire(trigger)
 
     assert event["until"] == PAST.isoformat()
-    assert "queue manager QMT has not answered for 0 s; waiting on" in caplog.messages
+    assert (
+        "queue manager QMT has not answered for 0 s; the trigger waits for the answer [MQDLQ-802]"
+    ) in caplog.messages
 
 
 @pytest.mark.usefixtures("silence")
@@ -333,8 +342,14 @@ def test_the_wait_ends_when_the_queue_manager_answers_again(
     assert event == {"until": FUTURE.isoformat(), "waited": STATE}
     told = [record.message for record in caplog.records if ".triggers." in record.name]
     assert told == [
-        "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again in 0 s",
-        "MQCONN of queue manager QMT failed: MQRC_HOST_NOT_AVAILABLE (2538); looking again in 0 s",
+        (
+            "MQCONN of queue manager QMT failed: MQRC_Q_MGR_NOT_AVAILABLE (2059); looking again"
+            " in 0 s [MQDLQ-807]"
+        ),
+        (
+            "MQCONN of queue manager QMT failed: MQRC_HOST_NOT_AVAILABLE (2538); looking again"
+            " in 0 s [MQDLQ-807]"
+        ),
         f"queue manager {queue_manager} answers again",
     ]
 

@@ -235,8 +235,8 @@ def test_a_ccdt_replaces_the_channel_settings(mq: World, listener: Listener) -> 
             listener.connect(**ccdt)
         assert listener.received is None
         assert str(refused.value) == (
-            "pymqi cannot pass a ccdt_url on (its MQCNO is of version 5); name host and channel,"
-            ' or use "client": "ibmmq" in the connection\'s extra'
+            "pymqi does not support ccdt_url (its MQCNO is of version 5); give host and"
+            ' channel, or add "client": "ibmmq" to the connection\'s extra [MQDLQ-106]'
         )
         return
     received = listener.connect(**ccdt, user="app", password=PASSWORD)

@@ -8,12 +8,13 @@ from typing import Final
 
 from mqdlq.lake import schema_document
 from tests.support.coverage import mqi_coverage
-from tests.support.docs import command_line, handler, metrics, parameters
+from tests.support.docs import command_line, errors, handler, metrics, parameters
 from tests.support.paths import ROOT
 
 DIRECTORY: Final = ROOT / "docs" / "reference"
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "command-line.md": command_line.document,
+    "errors.md": errors.document,
     "handler.md": handler.document,
     "metrics.md": metrics.document,
     "mqi-coverage.md": mqi_coverage.generated,

@@ -103,9 +103,11 @@ _HELD: list[sqlite3.Connection] = []
 KINDS = {
     "a server that is down": Broken(
         lambda _: {"MQDLQ_LEDGER_URL": f"postgresql+psycopg://mqdlq:{SECRET}@127.0.0.1:1/ledger"},
-        "mqdlq: the ledger postgresql+psycopg://mqdlq:***@127.0.0.1:1/ledger cannot be used:"
-        ' connection to server at "127.0.0.1", port 1 failed: Connection refused; start the'
-        " database server, or correct the ledger's URL",
+        (
+            "mqdlq: the ledger postgresql+psycopg://mqdlq:***@127.0.0.1:1/ledger cannot be"
+            ' used: connection to server at "127.0.0.1", port 1 failed: Connection refused;'
+            " start the database server, or correct the ledger's URL [MQDLQ-205]"
+        ),
         LEDGER,
     ),
     "a wrong password": Broken(
@@ -116,25 +118,34 @@ KINDS = {
     ),
     "a file that is no database": Broken(
         lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{a_file(place)}"},
-        "mqdlq: the ledger sqlite:///{}/file cannot be used: the file is not an SQLite database;"
-        " name another file, or restore a backup",
+        (
+            "mqdlq: the ledger sqlite:///{}/file cannot be used: the file is not an SQLite"
+            " database; name another file, or restore a backup [MQDLQ-218]"
+        ),
         LEDGER,
     ),
     "a directory": Broken(
         lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{place}"},
-        "mqdlq: the ledger sqlite:///{} cannot be used: {} is a directory; name a file in it",
+        (
+            "mqdlq: the ledger sqlite:///{} cannot be used: {} is a directory; name a file in"
+            " it [MQDLQ-222]"
+        ),
         LEDGER,
     ),
     "a file below a file": Broken(
         lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{a_file(place)}/ledger.db"},
-        "mqdlq: the ledger sqlite:///{}/file/ledger.db cannot be used: {}/file is not a directory;"
-        " name a file in a directory",
+        (
+            "mqdlq: the ledger sqlite:///{}/file/ledger.db cannot be used: {}/file is not a"
+            " directory; name a file in a directory [MQDLQ-223]"
+        ),
         LEDGER,
     ),
     "an unknown driver": Broken(
         lambda _: {"MQDLQ_LEDGER_URL": f"oracle://mqdlq:{SECRET}@db/ledger"},
-        "mqdlq: the ledger cannot be kept in a database of the kind 'oracle'; expected"
-        " sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE",
+        (
+            "mqdlq: the ledger cannot be kept in a database of the kind 'oracle'; expected"
+            " sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE [MQDLQ-202]"
+        ),
         LEDGER,
     ),
     "a URL that is none": Broken(
@@ -146,56 +157,68 @@ KINDS = {
     ),
     "another program's database": Broken(
         lambda place: {"MQDLQ_LEDGER_URL": of_another_program(place)},
-        "mqdlq: the ledger sqlite:///{}/other.db cannot be used: the database belongs to another"
-        " program (it has the table dag_run); name an empty database in the ledger's URL",
+        (
+            "mqdlq: the ledger sqlite:///{}/other.db cannot be used: the database belongs to"
+            " another program (it has the table dag_run); name an empty database in the"
+            " ledger's URL [MQDLQ-224]"
+        ),
         LEDGER,
     ),
     "a locked database": Broken(
         lambda place: {"MQDLQ_LEDGER_URL": locked(place)},
-        "mqdlq: the ledger sqlite:///{}/locked.db cannot be used: another process keeps the file"
-        " locked; end it, and try again",
+        (
+            "mqdlq: the ledger sqlite:///{}/locked.db cannot be used: another process keeps"
+            " the file locked; end it, and try again [MQDLQ-216]"
+        ),
         LEDGER,
     ),
     "no file with the URL": Broken(
         lambda place: {"MQDLQ_LEDGER_URL_FILE": f"{place}/url"},
-        "mqdlq: the ledger's URL cannot be read from {}/url (No such file or directory); put the"
-        " URL into that file, or correct MQDLQ_LEDGER_URL_FILE",
+        (
+            "mqdlq: the ledger's URL cannot be read from {}/url (No such file or directory);"
+            " write the URL into that file, or correct MQDLQ_LEDGER_URL_FILE [MQDLQ-204]"
+        ),
         LEDGER,
     ),
     "a home that is a file": Broken(
         lambda place: {"MQDLQ_HOME": a_file(place)},
-        "{}/file is not a directory; correct MQDLQ_HOME",
+        "{}/file is not a directory; correct MQDLQ_HOME [MQDLQ-230]",
         everything().keys() - OFFLINE,
         in_airflow=True,
     ),
     "a home where nothing can be written": Broken(
         lambda _: {"MQDLQ_HOME": "/sys/mqdlq"},
-        "mqdlq: /sys/mqdlq cannot be used (Operation not permitted); give user id 0 the rights to"
-        " read and write it, or name another directory in MQDLQ_HOME",
+        (
+            "mqdlq: /sys/mqdlq cannot be used (Operation not permitted); give user id 0 the"
+            " rights to read and write it, or name another directory in MQDLQ_HOME"
+            " [MQDLQ-232]"
+        ),
         {*IN_AIRFLOW, ("qm", "create"), ("snapshots", "import")},
         in_airflow=True,
     ),
     "Airflow's metadata that are no database": Broken(
         broken_metadata,
-        "mqdlq: Airflow's metadata {}/home/airflow/airflow.db cannot be read (file is not a"
-        " database); restore a backup, or remove {}/home/airflow, and Airflow begins without its"
-        " earlier runs and connections",
+        (
+            "mqdlq: Airflow's metadata {}/home/airflow/airflow.db cannot be read (file is not"
+            " a database); restore a backup, or remove {}/home/airflow to start without"
+            " earlier runs and connections [MQDLQ-811]"
+        ),
         IN_AIRFLOW,
         in_airflow=True,
     ),
     "a lake of an unknown kind": Broken(
         lambda _: {"MQDLQ_LAKE": "nowhere://lake"},
-        " is not a location that fsspec can open: Protocol not known: nowhere",
+        " is not a location that fsspec can open: Protocol not known: nowhere [MQDLQ-414]",
         LAKE,
     ),
     "a lake that is a file": Broken(
         lambda place: {"MQDLQ_LAKE": a_file(place)},
-        "{}/file is not a directory; correct MQDLQ_LAKE",
+        "{}/file is not a directory; correct MQDLQ_LAKE [MQDLQ-230]",
         LAKE,
     ),
     "no directory of rules": Broken(
         lambda place: {"MQDLQ_RULES_DIR": f"{place}/none"},
-        "the directory {}/none does not exist; create it, or correct MQDLQ_RULES_DIR",
+        ("the directory {}/none does not exist; create it, or correct MQDLQ_RULES_DIR [MQDLQ-231]"),
         {("run",), ("check",), ("restore", "run")},
     ),
 }

@@ -111,7 +111,9 @@ def test_explain_of_a_missing_message_is_an_error(world: World) -> None:
 
     assert result.exit_code == 1
     assert result.stdout.startswith("message 2, MsgId ")
-    assert result.stderr == f"no message here has number 9 or key {key} or MsgId {msg_id}\n"
+    assert result.stderr == (
+        f"no message here has number 9 or key {key} or MsgId {msg_id} [MQDLQ-903]\n"
+    )
 
 
 def test_an_ambiguous_beginning_of_a_key_is_refused_with_all_matches(world: World) -> None:
@@ -127,7 +129,8 @@ def test_an_ambiguous_beginning_of_a_key_is_refused_with_all_matches(world: Worl
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"key {digit} is the beginning of {len(fitting)} messages' keys"
-        f" ({', '.join(key[:9] for key in fitting[:4])}{more}); give more digits\n"
+        f" ({', '.join(key[:9] for key in fitting[:4])}{more}); give more digits"
+        " [MQDLQ-904]\n"
     )
 
 
@@ -164,9 +167,9 @@ def test_an_unknown_source_is_refused_with_the_known_ones() -> None:
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
-        "mqdlq: messages.jsonl is neither a file, nor the id of a snapshot, nor a queue manager"
-        " that is known here (embedded: QM1; AIRFLOW_CONN_*: none); to browse a queue manager of"
-        " this machine, name its queue as well\n"
+        "mqdlq: messages.jsonl is not a file, a snapshot's id or a queue manager that is"
+        " known here (embedded: QM1; AIRFLOW_CONN_*: none); to browse a queue manager of"
+        " this machine, also name its queue [MQDLQ-902]\n"
     )
 
 
@@ -176,7 +179,7 @@ def test_a_key_that_is_not_hexadecimal_is_refused() -> None:
 
     assert (result.exit_code, result.stderr) == (
         2,
-        "mqdlq: --key: expected up to 64 hexadecimal digits, found 'xyz'\n",
+        "mqdlq: --key: expected up to 64 hexadecimal digits, found 'xyz' [MQDLQ-901]\n",
     )
 
 
@@ -193,5 +196,8 @@ def test_explain_of_a_missing_snapshot_is_an_error(world: World) -> None:
 
     assert (result.exit_code, result.stderr) == (
         1,
-        f"mqdlq: {world.lake_root} holds no finished snapshot 20261121T120000Z-1a2b3c4d\n",
+        (
+            f"mqdlq: {world.lake_root} holds no finished snapshot 20261121T120000Z-1a2b3c4d"
+            " [MQDLQ-419]\n"
+        ),
     )

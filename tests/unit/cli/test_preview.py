@@ -150,7 +150,9 @@ def test_a_user_who_may_only_browse_and_inquire_can_preview(
 
     assert json.loads(call(world, "--user", "alice", "--format", "json", "QM1"))["messages"] == 7
     refused = call(world, "--user", "alice", "QM1", "PAYMENTS", code=1)
-    assert refused == ("mqdlq: MQOPEN of queue PAYMENTS failed: MQRC_NOT_AUTHORIZED (2035)\n")
+    assert refused == (
+        "mqdlq: MQOPEN of queue PAYMENTS failed: MQRC_NOT_AUTHORIZED (2035) [MQDLQ-100]\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_an_unknown_queue_manager_is_refused_with_the_known_ones_and_a_remedy(
 
     assert said.pop(3).startswith("  without a connection it was looked for on this machine: ")
     assert said == [
-        "mqdlq: queue manager QM9 is not known here",
+        "mqdlq: queue manager QM9 is not known here [MQDLQ-125]",
         f"  embedded queue managers in {world.directory}/queue_managers: QM1",
         "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*): PROD1 (prod)",
         "Give --host and --channel, or --ccdt-url; or define a connection, such as",
@@ -240,4 +242,6 @@ def test_a_preview_reports_a_browse_that_fails(world: World) -> None:
     said = call(world, "QM1", code=1)
     embedded_mq.faults.set("")
 
-    assert said == ("mqdlq: MQGET (browse) of queue DLQ failed: MQRC_CONNECTION_BROKEN (2009)\n")
+    assert said == (
+        "mqdlq: MQGET (browse) of queue DLQ failed: MQRC_CONNECTION_BROKEN (2009) [MQDLQ-100]\n"
+    )

@@ -61,12 +61,12 @@ def test_an_error_of_qm_is_one_line_and_exit_code_1() -> None:
 
     assert (result.exit_code, result.stderr) == (
         1,
-        "mqdlq: line 1: queue C does not exist; DEFINE QLOCAL(C) creates it\n",
+        "mqdlq: line 1: queue C does not exist; DEFINE QLOCAL(C) creates it [MQDLQ-109]\n",
     )
     missing = qm("put", "QM1", "C", "text")
     assert (missing.exit_code, missing.stderr) == (
         1,
-        "mqdlq: MQOPEN of queue C failed: MQRC_UNKNOWN_OBJECT_NAME (2085)\n",
+        "mqdlq: MQOPEN of queue C failed: MQRC_UNKNOWN_OBJECT_NAME (2085) [MQDLQ-109]\n",
     )
 
 
@@ -117,13 +117,13 @@ def failure(*arguments: str, given: str | bytes = "") -> str:
     assert result.exit_code == 1, result.output
     assert isinstance(result.exception, SystemExit)
     assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("mqdlq: ").rstrip("\n")
+    return result.stderr.removeprefix("mqdlq: ").removesuffix(" [MQDLQ-109]\n")
 
 
 def test_a_queue_manager_with_a_wrong_definition_is_not_created(home: Path) -> None:
     missing = home.parent / "missing.mqsc"
     assert failure("create", "QM1", "--mqsc", str(missing)) == (
-        f"{missing}: No such file or directory"
+        f"{missing}: No such file or directory [MQDLQ-233]\n"
     )
     assert failure("create", "QM1", "--mqsc", "-", given="DEFINE QLOCAL(A) COLOUR(RED)").startswith(
         "line 1: QLOCAL(A) has no attribute COLOUR; known are BOQNAME, "

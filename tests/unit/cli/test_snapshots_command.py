@@ -125,7 +125,7 @@ def test_a_snapshot_is_shown_with_its_causes(world: World) -> None:
 
 def test_an_unknown_snapshot_is_reported_in_one_line(world: World) -> None:
     assert call("show", "s9", code=1) == (
-        f"mqdlq: {world.lake_root} holds no finished snapshot s9\n"
+        f"mqdlq: {world.lake_root} holds no finished snapshot s9 [MQDLQ-419]\n"
     )
 
 

@@ -183,11 +183,12 @@ def test_an_import_freezes_rules_as_a_run_does(name: str, text: str, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "options", "error"),
     [
-        ("444c4820", [], "<stdin>:1: this message has no MQMD; a snapshot needs it\n"),
+        ("444c4820", [], "<stdin>:1: this message has no MQMD; a snapshot needs it [MQDLQ-906]\n"),
         (amqsbcg(MESSAGES).replace("Encoding : 546", "Encoding : x"), [],
-         "<stdin>:14: Encoding must be a number, found 'x'\n"),
+         "<stdin>:14: Encoding must be a number, found 'x' [MQDLQ-906]\n"),
         (amqsbcg(MESSAGES), ["--queue", "Q" * 49],
-         f"'{'Q' * 49}' is no name of a queue or queue manager: 1 to 48 characters\n"),
+         (f"'{'Q' * 49}' is not a name of a queue or queue manager; expected 1 to 48"
+          " characters [MQDLQ-914]\n")),
         (amqsbcg([(MD, BODY)]).replace("putter", "p\udcfftter"), [], None),
     ],
 )  # fmt: skip

@@ -102,7 +102,9 @@ def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> N
     assert start_run.depth(run, world.settings) == 71
     with pytest.raises(QueueManagerError) as refused:
         world.snapshot(run)
-    assert str(refused.value) == (f"MQOPEN of queue {DLQ} failed: MQRC_NOT_AUTHORIZED (2035)")
+    assert str(refused.value) == (
+        f"MQOPEN of queue {DLQ} failed: MQRC_NOT_AUTHORIZED (2035) [MQDLQ-100]"
+    )
 
 
 def test_the_user_of_a_dry_run_sees_everything_and_cannot_execute(world: World) -> None:
@@ -111,7 +113,9 @@ def test_the_user_of_a_dry_run_sees_everything_and_cannot_execute(world: World) 
     assert outcomes(world, dry_run=True) == PREVIEW
     with pytest.raises(QueueManagerError) as refused:
         make_pass(world.plan(RULES))
-    assert str(refused.value) == f"MQOPEN of queue {STATE} failed: MQRC_NOT_AUTHORIZED (2035)"
+    assert str(refused.value) == (
+        f"MQOPEN of queue {STATE} failed: MQRC_NOT_AUTHORIZED (2035) [MQDLQ-100]"
+    )
 
 
 def test_the_user_who_executes_handles_the_whole_queue(world: World) -> None:

@@ -96,7 +96,7 @@ def test_a_backup_restores_the_containers_ledger_and_lake(
     assert call(world, "backup", copy) == (
         1,
         "",
-        _told(f"{copy} is there already; name a new directory"),
+        _told(f"{copy} exists; name a new directory [MQDLQ-920]"),
     )
     assert call(world, "restore", copy) == (
         1,

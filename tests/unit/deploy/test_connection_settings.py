@@ -144,7 +144,7 @@ def test_contradictory_connection_settings_are_rejected(given: dict[str, Any], t
     with pytest.raises(ConnectionSettingsError) as refused:
         ConnectionSettings(**{"queue_manager": "QM1", **given})
 
-    assert str(refused.value) == text
+    assert str(refused.value) == f"{text} [MQDLQ-105]"
 
 
 def test_a_password_is_not_in_the_repr_of_connection_settings() -> None:

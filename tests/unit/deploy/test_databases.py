@@ -120,11 +120,12 @@ def test_a_backup_restores_ledger_and_lake_and_the_next_run_adds_up(
         assert (done := _backup("backup", copy, environment)).returncode == 0, done.stderr
         again = _backup("backup", copy, environment)
         assert again.stderr == (
-            f"deploy/backup.py: {copy} is there already; name a new directory\n"
+            f"deploy/backup.py: {copy} exists; name a new directory [MQDLQ-920]\n"
         )
         full = _backup("restore", copy, environment)
         assert full.stderr == (
-            f"deploy/backup.py: the lake {world.lake_root} is not empty; move it away first\n"
+            f"deploy/backup.py: the lake {world.lake_root} is not empty; move it away"
+            " first [MQDLQ-923]\n"
         )
         world.dead_letter(dest_q="PAYMENTS")
         world.handle(RULES)  # after the backup, so not in its ledger
@@ -196,9 +197,14 @@ def test_a_backup_without_a_ledger_or_a_lake_is_refused(
     assert (
         done.stderr
         == {
-            "ledger": f"deploy/backup.py: the ledger sqlite:///{tmp_path}/ledger.db is empty; is"
-            " MQDLQ_LEDGER_URL right?\n",
-            "lake": f"deploy/backup.py: there is no lake {tmp_path}/lake; is MQDLQ_LAKE right?\n",
+            "ledger": (
+                f"deploy/backup.py: the ledger sqlite:///{tmp_path}/ledger.db is"
+                " empty; correct MQDLQ_LEDGER_URL [MQDLQ-922]\n"
+            ),
+            "lake": (
+                f"deploy/backup.py: there is no lake {tmp_path}/lake; correct"
+                " MQDLQ_LAKE [MQDLQ-921]\n"
+            ),
         }[missing]
     )
     assert not (tmp_path / "copy").exists()

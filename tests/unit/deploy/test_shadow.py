@@ -279,18 +279,18 @@ def test_snapshots_that_do_not_belong_together_are_refused(world: World) -> None
     assert shadow(first, orders) == (
         2,
         (
-            f"{first} is of DLQ @ QM1, {orders} of ORDERS @ QM1; BEFORE and AFTER must be of one"
-            " queue\n"
+            f"{first} is of DLQ @ QM1, {orders} of ORDERS @ QM1; name two snapshots of one"
+            " queue as BEFORE and AFTER [MQDLQ-431]\n"
         ),
     )
     assert shadow(first, first) == (
         2,
         (
-            f"{first} was taken before {first}, or with it; what was done in between is seen only"
-            " later\n"
+            f"{first} was taken before {first}, or at the same time; name a later snapshot"
+            " [MQDLQ-432]\n"
         ),
     )
     assert shadow(first, "20260101T000000Z-00000000") == (
         2,
-        f"{world.lake_root} holds no finished snapshot 20260101T000000Z-00000000\n",
+        (f"{world.lake_root} holds no finished snapshot 20260101T000000Z-00000000 [MQDLQ-419]\n"),
     )

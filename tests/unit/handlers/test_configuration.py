@@ -35,7 +35,8 @@ def test_a_handler_name_fits_the_ledger_and_airflow(tmp_path: Path) -> None:
 
     assert [handler.name for handler in valid] == ["n" * 100]
     assert str(faults[0]) == (
-        f"{tmp_path}/{'n' * 101}.yaml: a handler's name takes 100 characters, this one has 101"
+        f"{tmp_path}/{'n' * 101}.yaml: a handler's name takes 100 characters,"
+        " this one has 101 [MQDLQ-302]"
     )
     assert len(faults) == 2
 
@@ -107,9 +108,9 @@ def test_an_error_names_a_rules_file_that_cannot_be_read(tmp_path: Path) -> None
 
     path = tmp_path / "a.rules"
     assert str(missing.value) == (
-        f"{path}: the rules table cannot be read: No such file or directory"
+        f"{path}: the rules table cannot be read: No such file or directory [MQDLQ-305]"
     )
-    assert str(no_text.value) == f"{path}: the rules table is not UTF-8 at byte 2"
+    assert str(no_text.value) == f"{path}: the rules table is not UTF-8 at byte 2 [MQDLQ-306]"
 
 
 def test_a_warning_that_the_handler_makes_an_error_rejects_its_rules(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_every_fault_of_a_handler_file_is_reported_with_its_place(tmp_path: Path
     )
 
     assert faults == (
-        "h.yaml:1:1: unknown key conection; did you mean connection?\n"
+        "h.yaml:1:1: unknown key conection; did you mean connection? [MQDLQ-301]\n"
         "    conection: mq\n"
         "    ~~~~~~~~^\n"
         "h.yaml:3:1: rules is repeated (first at line 2, column 1)\n"
@@ -189,7 +190,9 @@ def test_the_error_for_a_missing_handler_lists_existing_handlers(tmp_path: Path)
     with pytest.raises(HandlerError) as caught:
         load_handler("h", tmp_path)
 
-    assert str(caught.value) == f"{tmp_path}/h.yaml: no such handler; configured are: other"
+    assert str(caught.value) == (
+        f"{tmp_path}/h.yaml: no such handler; configured are: other [MQDLQ-303]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,7 +263,7 @@ def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None
             "schedule: every night\n",
             (
                 "h.yaml:3:11: schedule: 'every night' is no schedule; expected a cron expression"
-                " such as '0 2 * * *', '@hourly', '@daily', '@continuous' or 'event'\n"
+                " such as '0 2 * * *', '@hourly', '@daily', '@continuous' or 'event' [MQDLQ-301]\n"
                 "    schedule: every night\n"
                 "              ~~~~~~~~~~^"
             ),
@@ -268,7 +271,8 @@ def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None
         (
             "max_active_runs: 0\n",
             (
-                "h.yaml:3:18: max_active_runs: Input should be greater than or equal to 1\n"
+                "h.yaml:3:18: max_active_runs: Input should be greater than or equal"
+                " to 1 [MQDLQ-301]\n"
                 "    max_active_runs: 0\n"
                 "                     ^"
             ),
@@ -277,7 +281,7 @@ def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None
             "schedule: '@continuous'\nmax_active_runs: 2\n",
             (
                 "h.yaml:1:1: with schedule '@continuous' Airflow allows one run:"
-                " max_active_runs: 1\n"
+                " max_active_runs: 1 [MQDLQ-301]\n"
                 "    connection: mq\n"
                 "    ~~~~~~~~~~~~~^"
             ),
@@ -287,7 +291,7 @@ def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None
             (
                 "h.yaml:1:1: a dry run leaves every message where it is, so that with schedule"
                 " 'event' the next would begin at once: with 'dry_run' give a cron expression such"
-                " as '0 * * * *', or none\n"
+                " as '0 * * * *', or none [MQDLQ-301]\n"
                 "    connection: mq\n"
                 "    ~~~~~~~~~~~~~^"
             ),

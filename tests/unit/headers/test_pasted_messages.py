@@ -242,7 +242,7 @@ def test_an_unknown_line_of_a_dump_is_an_error_with_its_number(text: str, error:
     with pytest.raises(PasteError) as caught:
         read_pasted(text, "paste.txt")
 
-    assert str(caught.value) == f"paste.txt:{error}"
+    assert str(caught.value) == f"paste.txt:{error} [MQDLQ-906]"
 
 
 def test_a_dump_error_without_a_file_name_begins_with_line() -> None:

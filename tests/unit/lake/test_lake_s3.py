@@ -89,7 +89,7 @@ def test_a_snapshot_is_written_found_and_read_back(root: str) -> None:
     assert lake.find_snapshot(root, "s1") == directory
     assert lake.read_manifest(directory).messages == 3
     assert [found["browse_seq"] for found in lake.snapshot_rows(directory)] == [1, 2, 3]
-    with pytest.raises(LakeError, match="is a finished snapshot; a new one needs a new id"):
+    with pytest.raises(LakeError, match="is a finished snapshot; give the new one another id"):
         take(root)
 
 

@@ -37,7 +37,9 @@ def test_a_server_that_stops_while_it_is_used_is_reported_and_found_again() -> N
         server.start()
         assert ledger.runs.latest() is None
     assert error.value.is_transient
-    assert str(error.value).endswith("; start the database server, or correct the ledger's URL")
+    assert str(error.value).endswith(
+        "; start the database server, or correct the ledger's URL [MQDLQ-205]"
+    )
 
 
 @pytest.mark.slow
@@ -58,7 +60,9 @@ def test_a_server_that_stops_during_an_upgrade_is_reported_and_the_upgrade_is_ma
         server.start()
 
     assert error.is_transient
-    assert str(error).endswith("; start the database server, or correct the ledger's URL")
+    assert str(error).endswith(
+        "; start the database server, or correct the ledger's URL [MQDLQ-205]"
+    )
     with open_ledger(url) as ledger:
         assert revision_of(ledger.engine) == revisions()[-1]
 
@@ -85,6 +89,7 @@ def test_a_deadlock_is_reported_and_may_pass() -> None:
     assert error.is_transient
     assert str(error).endswith(
         " cannot be used: deadlock detected; try again when the other process has finished"
+        " [MQDLQ-212]"
     )
 
 
@@ -110,7 +115,7 @@ def test_a_user_who_may_not_create_tables_is_told_which_rights_are_missing() -> 
 
     assert str(error).endswith(
         "cannot be used: no schema has been selected to create in; give the user the rights to"
-        " create and change tables in the schema"
+        " create and change tables in the schema [MQDLQ-209]"
     )
     assert not error.is_transient
 
@@ -122,7 +127,7 @@ def test_a_database_that_does_not_exist_is_named() -> None:
 
     assert str(error).endswith(
         'FATAL: database "nowhere" does not exist; create the database, or correct the ledger\'s'
-        " URL"
+        " URL [MQDLQ-208]"
     )
     assert not error.is_transient
 
@@ -139,7 +144,7 @@ def test_a_damaged_file_is_reported_with_what_to_do(tmp_path: Path) -> None:
         ledger.runs.get("r150")
 
     assert str(error.value) == (
-        f"the ledger {url} cannot be used: the file is damaged; restore a backup"
+        f"the ledger {url} cannot be used: the file is damaged; restore a backup [MQDLQ-219]"
     )
 
 
@@ -153,7 +158,7 @@ def test_a_full_disk_is_reported_and_nothing_is_half_written(tmp_path: Path) -> 
 
         assert ledger.runs.latest() is None
     assert str(error.value) == (
-        f"the ledger {url} cannot be used: the disk is full; make room, and try again"
+        f"the ledger {url} cannot be used: the disk is full; make room, and try again [MQDLQ-221]"
     )
 
 
@@ -193,7 +198,7 @@ def test_a_url_that_cannot_be_read_is_not_quoted(url: str) -> None:
     assert str(refused(url)) == (
         "the ledger's URL cannot be read; expected sqlite:///FILE or"
         " postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, and in a password %40 for @, %3A for :"
-        " and %2F for /"
+        " and %2F for / [MQDLQ-203]"
     )
 
 

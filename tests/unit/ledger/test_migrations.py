@@ -139,9 +139,10 @@ def test_a_ledger_of_a_newer_revision_is_refused(ledger_url: str) -> None:
         open_ledger(ledger_url)
 
     assert str(refused.value) == (
-        f"the ledger {shown} cannot be used: it is at revision 9999, made by a newer version of"
-        f" mqdlq, and this version knows revisions up to {revisions()[-1]}; use the newer version,"
-        " or restore the backup that was made before the upgrade"
+        f"the ledger {shown} cannot be used: it is at revision 9999, made by a newer"
+        f" version of mqdlq, and this version knows revisions up to {revisions()[-1]}; use"
+        " the newer version, or restore the backup that was made before the upgrade"
+        " [MQDLQ-225]"
     )
 
 
@@ -155,8 +156,9 @@ def test_the_database_of_another_program_is_refused(ledger_url: str, table: str)
         open_ledger(ledger_url)
 
     assert str(refused.value) == (
-        f"the ledger {engine.url} cannot be used: the database belongs to another program (it has"
-        f" the table {table}); name an empty database in the ledger's URL"
+        f"the ledger {engine.url} cannot be used: the database belongs to another program"
+        f" (it has the table {table}); name an empty database in the ledger's URL"
+        " [MQDLQ-224]"
     )
     assert set(held(engine)) == {table} - {"migrations"}
     engine.dispose()

@@ -118,7 +118,7 @@ def test_an_sdist_the_lock_does_not_name_is_refused_and_nothing_written(
         install_layer(path, LockedSdist("", "9.9", frozenset({"0" * 64})), site)
 
     assert str(refused.value) == (
-        f"pymqi-9.9.tar.gz: SHA-256 is {digest}, requirements.lock allows {'0' * 64}"
+        f"pymqi-9.9.tar.gz: SHA-256 is {digest}, requirements.lock allows {'0' * 64} [MQDLQ-131]"
     )
     assert list(site.iterdir()) == []
 
@@ -137,7 +137,9 @@ def test_a_lock_without_pymqi_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClientNotFoundError) as refused:
         read_lock_entry(lock)
 
-    assert str(refused.value) == f"{lock}: no entry for pymqi with a version and sha256 hashes"
+    assert str(refused.value) == (
+        f"{lock}: no entry for pymqi with a version and sha256 hashes [MQDLQ-130]"
+    )
 
 
 def test_the_sdk_is_found_by_its_header_file(tmp_path: Path) -> None:

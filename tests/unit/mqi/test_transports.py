@@ -30,7 +30,9 @@ def test_transport_embedded_never_reaches_a_real_queue_manager(
 
     with pytest.raises(QueueManagerError) as caught:
         connect(ConnectionSettings("QM9", transport="embedded"))
-    assert str(caught.value) == ("MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058)")
+    assert str(caught.value) == (
+        "MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058) [MQDLQ-100]"
+    )
     assert caplog.messages == []
 
 
@@ -44,8 +46,8 @@ def test_other_transports_never_reach_an_embedded_queue_manager(
     with pytest.raises(ConnectionSettingsError) as caught:
         connect(ConnectionSettings("QM1", transport="bindings"))
     assert str(caught.value) == (
-        "queue manager QM1 is embedded in this process and cannot be reached by transport"
-        " 'bindings' as well; give the embedded one another name"
+        "queue manager QM1 is embedded in this process, so transport 'bindings' cannot"
+        " reach another queue manager of that name; rename the embedded one [MQDLQ-107]"
     )
 
 

@@ -53,8 +53,9 @@ def url_of(connection: Connection) -> str:
     """Return the database URL of a connection; its extra goes along as the query."""
     if connection.conn_type not in _TYPES:
         raise ConnectionSettingsError(
+            "MQDLQ-201",
             f"connection {connection.conn_id!r} has type {connection.conn_type!r}, expected"
-            " 'postgres': the ledger is kept in PostgreSQL, or without this connection in SQLite"
+            " 'postgres'; correct its type, or remove the connection to keep the ledger in SQLite",
         )
     return postgresql_url(
         username=connection.login,

@@ -54,8 +54,8 @@ def make_pool(name: str, dag_id: str) -> bool:
         return False  # another scheduler was quicker
     except OperationalError as error:
         log.warning(
-            "pool %s of %s does not exist and could not be made (%s): its tasks wait until"
-            " `airflow pools set %s 1 %s` has made it",
+            "pool %s of %s does not exist and could not be created (%s); its tasks wait until"
+            " `airflow pools set %s 1 %s` creates it [MQDLQ-801]",
             name,
             dag_id,
             error.orig,

@@ -60,8 +60,9 @@ def result_of(ti: Any, task_id: str) -> dict[str, Any]:
     left: dict[str, Any] | None = ti.xcom_pull(task_ids=task_id)
     if left is None:
         raise ExecutionError(
-            f"the task {task_id} has left no result: it was marked as done by hand, or its XCom is"
-            f" gone; clear {task_id}, and it goes on from what the ledger knows"
+            "MQDLQ-606",
+            f"the task {task_id} has left no result: it was marked as done by hand, or its XCom"
+            f" was removed; clear {task_id}, and the run continues from the ledger",
         )
     return left
 
@@ -110,8 +111,9 @@ class Stage(BaseOperator):
             return None
         if dag_run.data_interval_start is None or dag_run.data_interval_end is None:
             raise HandlerError(
-                f"{self.handler} has no cron schedule, so a backfill has no interval whose"
-                " snapshots it could evaluate"
+                "MQDLQ-117",
+                f"{self.handler} has no cron schedule, so a backfill has no interval with"
+                " snapshots to evaluate; give the handler a cron schedule",
             )
         return Window(dag_run.data_interval_start, dag_run.data_interval_end)
 
@@ -132,6 +134,8 @@ class Stage(BaseOperator):
             run = ledger.runs.get(run_id)
             if run is None:
                 raise LedgerError(
-                    f"run {run_id} is not in the ledger; the task sense records a run at its start"
+                    "MQDLQ-240",
+                    f"run {run_id} is not in the ledger; clear the task sense, which records a run"
+                    " at its start",
                 )
             yield Work(run, connection_for(self.settings(), run.queue_manager), ledger)

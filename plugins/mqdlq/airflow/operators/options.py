@@ -20,9 +20,11 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
     asked, dag_run = context["params"], context["dag_run"]
     run_type = dag_run.run_type.value
     if wrong := fault(dag_run.conf or {}):
-        raise HandlerError(wrong)
+        raise HandlerError("MQDLQ-115", wrong)
     if asked["apply"] and run_type != BACKFILL:
-        raise HandlerError(f"apply is for backfills, and this is a {run_type} run: leave it out")
+        raise HandlerError(
+            "MQDLQ-116", f"apply is for backfills, and this is a {run_type} run; leave it out"
+        )
     # A backfill that is not told to apply evaluates only.
     only_evaluates = run_type == BACKFILL and not asked["apply"]
     return RunOptions(

@@ -84,7 +84,9 @@ class Restore(Stage):
             recorded = ledger.restorations.get(name)
             if recorded is None:
                 raise LedgerError(
-                    f"restoration {name} is not in the ledger; the task select records it"
+                    "MQDLQ-712",
+                    f"restoration {name} is not in the ledger; clear the task select, which"
+                    " records it",
                 )
             result = restore(
                 Restoring(
@@ -99,9 +101,10 @@ class Restore(Stage):
             )
         text = told(recorded, result)
         report_text.info("%s", text)
-        if result.is_worth_a_retry:
-            raise UnfinishedRestorationError(f"restoration {name}: {result.shortfall}")
         if result.shortfall:
-            raise AirflowFailException(f"restoration {name}: {result.shortfall}")
+            error = UnfinishedRestorationError(
+                "MQDLQ-701", f"restoration {name}: {result.shortfall}"
+            )
+            raise error if result.is_worth_a_retry else AirflowFailException(str(error))
         counts = {str(state): number for state, number in result.outcomes.items()}
         return {"restoration": name, "selected": result.total, **counts, "text": text}

@@ -75,7 +75,9 @@ class Sense(Stage):
             if in_the_foreground():
                 raise
             pause = before_failing(error, load_handler(self.handler), utc_now())
-            progress.warning("%s; looking once more in %s, then the run fails", error, BREATH)
+            progress.warning(
+                "%s; the run looks once more in %s, then it fails [MQDLQ-133]", error.text, BREATH
+            )
             self._take(pause)
 
     def look_once_more(self, context: Context, event: dict[str, Any]) -> None:

@@ -70,7 +70,12 @@ class ArrivalTrigger(BaseEventTrigger):
             except Exception as error:  # noqa: BLE001 (a watch that ends begins anew at once)
                 failures += 1
                 pause = min(self.poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
-                log.warning("handler %s: %s; looking again in %.0f s", self.handler, error, pause)
+                log.warning(
+                    "handler %s: %s; looking again in %.0f s [MQDLQ-803]",
+                    self.handler,
+                    getattr(error, "text", error),
+                    pause,
+                )
             else:
                 if failures:
                     log.info("handler %s can be looked at again", self.handler)

@@ -44,5 +44,9 @@ async def has_answered(
     seconds = min(SILENT_S, max(left, LAST_S))
     done, _ = await asyncio.wait([asked], timeout=seconds)
     if not done:
-        log.warning("%s has not answered for %.0f s; waiting on", who, seconds)
+        log.warning(
+            "%s has not answered for %.0f s; the trigger waits for the answer [MQDLQ-802]",
+            who,
+            seconds,
+        )
     return bool(done)

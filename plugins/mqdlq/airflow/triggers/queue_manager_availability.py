@@ -40,7 +40,11 @@ async def settings_for(
     except Exception as error:  # a wait of hours must not end with it
         if known is None:
             raise
-        log.warning("%s; looking again with connection %s as it was before", error, conn_id)
+        log.warning(
+            "%s; looking again with connection %s as it was before [MQDLQ-808]",
+            getattr(error, "text", error),
+            conn_id,
+        )
         return known
 
 
@@ -53,7 +57,7 @@ def back_off(error: QueueManagerError, failures: int, poll_s: float, conn_id: st
         forget_settings(conn_id)
         raise error
     pause = min(poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
-    log.warning("%s; looking again in %.0f s", error, pause)
+    log.warning("%s; looking again in %.0f s [MQDLQ-807]", error.text, pause)
     return pause
 
 

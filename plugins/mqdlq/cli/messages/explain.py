@@ -143,7 +143,7 @@ def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
     for digits in given or ():
         if not re.fullmatch(f"[0-9A-Fa-f]{{1,{most}}}", digits):
             raise SourceError(
-                f"{option}: expected up to {most} hexadecimal digits, found {digits!r}"
+                "MQDLQ-901", f"{option}: expected up to {most} hexadecimal digits, found {digits!r}"
             )
     return tuple(digits.lower() for digits in given or ())
 
@@ -171,9 +171,9 @@ def _opened(
             )
     else:
         raise SourceError(
-            f"{source} is neither a file, nor the id of a snapshot, nor a queue manager that is"
-            f" known here ({known()}); to browse a queue manager of this machine, name its queue"
-            " as well"
+            "MQDLQ-902",
+            f"{source} is not a file, a snapshot's id or a queue manager that is known here"
+            f" ({known()}); to browse a queue manager of this machine, also name its queue",
         )
 
 

@@ -41,8 +41,9 @@ class Selection:
                 shown = ", ".join(key[: len(prefix) + 8] for key in found[:4])
                 more = ", …" if len(found) > len(found[:4]) else ""
                 raise SelectionError(
+                    "MQDLQ-904",
                     f"key {prefix} is the beginning of {len(found)} messages' keys ({shown}{more});"
-                    " give more digits"
+                    " give more digits",
                 )
         yield from chosen
         missing = [
@@ -51,7 +52,7 @@ class Selection:
             *(f"MsgId {i}" for i in self.msg_ids if i not in {m.msg_id for m in chosen}),
         ]
         if missing:
-            raise SelectionError(f"no message here has {' or '.join(missing)}")
+            raise SelectionError("MQDLQ-903", f"no message here has {' or '.join(missing)}")
 
     def _fits(self, message: Message) -> bool:
         return (

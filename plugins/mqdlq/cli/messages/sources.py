@@ -43,7 +43,10 @@ _HEX_CCSID: Final = 819
 
 
 class MessageError(MqDlqError, ValueError):
-    """The input is not a message."""
+    """The input is not a message; `place` is a file and a line."""
+
+    def __init__(self, place: str, fault: str) -> None:
+        super().__init__("MQDLQ-905", f"{place}: {fault}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def file_messages(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Ite
     if NO_DIGIT.search("".join(lines[0].split())) and not any(
         reader.is_recognised(lines) for reader in (json_lines, amqsbcg, dmpmqmsg)
     ):
-        raise MessageError(f"{name}:1: {_EXPECTED}")
+        raise MessageError(f"{name}:1", _EXPECTED)
     for number, message in enumerate(read_pasted(text, name), start=1):
         yield _of_paste(number, message)
 
@@ -167,14 +170,14 @@ def _row_messages(
                 continue
             place, row = f"{name}:{number}", _object(line)
             if row is None:
-                raise MessageError(f"{place}: {_EXPECTED}")
+                raise MessageError(place, _EXPECTED)
             count += 1
             if isinstance(row.get("headers"), list):
                 yield _of_decoded(count, number, place, row)
                 continue
             if row and not row.keys() & set(HEADERS.names):
                 raise MessageError(
-                    f"{place}: {_unknown(min(row))}, nor is any other key here; {_EXPECTED}"
+                    place, f"{_unknown(min(row))}, nor is any other key here; {_EXPECTED}"
                 )
             for unknown in row.keys() - known:
                 known.add(unknown)  # once is enough: the next lines are likely to have it, too
@@ -209,7 +212,7 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
         expected, noun = (str, "text") if keyword.kind is Kind.TEXT else (int, "a number")
         if value is not None and type(value) is not expected:
             found = type(value).__name__
-            raise MessageError(f"{place}: {keyword.column} must be {noun}, found {found}")
+            raise MessageError(place, f"{keyword.column} must be {noun}, found {found}")
         values[keyword.column] = value.rstrip(" ") if isinstance(value, str) else value
     return Message(
         count,
@@ -234,5 +237,5 @@ def _class(place: str, row: Mapping[str, Any]) -> MessageClass:
     if written is None:
         return MessageClass.DEAD_LETTER
     if written not in list(MessageClass):
-        raise MessageError(f"{place}: class must be {listed(MessageClass)}")
+        raise MessageError(place, f"class must be {listed(MessageClass)}")
     return MessageClass(written)

@@ -130,7 +130,9 @@ def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> li
             if one.manifest.taken_at >= now - back and not one.manifest.put_together_from
         }
     if not places:
-        raise LakeError(f"{directories.lake()} holds no finished snapshot taken in the last {back}")
+        raise LakeError(
+            "MQDLQ-911", f"{directories.lake()} holds no finished snapshot taken in the last {back}"
+        )
     return [Snapshot.at(place) for place in sorted(places)]
 
 

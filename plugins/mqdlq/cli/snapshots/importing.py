@@ -99,7 +99,10 @@ def import_snapshot(
 def _checked_names(*names: str) -> tuple[str, str]:
     for name in names:
         if not 0 < len(name) <= _NAME_LENGTH:
-            raise LakeError(f"{name!r} is no name of a queue or queue manager: 1 to 48 characters")
+            raise LakeError(
+                "MQDLQ-914",
+                f"{name!r} is not a name of a queue or queue manager; expected 1 to 48 characters",
+            )
     queue_manager, queue = names
     return queue_manager, queue
 

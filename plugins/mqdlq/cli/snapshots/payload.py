@@ -61,7 +61,8 @@ def _write(directory: str, to: Path, wanted: Sequence[int], keys: dict[str, byte
     manifest = lake.read_manifest(directory)
     if manifest.payload == "none":
         raise LakeError(
-            f"{directory} has no payload: the handler's `payload` was none when it was taken"
+            "MQDLQ-915",
+            f"{directory} has no payload, as the handler's `payload` was none when it was taken",
         )
     to.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
     missing, written = set(wanted), 0
@@ -76,8 +77,9 @@ def _write(directory: str, to: Path, wanted: Sequence[int], keys: dict[str, byte
     if missing:
         elsewhere = f"; try {', '.join(manifest.refers_to)}" if manifest.refers_to else ""
         raise LakeError(
+            "MQDLQ-916",
             f"{directory} has no payload of message {', '.join(map(str, sorted(missing)))}"
-            f"{elsewhere}"
+            f"{elsewhere}",
         )
     return written
 
@@ -94,7 +96,8 @@ def _keys(conn_id: str | None) -> dict[str, bytes]:
         found = Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         raise ConnectionSettingsError(
-            f"connection {conn_id!r} is not defined in this Airflow: neither in the environment"
-            " nor in its metadata"
+            "MQDLQ-124",
+            f"connection {conn_id!r} is not defined in this Airflow, neither in the environment"
+            " nor in its metadata database; define it, or run the command where it is defined",
         ) from None
     return keys_of(conn_id, found.password, found.extra_dejson)

@@ -121,8 +121,9 @@ def sum_cells(cells: Iterable[Cell]) -> list[Cell]:
         found[key] = replace(held, messages=held.messages + cell.messages, samples=tuple(samples))
         if len(found) > MAX_CELLS:
             raise LakeError(
+                "MQDLQ-411",
                 f"the messages are treated in more than {MAX_CELLS} ways; compare fewer"
-                " snapshots, or tables that differ less"
+                " snapshots, or tables that differ less",
             )
     return list(found.values())
 

@@ -119,8 +119,9 @@ def _settled(
     lacking = settled.join(full, key, "left_anti").groupBy("held_by", "snapshot_id").count()
     for snapshot_id, says, missing in lacking.limit(1).collect():
         raise LakeError(
-            f"snapshot {snapshot_id} lacks {missing} messages that snapshot {says} says it holds;"
-            " take a full snapshot"
+            "MQDLQ-405",
+            f"{snapshot_id} lacks {missing} messages that snapshot {says} refers to; take a full"
+            " snapshot",
         )
     return settled.join(full, key)
 
@@ -132,7 +133,9 @@ def require_columns(snapshot: Snapshot, columns: Sequence[str]) -> None:
         missing = sorted(set(columns) - set(held))
         if missing:
             raise LakeError(
-                f"{snapshot.directory}: its headers lack the columns {', '.join(missing)}"
+                "MQDLQ-406",
+                f"{snapshot.directory}: its headers lack the columns {', '.join(missing)}; take a"
+                " new snapshot",
             )
 
 
@@ -141,8 +144,9 @@ def nul_as_blank(snapshots: Sequence[Snapshot]) -> bool:
     ways = {snapshot.manifest.nul_as_blank for snapshot in snapshots}
     if len(ways) > 1:
         raise LakeError(
-            "some of the snapshots take NULs for blanks (nul_as_blank), some do not; evaluate"
-            " them apart"
+            "MQDLQ-407",
+            "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
+            " with the same setting",
         )
     return ways.pop()
 

@@ -15,15 +15,17 @@ def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
     digests = {snapshot.manifest.rules_digest for snapshot in snapshots}
     if len(digests) > 1:
         raise LakeError(
+            "MQDLQ-401",
             f"the snapshots were taken with {len(digests)} different rules tables; name one with"
-            " --rules"
+            " --rules",
         )
     snapshot = snapshots[0]
     table = _parsed(snapshot.manifest.rules_text, f"the rules of {snapshot.directory}")
     if table.digest != snapshot.manifest.rules_digest:
         raise LakeError(
-            f"{snapshot.directory}: its rules have the digest {table.digest}, its manifest says "
-            f"{snapshot.manifest.rules_digest}"
+            "MQDLQ-402",
+            f"{snapshot.directory}: its rules have the digest {table.digest}, its manifest says"
+            f" {snapshot.manifest.rules_digest}; take a new snapshot",
         )
     return table
 
@@ -32,7 +34,7 @@ def rules_of_file(place: str) -> RulesTable:
     """Return the table in a file; raise `LakeError` if it is missing or invalid."""
     text = lake.read_text(place)
     if text is None:
-        raise LakeError(f"{place}: no such rules table")
+        raise LakeError("MQDLQ-403", f"{place}: no such rules table")
     return _parsed(text, place)
 
 
@@ -40,4 +42,4 @@ def _parsed(text: str, name: str) -> RulesTable:
     try:
         return parse(text, name)
     except RulesError as error:
-        raise LakeError(str(error)) from error
+        raise LakeError("MQDLQ-404", error.text) from error

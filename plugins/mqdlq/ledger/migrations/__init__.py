@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, String, column, inspect, select, tabl
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 from mqdlq.errors import LedgerUnavailableError
-from mqdlq.ledger.access import unusable
+from mqdlq.ledger.access import Remedy, unusable
 from mqdlq.ledger.database import to_migrate
 
 if TYPE_CHECKING:
@@ -100,19 +100,22 @@ def _check_whose(connection: Connection) -> None:
                 where,
                 f"it is at revision {found}, made by a newer version of mqdlq, and this version"
                 f" knows revisions up to {revisions()[-1]}",
-                "use the newer version, or restore the backup that was made before the upgrade",
+                Remedy(
+                    "MQDLQ-225",
+                    "use the newer version, or restore the backup that was made before the upgrade",
+                ),
             )
     elif tables and not {BEFORE_REVISIONS, "attempts"} <= tables:
         raise unusable(
             where,
             f"the database belongs to another program (it has the table {min(tables)})",
-            "name an empty database in the ledger's URL",
+            Remedy("MQDLQ-224", "name an empty database in the ledger's URL"),
         )
 
 
 def _contradiction(engine: Engine, found: str) -> LedgerUnavailableError:
     return unusable(
         engine.url,
-        f"it cannot be upgraded, and was left as it was: {found}",
-        "restore a backup, or report this text",
+        f"it cannot be upgraded and was not changed: {found}",
+        Remedy("MQDLQ-226", "restore a backup, or report this text"),
     )

@@ -51,14 +51,16 @@ class AirflowConnection:
         """Return the connection settings; ConnectionSettingsError names the connection."""
         if self.conn_type != CONNECTION_TYPE:
             raise ConnectionSettingsError(
-                f"connection {self.conn_id!r} has type {self.conn_type!r},"
-                f" expected {CONNECTION_TYPE!r}"
+                "MQDLQ-101",
+                f"connection {self.conn_id!r} has type {self.conn_type!r}; expected"
+                f" {CONNECTION_TYPE!r}",
             )
         extra = _extras(self.conn_id, self.extra)
         if not extra.get("queue_manager"):
             raise ConnectionSettingsError(
-                f"connection {self.conn_id!r} names no queue manager;"
-                ' expected an extra such as {"queue_manager": "QM1", "channel": "DEV.APP.SVRCONN"}'
+                "MQDLQ-102",
+                f"connection {self.conn_id!r} names no queue manager; add an extra such as"
+                ' {"queue_manager": "QM1", "channel": "DEV.APP.SVRCONN"}',
             )
         try:
             return ConnectionSettings(
@@ -69,7 +71,9 @@ class AirflowConnection:
                 password=self.password,
             )
         except ConnectionSettingsError as error:
-            raise ConnectionSettingsError(f"connection {self.conn_id!r}: {error}") from error
+            raise ConnectionSettingsError(
+                error.error_id, f"connection {self.conn_id!r}: {error.text}"
+            ) from error
 
 
 def environment_connections(environment: Mapping[str, str]) -> Iterator[AirflowConnection]:
@@ -125,7 +129,9 @@ def _extras(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for key in extra.keys() - set(EXTRAS) - PROVIDER_EXTRAS:
         near = difflib.get_close_matches(key, EXTRAS, n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(EXTRAS)}"
-        raise ConnectionSettingsError(f"connection {name!r} has an unknown extra {key!r}{hint}")
+        raise ConnectionSettingsError(
+            "MQDLQ-103", f"connection {name!r} has an unknown extra {key!r}{hint}"
+        )
     found: dict[str, Any] = {key: extra[key] for key in EXTRAS if key in extra}
     hosts = found.get("hosts", "")
     if isinstance(hosts, str):
@@ -133,6 +139,6 @@ def _extras(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in found.items():
         if key != "hosts" and not isinstance(value, str):
             raise ConnectionSettingsError(
-                f"connection {name!r}: extra {key} is {value!r}, expected text"
+                "MQDLQ-104", f"connection {name!r}: extra {key} is {value!r}, expected text"
             )
     return found | {"hosts": tuple(str(host) for host in hosts)}

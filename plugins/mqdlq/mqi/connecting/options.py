@@ -68,8 +68,9 @@ def _options(client: Client, settings: ConnectionSettings, *, may_reconnect: boo
 def _cno_with_ccdt(client: Client, settings: ConnectionSettings, options: int) -> Any:
     if client.name == "pymqi":
         raise ConnectionSettingsError(
-            "pymqi cannot pass a ccdt_url on (its MQCNO is of version 5); name host and channel,"
-            ' or use "client": "ibmmq" in the connection\'s extra'
+            "MQDLQ-106",
+            "pymqi does not support ccdt_url (its MQCNO is of version 5); give host and channel,"
+            ' or add "client": "ibmmq" to the connection\'s extra',
         )
     cno = client.module.CNO()
     cno.Version = client.CMQC.MQCNO_VERSION_6  # the first that has CCDTUrlPtr

@@ -72,7 +72,7 @@ class ConnectionSettings:
     def __post_init__(self) -> None:
         """Raise ConnectionSettingsError for settings that cannot work."""
         for fault in _faults(self):
-            raise ConnectionSettingsError(fault)
+            raise ConnectionSettingsError("MQDLQ-105", fault)
 
     @property
     def connection_name(self) -> str:

@@ -61,11 +61,11 @@ def embedded(user: str) -> Iterator[EmbeddedQueueManagers]:
     """
     provider = installed()
     if provider is None:
-        raise TransportError(missing(user))
+        raise TransportError("MQDLQ-108", missing(user))
     try:
         yield provider
     except provider.EmbeddedQueueManagerError as error:
-        raise TransportError(with_our_command_name(str(error))) from error
+        raise TransportError("MQDLQ-109", with_our_command_name(str(error))) from error
 
 
 def missing(user: str) -> str:

@@ -30,26 +30,34 @@ def accept_plan(
     description = read_plan(directory)
     snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is None or description.snapshot_ids != (snapshot.snapshot_id,):
-        raise ExecutionError(f"plan {plan_id} was not made from this run's snapshot")
+        raise ExecutionError(
+            "MQDLQ-501", f"plan {plan_id} was not made from this run's snapshot; start a new run"
+        )
     if description.rules_digest != run.rules_digest:
         raise ExecutionError(
-            f"plan {plan_id} was made by other rules than those this run read at its start"
+            "MQDLQ-502",
+            f"plan {plan_id} was made by other rules than those this run read at its start; start"
+            " a new run",
         )
     age_s = (clock() - snapshot.taken_at).total_seconds()
     if age_s > run.max_plan_age_s:
         raise ExecutionError(
+            "MQDLQ-503",
             f"plan {plan_id} is too old: its snapshot was taken {age_s:.0f} s ago, the handler"
-            f" allows {run.max_plan_age_s} s (max_plan_age); start a new run"
+            f" allows {run.max_plan_age_s} s (max_plan_age); start a new run",
         )
     found = plan_hash(planned_messages(directory))
     if found != description.plan_hash:
         raise ExecutionError(
+            "MQDLQ-504",
             f"plan {plan_id} was altered: its rows hash to {found}, its description says"
-            f" {description.plan_hash}"
+            f" {description.plan_hash}; start a new run",
         )
     if others := ledger.plans.other_runs_with(plan_id, run.run_id):
         raise ExecutionError(
-            f"plan {plan_id} has been begun by run {others[0]}; what that left is for a new run"
+            "MQDLQ-505",
+            f"plan {plan_id} has been started by run {others[0]}; start a new run for the"
+            " remaining messages",
         )
     recorded = ledger.plans.of_run(run.run_id)
     if recorded is None:
@@ -63,7 +71,9 @@ def accept_plan(
         ledger.plans.record(run, accepted, rows, settled)
     elif recorded.plan_hash != found:
         raise ExecutionError(
-            f"run {run.run_id} has already accepted another plan, {recorded.plan_id}"
+            "MQDLQ-507",
+            f"run {run.run_id} has already accepted another plan, {recorded.plan_id}; start a new"
+            " run",
         )
     return description
 
@@ -86,7 +96,8 @@ def find_reason_not_to_act(run: Run, ledger: Ledger) -> str:
     plan = ledger.plans.of_run(run.run_id)
     if plan is not None and plan.plan_hash != approval.plan_hash:
         raise ExecutionError(
+            "MQDLQ-506",
             f"plan {plan.plan_id} hashes to {plan.plan_hash}, and {approval.who} has approved"
-            f" {approval.plan_hash}"
+            f" {approval.plan_hash}; start a new run, and approve its plan",
         )
     return ""

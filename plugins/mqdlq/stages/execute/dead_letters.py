@@ -74,8 +74,10 @@ class DeadLetterSource:
         """Refuse a message that is not the planned one, before anything is done with it."""
         if message_key(got.descriptor.pack(), len(got.body), got.body) != planned.message_key:
             raise ExecutionError(
+                "MQDLQ-604",
                 f"the message got from {self._cursor.name} is not the one under the cursor"
-                f" (message {planned.item.message.browse_seq}); nothing is done with it"
+                f" (message {planned.item.message.browse_seq}), so it was backed out; clear the"
+                " task",
             )
 
 

@@ -62,8 +62,8 @@ def _verify_recorded_copies(execution: Execution, recorded: dict[int, str]) -> d
             }
         except (OSError, ValueError) as error:  # ValueError: not Parquet
             execution.log.warning(
-                "the archive copies in %s cannot be read, so the messages they are copies of are"
-                " not discarded: %s",
+                "the archive copies in %s cannot be read, so their messages are not discarded: %s"
+                " [MQDLQ-614]",
                 location,
                 error,
             )

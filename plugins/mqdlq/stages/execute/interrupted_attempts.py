@@ -106,7 +106,7 @@ class _OpenAttempts:
         self._record_state(waiting, AttemptState.UNKNOWN)
         self.execution.log.warning(
             "%d messages of interrupted units of work are neither on the queue nor proven to have"
-            " left it: they are booked as unknown; look for units of work in doubt",
+            " left it, and are booked as unknown; look for units of work in doubt [MQDLQ-612]",
             len(waiting),
         )
 
@@ -122,8 +122,8 @@ class _OpenAttempts:
             run = ledger.runs.get(attempt.run_id)
             if run is not None and run.state_queue != here.state_queue:
                 self.execution.log.warning(
-                    "unit %s can only be settled by its marker on %s: set state_queue to that"
-                    " again",
+                    "only the marker of unit %s on %s can settle it; set state_queue to that queue"
+                    " again [MQDLQ-613]",
                     attempt.unit,
                     run.state_queue,
                 )

@@ -119,9 +119,9 @@ def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]
         )
         if not state.prove_commits:
             execution.log.warning(
-                "the state queue %s is not defined on %s: each message moves alone, nothing keeps"
-                " two executors apart, and what a crash interrupts may stay unknown; define it"
-                " with DEFINE QLOCAL(%s) DEFPSIST(YES)",
+                "the state queue %s is not defined on %s: each message moves alone, two executors"
+                " may act at once, and a crash may leave messages unknown; define it with"
+                " DEFINE QLOCAL(%s) DEFPSIST(YES) [MQDLQ-611]",
                 run.state_queue,
                 run.queue_manager,
                 run.state_queue,
@@ -137,7 +137,8 @@ def _find_accepted_plan_id(execution: Execution) -> str:
     plan = execution.ledger.plans.of_run(execution.run.run_id)
     if plan is None:
         raise ExecutionError(
+            "MQDLQ-601",
             f"run {execution.run.run_id} has no accepted plan to execute: the task approve was"
-            " marked as done by hand, or has failed; clear approve and what follows"
+            " marked as done by hand, or has failed; clear approve and the tasks after it",
         )
     return str(plan.plan_id)

@@ -189,8 +189,9 @@ def _load_accepted_steps(
     found = plan_hash(rows())
     if found != accepted:
         raise ExecutionError(
-            f"plan {plan_id} was altered after it was accepted: its rows hash to {found}, those"
-            f" accepted to {accepted}"
+            "MQDLQ-509",
+            f"plan {plan_id} was altered after it was accepted: its rows hash to {found}, the"
+            f" accepted rows to {accepted}; start a new run",
         )
     return steps
 

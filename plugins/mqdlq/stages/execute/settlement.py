@@ -66,10 +66,16 @@ def _find_snapshot(execution: Execution) -> TakenSnapshot:
     run_id, ledger = execution.run.run_id, execution.ledger
     snapshot = ledger.snapshots.of_run(run_id)
     if snapshot is None:
-        raise AccountError(f"run {run_id} has no snapshot to account for")
+        raise AccountError(
+            "MQDLQ-607",
+            f"run {run_id} has no snapshot to account for; clear the task snapshot and the tasks"
+            " after it",
+        )
     if ledger.attempts.has_open_units(run_id):
         raise ExecutionError(
-            f"run {run_id} has units of work that are not settled: make a pass first"
+            "MQDLQ-605",
+            f"run {run_id} has units of work that are not settled; clear the task execute and the"
+            " tasks after it",
         )
     return snapshot
 
@@ -116,13 +122,16 @@ def _check_account(execution: Execution, messages: int, sighting: Sighting) -> C
     counted = ledger.outcomes.counts(run.run_id)
     if counted.total() != messages:
         raise AccountError(
-            f"the snapshot holds {messages} messages, {counted.total()} have an outcome:"
-            " the account does not add up"
+            "MQDLQ-608",
+            f"the snapshot holds {messages} messages, but {counted.total()} have an outcome; read"
+            " the report before you clear the task",
         )
     if sighting.returned:
         raise AccountError(
+            "MQDLQ-609",
             f"{sighting.returned} messages booked as departed are on {run.queue} again: somebody"
-            " put them back, or a rule forwards to the queue it reads"
+            " put them back, or a rule forwards to the queue it reads; correct the rule, and"
+            " start a new run",
         )
     return counted
 

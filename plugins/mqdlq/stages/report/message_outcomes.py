@@ -65,7 +65,7 @@ class UnreadableError(LakeError):
     """The lake's part of the messages cannot be read: of the snapshot's own, or of settled ones."""
 
     def __init__(self, what: str, error: Exception) -> None:
-        super().__init__(f"{what}: {error}")
+        super().__init__("MQDLQ-434", f"{what}: {getattr(error, 'text', error)}")
         self.is_of_settled = what == _SETTLED_UNREADABLE
 
 

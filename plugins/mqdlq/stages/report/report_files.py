@@ -97,7 +97,8 @@ def report_directory(run_id: str) -> Path:
     """Return where a run's report stands; raise LedgerError for an id unfit for a directory."""
     if not _RUN_ID.fullmatch(run_id):
         raise LedgerError(
-            f"run id {run_id!r} cannot name a directory: expected letters, digits, '_', '-', '.'"
+            "MQDLQ-241",
+            f"run id {run_id!r} cannot name a directory; expected letters, digits, '_', '-', '.'",
         )
     return directories.home() / "reports" / run_id
 

@@ -110,9 +110,9 @@ def _put(work: Restoring) -> None:
     ):
         if not markers.prove_commits:
             work.log.warning(
-                "the state queue %s is not defined on %s: each message is put alone, and what a"
-                " crash interrupts may stay unknown; define it with DEFINE QLOCAL(%s)"
-                " DEFPSIST(YES)",
+                "the state queue %s is not defined on %s: each message is put alone, and a crash"
+                " may leave messages unknown; define it with DEFINE QLOCAL(%s) DEFPSIST(YES)"
+                " [MQDLQ-715]",
                 restoration.state_queue,
                 restoration.queue_manager,
                 restoration.state_queue,
@@ -190,8 +190,9 @@ def _account(work: Restoring) -> Result:
     outcomes = Counter(state.state for state in states if state.state in ENDS)
     if outcomes.total() != len(states):
         raise AccountError(
-            f"{len(states)} copies are selected, {outcomes.total()} have an outcome: the account"
-            " does not add up"
+            "MQDLQ-714",
+            f"{len(states)} copies are selected, but {outcomes.total()} have an outcome; clear the"
+            " task",
         )
     reasons: Counter[tuple[RestorationState, str]] = Counter()
     for state in states:

@@ -58,8 +58,9 @@ def begin(
         ledger.restorations.record(wanted, copies)
     elif not _is_of(recorded, handler, request):
         raise RestoreError(
-            f"restoration {restoration_id} is in the ledger, and was asked for something else:"
-            " what a restoration selects and where it puts it hold to its end; start another one"
+            "MQDLQ-711",
+            f"restoration {restoration_id} is in the ledger with another selection or target,"
+            " which never change; start another restoration",
         )
     return wanted
 
@@ -98,10 +99,12 @@ def _restoration(
 def _select(handler: Handler, request: Request, ledger: Ledger) -> list[ArchivedCopy]:
     """Return the copies that are asked for, all of one queue; raises RestoreError."""
     if request.to_queue_manager and not request.to_queue:
-        raise RestoreError("to_queue_manager needs to_queue: name the queue there, too")
+        raise RestoreError("MQDLQ-709", "to_queue_manager needs to_queue; name the queue, too")
     if not request.run_id and not request.message_keys:
         raise RestoreError(
-            "say what to restore: a run, or message_keys; nobody restores a whole archive at once"
+            "MQDLQ-702",
+            "a restoration needs a run or message_keys, so that nobody restores a whole archive"
+            " by mistake; name one of them",
         )
     found = ledger.archive.copies(
         handler=handler.name,
@@ -112,13 +115,15 @@ def _select(handler: Handler, request: Request, ledger: Ledger) -> list[Archived
     missing = set(request.message_keys) - {copy.message_key.hex() for copy in found}
     if missing:
         raise RestoreError(
+            "MQDLQ-703",
             f"the archive has no copy by {of} of {len(missing)} of the {len(request.message_keys)}"
-            f" messages named, such as {min(missing)}: mqdlq restore list shows what it has"
+            f" messages named, such as {min(missing)}; mqdlq restore list shows its copies",
         )
     if not found:
         raise RestoreError(
-            f"the archive has no copy by {of} of handler {handler.name}: mqdlq restore list shows"
-            " what it has"
+            "MQDLQ-704",
+            f"the archive has no copy by {of} of handler {handler.name}; mqdlq restore list shows"
+            " its copies",
         )
     if not request.run_id:
         found = _newest(found)
@@ -145,8 +150,9 @@ def _of_one_queue(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
     queues = sorted({place(copy.queue, copy.queue_manager) for copy in found})
     if len(queues) > 1:
         raise RestoreError(
-            f"the messages named were on several queues ({', '.join(queues)}): restore those of one"
-            " queue at a time, such as by their run"
+            "MQDLQ-707",
+            f"the messages named were on several queues ({', '.join(queues)}); restore those of"
+            " one queue at a time, such as by their run",
         )
     return found
 
@@ -158,7 +164,9 @@ def _with_reason(found: list[ArchivedCopy], reason: int) -> list[ArchivedCopy]:
     kept = _of_reason(found, reason)
     if not kept:
         raise RestoreError(
-            f"of the {len(found)} copies none is of a dead letter for {reason_text(reason)}"
+            "MQDLQ-705",
+            f"none of the {len(found)} copies is of a dead letter for {reason_text(reason)}; leave"
+            " the reason out, or name another",
         )
     return [copy for copy in found if copy.key in kept]
 
@@ -178,11 +186,14 @@ def _of_reason(found: Sequence[ArchivedCopy], reason: int) -> set[tuple[str, int
 def _check_target(wanted: Restoration) -> None:
     if wanted.puts_back and not wanted.header:
         raise RestoreError(
-            f"without its MQDLH a message is no dead letter, and {wanted.queue} is a dead-letter"
-            " queue: name another queue (to_queue), or leave the header"
+            "MQDLQ-708",
+            f"without its MQDLH a message is not a dead letter, and {wanted.queue} is a"
+            " dead-letter queue; name another queue (to_queue), or keep the header",
         )
     is_here = wanted.to_queue_manager in {"", wanted.queue_manager}
     if is_here and wanted.to_queue == wanted.state_queue:
         raise RestoreError(
-            f"{wanted.to_queue} is the handler's state queue, and for nothing else: name another"
+            "MQDLQ-710",
+            f"{wanted.to_queue} is the handler's state queue, which holds markers only; name"
+            " another queue",
         )

@@ -71,7 +71,9 @@ def look(sensing: Sensing, waited: Waited | None = None) -> Step:
             step = after_no_answer(error, sensing.handler, place, waited, sensing.clock())
             if isinstance(step, WaitForQueueManager):
                 sensing.log.warning(
-                    "%s; waiting for it until %s UTC", error, f"{step.until:%Y-%m-%d %H:%M:%S}"
+                    "%s; the run waits for the queue manager until %s UTC [MQDLQ-127]",
+                    error.text,
+                    f"{step.until:%Y-%m-%d %H:%M:%S}",
                 )
         if isinstance(step, Proceed | Skip | Fail):
             return step
@@ -119,7 +121,11 @@ def _look(sensing: Sensing, waited: Waited) -> Step:
         log.info("%s", says if is_work else why)
     elif isinstance(step, Pause):
         left = sensing.seconds_to(step.until)
-        log.warning("the run before has left no account of the queue; going on in %.0f s", left)
+        log.warning(
+            "the previous run has left no account of the queue; this run continues in %.0f s"
+            " [MQDLQ-134]",
+            left,
+        )
     return step
 
 

@@ -48,7 +48,10 @@ class RulesWatch:
             if str(error) != self._told:
                 self._told = str(error)
                 log.warning(
-                    "the rules of %s cannot be read now; going on: %s", self._handler, error
+                    "the rules of %s cannot be read now; the run waits with the rules that it has"
+                    " read: %s [MQDLQ-128]",
+                    self._handler,
+                    error.text,
                 )
             return False
         self._told = ""

@@ -39,9 +39,10 @@ def prepare_run(
     if recorded is not None:
         if (recorded.handler, recorded.dag_run_id) != (handler.name, options.dag_run_id):
             raise HandlerError(
+                "MQDLQ-126",
                 f"run {run_id} is in the ledger as DAG run {recorded.dag_run_id} of handler"
-                f" {recorded.handler}: start {options.dag_run_id} of {handler.name} under another"
-                " DAG run id"
+                f" {recorded.handler}; start {options.dag_run_id} of {handler.name} under another"
+                " DAG run id",
             )
         return recorded
     try:
@@ -83,7 +84,9 @@ def _begin(
             queue = find_queue(queue_manager, named)
     if queue == handler.state_queue:
         raise HandlerError(
-            f"{handler.name}: state_queue {queue} is the very queue to be handled; name another"
+            "MQDLQ-114",
+            f"{handler.name}: state_queue {queue} is also the queue to be handled; name another"
+            " queue",
         )
     return Run(
         run_id=run_id,
@@ -186,8 +189,9 @@ def find_queue(queue_manager: QueueManager, named: str) -> str:
     except QueueManagerError as error:
         if error.reason == MQRC["MQRC_SELECTOR_NOT_FOR_TYPE"]:
             raise ConnectionSettingsError(
-                f"INPUTQ {queue} on queue manager {queue_manager.name} is not a local queue:"
-                " name the queue that holds the messages"
+                "MQDLQ-113",
+                f"INPUTQ {queue} on queue manager {queue_manager.name} is not a local queue; name"
+                " the queue that holds the messages",
             ) from error
         raise
     return queue

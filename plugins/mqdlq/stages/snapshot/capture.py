@@ -94,7 +94,8 @@ def payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, b
     if key_id and key_id not in keys:
         known = ", ".join(sorted(keys)) or "none"
         raise LakeError(
-            f"{directory}: its payload is encrypted by the key {key_id!r}; known are: {known}"
+            "MQDLQ-429",
+            f"{directory}: its payload is encrypted by the key {key_id!r}; known are: {known}",
         )
     cipher = AESGCM(keys[key_id]) if key_id else None
     for row in payload_rows(directory):
@@ -105,8 +106,9 @@ def payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, b
                 payload = cipher.decrypt(payload[:NONCE], payload[NONCE:], bound)
             except InvalidTag:
                 raise LakeError(
+                    "MQDLQ-430",
                     f"{directory}: the payload of message {browse_seq} is not what was written, or"
-                    f" the key {key_id!r} is another one now"
+                    f" the key {key_id!r} has changed",
                 ) from None
         yield browse_seq, payload
 

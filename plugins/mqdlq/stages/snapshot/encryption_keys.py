@@ -22,8 +22,9 @@ def key_of(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> Payl
     key_id = extra.get("key_id")
     if not key_id:
         raise ConnectionSettingsError(
-            f"connection {conn_id!r} does not name its key; expected an extra such as"
-            ' {"key_id": "2026-11"}'
+            "MQDLQ-122",
+            f'connection {conn_id!r} does not name its key; add an extra such as {{"key_id":'
+            ' "2026-11"}',
         )
     return PayloadKey(str(key_id), _decoded(conn_id, "its password", password))
 
@@ -43,7 +44,8 @@ def _decoded(conn_id: str, what: str, text: str | None) -> bytes:
         key = b""
     if len(key) not in _LENGTHS:
         raise ConnectionSettingsError(
-            f"connection {conn_id!r}: {what} is no key; expected 16, 24 or 32 bytes in Base64,"
-            " such as `openssl rand -base64 32` prints"
+            "MQDLQ-123",
+            f"connection {conn_id!r}: {what} is not a key; expected 16, 24 or 32 bytes in Base64,"
+            " such as `openssl rand -base64 32` prints",
         )
     return key

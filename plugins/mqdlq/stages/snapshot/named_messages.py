@@ -31,8 +31,9 @@ def check_named(run: Run, location: str) -> Iterator[str]:
     place = f"{run.queue} of {run.queue_manager}"
     if not classes:
         raise HandlerError(
-            f"of the messages named in message_keys none is on {place}: they have left it, or the"
-            " keys are not those of the JSON report's `message_key`"
+            "MQDLQ-120",
+            f"none of the messages named in message_keys is on {place}: they have left the queue,"
+            " or the keys are not those of the JSON report; name messages that are on the queue",
         )
     if absent := named - set(classes):
         yield f"{len(absent)} of {len(named)} named messages are not on {place}: {_shown(absent)}"
@@ -52,9 +53,10 @@ def check_action(run: Run, location: str) -> None:
     without = _without_a_dlh(_classes(run, location))
     if without and (needed := needs_a_dlh(parse(run.rules_text).rules[0])):
         raise HandlerError(
-            f"{needed} is refused for {len(without)} of {len(run.named)} named messages: without a"
-            " valid MQDLH a message can only be forwarded to a queue given by its name, discarded"
-            f" or ignored: {_shown(without)}"
+            "MQDLQ-121",
+            f"{needed} is refused for {len(without)} of {len(run.named)} named messages, which"
+            f" have no valid MQDLH: {_shown(without)}; forward such messages to a queue given by"
+            " its name, discard or ignore them",
         )
 
 

@@ -82,7 +82,7 @@ def prune_after(
             queue=(run.queue_manager, run.queue),
         )
     except (MqDlqError, OSError) as error:
-        log.warning("snapshots could not be pruned: %s", error)
+        log.warning("snapshots could not be pruned: %s [MQDLQ-435]", getattr(error, "text", error))
         return
     if pruned.removed:
         log.info("%d snapshots pruned", len(pruned.removed))

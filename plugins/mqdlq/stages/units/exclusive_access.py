@@ -33,8 +33,8 @@ def hold_state_queue(
             except AnotherExecutorError as error:
                 holder = _describe_holder(resources.ledger, queue_manager.name, state_queue)
                 if resources.clock() >= deadline:
-                    raise AnotherExecutorError(f"{error}; {holder}") from error
-                resources.log.info("waiting for another executor: %s; %s", error, holder)
+                    raise AnotherExecutorError(error.error_id, f"{error.text}; {holder}") from error
+                resources.log.info("waiting for another executor: %s; %s", error.text, holder)
                 resources.sleep(10.0)
         yield state
 

@@ -251,7 +251,7 @@ def test_explain_accepts_a_line_with_only_a_class() -> None:
 def test_explain_names_the_line_that_is_not_a_message(line: str | bytes, error: str) -> None:
     result = run("explain", "--rules", write("a.rules", GOOD), "-", stdin=line)
 
-    assert (result.exit_code, result.stderr) == (1, f"<stdin>:1: {error}\n")
+    assert (result.exit_code, result.stderr) == (1, f"<stdin>:1: {error} [MQDLQ-905]\n")
 
 
 def test_explain_warns_once_of_keys_that_are_not_columns() -> None:

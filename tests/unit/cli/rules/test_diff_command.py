@@ -181,7 +181,7 @@ def test_a_missing_snapshot_and_a_rejected_table_end_with_2(
 
     assert (no_snapshot.exit_code, no_snapshot.stderr) == (
         2,
-        f"{tmp_path}/lake holds no finished snapshot s2\n",
+        f"{tmp_path}/lake holds no finished snapshot s2 [MQDLQ-419]\n",
     )
     assert no_table.exit_code == 2
     assert no_table.stderr.startswith("bad.rules:1:1: ACTION(FWD) needs FWDQ")

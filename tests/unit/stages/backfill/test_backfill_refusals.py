@@ -44,8 +44,9 @@ def test_a_backfill_refuses_actions_that_need_an_mqdlh_for_a_message_without_one
     assert directories.lake() == world.lake_root
     run = world.start(RULES, dry_run=not apply, message_keys=(key,), action=action)
     why = (
-        f"{named} is refused for 1 of 1 named messages: without a valid MQDLH a message can only be"
-        f" forwarded to a queue given by its name, discarded or ignored: {key[:12]}…"
+        f"{named} is refused for 1 of 1 named messages, which have no valid MQDLH:"
+        f" {key[:12]}…; forward such messages to a queue given by its name, discard or"
+        " ignore them [MQDLQ-121]"
     )
 
     with pytest.raises(HandlerError) as refused:

@@ -97,7 +97,7 @@ def test_a_full_lake_prevents_discards_and_is_named(
             make_pass(execution)
 
     place = f"{world.lake_root}/archive/run-1"
-    assert str(caught.value) == f"{place} cannot be written: No space left on device"
+    assert str(caught.value) == (f"{place} cannot be written: No space left on device [MQDLQ-416]")
     assert world.depths("DLQ") == (1,)
     assert make_pass(execution).attempts == 1
     assert settle(execution) == {Outcome.DISCARDED: 1}

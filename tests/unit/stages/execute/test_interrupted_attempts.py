@@ -120,7 +120,8 @@ def test_no_run_is_settled_while_a_unit_is_in_doubt(world: World) -> None:
         settle(execution)
 
     assert str(caught.value) == (
-        "run run-1 has units of work that are not settled: make a pass first"
+        "run run-1 has units of work that are not settled; clear the task execute and the"
+        " tasks after it [MQDLQ-605]"
     )
 
 

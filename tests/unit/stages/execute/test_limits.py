@@ -94,8 +94,8 @@ def test_a_plan_that_is_too_old_is_refused(world: World) -> None:
         world.accept(run, plan_id)
 
     assert str(caught.value) == (
-        f"plan {plan_id} is too old: its snapshot was taken 61 s ago, the handler allows 60 s"
-        " (max_plan_age); start a new run"
+        f"plan {plan_id} is too old: its snapshot was taken 61 s ago, the handler allows"
+        " 60 s (max_plan_age); start a new run [MQDLQ-503]"
     )
 
 
@@ -115,6 +115,7 @@ def test_a_plan_that_another_run_has_started_is_refused(world: World) -> None:
         world.accept(second, plan.plan_id)
 
     assert str(caught.value) == (
-        f"plan {plan.plan_id} has been begun by run run-1; what that left is for a new run"
+        f"plan {plan.plan_id} has been started by run run-1; start a new run for the"
+        " remaining messages [MQDLQ-505]"
     )
     world.accept(first.run, plan.plan_id)

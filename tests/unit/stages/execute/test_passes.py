@@ -159,8 +159,9 @@ def test_a_message_put_back_by_a_rule_does_not_add_up(world: World) -> None:
         settle(execution)
 
     assert str(caught.value) == (
-        "1 messages booked as departed are on DLQ again: somebody put them back, or a rule"
-        " forwards to the queue it reads"
+        "1 messages booked as departed are on DLQ again: somebody put them back, or a"
+        " rule forwards to the queue it reads; correct the rule, and start a new run"
+        " [MQDLQ-609]"
     )
 
 
@@ -235,8 +236,8 @@ def test_a_second_executor_waits_and_then_names_the_first(
 
     assert str(caught.value) == (
         "another executor holds the state queue MQDLQ.STATE of queue manager QM1"
-        " (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a dead-letter queue; this one"
-        " touched nothing; this ledger knows of no pass there: the holder keeps another ledger"
+        " (MQRC_OBJECT_IN_USE (2042)), and only one at a time may act on a dead-letter queue;"
+        " this ledger knows of no pass there: the holder keeps another ledger [MQDLQ-602]"
     )
     assert world.clock.now == NOON + timedelta(minutes=5)
     assert world.depths("DLQ", "PAYMENTS") == (1, 0)
@@ -256,9 +257,9 @@ def test_without_a_state_queue_each_message_moves_alone(
     assert len({attempt.unit for attempt in world.ledger.attempts.of_run("run-1")}) == 4
     (warning,) = caplog.messages
     assert warning == (
-        "the state queue MQDLQ.STATE is not defined on QM1: each message moves alone, nothing"
-        " keeps two executors apart, and what a crash interrupts may stay unknown; define it with"
-        " DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES)"
+        "the state queue MQDLQ.STATE is not defined on QM1: each message moves alone, two"
+        " executors may act at once, and a crash may leave messages unknown; define it with"
+        " DEFINE QLOCAL(MQDLQ.STATE) DEFPSIST(YES) [MQDLQ-611]"
     )
 
 
@@ -278,8 +279,8 @@ def test_a_foreign_message_on_the_state_queue_is_reported_and_left(
     assert stranger in world.bodies("MQDLQ.STATE")
     (warning,) = caplog.messages
     assert warning == (
-        "the state queue MQDLQ.STATE holds 1 messages that are no markers: it must be this"
-        " handler's alone; move them away"
+        "the state queue MQDLQ.STATE holds 1 messages that are not markers, but only this"
+        " handler may use it; move them away [MQDLQ-610]"
     )
 
 

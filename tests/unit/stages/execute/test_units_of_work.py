@@ -137,8 +137,8 @@ def test_a_message_that_is_not_the_one_browsed_is_never_moved(
         make_pass(execution)
 
     assert str(refused.value) == (
-        "the message got from DLQ is not the one under the cursor (message 1); nothing is done"
-        " with it"
+        "the message got from DLQ is not the one under the cursor (message 1), so it was"
+        " backed out; clear the task [MQDLQ-604]"
     )
     assert world.depths("DLQ", "PAYMENTS") == (2, 0)
 

@@ -201,7 +201,8 @@ def test_a_run_id_that_could_leave_the_directory_is_refused(run_id: str) -> None
         report_directory(run_id)
 
     assert str(raised.value) == (
-        f"run id {run_id!r} cannot name a directory: expected letters, digits, '_', '-', '.'"
+        f"run id {run_id!r} cannot name a directory; expected letters, digits, '_', '-',"
+        " '.' [MQDLQ-241]"
     )
 
 
@@ -255,7 +256,10 @@ def test_the_report_command_names_the_latest_run_if_the_run_is_unknown(
 
     assert (result.exit_code, result.stderr) == (
         1,
-        "mqdlq: no run 'nobody' is recorded; the latest is 'demo-manual__2026-11-21T02-49-22'\n",
+        (
+            "mqdlq: no run 'nobody' is recorded; the latest is"
+            " 'demo-manual__2026-11-21T02-49-22' [MQDLQ-908]\n"
+        ),
     )
 
 
@@ -265,7 +269,7 @@ def test_the_report_command_names_an_empty_ledger() -> None:
 
     assert result.exit_code == 1
     assert re.sub(r"sqlite:///\S+/", "sqlite:///…/", result.stderr) == (
-        "mqdlq: the ledger sqlite:///…/ledger.db has no run yet: `mqdlq run HANDLER` makes one;"
-        " where Airflow's connection mqdlq_ledger names another ledger, MQDLQ_LEDGER_URL has to"
-        " name it here\n"
+        "mqdlq: the ledger sqlite:///…/ledger.db has no run; start one with `mqdlq run"
+        " HANDLER`, or name the ledger of Airflow's connection mqdlq_ledger in"
+        " MQDLQ_LEDGER_URL [MQDLQ-907]\n"
     )

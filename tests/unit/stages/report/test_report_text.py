@@ -80,8 +80,9 @@ INTERRUPTED = """\
 FAILED  demo  SYSTEM.DEAD.LETTER.QUEUE @ QM1
 4 messages: 1 handled, 1 needs attention, 2 without an outcome. The account does not add up. The run
 failed at execute.
-Why: stage execute failed; MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009); 2 of 4
-messages have no outcome: messages 3-4; the queue was not browsed again, so nothing is proven
+Why: stage execute failed; MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009)
+[MQDLQ-100]; 2 of 4 messages have no outcome: messages 3-4; the queue was not browsed again, so
+nothing is proven
 
 Run       demo-manual__2026-11-21T02-49-22  2026-11-21 02:49:22 UTC, 40 s, by alice in Airflow
 Rules     include/rules/demo.rules  3f9a0b12c4d5
@@ -126,7 +127,7 @@ def test_the_report_of_an_interrupted_run_begins_with_its_failure(
     files = files_of(
         EndedRun([delivered(), exhausted(), lost, lost], last_browse=False),
         failed_at("execute"),
-        "MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009)",
+        "MQPUT of queue PAYMENTS.IN failed: MQRC_CONNECTION_BROKEN (2009) [MQDLQ-100]",
     )
 
     assert files.text == INTERRUPTED

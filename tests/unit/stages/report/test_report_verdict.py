@@ -123,8 +123,8 @@ def test_a_missing_snapshot_fails_the_report_but_keeps_the_ledgers_numbers(
 
     assert report.verdict is Verdict.FAILED
     assert report.why == (
-        f"the snapshot cannot be read: {location} is not a snapshot: it has no _MANIFEST.json,"
-        " which is written last; take a new snapshot"
+        f"the snapshot cannot be read: {location} is not a snapshot, as it has no"
+        " _MANIFEST.json; take a new snapshot [MQDLQ-418]"
     )
     assert report.account is not None
     assert report.account.outcomes == {Outcome.DELIVERED: 1, Outcome.UNMATCHED: 1}

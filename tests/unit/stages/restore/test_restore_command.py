@@ -118,11 +118,14 @@ def test_a_missing_copy_is_listed_as_unusable(world: World) -> None:
     [
         (
             ("list", "--message", "12"),
-            "mqdlq: --message: '12' is no message_key; expected 64 hex digits",
+            ("mqdlq: --message: '12' is not a message_key; expected 64 hex digits [MQDLQ-910]"),
         ),
         (
             ("list", "--reason", "MQRC_X"),
-            "mqdlq: --reason: MQRC_X is no reason code; expected MQRC_Q_FULL or 2053",
+            (
+                "mqdlq: --reason: MQRC_X is not a reason code; expected MQRC_Q_FULL or 2053"
+                " [MQDLQ-909]"
+            ),
         ),
         (("run", "demo"), "mqdlq: say what to restore: --run, --message, or both"),
     ],
@@ -162,4 +165,4 @@ def test_a_restoration_becomes_a_run_of_the_dag(
         "dry_run": True,
     }
     assert refused.exit_code == 2
-    assert refused.stderr.endswith("day.yaml: no such handler; configured are: night\n")
+    assert refused.stderr.endswith("day.yaml: no such handler; configured are: night [MQDLQ-303]\n")

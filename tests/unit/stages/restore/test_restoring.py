@@ -148,40 +148,49 @@ def test_a_dry_run_of_a_restoration_puts_no_message_and_does_not_connect(world: 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     (
         {"run_id": ""},
-        "say what to restore: a run, or message_keys; nobody restores a whole archive at once",
+        (
+            "a restoration needs a run or message_keys, so that nobody restores a whole"
+            " archive by mistake; name one of them [MQDLQ-702]"
+        ),
     ),
     (
         {"run_id": "run-9"},
         (
-            "the archive has no copy by run run-9 of handler test: mqdlq restore list shows what"
-            " it has"
+            "the archive has no copy by run run-9 of handler test; mqdlq restore list"
+            " shows its copies [MQDLQ-704]"
         ),
     ),
     (
         {"message_keys": ("ab" * 32,)},
         (
             "the archive has no copy by run run-1 of 1 of the 1 messages named, such as"
-            f" {'ab' * 32}: mqdlq restore list shows what it has"
+            f" {'ab' * 32}; mqdlq restore list shows its copies [MQDLQ-703]"
         ),
     ),
     (
         {"reason": 2085},
-        "of the 1 copies none is of a dead letter for MQRC_UNKNOWN_OBJECT_NAME (2085)",
+        (
+            "none of the 1 copies is of a dead letter for MQRC_UNKNOWN_OBJECT_NAME (2085);"
+            " leave the reason out, or name another [MQDLQ-705]"
+        ),
     ),
     (
         {"header": False},
         (
-            "without its MQDLH a message is no dead letter, and DLQ is a dead-letter queue: name"
-            " another queue (to_queue), or leave the header"
+            "without its MQDLH a message is not a dead letter, and DLQ is a dead-letter"
+            " queue; name another queue (to_queue), or keep the header [MQDLQ-708]"
         ),
     ),
     (
         {"to_queue": "MQDLQ.STATE"},
-        "MQDLQ.STATE is the handler's state queue, and for nothing else: name another",
+        (
+            "MQDLQ.STATE is the handler's state queue, which holds markers only; name another"
+            " queue [MQDLQ-710]"
+        ),
     ),
     (
         {"to_queue_manager": "QM2"},
-        "to_queue_manager needs to_queue: name the queue there, too",
+        "to_queue_manager needs to_queue; name the queue, too [MQDLQ-709]",
     ),
 ]
 
@@ -211,8 +220,8 @@ def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
         restoring(world, run_id="", message_keys=keys)
 
     assert str(refused.value) == (
-        "the messages named were on several queues (DLQ @ QM1, DLQ2 @ QM1): restore those of one"
-        " queue at a time, such as by their run"
+        "the messages named were on several queues (DLQ @ QM1, DLQ2 @ QM1); restore those"
+        " of one queue at a time, such as by their run [MQDLQ-707]"
     )
 
 
@@ -224,8 +233,8 @@ def test_a_restoration_id_cannot_be_reused_for_another_selection(world: World) -
         restoring(world, to_queue="PARKED")
 
     assert str(refused.value) == (
-        "restoration restoration-1 is in the ledger, and was asked for something else: what a"
-        " restoration selects and where it puts it hold to its end; start another one"
+        "restoration restoration-1 is in the ledger with another selection or target,"
+        " which never change; start another restoration [MQDLQ-711]"
     )
 
 
@@ -354,8 +363,8 @@ def test_a_restoration_waits_for_the_state_queue_and_then_names_its_holder(world
 
     assert str(refused.value) == (
         "another executor holds the state queue MQDLQ.STATE of queue manager QM1"
-        " (MQRC_OBJECT_IN_USE (2042)): one at a time may act on a dead-letter queue; this one"
-        " touched nothing; by this ledger it is restoration restoration-1, asked for at"
-        " 2026-11-21 12:00:00 UTC"
+        " (MQRC_OBJECT_IN_USE (2042)), and only one at a time may act on a dead-letter queue;"
+        " by this ledger it is restoration restoration-1, asked for at 2026-11-21 12:00:00 UTC"
+        " [MQDLQ-602]"
     )
     assert ended(work) == {"restored": 1}

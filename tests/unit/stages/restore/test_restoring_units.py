@@ -96,8 +96,8 @@ def test_a_cleared_state_queue_makes_a_lost_answer_unknown(
     assert restored(world, "restoration-2") == {"refused": 1}
     assert whys(world, "restoration-2") == [
         (
-            "restoration restoration-1 may have put it to DLQ: look there for its MsgId; if it is"
-            " not there, again puts it"
+            "restoration restoration-1 may have put it to DLQ: look there for its MsgId;"
+            " if it is not there, again puts it"
         )
     ]
 
@@ -180,8 +180,8 @@ def test_two_tasks_of_one_restoration_cannot_both_put_a_message(world: World) ->
         world.ledger.restorations.intend(work.restoration, [woken])
 
     assert str(refused.value) == (
-        "restoration restoration-1: another task of it puts the same messages at this moment, or"
-        " has put them; nothing was put twice, and this one ends here"
+        "restoration restoration-1: another task of it puts the same messages at this"
+        " moment, or has put them, so this one ends; no message was put twice [MQDLQ-713]"
     )
 
 

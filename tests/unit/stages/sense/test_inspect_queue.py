@@ -157,7 +157,9 @@ def test_a_queue_manager_that_is_away_is_waited_for_by_its_name_in_the_rules(
     embedded_mq.faults.set("")
     until = looker.world.clock() + timedelta(seconds=600)
     assert found == WaitForQueueManager("mq", "QM1", until, None)
-    assert caplog.messages[-1].endswith("; waiting for it until 2026-11-21 12:10:00 UTC")
+    assert caplog.messages[-1].endswith(
+        "; the run waits for the queue manager until 2026-11-21 12:10:00 UTC [MQDLQ-127]"
+    )
 
 
 def test_a_scheduled_run_ignores_messages_that_wait_for_approval(
@@ -190,7 +192,9 @@ def test_a_continuous_run_pauses_after_a_run_without_an_account(
 
     assert looker.look(rules(), run_id="two", keys=keys) == Pause(began + timedelta(minutes=1))
 
-    said = "the run before has left no account of the queue; going on in 60 s"
+    said = (
+        "the previous run has left no account of the queue; this run continues in 60 s [MQDLQ-134]"
+    )
     assert caplog.messages[-1] == said
     watched = looker.look(rules(), run_id="three", keys=keys, is_watched=True)
     assert watched == Proceed(1, "1 messages")

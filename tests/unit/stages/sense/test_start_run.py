@@ -47,8 +47,8 @@ def test_an_id_that_another_run_has_is_refused(world: World, handler: str, dag_r
         world.begin("test-x-1", other, RunOptions(dag_run_id=dag_run))
 
     assert str(caught.value) == (
-        f"run test-x-1 is in the ledger as DAG run  of handler test: start {dag_run} of {handler}"
-        " under another DAG run id"
+        f"run test-x-1 is in the ledger as DAG run  of handler test; start {dag_run} of"
+        f" {handler} under another DAG run id [MQDLQ-126]"
     )
 
 
@@ -85,8 +85,9 @@ def test_a_queue_manager_without_a_dead_letter_queue_is_reported(world: World) -
         world.start("ACTION(RETRY)")
 
     assert str(caught.value) == (
-        "queue manager QM1 has no dead-letter queue (DEADQ is blank) and the rules table names"
-        " none: define one with ALTER QMGR DEADQ(...), or give INPUTQ"
+        "queue manager QM1 has no dead-letter queue (DEADQ is blank), and the rules table"
+        " does not name a queue; define one with ALTER QMGR DEADQ(...), or give INPUTQ"
+        " [MQDLQ-112]"
     )
 
 
@@ -94,14 +95,18 @@ def test_a_missing_queue_is_reported(world: World) -> None:
     with pytest.raises(QueueManagerError) as caught:
         world.start("INPUTQ(NOWHERE)\nACTION(RETRY)")
 
-    assert str(caught.value) == ("MQOPEN of queue NOWHERE failed: MQRC_UNKNOWN_OBJECT_NAME (2085)")
+    assert str(caught.value) == (
+        "MQOPEN of queue NOWHERE failed: MQRC_UNKNOWN_OBJECT_NAME (2085) [MQDLQ-100]"
+    )
 
 
 def test_a_missing_queue_manager_is_reported(world: World) -> None:
     with pytest.raises(QueueManagerError) as caught:
         world.start("INPUTQM(QM9)\nACTION(RETRY)")
 
-    assert str(caught.value) == ("MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058)")
+    assert str(caught.value) == (
+        "MQCONN of queue manager QM9 failed: MQRC_Q_MGR_NAME_ERROR (2058) [MQDLQ-100]"
+    )
 
 
 def test_the_state_queue_is_never_handled(world: World) -> None:
@@ -109,7 +114,8 @@ def test_the_state_queue_is_never_handled(world: World) -> None:
         world.start("INPUTQ(MQDLQ.STATE)\nACTION(RETRY)")
 
     assert str(caught.value) == (
-        "test: state_queue MQDLQ.STATE is the very queue to be handled; name another"
+        "test: state_queue MQDLQ.STATE is also the queue to be handled; name another"
+        " queue [MQDLQ-114]"
     )
 
 
@@ -126,14 +132,17 @@ def test_depth_is_inquired(world: World) -> None:
         (
             "ACTION(RETRY)",
             (),
-            "action needs message_keys: it is done to the messages they name, not to a whole queue",
+            (
+                "action needs message_keys, because it applies to named messages only; name"
+                " the messages [MQDLQ-118]"
+            ),
         ),
         (
             "DESTQ(A) ACTION(RETRY)",
             ("0" * 64,),
             (
-                "action must be one rule without patterns and without control data, such as"
-                " ACTION(FWD) FWDQ(PARKED)"
+                "action must be one rule without patterns and without control data, such"
+                " as ACTION(FWD) FWDQ(PARKED) [MQDLQ-119]"
             ),
         ),
     ],
@@ -167,8 +176,8 @@ def test_an_alias_queue_cannot_be_handled(world: World) -> None:
         world.start("INPUTQ(DLQ.ALIAS)\nACTION(RETRY)")
 
     assert str(caught.value) == (
-        "INPUTQ DLQ.ALIAS on queue manager QM1 is not a local queue: name the queue that holds the"
-        " messages"
+        "INPUTQ DLQ.ALIAS on queue manager QM1 is not a local queue; name the queue that"
+        " holds the messages [MQDLQ-113]"
     )
 
 

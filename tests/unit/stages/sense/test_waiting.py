@@ -179,7 +179,7 @@ def test_an_error_that_waiting_cannot_cure_is_raised(
 
 
 def test_a_continuous_run_that_cannot_begin_takes_a_minute_to_fail() -> None:
-    fault = HandlerError("night.yaml: no rules")
+    fault = HandlerError("MQDLQ-301", "night.yaml: no rules")
 
     assert before_failing(fault, handler_of(schedule="@continuous"), NOON) == Pause(NOON + BREATH)
     with pytest.raises(HandlerError):

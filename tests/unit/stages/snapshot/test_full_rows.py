@@ -44,8 +44,8 @@ def test_a_missing_full_row_is_reported(world: World) -> None:
         list(lake.whole_rows(here, ["class"]))
 
     assert str(caught.value) == (
-        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} says it holds; take a"
-        " full snapshot"
+        f"{gone} lacks 3 messages that snapshot {here.rsplit('/', 1)[-1]} refers to; take a"
+        " full snapshot [MQDLQ-405]"
     )
 
 

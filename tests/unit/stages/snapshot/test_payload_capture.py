@@ -111,12 +111,13 @@ def test_a_missing_key_of_a_payload_is_named(world: World) -> None:
         bodies(directory, PayloadKey("2027-01", b"n" * 32))
     assert str(caught.value) == (
         f"{directory}: its payload is encrypted by the key '2026-11'; known are: 2027-01"
+        " [MQDLQ-429]"
     )
     with pytest.raises(LakeError) as caught:
         bodies(directory, PayloadKey("2026-11", b"x" * 32))
     assert str(caught.value) == (
-        f"{directory}: the payload of message 1 is not what was written, or the key '2026-11' is"
-        " another one now"
+        f"{directory}: the payload of message 1 is not what was written, or the key"
+        " '2026-11' has changed [MQDLQ-430]"
     )
 
 
@@ -145,16 +146,16 @@ def test_old_snapshots_can_be_read_after_a_key_rotation(world: World) -> None:
             base64.b64encode(b"k" * 32).decode(),
             {},
             (
-                "connection 'dlq_key' does not name its key; expected an extra such as"
-                ' {"key_id": "2026-11"}'
+                "connection 'dlq_key' does not name its key; add an extra such as"
+                ' {"key_id": "2026-11"} [MQDLQ-122]'
             ),
         ),
         (
             "secret",
             {"key_id": "a"},
             (
-                "connection 'dlq_key': its password is no key; expected 16, 24 or 32 bytes in"
-                " Base64, such as `openssl rand -base64 32` prints"
+                "connection 'dlq_key': its password is not a key; expected 16, 24 or 32"
+                " bytes in Base64, such as `openssl rand -base64 32` prints [MQDLQ-123]"
             ),
         ),
     ],
@@ -204,8 +205,9 @@ def test_encrypted_bodies_are_written_with_the_key_of_a_connection(
 
     assert "is encrypted by the key '2026-11'; known are: none" in written(*arguments)[1]
     assert written(*arguments, "--key-connection", "other")[1] == (
-        "mqdlq: connection 'other' is not defined in this Airflow: neither in the environment nor"
-        " in its metadata"
+        "mqdlq: connection 'other' is not defined in this Airflow, neither in the"
+        " environment nor in its metadata database; define it, or run the command where"
+        " it is defined [MQDLQ-124]"
     )
     assert written(*arguments, "--key-connection", "dlq_key")[0] == 0
     assert (tmp_path / "bodies" / "1.bin").read_bytes() == b"secret"
@@ -220,9 +222,12 @@ def test_snapshots_payload_reports_payload_that_was_not_captured(
 
     assert written(without, "--to", str(tmp_path)) == (
         1,
-        f"mqdlq: {without} has no payload: the handler's `payload` was none when it was taken",
+        (
+            f"mqdlq: {without} has no payload, as the handler's `payload` was none when it was"
+            " taken [MQDLQ-915]"
+        ),
     )
     assert written(directory, "--message", "7", "--to", str(tmp_path / "bodies")) == (
         1,
-        f"mqdlq: {directory} has no payload of message 7",
+        f"mqdlq: {directory} has no payload of message 7 [MQDLQ-916]",
     )

@@ -59,8 +59,9 @@ def test_a_run_whose_named_messages_are_all_gone_is_refused(world: World) -> Non
         warnings(world, NOBODY)
 
     assert str(refused.value) == (
-        "of the messages named in message_keys none is on DLQ of QM1: they have left it, or the"
-        " keys are not those of the JSON report's `message_key`"
+        "none of the messages named in message_keys is on DLQ of QM1: they have left the"
+        " queue, or the keys are not those of the JSON report; name messages that are on"
+        " the queue [MQDLQ-120]"
     )
 
 
@@ -106,8 +107,9 @@ def test_an_action_that_needs_an_mqdlh_is_refused_for_a_message_without_one(
         warnings(world, key, other, action=action)
 
     assert str(caught.value) == (
-        f"{refused} is refused for 1 of 2 named messages: without a valid MQDLH a message can only"
-        f" be forwarded to a queue given by its name, discarded or ignored: {other[:12]}…"
+        f"{refused} is refused for 1 of 2 named messages, which have no valid MQDLH:"
+        f" {other[:12]}…; forward such messages to a queue given by its name, discard or"
+        " ignore them [MQDLQ-121]"
     )
     assert warnings(world, key, action=action) == []
 

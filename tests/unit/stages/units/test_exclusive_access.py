@@ -18,13 +18,13 @@ from tests.support.world import NOON, World
 
 HELD = (
     "another executor holds the state queue MQDLQ.STATE of queue manager QM1 (MQRC_OBJECT_IN_USE"
-    " (2042)): one at a time may act on a dead-letter queue; this one touched nothing; "
+    " (2042)), and only one at a time may act on a dead-letter queue; "
 )
 A_RUN = (
     "by this ledger it is run run-1 of handler test on queue DLQ, whose last pass began at"
-    " 2026-11-21 12:00:00 UTC"
+    " 2026-11-21 12:00:00 UTC [MQDLQ-602]"
 )
-A_RESTORATION = "by this ledger it is restoration restoration-1, asked for at {} UTC"
+A_RESTORATION = "by this ledger it is restoration restoration-1, asked for at {} UTC [MQDLQ-602]"
 
 
 @pytest.fixture(name="world")
@@ -65,7 +65,7 @@ def test_a_task_waits_five_minutes_for_the_state_queue(
         said = refusal(world)
 
     unknown = "this ledger knows of no pass there: the holder keeps another ledger"
-    assert said == HELD + unknown
+    assert said == f"{HELD}{unknown} [MQDLQ-602]"
     assert world.clock.now - NOON == timedelta(minutes=5)
     waiting = [record.message for record in caplog.records]
     assert waiting == [f"waiting for another executor: {HELD.rstrip('; ')}; {unknown}"] * 30

@@ -103,7 +103,7 @@ def test_a_policy_on_the_queue_itself_is_named_in_the_error(world: World) -> Non
 def test_an_error_of_the_queue_manager_names_no_policy(world: World) -> None:
     embedded_mq.faults.set("MQCONNX:1:2063:before")
 
-    with pytest.raises(MqDlqError, match=r"failed: MQRC_SECURITY_ERROR \(2063\)$"):
+    with pytest.raises(MqDlqError, match=r"failed: MQRC_SECURITY_ERROR \(2063\) \[MQDLQ-100\]$"):
         world.connect()
 
 

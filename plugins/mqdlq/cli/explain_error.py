@@ -1,0 +1,41 @@
+"""The command `mqdlq explain-error`: print the entry of an error id."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+import typer
+
+from mqdlq.error_catalogue import PREFIX, entries
+from mqdlq.rules.diagnostics import listed
+
+
+def explain_error(
+    error_id: str = typer.Argument(metavar="ID", help="The error's id: MQDLQ-101, or 101."),
+) -> None:
+    """Implement `mqdlq explain-error`.
+
+    The id is in brackets at the end of an error's first line. The entry has the error's text, with
+    … for names and numbers, where to look, and what to do.
+
+    For example:
+      mqdlq explain-error MQDLQ-101
+    """
+    known = entries()
+    wanted = PREFIX + error_id.upper().removeprefix(PREFIX)
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, n=3) or [next(iter(known))]
+        raise typer.BadParameter(
+            f"no error has the id {wanted}; the nearest are {listed(near, 'and')}"
+        )
+    entry = known[wanted]
+    typer.echo(f"{entry.error_id}: {entry.text}")
+    typer.echo(f"  look here: {_plain(entry.look)}")
+    typer.echo(f"  do this:   {_plain(entry.do)}")
+    typer.echo(f"  page:      docs/reference/errors.md#{entry.anchor}")
+
+
+def _plain(markdown: str) -> str:
+    """Return Markdown for a terminal: links without their targets."""
+    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", markdown)
