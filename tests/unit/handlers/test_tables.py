@@ -231,11 +231,11 @@ def test_the_linter_names_the_lines_of_the_yaml_file() -> None:
 
     assert "".join(f"{d}\n" for d in result.diagnostics) == (
         "t.yaml:3:7: warning: no message reaches this rule because ACTION(DISCARD) at line 3"
-        " takes all messages that match it; move it before that rule or remove it [shadowed-rule]\n"
+        " matches all of its messages; move it before that rule or remove it [shadowed-rule]\n"
         "        - match: {DESTQ: [A*, AB]}\n"
         "          ~~~~~~~~~~~~~~~~~~~~~~~^\n"
         "t.yaml:5:7: warning: no message reaches this rule because ACTION(DISCARD) at line 3"
-        " takes all messages that match it; move it before that rule or remove it [shadowed-rule]\n"
+        " matches all of its messages; move it before that rule or remove it [shadowed-rule]\n"
         "        - match: {DESTQ: AC}\n"
         "          ~~~~~~~~~~~~~~~~~^\n"
     )

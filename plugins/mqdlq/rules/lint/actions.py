@@ -58,7 +58,7 @@ def find_discarded(rule: Rule) -> Iterator[Finding]:
             Code.DISCARD_EVERYTHING,
             rule,
             "ACTION",
-            "ACTION(DISCARD) without patterns discards every message that no earlier rule takes;"
+            "ACTION(DISCARD) without patterns discards every message that no earlier rule handles;"
             " name the messages by a pattern, or forward them",
         )
 

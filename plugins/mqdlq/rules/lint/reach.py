@@ -69,8 +69,8 @@ def _unreachable(rule: Rule, final: Rule) -> Finding:
         Code.UNREACHABLE_RULE,
         rule,
         "",
-        f"no message reaches this rule because ACTION({final.action}) at line {final.line} takes"
-        " all messages; move that rule to the end",
+        f"no message reaches this rule because ACTION({final.action}) at line {final.line}"
+        " matches all messages; move that rule to the end",
     )
 
 
@@ -79,8 +79,8 @@ def _shadowed(rule: Rule, final: Rule) -> Finding:
         Code.SHADOWED_RULE,
         rule,
         "",
-        f"no message reaches this rule because ACTION({final.action}) at line {final.line} takes"
-        " all messages that match it; move it before that rule or remove it",
+        f"no message reaches this rule because ACTION({final.action}) at line {final.line}"
+        " matches all of its messages; move it before that rule or remove it",
     )
 
 
@@ -96,7 +96,7 @@ def _early_ignore(final: Rule, rules: list[Rule]) -> Finding:
         Code.EARLY_IGNORE,
         final,
         "ACTION",
-        f"no message reaches the {where} because this ACTION(IGNORE) takes all messages that match;"
+        f"no message reaches the {where} because this ACTION(IGNORE) matches those messages first;"
         f" {belongs} before this one",
     )
 
