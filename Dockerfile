@@ -1,7 +1,7 @@
-# The one image of the compose file: Airflow, Spark, this project and both MQ clients. The target
-# `trial` adds the embedded queue manager, the tests and their tools. The build
-# downloads two images, IBM's redistributable MQ client, Debian's Java, uv, and what
-# requirements.lock pins: the images by version, the client and Python's packages by checksum.
+# The image of the compose file: Airflow, Spark, this project and both MQ clients. The target
+# `trial` adds the embedded queue manager, the tests and their tools. The build downloads two
+# images, IBM's redistributable MQ client, Debian's Java, uv, and the packages of requirements.lock:
+# the images by version, the client and the Python packages by checksum.
 #     docker compose build
 ARG AIRFLOW_IMAGE=apache/airflow:slim-3.3.2-python3.11
 
@@ -24,7 +24,7 @@ RUN archive="${MQ_CLIENT_VERSION}-IBM-MQC-Redist-LinuxX64.tar.gz" && \
       { echo "MQ client ${MQ_CLIENT_VERSION} is not the archive MQ_CLIENT_SHA256 names: compare with the checksum at IBM Fix Central" >&2; exit 1; }; } && \
     tar --extract --gzip --file "${archive}" && \
     rm "${archive}"
-# genmqpkg.sh copies what is asked for: a threaded 64-bit client with messages and TLS.
+# genmqpkg.sh copies the requested parts: a threaded 64-bit client with messages and TLS.
 ENV genmqpkg_inc32=0 genmqpkg_incadm=0 genmqpkg_incamqp=0 genmqpkg_inccbl=0 \
     genmqpkg_inccics=0 genmqpkg_inccpp=0 genmqpkg_incdnet=0 genmqpkg_incjava=0 \
     genmqpkg_incjre=0 genmqpkg_incman=0 genmqpkg_incmqbc=0 genmqpkg_incmqft=0 \
@@ -70,9 +70,9 @@ COPY --from=environment /opt/mqdlq /opt/mqdlq
 COPY dags /opt/mqdlq/dags
 COPY include /opt/mqdlq/include
 COPY spark /opt/mqdlq/spark
-# The program is root's and read-only to everybody else; state is in one directory, which a volume
-# takes the place of, and as a new volume takes its owner and mode from. What IBM's client writes,
-# its error log above all, is in another, which it does not make itself.
+# root owns the program, and all other users can only read it. The state is in one directory, over
+# which a volume is mounted; a new volume gets its owner and mode. IBM's client writes its error log
+# to another directory, which it does not create itself.
 RUN echo /opt/mqm/lib64 > /etc/ld.so.conf.d/ibm-mq-client.conf && ldconfig && \
     install --directory --owner airflow --group root --mode 0700 /var/lib/mqdlq /var/lib/mq-client
 ENV PATH=/opt/mqdlq/.venv/bin:${PATH} \
@@ -86,11 +86,11 @@ ENV PATH=/opt/mqdlq/.venv/bin:${PATH} \
     MQDLQ_HOME=/var/lib/mqdlq \
     MQ_OVERRIDE_DATA_PATH=/var/lib/mq-client
 WORKDIR /opt/mqdlq
-# Spark's classes as this image's JVM reads them fastest: small evaluations start in half the time.
+# An archive of Spark's classes for this image's JVM halves the start of small evaluations.
 RUN .venv/bin/python -m mqdlq.local.class_archive && test -s .venv/spark-classes.jsa
 # The image's own user `airflow`.
 USER 50000
-# Fails the build where one of the clients cannot be loaded by the user it will run as.
+# Fail the build if this user cannot load one of the clients.
 RUN python -c "import pymqi.pymqe, ibmmq.ibmmqc, mqdlq"
 
 FROM production AS trial
@@ -104,5 +104,5 @@ RUN .venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/pytho
     .venv/bin/embedded-mq --help
 USER 50000
 
-# What a build makes without a target.
+# The default target.
 FROM production

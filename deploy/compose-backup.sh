@@ -1,6 +1,6 @@
 #!/bin/bash
-# What deploy/backup.py does, for the services of docker-compose.yaml: ledger and lake in, one
-# directory with a copy of both out; and back. The copies are the same to both programs.
+# Back up ledger and lake of the services of docker-compose.yaml to a directory, and restore them.
+# The copies have the form of deploy/backup.py.
 #     bash deploy/compose-backup.sh backup /backups/2026-11-21
 #     bash deploy/compose-backup.sh restore /backups/2026-11-21
 set -eu
@@ -20,13 +20,13 @@ refuse() {
   exit 1
 }
 
-postgres() { # a program of PostgreSQL's, on the database of the ledger
+postgres() { # run a program of PostgreSQL on the ledger's database
   local program="$1"
   shift
   docker compose exec -T postgres "$program" --username=mqdlq --dbname=mqdlq "$@"
 }
 
-# Run as the user whose files the lake holds.
+# Run a command as the owner of the lake's files.
 in_the_lake() {
   docker compose run --rm --no-deps -T --entrypoint bash airflow-init \
     -c "umask 077; mkdir -p \"\$MQDLQ_LAKE\"; cd \"\$MQDLQ_LAKE\"; $1"
@@ -37,9 +37,9 @@ backup() {
   umask 077 # the archive holds customers' messages
   rm -rf "$directory.part"
   mkdir -p "$directory.part"
-  # The ledger first: it only names what is in the lake already.
+  # The ledger first: it only names files that are already in the lake.
   postgres pg_dump --format=custom --no-owner >"$directory.part/ledger"
-  # 1: something changed or vanished meanwhile, which the ledger's copy does not name yet.
+  # Exit code 1 of tar: a file changed or vanished meanwhile, which the ledger's copy does not name.
   in_the_lake "tar --create . || [ \$? -eq 1 ]" >"$directory.part/lake.tar"
   mv "$directory.part" "$directory"
   echo "ledger and lake are copied to $directory"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# `make compose-up | compose-down | compose-test`: what is to be done in, docker compose called.
+# Run docker compose for `make compose-up`, `make compose-down` and `make compose-test`.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,7 +26,7 @@ prepare() {
   fi
 }
 
-setting() { # the value of a variable as Docker Compose sees it: this environment's, else .env's
+setting() { # the value of a variable as for Docker Compose: of this environment, else of .env
   printenv "$1" || sed -n "s/^$1=//p" .env | tail -n 1 | tr -d "\"'"
 }
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Run by the service `tests` of docker-compose.yaml: the contract tests against the queue manager
+# The service `tests` of docker-compose.yaml runs this: the contract tests against the queue manager
 # in its container through both clients, then the demo, handled by a DAG run on the Spark cluster.
 set -eu
 umask 077

@@ -1,8 +1,8 @@
-"""What is installed in; its licences and its known vulnerabilities out (`make supply-chain`).
+"""Check the licences and the known vulnerabilities of installed packages (`make supply-chain`).
 
-Writes var/licences.md. Ends with 1 where a licence is none of those taken so far, or a pinned
-package has a known vulnerability. Where the database of vulnerabilities cannot be reached, it says
-so and leaves that out: that is no fault of the project's.
+Writes var/licences.md. Ends with 1 if a licence has not been accepted, or if a pinned package has a
+known vulnerability. If the database of vulnerabilities cannot be reached, the program reports that
+and skips this check.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ PROJECT = Path(__file__).resolve().parents[1]
 TOOLS = PROJECT / ".tools" / "bin"
 
 # Licences that let a company run and change the program. The weak copyleft of MPL and LGPL reaches
-# files and a library that are used unchanged.
-TAKEN = re.compile(
+# files and libraries, which are used unchanged here.
+ACCEPTED = re.compile(
     r"(?i)\b(MIT|Apache|BSD|0BSD|ISC|PSF|Python Software Foundation|Python-2\.0|MPL|Mozilla"
     r"|LGPL-3\.0|Lesser General Public|Unlicense|Zlib|CC0|HPND|Artistic)"
 )
 ONE_BY_ONE = {
-    # Packages whose metadata name no licence that a program could read.
+    # Packages whose metadata name their licence in no form that a program can read.
     "mqdlq": "this project",
 }
 
@@ -36,17 +36,20 @@ def main() -> int:
     target.parent.mkdir(mode=0o700, exist_ok=True)
     target.write_text(as_page(packages), encoding="utf-8")
     print(f"{len(packages)} packages and their licences are in {target.relative_to(PROJECT)}")
-    strange = not_taken(packages)
+    strange = unaccepted(packages)
     for package in strange:
-        print(f"{package['Name']} {package['Version']}: {package['License']!r} is no licence taken")
-    vulnerable, told = audited(_audit())
-    print(told)
+        found = f"{package['Name']} {package['Version']}: {package['License']!r}"
+        print(f"{found} is not an accepted licence")
+    vulnerable, summary = audited(_audit())
+    print(summary)
     return int(bool(strange or vulnerable))
 
 
-def not_taken(packages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the packages whose licence somebody has to look at."""
-    return [p for p in packages if p["Name"] not in ONE_BY_ONE and not TAKEN.search(p["License"])]
+def unaccepted(packages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the packages whose licence a person must review."""
+    return [
+        p for p in packages if p["Name"] not in ONE_BY_ONE and not ACCEPTED.search(p["License"])
+    ]
 
 
 def as_page(packages: list[dict[str, str]]) -> str:
@@ -61,7 +64,7 @@ def as_page(packages: list[dict[str, str]]) -> str:
 
 
 def audited(found: dict[str, Any] | str) -> tuple[list[str], str]:
-    """Return the vulnerable packages and a sentence, from what pip-audit told or why it did not."""
+    """Return the vulnerable packages and a summary of pip-audit's result, or of its error."""
     if isinstance(found, str):
         return [], f"known vulnerabilities: not looked for, since pip-audit failed: {found}"
     packages = found["dependencies"]
@@ -102,7 +105,7 @@ def _audit() -> dict[str, Any] | str:
         found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         said: list[str] = done.stderr.strip().splitlines()
-        return said[-1] if said else "it says nothing"
+        return said[-1] if said else "it printed no error"
     return found
 
 

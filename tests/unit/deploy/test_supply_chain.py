@@ -29,7 +29,7 @@ def test_an_unreviewed_licence_is_reported(report: Any) -> None:
     taken = [package("b", "MIT License"), package("mqdlq", "UNKNOWN"), package("a", "Apache-2.0")]
     strange = [package("c", "AGPL-3.0"), package("d", "UNKNOWN"), package("e", "GPL-2.0")]
 
-    assert report.not_taken(taken + strange) == strange
+    assert report.unaccepted(taken + strange) == strange
     assert report.as_page(taken) == (
         "| package | version | licence |\n|---|---|---|\n"
         "| a | 1.0 | Apache-2.0 |\n| b | 1.0 | MIT License |\n| mqdlq | 1.0 | this project |\n"
