@@ -46,7 +46,7 @@ def test_an_unknown_parameter_fails_the_run_and_the_error_lists_the_known_ones(
     log = running.log("plain", run, "sense")
     assert "parameter dryrun: not known; known are action, apply, dry_run, " in log
     told = running.log("plain", run, "report")
-    assert "alert failed: plain: the run could not begin" in told
+    assert "alert failed: plain: the run could not start" in told
 
 
 def test_a_dry_run_never_opens_the_queue_for_input(running: Airflow, place: Place) -> None:

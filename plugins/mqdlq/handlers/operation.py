@@ -79,26 +79,22 @@ def _is_cron(schedule: str) -> bool:
 
 
 class Event(StrEnum):
-    """What people are alerted to, what it means, and whether it lasts; in the order of telling.
+    """What an alert is about, its meaning, and whether it lasts; in the order of alerts.
 
-    What lasts is over one day, and then told of as recovery. An event that has the name of an
-    outcome is that messages have ended so.
+    An event that lasts is over at some time: then the alert is `recovery`. An event with the name
+    of an outcome means that messages have this outcome.
     """
 
-    FIRST_ARRIVAL = "first_arrival", "messages came to a queue that was empty"
-    NEW_CAUSE = "new_cause", "a reason code that was never met on this queue before"
-    GROWTH = "growth", "many more messages than at the last run"
+    FIRST_ARRIVAL = "first_arrival", "messages arrived on an empty queue"
+    NEW_CAUSE = "new_cause", "a reason code that is new on this queue"
+    GROWTH = "growth", "many more messages than in the last run"
     OLDEST_AGE = "oldest_age", "a message has been on the queue for too long", True
-    UNPROCESSABLE = (
-        "unprocessable",
-        "messages without a valid MQDLH, which nothing can handle",
-        True,
-    )
-    EXHAUSTED = "exhausted", "messages whose rules are all used up", True
+    UNPROCESSABLE = "unprocessable", "messages without a valid MQDLH", True
+    EXHAUSTED = "exhausted", "messages whose matching rules used all their attempts", True
     UNACCOUNTED = "unaccounted", "the account does not add up", True
     FAILED = "failed", "the run failed", True
-    APPROVAL = "approval", "a plan waits for a person's approval"
-    RECOVERY = "recovery", "what was told of before is over"
+    APPROVAL = "approval", "a plan needs an approval"
+    RECOVERY = "recovery", "earlier events are over"
 
     meaning: str
     lasts: bool

@@ -1,8 +1,7 @@
-"""What a run found in, what a person should be told of it out.
+"""Decide which alerts to send for a run.
 
-An event is told when it begins, not at every run while it lasts: what people were told of before is
-no news. It is over when a run has seen that it is: a run that found nothing to do, or broke off,
-has seen nothing of it.
+An alert is sent when an event begins, and not again while the event lasts. The event is over when
+a run has observed its end; a run that found nothing to do, or broke off, has observed nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Final
 from mqdlq.constants import reason_text
 from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import Ledger, Run
+from mqdlq.stages.report.wording import count
 
 LASTING: Final[tuple[str, ...]] = tuple(event for event in Event if event.lasts)
 
@@ -30,10 +30,10 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a run at its end.
+    """The facts about a run at its end.
 
-    `short` is the report's short text, `failed` and `adds_up` what the report says of run and
-    account, `oldest_left` since when the oldest message that stays is there.
+    `short` is the report's short text, `failed` and `adds_up` are the report's verdict on the run
+    and its account, `oldest_left` is the time since when the oldest remaining message is there.
     """
 
     run: Run
@@ -45,7 +45,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A run that could not begin: why, and the short text of its report."""
+    """A run that could not start: the reason, and the short text of its report."""
 
     handler: str
     run_id: str
@@ -54,76 +54,76 @@ class Refusal:
 
 
 Notify = Callable[[Sequence[Alert]], Sequence[Event]]
-"""Tells people of alerts; returns the events that have reached all of them."""
+"""Sends alerts; returns the events whose alerts reached every recipient."""
 
 
 def send(
     facts: Facts, thresholds: Alerts, notify: Notify, *, ledger: Ledger, now: datetime
 ) -> None:
-    """Tell people of a run that has ended; of nothing twice, however often this is called."""
+    """Send the alerts of a run that has ended; a second call for a run sends nothing twice."""
     run_id = facts.run.run_id
     before = ledger.alerts.sent(run_id)
     found = alerts_of(facts, thresholds, ledger=ledger, now=now)
-    news = [alert for alert in found if alert.event not in before]
-    told = notify(news)
-    # What did not reach everybody is news to the next run, too.
-    untold = {alert.event for alert in news} - set(told)
-    holds = standing(facts, thresholds, ledger=ledger, now=now)
-    ledger.alerts.record(run_id, told, [event for event in holds if event not in untold], now)
+    new = [alert for alert in found if alert.event not in before]
+    sent = notify(new)
+    # The next run sends an alert again that did not reach every recipient.
+    unsent = {alert.event for alert in new} - set(sent)
+    holds = lasting_events(facts, thresholds, ledger=ledger, now=now)
+    ledger.alerts.record(run_id, sent, [event for event in holds if event not in unsent], now)
 
 
-def send_of_no_run(refusal: Refusal, notify: Notify, *, ledger: Ledger, now: datetime) -> None:
-    """Tell people of a run that could not begin; record why, where its wait has failed."""
+def send_start_failure(refusal: Refusal, notify: Notify, *, ledger: Ledger, now: datetime) -> None:
+    """Send the alert of a run that could not start, and record the reason if it is not recorded."""
     handler, run_id = refusal.handler, refusal.run_id
     if not ledger.runs.refusal(run_id):
         ledger.runs.record_refusal(run_id, handler, refusal.why, now)
     before = ledger.alerts.sent(run_id)
-    found = of_no_run(handler, run_id, refusal.short, ledger)
-    told = notify([alert for alert in found if alert.event not in before])
-    ledger.alerts.record(run_id, told, [] if before else [Event.FAILED], now)
+    found = start_failure_alerts(handler, run_id, refusal.short, ledger)
+    sent = notify([alert for alert in found if alert.event not in before])
+    ledger.alerts.record(run_id, sent, [] if before else [Event.FAILED], now)
 
 
 def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[Alert]:
-    """Return what a person is to be told of a run that has ended, in the order of `Event`."""
+    """Return the alerts of a run that has ended, in the order of `Event`."""
     run = facts.run
     before = ledger.alerts.run_before(run)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
-    can_tell_of = _can_tell_of(run, ledger)
+    observable = _observable_events(run, ledger)
     if Event.FAILED not in lasted and ledger.alerts.could_not_begin_since(before, run):
         lasted.add(Event.FAILED)
-        can_tell_of.add(Event.FAILED)  # it has begun
+        observable.add(Event.FAILED)  # this run has started
     found = dict(_found(facts, thresholds, ledger, now))
-    news = {event: words for event, words in found.items() if event not in lasted}
-    over = sorted(lasted & can_tell_of - set(found))
+    new = {event: words for event, words in found.items() if event not in lasted}
+    over = sorted(lasted & observable - set(found))
     if over and not any(event in found for event in LASTING):
-        news[Event.RECOVERY] = f"no more {', '.join(over)}"
+        new[Event.RECOVERY] = f"over: {', '.join(over)}"
     place = f"{run.queue} @ {run.queue_manager}"
     return [
-        Alert(event, f"{run.handler}: {news[event]} ({place})", facts.short)
+        Alert(event, f"{run.handler}: {new[event]} ({place})", facts.short)
         for event in Event
-        if event in news
+        if event in new
     ]
 
 
-def of_no_run(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Alert]:
-    """Return what a person is to be told of a run that could not begin: that it failed.
+def start_failure_alerts(handler: str, run_id: str, short: str, ledger: Ledger) -> list[Alert]:
+    """Return the alert that a run could not start.
 
-    Nobody is told again while the runs after it cannot begin either.
+    Return no alert if it was sent for an earlier run and no run of the handler has started since.
     """
     if ledger.alerts.cannot_begin(handler, Event.FAILED, but=run_id):
         return []
-    return [Alert(Event.FAILED, f"{handler}: the run could not begin", short)]
+    return [Alert(Event.FAILED, f"{handler}: the run could not start", short)]
 
 
-def standing(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
-    """Return the lasting events that hold after a run, told before or not.
+def lasting_events(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
+    """Return the lasting events that hold after a run, alerted before or not.
 
-    What a run cannot tell of is as it was.
+    An event that the run cannot observe holds if it held before.
     """
     before = ledger.alerts.run_before(facts.run)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
     holds: set[str] = set(dict(_found(facts, thresholds, ledger, now)))
-    holds |= lasted - _can_tell_of(facts.run, ledger)
+    holds |= lasted - _observable_events(facts.run, ledger)
     return [event for event in LASTING if event in holds]
 
 
@@ -136,30 +136,30 @@ def _found(
     messages, had = _messages(run.run_id, ledger), _messages(before, ledger)
     is_whole = not run.message_keys  # a run for named messages says nothing about the queue
     if is_whole and messages and (sighting is None or not sighting.depth):
-        yield Event.FIRST_ARRIVAL, f"{messages} messages on a queue that was empty"
+        yield Event.FIRST_ARRIVAL, f"{count(messages, 'message')} arrived on an empty queue"
     new = {cause.reason for cause in ledger.snapshots.causes(run.run_id)} - {0}
     new -= ledger.snapshots.earlier_reasons(run)
     if new:
-        yield Event.NEW_CAUSE, f"first {', '.join(reason_text(reason) for reason in sorted(new))}"
+        yield Event.NEW_CAUSE, f"new reason {', '.join(map(reason_text, sorted(new)))}"
     if is_whole and had and messages - had >= thresholds.growth:
-        yield Event.GROWTH, f"{messages - had} messages more than at the last run"
-    yield from _about_what_stays(facts, thresholds, ledger, now)
+        yield Event.GROWTH, f"{count(messages - had, 'more message')} than in the last run"
+    yield from _about_remaining_messages(facts, thresholds, ledger, now)
     if not facts.adds_up:
         yield Event.UNACCOUNTED, "the account does not add up"
     elif facts.failed:
         yield Event.FAILED, "the run failed"
 
 
-def _about_what_stays(
+def _about_remaining_messages(
     facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[Event, str]]:
     outcomes = {str(outcome): n for outcome, n in ledger.outcomes.counts(facts.run.run_id).items()}
     oldest = facts.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
-        yield Event.OLDEST_AGE, f"a message is there since {oldest:%Y-%m-%d %H:%M} UTC"
+        yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"
     for event in Event:
         if number := outcomes.get(event.value):
-            yield event, f"{number} messages {event}"
+            yield event, f"{count(number, 'message')} {event}"
 
 
 def _messages(run_id: str | None, ledger: Ledger) -> int:
@@ -167,10 +167,10 @@ def _messages(run_id: str | None, ledger: Ledger) -> int:
     return snapshot.messages if snapshot is not None else 0
 
 
-def _can_tell_of(run: Run, ledger: Ledger) -> set[str]:
+def _observable_events(run: Run, ledger: Ledger) -> set[str]:
     """Return the lasting events of which a run knows whether they hold.
 
-    Of events that messages cause, a run for named messages knows too little.
+    A run for named messages does not know enough about events that messages cause.
     """
     if ledger.accounts.of_run(run.run_id) is None:
         return set()

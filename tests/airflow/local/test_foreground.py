@@ -116,7 +116,7 @@ def test_a_run_over_an_empty_queue_runs_only_the_report_and_succeeds(place: Plac
     assert done.returncode == 0, done.stdout
     assert "no messages on DLQ of QM1: nothing to do, the rest is skipped" in done.stdout
     assert "  snapshot" not in done.stdout
-    assert "Queue empty, last looked at " in done.stdout
+    assert "Queue empty, last checked " in done.stdout
     log = Path(done.stdout.rpartition("Log: ")[2].strip())
     assert log.parent == place.directory / "logs"
     assert "state=success" in log.read_text()

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger import Look, Run
 from mqdlq.ledger.tables.runs import alerts
-from mqdlq.stages.alerts import Alert, Facts, alerts_of, of_no_run, standing
+from mqdlq.stages.alerts import Alert, Facts, alerts_of, lasting_events, start_failure_alerts
 from mqdlq.stages.approve import note_causes
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.building import read_report
@@ -54,7 +54,7 @@ def events(
     facts = Facts(run, "a short text", failed, adds_up, oldest)
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
     found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
-    lasting = standing(facts, thresholds, ledger=world.ledger, now=world.clock())
+    lasting = lasting_events(facts, thresholds, ledger=world.ledger, now=world.clock())
     names = [alert.event for alert in found]
     world.ledger.alerts.record(run.run_id, names, lasting, world.clock())
     assert world.ledger.alerts.sent(run.run_id) == set(names)
@@ -76,8 +76,8 @@ def test_the_first_messages_and_their_cause_raise_alerts(world: World) -> None:
     world.dead_letter()
 
     assert told(world) == [
-        "1 messages on a queue that was empty",
-        "first MQRC_Q_FULL (2053)",
+        "1 message arrived on an empty queue",
+        "new reason MQRC_Q_FULL (2053)",
     ]
 
 
@@ -87,7 +87,7 @@ def test_a_known_cause_raises_one_alert(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE", reason=2053)
     world.dead_letter(dest_q="ELSEWHERE", reason=2085)
 
-    assert told(world, growth=9) == ["first MQRC_UNKNOWN_OBJECT_NAME (2085)"]
+    assert told(world, growth=9) == ["new reason MQRC_UNKNOWN_OBJECT_NAME (2085)"]
 
 
 def test_growth_raises_an_alert_from_its_threshold_on(world: World) -> None:
@@ -98,18 +98,18 @@ def test_growth_raises_an_alert_from_its_threshold_on(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE", body=b"3")
     world.dead_letter(dest_q="ELSEWHERE", body=b"4")
 
-    assert told(world) == ["2 messages more than at the last run"]
+    assert told(world) == ["2 more messages than in the last run"]
 
 
 def test_a_lasting_condition_raises_an_alert_when_it_begins_and_when_it_ends(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     world.dead_letter(dest_q="ELSEWHERE")
-    assert told(world)[-1] == "1 messages unprocessable"
+    assert told(world)[-1] == "1 message unprocessable"
     assert told(world) == []
     world.mqsc("CLEAR QLOCAL(DLQ)")
     world.dead_letter(dest_q="ELSEWHERE")
 
-    assert told(world) == ["no more unprocessable"]
+    assert told(world) == ["over: unprocessable"]
 
 
 def test_an_old_message_that_stays_raises_an_alert(world: World) -> None:
@@ -117,7 +117,7 @@ def test_an_old_message_that_stays_raises_an_alert(world: World) -> None:
     told(world)
     world.clock.now += timedelta(hours=30)
 
-    assert told(world) == ["a message is there since 2026-11-21 11:00 UTC"]
+    assert told(world) == ["a message has been on the queue since 2026-11-21 11:00 UTC"]
 
 
 def test_a_failed_run_and_a_wrong_account_raise_alerts_and_a_recovery(world: World) -> None:
@@ -127,7 +127,7 @@ def test_a_failed_run_and_a_wrong_account_raise_alerts_and_a_recovery(world: Wor
     assert told(world, failed=True) == ["the run failed"]
     assert told(world, failed=True) == []
     assert told(world, failed=True, adds_up=False) == ["the account does not add up"]
-    assert told(world) == ["no more unaccounted"]
+    assert told(world) == ["over: unaccounted"]
 
 
 def test_messages_that_come_when_all_were_handled_are_a_first_arrival(world: World) -> None:
@@ -135,7 +135,7 @@ def test_messages_that_come_when_all_were_handled_are_a_first_arrival(world: Wor
     told(world)
     world.dead_letter(body=b"the next")
 
-    assert told(world) == ["1 messages on a queue that was empty"]
+    assert told(world) == ["1 message arrived on an empty queue"]
 
 
 def test_a_run_without_work_reports_no_recovery(world: World) -> None:
@@ -245,7 +245,7 @@ def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
     """Let a run fail before it begins, send its alerts, and return their titles."""
     world.clock.now += timedelta(hours=1)
     world.ledger.runs.record_refusal(run_id, "test", "MQCONN failed", world.clock())
-    found = of_no_run("test", run_id, "a short text", world.ledger)
+    found = start_failure_alerts("test", run_id, "a short text", world.ledger)
     events = [alert.event for alert in found] if is_heard else []
     world.ledger.alerts.record(run_id, events, ["failed"], world.clock())
     return [alert.title for alert in found]
@@ -254,11 +254,11 @@ def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
 def test_runs_that_cannot_begin_raise_one_alert_and_a_recovery(world: World) -> None:
     told(world)
 
-    assert refuse(world, "one") == ["test: the run could not begin"]
+    assert refuse(world, "one") == ["test: the run could not start"]
     assert refuse(world, "two") == []
-    assert told(world) == ["no more failed"]
+    assert told(world) == ["over: failed"]
     assert told(world) == []
-    assert refuse(world, "three") == ["test: the run could not begin"]
+    assert refuse(world, "three") == ["test: the run could not start"]
 
 
 def test_a_run_without_work_ends_the_alert_that_runs_cannot_begin(world: World) -> None:
@@ -274,7 +274,7 @@ def test_a_run_without_work_ends_the_alert_that_runs_cannot_begin(world: World) 
 def test_an_undelivered_alert_is_sent_by_the_next_run(world: World) -> None:
     refuse(world, "one", is_heard=False)
 
-    assert refuse(world, "two") == ["test: the run could not begin"]
+    assert refuse(world, "two") == ["test: the run could not start"]
 
 
 def named(world: World, body: bytes, **fields: Any) -> str:
@@ -294,15 +294,15 @@ def test_a_run_for_named_messages_raises_no_alert_about_the_queue(world: World) 
 
     assert names(world, run, growth=1) == []
     assert told(world) == [
-        "1 messages on a queue that was empty",
-        "first MQRC_UNKNOWN_OBJECT_NAME (2085)",
+        "1 message arrived on an empty queue",
+        "new reason MQRC_UNKNOWN_OBJECT_NAME (2085)",
     ]
 
 
 def test_a_run_for_another_message_ends_no_lasting_condition(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     key = named(world, b"another")
-    assert told(world)[-1] == "1 messages unprocessable"
+    assert told(world)[-1] == "1 message unprocessable"
 
     run = ended(world, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")
 
@@ -317,4 +317,4 @@ def test_growth_is_measured_between_runs_over_all_messages(world: World) -> None
     names(world, ended(world, message_keys=(key,)))
     world.dead_letter(dest_q="ELSEWHERE", body=b"3")
 
-    assert told(world) == ["2 messages more than at the last run"]
+    assert told(world) == ["2 more messages than in the last run"]

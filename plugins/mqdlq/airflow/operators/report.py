@@ -65,9 +65,9 @@ class Report(Stage):
                 self._conclude(run, files, context, ledger)
             elif files.failed:
                 handler = load_handler(self.handler)
-                tell_people = partial(notify, handler, context=context, run_id=run_id)
+                send = partial(notify, handler, context=context, run_id=run_id)
                 refusal = alerts.Refusal(handler.name, run_id, files.why, files.short)
-                alerts.send_of_no_run(refusal, tell_people, ledger=ledger, now=utc_now())
+                alerts.send_start_failure(refusal, send, ledger=ledger, now=utc_now())
         report_text.info("%s", files.text)
         report_text.info("HTML report: %s", files.html_path)
         if files.failed:
@@ -83,9 +83,9 @@ class Report(Stage):
         from mqdlq.stages.snapshot import prune_after  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         handler, now = load_handler(self.handler), utc_now()
-        tell_people = partial(notify, handler, context=context, run_id=run.run_id)
+        send = partial(notify, handler, context=context, run_id=run.run_id)
         oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)
         facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest)
-        alerts.send(facts, handler.alerts, tell_people, ledger=ledger, now=now)
+        alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
         emit(run, ledger, now, files.reasons, oldest)
         prune_after(run, handler, directories.lake(), ledger=ledger, now=now, log=progress)

@@ -10,7 +10,7 @@ from mqdlq.constants import ALL_NAMES
 
 
 class Kind(StrEnum):
-    """What makes a cause go away: time, an administrator, or the owner of an application."""
+    """Who or what removes a cause: time, an administrator, or the owner of an application."""
 
     TRANSIENT = "transient"
     ADMINISTRATIVE = "administrative"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A reason in one line, its kind, and what a person does about it."""
+    """A reason code in one line, its kind, and the next step."""
 
     meaning: str
     kind: Kind
@@ -33,7 +33,7 @@ _OWNER: Final = "ask the owner of the application"
 
 _BY_NAME: Final = {
     "MQFB_APPL_CANNOT_BE_STARTED": Cause(
-        "the program to be triggered could not be started", _P, "see that it can be started"
+        "the program to be triggered could not be started", _P, "make sure that it can be started"
     ),
     "MQFB_TM_ERROR": Cause("the trigger message is not valid", _P, _OWNER),
     "MQFB_APPL_TYPE_ERROR": Cause(
@@ -54,21 +54,21 @@ _BY_NAME: Final = {
         "no authority for the destination", _A, "grant the authority that is missing"
     ),
     "MQRC_OBJECT_IN_USE": Cause(
-        "the destination is held for exclusive use", _T, "see who holds it: DISPLAY QSTATUS"
+        "another program has the destination open exclusively", _T, "find it: DISPLAY QSTATUS"
     ),
     "MQRC_PERSISTENT_NOT_ALLOWED": Cause("persistent, but the queue is temporary", _P, _OWNER),
     "MQRC_PUT_INHIBITED": Cause(
-        "puts to the queue are inhibited", _A, "set PUT(ENABLED) once whoever inhibited it agrees"
+        "puts to the queue are inhibited", _A, "ask who inhibited puts, then set PUT(ENABLED)"
     ),
     "MQRC_Q_DELETED": Cause("the queue was deleted", _A, "define the queue again"),
     "MQRC_Q_FULL": Cause(
-        "the queue is full", _T, "see what should be reading it, or raise its MAXDEPTH"
+        "the queue is full", _T, "check the application that reads it, or raise its MAXDEPTH"
     ),
     "MQRC_Q_SPACE_NOT_AVAILABLE": Cause(
         "no disk space for the queue", _T, "make room on the queue manager's disk"
     ),
     "MQRC_Q_MGR_NAME_ERROR": Cause(
-        "the queue manager's name is not valid or not known", _A, "define the way to it"
+        "the queue manager's name is not valid or not known", _A, "define a route to it"
     ),
     "MQRC_SECURITY_ERROR": Cause(
         "refused by Advanced Message Security, or another security check",
@@ -77,7 +77,7 @@ _BY_NAME: Final = {
     ),
     "MQRC_STORAGE_NOT_AVAILABLE": Cause("not enough storage", _T, _LOG),
     "MQRC_UNKNOWN_ALIAS_BASE_Q": Cause(
-        "an alias of a queue that nobody defined", _A, "define the queue the alias names"
+        "an alias of a queue that is not defined", _A, "define the queue that the alias names"
     ),
     "MQRC_UNKNOWN_OBJECT_NAME": Cause(
         "no queue of that name", _A, "define the queue, or correct the name that is used"
@@ -86,7 +86,7 @@ _BY_NAME: Final = {
         "no queue manager of that name", _A, "correct the name that is used"
     ),
     "MQRC_UNKNOWN_REMOTE_Q_MGR": Cause(
-        "no way to the remote queue manager", _A, "define a transmission queue for it"
+        "no route to remote queue manager", _A, "define a transmission queue for it"
     ),
     "MQRC_OBJECT_DAMAGED": Cause("the object is damaged", _A, "recover the object"),
     "MQRC_RESOURCE_PROBLEM": Cause("the queue manager lacks resources", _T, _LOG),
@@ -124,5 +124,5 @@ _CAUSES: Final = {ALL_NAMES[name]: cause for name, cause in _BY_NAME.items()}
 
 
 def cause_of(reason: int) -> Cause:
-    """Return what is known of a reason; `meaning` is "" where nothing is."""
+    """Return the explanation of a reason code; `meaning` is "" for an unknown one."""
     return _CAUSES.get(reason, Cause("", Kind.UNKNOWN, "look up the reason"))

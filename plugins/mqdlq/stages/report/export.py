@@ -1,6 +1,6 @@
 """Export the ledger's outcomes as a Parquet file for the history.
 
-Spark has no driver for the ledger's database and needs none: one file, written anew each time.
+Spark has no driver for the ledger's database. It reads this file, which each export replaces.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OUTCOMES: Final = pa.schema(
 def export_outcomes(ledger: Ledger, directory: str) -> int:
     """Write all outcomes to `outcomes.parquet` in a directory; return how many there are.
 
-    One that was learned later stands in place of the one that was booked for want of knowing.
+    An outcome that a later run found out replaces the booked one.
     The rows are read and written a few thousand at a time; the file appears whole or not at all.
     """
     make_directory(directory)

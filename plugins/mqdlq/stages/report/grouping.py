@@ -24,11 +24,11 @@ from mqdlq.stages.report.report_records import CauseGroup, MessageRow, RuleRow, 
 from mqdlq.stages.report.report_sources import Sources
 
 BINS: Final = 60
-"""Into how many stretches of equal length the time of a run is cut."""
+"""The number of equal periods into which the time of a run is divided."""
 
 
 class Timeline:
-    """Attempts of one rule and target that came to the same state in the same stretch, counted."""
+    """Counts attempts by rule, target, state and period."""
 
     def __init__(self, span: tuple[datetime, datetime] | None) -> None:
         """Take in nothing yet; `span` is when the attempts were made, None without any."""
@@ -55,7 +55,7 @@ class Timeline:
 
 
 MOST_DESTINATIONS: Final = 10_000
-"""How many causes a report tells apart: beyond, those of one reason are counted together."""
+"""How many causes a report lists; it counts the other causes by reason code only."""
 OTHERS: Final = "(other destinations)"
 
 RuleKey = tuple[int, str, str, str, Outcome]
@@ -67,7 +67,7 @@ def rule_key(fact: OutcomeFact) -> RuleKey:
 
 
 def rule_rows(counted: Mapping[RuleKey, int], sources: Sources) -> tuple[RuleRow, ...]:
-    """Give outcomes by rule, action and target the order of the table; no rule comes last.
+    """Order outcomes by rule, action and target as in the table; outcomes without a rule come last.
 
     `counted` are those of the run's own messages; the settled ones are added.
     """
@@ -143,11 +143,11 @@ class _Cause:
 
 
 class Gathered:
-    """The messages of a run, taken in one by one; nothing is held of those that are well.
+    """The messages of a run, counted and grouped one by one; handled messages are not kept.
 
     `booked` counts the outcomes of the run's own messages, `acted_on_but_for_dry_run` the actions
-    that a dry run alone kept from being taken, `full_rows` those that the snapshot has a full row
-    of. `attention` groups the messages that need attention, `unaccounted` those without an outcome.
+    that were not taken only because of a dry run, `full_rows` the snapshot's full rows. `attention`
+    has the messages that need attention, `unaccounted` the messages without an outcome.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -198,12 +198,12 @@ class Gathered:
 
     @property
     def would_be_left(self) -> int:
-        """How many messages a rule would leave if this were no dry run."""
+        """How many messages a rule would leave if this were not a dry run."""
         return self.acted_on_but_for_dry_run[Action.IGNORE]
 
 
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
-    """Read all messages of a run once; what the lake no longer holds is told in `troubles`."""
+    """Read all messages of a run once; data missing in the lake is reported in `troubles`."""
     span = ledger.attempts.between(sources.run.run_id) if sources.run is not None else None
     may = {"lake": True, "settled": True}
     while True:

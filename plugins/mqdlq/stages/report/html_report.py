@@ -1,8 +1,8 @@
-"""Draw a report as one page of HTML that needs nothing but itself.
+"""Render a report as one self-contained HTML page.
 
-The page has no script, loads nothing, and its Content-Security-Policy forbids both; what came from
-a message is escaped twice over, made visible (`words.visible`) and then escaped by the template.
-A drawing is stretched to the width of the page, so only rectangles are drawn.
+The page has no script and loads nothing; its Content-Security-Policy forbids both. Text from a
+message is escaped twice: `wording.visible` makes it visible, then the template escapes it.
+Drawings are stretched to the width of the page, so they consist of rectangles.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MISSING: Final = "missing"
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a bar: what it counts, an outcome or "missing", where it begins, how long it is."""
+    """A part of a bar: an outcome or "missing", its number, its beginning and its length."""
 
     what: str
     messages: int
@@ -46,7 +46,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Attempts at about one time: good ones stand on the base line, others hang below it."""
+    """Attempts in one period: successful ones are above the base line, others below it."""
 
     state: AttemptState
     attempts: int
@@ -82,7 +82,7 @@ def _segments(parts: Sequence[tuple[str, int]], total: int) -> Iterator[Segment]
 
 
 def account_bar(account: Account) -> tuple[Segment, ...]:
-    """Draw the sum: every outcome of the messages the run was for, and what has none."""
+    """Lay out the account: every outcome of the selected messages, and messages without one."""
     total = max(account.messages, account.booked) - account.not_selected
     return segments(account.outcomes, total, account.messages - account.booked)
 
@@ -144,7 +144,7 @@ def _lane(points: Sequence[TimelinePoint], start: datetime, whole: float, talles
 MOST_GROUPS: Final = 60
 MOST_MESSAGES: Final = 100
 MOST_LANES: Final = 16
-"""How much of a kind the page lists; it says how much more there is, and the JSON has it all."""
+"""How many entries of a kind the page lists; it counts the others, and the JSON lists all."""
 
 VERDICTS: Final = {
     Verdict.OK: "Everything is handled",

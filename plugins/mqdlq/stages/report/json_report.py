@@ -26,7 +26,7 @@ from mqdlq.stages.report.report_records import MessageGroup, MessageRow, Report
 FORMAT = "mqdlq-report"
 VERSION = 3
 _ACTING: Final = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""What JSON leaves as it is: control characters of eight bits, and those that turn text around."""
+"""Characters that JSON does not escape: C1 controls, and controls of the text direction."""
 
 
 def render_json(report: Report) -> str:
@@ -65,7 +65,7 @@ def _escaped(match: re.Match[str]) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, MessageGroup):  # the rows stand among all others
+    if isinstance(value, MessageGroup):  # its rows are among the listed messages
         return {**_shallow(value), "rows": len(value.rows)}
     if is_dataclass(value):
         return _shallow(value)

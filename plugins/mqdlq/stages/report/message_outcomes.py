@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 )
 """All that a report reads of a snapshot: no body, no user identifier."""
 _HOW: Final = ("outcome", "rule", "action", "target_q", "target_q_mgr")
-_SETTLED_UNREADABLE: Final = "what was left before cannot be read"
+_SETTLED_UNREADABLE: Final = "the settled messages cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Message:
     `reason` is the MQDLH's, 0 where there is no MQDLH; `since` is when the message was
     dead-lettered or, where nothing says that, put. `is_known_since` says that the ledger learned
     later how it had ended; `is_settled` that the snapshot has a compact row of it, and
-    `was_left_before` that it is as an earlier run had left it, not among those the run lists.
+    `was_left_before` that it keeps the outcome of an earlier run and the run does not list it.
     """
 
     browse_seq: int
@@ -72,12 +72,11 @@ class UnreadableError(LakeError):
 def messages_of(
     sources: Sources, ledger: Ledger, *, lake: bool = True, settled: bool = True
 ) -> Iterator[Message]:
-    """Yield the messages of a run: in browse order, then the settled ones in whatever order.
+    """Yield the messages of a run in browse order, then the settled messages in any order.
 
-    A run for named messages has no others.
-
-    Without `lake`, or `settled`, only the ledger is asked about the messages, or the settled ones.
-    Raises UnreadableError where the lake fails; what was yielded before is to be forgotten then.
+    For a run for named messages, only these are yielded. Without `lake`, or `settled`, messages, or
+    settled messages, are read from the ledger only. Raises UnreadableError if the lake fails; the
+    caller must then discard the messages yielded so far.
     """
     run, manifest = sources.run, sources.manifest
     if run is None:
@@ -112,10 +111,10 @@ def messages_of(
 def _settled(
     location: str, taken_at: datetime, vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]]
 ) -> Iterator[Message]:
-    """Yield the settled messages; those that vanished were listed, and have outcomes of their own.
+    """Yield the settled messages; a vanished message is listed, with its own outcome.
 
-    Takes those that are found out of `vanished`. Most settled messages were left alike, so what is
-    held for each is a number.
+    Removes from `vanished` the messages that are found. Most settled messages have equal endings,
+    so one number is kept for each message.
     """
     kinds: dict[Settled, int] = {}
     left: dict[int, int] = {}
@@ -143,7 +142,7 @@ def _settled(
 
 
 def _shared(listed: Listed, same: dict[OutcomeFact | None, OutcomeFact | None]) -> Listed:
-    """Return a listed message with one fact for all that ended alike: there may be very many."""
+    """Return a listed message that shares its fact with equal ones: there may be very many."""
     fact = listed.outcome
     if fact is not None:
         names = ("why", "rule", "action", "target_q", "target_q_mgr", "at")
@@ -154,7 +153,7 @@ def _shared(listed: Listed, same: dict[OutcomeFact | None, OutcomeFact | None]) 
 def _readable(
     what: str, open_rows: Callable[[], Iterable[dict[str, Any]]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of the lake; a failure to read them says what they are."""
+    """Yield rows of the lake; an error of reading them names the rows."""
     try:
         yield from open_rows()
     except (LakeError, OSError, ValueError) as error:  # ValueError: not Parquet
@@ -184,7 +183,7 @@ def _side_by_side(
 
 
 def _why(outcome: Outcome, row: dict[str, Any]) -> str:
-    """Say what settling said when the message was new, so that old and new stand together."""
+    """Return the reason that settling gives for a new message, so that both share a group."""
     if outcome is Outcome.UNPROCESSABLE:
         return str(row["problem"])
     return "no rule matches" if outcome is Outcome.UNMATCHED else "as an earlier run left it"

@@ -25,7 +25,7 @@ MOST_OF_A_GROUP: Final = 1_000
 MOST_ROWS: Final = 10_000
 """How many messages it lists in full in all."""
 MOST_TROUBLES: Final = 2_000
-"""How many troubles it tells apart: what comes beyond is gathered by outcome and reason."""
+"""How many groups a report has; it groups the other messages by outcome and reason only."""
 
 MANY: Final = "various destinations"
 
@@ -34,7 +34,7 @@ NO_RULE: Final = WrittenRule(0, "")
 
 
 def needs_attention(message: Message) -> bool:
-    """Whether a message's outcome needs one; a dry run alone does not, nor what is known since."""
+    """Whether a message's outcome needs attention; not for a dry run, or if it is known by now."""
     fact = message.outcome
     if fact is None or message.is_known_since:
         return False
@@ -47,7 +47,7 @@ def would_be_acted_on(fact: OutcomeFact) -> bool:
 
 
 def message_row(message: Message, sources: Sources) -> MessageRow:
-    """Say of a message what is wrong with it, what was tried, and what to do next."""
+    """Return the report's row of a message: its fault, its attempts, and the next step."""
     outcome = message.outcome.outcome if message.outcome else None
     failures = [a.mqrc for a in message.attempts if a.state is AttemptState.FAILED]
     in_the_way = failures[-1] if failures else message.reason
@@ -98,9 +98,9 @@ def _cause(message: Message) -> str:
 
 
 class GroupedMessages:
-    """Messages in trouble, taken in one by one.
+    """Messages grouped by their trouble, added one by one.
 
-    What is held of each beyond those that are listed is its browse_seq, eight bytes.
+    Of a message that is not listed in full, only its browse_seq is kept: eight bytes.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class GroupedMessages:
         return tuple(sorted(made, key=lambda group: (-_worry(group.first), -group.messages)))
 
     def rows(self) -> tuple[MessageRow, ...]:
-        """Return those that are listed in full, in browse order."""
+        """Return the messages that are listed in full, in browse order."""
         rows = [row for group in self._groups.values() for row in group.rows]
         return tuple(sorted(rows, key=lambda row: row.browse_seq))
 

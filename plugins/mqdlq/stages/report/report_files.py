@@ -35,11 +35,11 @@ class ReportFiles:
     failed: bool
     why: str
     short: str = ""
-    """Verdict, headline and why, as an alert tells them."""
+    """Verdict, headline and reason, as an alert has them."""
     adds_up: bool = True
-    """Whether the account adds up, where there is one that was to."""
+    """Whether the account adds up; true if there is no account."""
     oldest_left: datetime | None = None
-    """Since when the oldest message that stays on the queue is there."""
+    """The time since when the oldest remaining message is on the queue."""
     reasons: Mapping[int, int] = field(default_factory=dict)
     """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
 
@@ -117,7 +117,7 @@ def written_stages(run_id: str) -> tuple[dict[str, str], str]:
 
 
 def latest_run_id(ledger: Ledger) -> str | None:
-    """Return the run that came last, be it one that failed before the ledger had it."""
+    """Return the latest run, even if it failed before the ledger recorded it."""
     latest = ledger.runs.latest()
     written = sorted(
         directories.home().glob("reports/*/report.json"), key=lambda p: p.stat().st_mtime

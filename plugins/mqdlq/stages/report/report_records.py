@@ -1,7 +1,7 @@
-"""The report of one run as frozen records: what ledger and lake say, before anybody draws it.
+"""The report of one run as frozen records, before it is rendered.
 
-Nothing here holds a message's body or the identifier of a user. Names read from a message are kept
-as they stand there, control characters included; who shows them makes them visible.
+No record holds a message's body or a user's identifier. Names from a message keep their control
+characters; the renderers make them visible.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 
 
 class Verdict(StrEnum):
-    """What a report says before anything else.
+    """The first word of a report.
 
-    The queue was `empty`, or `settled`: what is on it is not for this run to do anything about.
-    A run is `unfinished` where nothing says how its stages ended and its account is still open: it
-    may be under way.
+    `empty`: the queue was empty. `settled`: every message on the queue is settled. `unfinished`:
+    the states of the stages are unknown and the account is open, so the run may be in progress.
     """
 
     OK = "ok"
@@ -84,7 +83,7 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True)
 class LastBrowse:
-    """What the last browse found on the queue; `returned` were booked as departed."""
+    """The counts of the last browse; `returned` messages were booked as departed."""
 
     depth: int
     seen: int
@@ -95,10 +94,10 @@ class LastBrowse:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The sum that every run has to do: messages of the snapshot against outcomes.
+    """The account of a run: the messages of the snapshot against the outcomes.
 
     `differences` say in words what does not add up. An account without differences adds up.
-    `settled` of the outcomes are those of messages left as an earlier run had left them.
+    `settled` messages kept the outcome of an earlier run.
     `not_selected` messages are not among the outcomes: the run was for named messages, and these
     were not named.
     """
@@ -201,7 +200,7 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class TriedGroup:
-    """What was tried the same way on several messages; `attempts` is the number on each."""
+    """Equal attempts on several messages; `attempts` is the number for each message."""
 
     first: Tried
     attempts: int
@@ -213,8 +212,8 @@ class TriedGroup:
 class MessageGroup:
     """Messages in the same trouble: the first speaks for all, but for browse_seqs and times.
 
-    `browse_seqs` says in words which they are, `rows` are those listed in full. Where `is_mixed`,
-    they have the outcome and the reason in common: too many troubles are not told apart.
+    `browse_seqs` lists them in words, `rows` has some in full. With `is_mixed` they share only the
+    outcome and the reason code, since there were too many groups.
     """
 
     first: MessageRow

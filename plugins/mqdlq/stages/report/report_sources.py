@@ -1,4 +1,4 @@
-"""Read what ledger and lake know of one run, apart from its messages."""
+"""Read the facts of one run from ledger and lake, except its messages."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class WrittenRule:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a report is made from, but for the messages; `rules` are by ordinal.
+    """The facts a report is made from, except the messages; `rules` are by ordinal.
 
-    `settled` counts the messages that were left as they had been by an earlier run; `manifest` is
-    None where the snapshot cannot be read.
+    `settled` counts the settled messages by ending; `manifest` is None if the snapshot cannot be
+    read.
     """
 
     run: Run | None
@@ -40,7 +40,7 @@ class Sources:
     manifest: SnapshotManifest | None
     troubles: tuple[str, ...]
     look: Look | None = None
-    """What the run saw of its queue when it looked for work."""
+    """The state of the queue when the run looked for work."""
 
     @property
     def is_for_named(self) -> bool:
@@ -49,7 +49,7 @@ class Sources:
 
 
 def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
-    """Read a run; what the lake no longer holds is told in `troubles`, nothing is raised for it."""
+    """Read a run; data missing in the lake is reported in `troubles` and raises no error."""
     run = ledger.runs.get(run_id)
     if run is None:
         return Sources(None, None, None, None, {}, {}, None, ())
@@ -71,7 +71,7 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
 def written_rules(text: str) -> dict[int, WrittenRule]:
     """Return the rules of a table by ordinal, as they are written, without the comments between.
 
-    A text that is no valid table has none.
+    A text that is not a valid table has none.
     """
     table = check(text).table
     if table is None:

@@ -1,6 +1,6 @@
 """Print a report as text for a terminal, at most a screenful.
 
-The verdict comes first; what is alike is one row; nothing depends on colour.
+The verdict comes first; equal messages share a row; no information depends on colour.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield from _verdict(report)
     yield _facts(report)
     if report.learned:
-        yield from _section("Known since", "")
+        yield from _section("Corrected outcomes", "")
         said = [learned_in_words(one, report.run.run_id) for one in report.learned[:_MOST_LEARNED]]
         yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
         yield from _rest(len(report.learned) - _MOST_LEARNED, "line")
     lines = report.error.splitlines()
     if len(lines) > 1:  # else the verdict has it
-        yield from _section("What stopped it", "")
+        yield from _section("Error", "")
         yield from (Text(f"  {visible(line)}") for line in lines[:_MOST_ERROR_LINES])
         yield from _rest(len(lines) - _MOST_ERROR_LINES, "line")
     if report.without_outcome:
@@ -84,10 +84,10 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
     if report.rules:
-        yield from _section("What the rules did", _attempts(report))
+        yield from _section("Rules", _attempts(report))
         yield from _rules(report.rules)
     if report.causes:
-        yield from _section("Why they were dead letters", "")
+        yield from _section("Causes", "")
         yield from _causes(report.causes)
 
 
@@ -216,7 +216,7 @@ def _causes(groups: Sequence[CauseGroup]) -> Iterator[RenderableType]:
     table.add_column("messages", justify="right", no_wrap=True)
     table.add_column("reason", max_width=34)
     table.add_column("destination", no_wrap=True, overflow="ellipsis", max_width=34)
-    table.add_column("how they ended")
+    table.add_column("outcomes")
     for group in groups[:_MOST_CAUSES]:
         ended = [f"{n:,} {outcome.words}" for outcome, n in group.outcomes.items()]
         missing = group.messages - sum(group.outcomes.values())

@@ -1,4 +1,4 @@
-"""Do the account of a run, and say what it came to."""
+"""Make the account of a run, and judge the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PERHAPS_ON_THE_QUEUE: Final = frozenset(Outcome) - _ON_THE_QUEUE - DEPARTED
 
 
 def account_of(sources: Sources, gathered: Gathered) -> Account | None:
-    """Do the sum, None where there is no snapshot to account for.
+    """Make the account; None if there is no snapshot to account for.
 
     Every message has one outcome; those booked as left were met by the last browse, those booked
     as departed were not. A browse that never happened proves nothing and counts as a difference.
@@ -72,7 +72,7 @@ def _browse_differences(booked: Counter[Outcome], sighting: Sighting | None) -> 
     if not expected <= sighting.seen <= at_most:
         yield (
             f"{count(expected, 'message')} booked as left on the queue, "
-            f"but {sighting.seen:,} met there"
+            f"but the last browse saw {sighting.seen:,}"
         )
 
 
@@ -135,7 +135,7 @@ def _verdict(faults: list[str], is_open: bool, attention: int) -> Verdict:
 
 def _without_snapshot(failed: list[str], is_open: bool) -> str:
     if is_open:
-        return "No snapshot was taken: the queue was empty, or the run did not come that far."
+        return "No snapshot was taken: the queue was empty, or the run did not get that far."
     return f"The run ended{_at(failed)} before it took a snapshot; nothing was touched."
 
 
@@ -190,8 +190,8 @@ def _empty(sources: Sources) -> str:
         return sources.look.why
     if depth:
         settled = f"{count(depth, 'message')} on the queue, all settled by earlier runs"
-        return f"Nothing new: {settled}; last looked at {moment(at)}."
-    return f"Queue empty, last looked at {moment(at)}."
+        return f"Nothing new: {settled}; last checked {moment(at)}."
+    return f"Queue empty, last checked {moment(at)}."
 
 
 def _at(failed: list[str]) -> str:

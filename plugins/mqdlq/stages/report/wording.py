@@ -52,8 +52,8 @@ def plan_in_words(
 ) -> str:
     """Return what a plan covers as one line, and what it does not cover.
 
-    `settled` counts the messages that earlier runs have settled, `others` those that are not
-    selected.
+    `settled` counts the messages that earlier runs have settled, `others` the messages that are
+    not selected.
     """
     planned = ", ".join(
         f"{dispositions[disposition]:,} {words}"
@@ -71,16 +71,16 @@ def not_selected(messages: int) -> str:
 
 
 def outcome_in_words(outcome: Outcome | None) -> str:
-    """Return an outcome in words, also that there is none."""
+    """Return an outcome in words, or that there is no outcome."""
     return NO_OUTCOME if outcome is None else outcome.words
 
 
 _BY_NAME: Final = "move it with message_keys and action"
 _BY_CLASS: Final[dict[MessageClass | None, str]] = {
-    MessageClass.TRUNCATED_DLH: f"find out what cut it; {_BY_NAME}",
+    MessageClass.TRUNCATED_DLH: f"find out what truncated it; {_BY_NAME}",
     MessageClass.UNSUPPORTED_DLH_VERSION: f"find the program that wrote this header; {_BY_NAME}",
     MessageClass.UNDECODABLE: f"find the program that put it under that CCSID; {_BY_NAME}",
-    MessageClass.NO_DLH: f"find the program that put it here bare; {_BY_NAME}",
+    MessageClass.NO_DLH: f"find the program that put it here without MQDLH; {_BY_NAME}",
 }
 
 
@@ -91,7 +91,7 @@ def next_step(
     *,
     has_given_action: bool = False,
 ) -> str:
-    """Say what a person does next; `reason` is what stands in the way now, 0 if unknown.
+    """Return the next step in words; `reason` is the reason code of the obstacle, 0 if unknown.
 
     With `has_given_action` an action was given for the message, which no later run repeats.
     """
@@ -101,12 +101,12 @@ def next_step(
         again = "give the same action again"
         return f"{advice}; then {again}" if advice else again
     steps: dict[Outcome | None, str] = {
-        None: "run the handler again: it settles what was under way and looks anew",
+        None: "run the handler again: it settles interrupted units of work, and browses again",
         Outcome.UNMATCHED: f"add a rule for it, or {_BY_NAME}",
         Outcome.EXHAUSTED: f"{advice}; then run the handler again" if advice else "run it again",
         Outcome.RETRY_PENDING: f"{advice}; the next run tries again" if advice else "run it again",
         Outcome.UNPROCESSABLE: _BY_CLASS.get(cls, "look at the message on the queue"),
-        Outcome.UNKNOWN: "look for units of work in doubt, then at the target, before any new put",
+        Outcome.UNKNOWN: "look for in-doubt units of work, then at the target, before you put it",
         Outcome.NOT_ATTEMPTED: "run the handler again",
     }
     return steps[outcome]
@@ -165,7 +165,7 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def learned_in_words(learned: LearnedCount, run_id: str) -> str:
-    """Say, in the report of a run, what was booked for want of knowing and is known now."""
+    """Return the line of a report about outcomes that were booked as unknown and are known now."""
     to = target(learned.target_q, learned.target_q_mgr)
     ended = learned.outcome.words + (f" to {to}" if to else "")
     messages, are = count(learned.messages, "message"), "is" if learned.messages == 1 else "are"
@@ -177,7 +177,7 @@ def learned_in_words(learned: LearnedCount, run_id: str) -> str:
 
 
 def numbers(values: Iterable[int], shown: int = 8) -> str:
-    """Return browse_seqs as people read them: ``3, 5-9, 12``; what is too much is left out."""
+    """Return browse_seqs as people read them: ``3, 5-9, 12``; the rest is left out."""
     runs: list[list[int]] = []
     for value in sorted(values):
         if runs and value == runs[-1][-1] + 1:

@@ -171,7 +171,7 @@ MQRC_Q_FULL (2053)?
 Stages   sense failed, snapshot upstream_failed, evaluate upstream_failed, approve upstream_failed,
          execute upstream_failed, retry upstream_failed
 
-What stopped it
+Error
   include/rules/demo.rules:3:8: unknown reason code MQRC_Q_FUL; did you mean MQRC_Q_FULL (2053)?
       REASON(MQRC_Q_FUL) ACTION(RETRY) RETRY(5)
              ~~~~~~~~~^

@@ -145,7 +145,7 @@ def test_a_message_that_needs_attention_lists_its_attempts_with_their_times(
     )
     # The next step follows from the last failure, not from the reason in the MQDLH.
     assert row.next_step == (
-        "see what should be reading it, or raise its MAXDEPTH; then run the handler again"
+        "check the application that reads it, or raise its MAXDEPTH; then run the handler again"
     )
 
 
@@ -155,12 +155,12 @@ def test_a_message_that_needs_attention_lists_its_attempts_with_their_times(
         (
             bare(),
             MessageClass.NO_DLH,
-            "find the program that put it here bare; move it with message_keys and action",
+            "find the program that put it here without MQDLH; move it with message_keys and action",
         ),
         (
             truncated(),
             MessageClass.TRUNCATED_DLH,
-            "find out what cut it; move it with message_keys and action",
+            "find out what truncated it; move it with message_keys and action",
         ),
     ],
 )
@@ -247,11 +247,11 @@ def test_an_account_with_missing_outcomes_names_the_messages(report_of: ReportOf
         (EndedRun([delivered()], returned=1), "1 message booked as departed is on the queue"),
         (
             EndedRun([left_by_rule(), unmatched()], seen=1),
-            "2 messages booked as left on the queue, but 1 met there",
+            "2 messages booked as left on the queue, but the last browse saw 1",
         ),
         (
             EndedRun([left_by_rule()], seen=2),
-            "1 message booked as left on the queue, but 2 met there",
+            "1 message booked as left on the queue, but the last browse saw 2",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_named_message_that_stays_needs_attention_with_a_next_step(
     )
     (group,) = report.attention_groups
     assert group.first.next_step == (
-        "find the program that put it here bare; move it with message_keys and action"
+        "find the program that put it here without MQDLH; move it with message_keys and action"
     )
     sources = read_sources(report.run.run_id, world.ledger, world.lake_root)
     assert [row.message_key for row in rows_needing_attention(sources, world.ledger)] == [keys[0]]
@@ -148,5 +148,5 @@ def test_the_next_step_of_a_failed_action_is_to_give_it_again(
     (group,) = report.attention_groups
     assert group.first.outcome == "exhausted"
     assert group.first.next_step == (
-        "set PUT(ENABLED) once whoever inhibited it agrees; then give the same action again"
+        "ask who inhibited puts, then set PUT(ENABLED); then give the same action again"
     )

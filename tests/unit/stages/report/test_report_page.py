@@ -138,14 +138,14 @@ def test_the_account_on_the_page_is_the_ledgers(files_of: FilesOf, ledger: Ledge
     assert sum(widths) == pytest.approx(1000, abs=0.1)
     assert account.all("p", "sum")[0].text == (
         "62 in the snapshot, 62 accounted for: it adds up. The last browse,"
-        " 2026-11-21 02:50:03 UTC, met 14 messages: 12 of this run, 2 arrived since."
+        " 2026-11-21 02:50:03 UTC, saw 14 messages: 12 of this run, 2 arrived since."
     )
 
 
 def test_the_table_of_rules_is_the_ledgers(files_of: FilesOf, ledger: Ledger) -> None:
     run = EndedRun(the_story())
 
-    table = section(page_of(files_of(run)), "What the rules did").all("table")[0]
+    table = section(page_of(files_of(run)), "Rules").all("table")[0]
 
     expected: Counter[tuple[str, str, str]] = Counter()
     for fact in ledger.outcomes.of_run(run.run_id).values():
@@ -177,7 +177,7 @@ def test_the_page_shows_a_rule_as_written_in_the_table(files_of: FilesOf) -> Non
 def test_causes_on_the_page_add_up_to_the_dead_letters(files_of: FilesOf) -> None:
     page = page_of(files_of(EndedRun(the_story())))
 
-    rows = section(page, "Why they were dead letters").all("tbody")[0].all("tr")
+    rows = section(page, "Causes").all("tbody")[0].all("tr")
     totals = [int(row.all("td", "n")[0].text) for row in rows]
     ended = [sum(int(end.text.split()[0]) for end in row.all("span", "end")) for row in rows]
     assert sum(totals) == 59
@@ -199,7 +199,7 @@ def test_every_message_that_needs_attention_is_listed_with_its_attempts(files_of
         (b"AMQ QM1" + (51).to_bytes(17, "big")).hex(),
     ]
     assert people.all("dd", "next")[0].text == (
-        "set PUT(ENABLED) once whoever inhibited it agrees; then run the handler again"
+        "ask who inhibited puts, then set PUT(ENABLED); then run the handler again"
     )
 
 
@@ -262,7 +262,7 @@ def test_the_page_of_an_empty_queue_is_not_blank(files_of: FilesOf) -> None:
 
     page = page_of(files_of(EndedRun(snapshot=False), stages))
 
-    assert page.all("h1")[0].text == "Queue empty, last looked at 2026-11-21 02:49:22 UTC."
+    assert page.all("h1")[0].text == "Queue empty, last checked 2026-11-21 02:49:22 UTC."
     assert [s.all("h2")[0].text for s in page.all("section")] == ["Run"]
 
 

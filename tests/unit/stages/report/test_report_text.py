@@ -38,22 +38,22 @@ Needs attention  9 messages
         cause MQRC_PUT_INHIBITED (2051): puts to the queue are inhibited; for PAYMENTS.HELD @ QM1
         tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts each 02:49:42 to 02:49:54:
               MQRC_PUT_INHIBITED (2051)
-        next  set PUT(ENABLED) once whoever inhibited it agrees; then run the handler again
+        next  ask who inhibited puts, then set PUT(ENABLED); then run the handler again
       2 unmatched  messages 57-58
         cause MQRC_MSG_TOO_BIG_FOR_Q (2030): longer than the queue takes; for INVOICES @ QM1
         next  add a rule for it, or move it with message_keys and action
       1 unmatched  message 59
-        cause MQRC_UNKNOWN_REMOTE_Q_MGR (2087): no way to the remote queue manager; for CLEARING.IN
-              @ QMEUROPE
+        cause MQRC_UNKNOWN_REMOTE_Q_MGR (2087): no route to remote queue manager; for CLEARING.IN @
+              QMEUROPE
         next  add a rule for it, or move it with message_keys and action
       2 unprocessable  messages 60, 62
         why   no MQDLH, although MQMD.Format is MQDEAD
-        next  find the program that put it here bare; move it with message_keys and action
+        next  find the program that put it here without MQDLH; move it with message_keys and action
       1 unprocessable  message 61
         why   MQDLH needs 172 bytes, the message has 100
-        next  find out what cut it; move it with message_keys and action
+        next  find out what truncated it; move it with message_keys and action
 
-What the rules did  63 attempts, 13 failed
+Rules  63 attempts, 13 failed
  messages  outcome        rule  line  action   target
        21  delivered         1     4  RETRY    PAYMENTS.IN
         4  delivered         2     6  RETRY    PAYMENTS.HELD
@@ -64,8 +64,8 @@ What the rules did  63 attempts, 13 failed
         3  unmatched         -     -  -        -
         3  unprocessable     -     -  -        -
 
-Why they were dead letters
- messages  reason                            destination             how they ended
+Causes
+ messages  reason                            destination             outcomes
        21  MQRC_Q_FULL (2053)                PAYMENTS.IN @ QM1       21 delivered
        12  MQRC_UNKNOWN_OBJECT_NAME (2085)   ORDERS.EU @ QM1         12 forwarded
         8  MQRC_UNKNOWN_OBJECT_NAME (2085)   QUOTES.STALE @ QM1      8 discarded
@@ -92,22 +92,22 @@ Account   4 in the snapshot = 1 delivered + 1 exhausted + 2 without an outcome
 
 Without an outcome  2 messages
       2  MQRC_Q_FULL (2053); for PAYMENTS.IN @ QM1: messages 3-4
-        next: run the handler again: it settles what was under way and looks anew
+        next: run the handler again: it settles interrupted units of work, and browses again
 
 Needs attention  1 message
       1 exhausted  message 2
         cause MQRC_PUT_INHIBITED (2051): puts to the queue are inhibited; for PAYMENTS.HELD @ QM1
         tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts 02:49:42 to 02:49:54:
               MQRC_PUT_INHIBITED (2051)
-        next  set PUT(ENABLED) once whoever inhibited it agrees; then run the handler again
+        next  ask who inhibited puts, then set PUT(ENABLED); then run the handler again
 
-What the rules did  4 attempts, 3 failed
+Rules  4 attempts, 3 failed
  messages  outcome    rule  line  action  target
         1  delivered     1     4  RETRY   PAYMENTS.IN
         1  exhausted     2     6  RETRY   PAYMENTS.HELD
 
-Why they were dead letters
- messages  reason                     destination          how they ended
+Causes
+ messages  reason                     destination          outcomes
         3  MQRC_Q_FULL (2053)         PAYMENTS.IN @ QM1    1 delivered, 2 without an outcome
         1  MQRC_PUT_INHIBITED (2051)  PAYMENTS.HELD @ QM1  1 exhausted
 """

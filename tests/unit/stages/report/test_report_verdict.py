@@ -46,7 +46,7 @@ def test_the_report_of_an_empty_queue_has_the_time_of_the_inquiry(report_of: Rep
     report = report_of(EndedRun(snapshot=False), stages)
 
     assert (report.verdict, report.failed) == (Verdict.EMPTY, False)
-    assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:22 UTC."
+    assert report.headline == "Queue empty, last checked 2026-11-21 02:49:22 UTC."
 
 
 def test_a_queue_of_settled_messages_is_not_reported_as_empty(report_of: ReportOf) -> None:
@@ -59,7 +59,7 @@ def test_a_queue_of_settled_messages_is_not_reported_as_empty(report_of: ReportO
     assert (report.verdict, report.failed) == (Verdict.SETTLED, False)
     assert report.headline == (
         "Nothing new: 3 messages on the queue, all settled by earlier runs;"
-        " last looked at 2026-11-21 03:00:00 UTC."
+        " last checked 2026-11-21 03:00:00 UTC."
     )
     assert render_text(report).startswith("NOTHING NEW")
 
@@ -67,7 +67,7 @@ def test_a_queue_of_settled_messages_is_not_reported_as_empty(report_of: ReportO
 def test_a_snapshot_without_messages_is_reported_as_an_empty_queue(report_of: ReportOf) -> None:
     report = report_of(EndedRun([], last_browse=False))
 
-    assert report.headline == "Queue empty, last looked at 2026-11-21 02:49:25 UTC."
+    assert report.headline == "Queue empty, last checked 2026-11-21 02:49:25 UTC."
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_snapshot_without_messages_is_reported_as_an_empty_queue(report_of: Re
     [
         (
             EndedRun([delivered()], snapshot=False),
-            "No snapshot was taken: the queue was empty, or the run did not come that far.",
+            "No snapshot was taken: the queue was empty, or the run did not get that far.",
         ),
         (
             EndedRun([replace(delivered(), outcome=None)], last_browse=False),
