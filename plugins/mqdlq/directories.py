@@ -1,4 +1,4 @@
-"""Where the project keeps its state: environment variables in, directories out."""
+"""Resolve the directories of state, rules and lake, and the ledger's URL, from the environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 def home() -> Path:
     """Return the state directory, MQDLQ_HOME or `var/` beside the code; it is not created here.
 
-    Raises HomeError if it is something else than a directory.
+    Raises HomeError if it exists and is not a directory.
     """
     place = _named_home()
     _refuse_files("MQDLQ_HOME", place)
@@ -27,19 +27,19 @@ def _named_home() -> Path:
 
 
 def make_private_directory(directory: Path) -> None:
-    """Create a directory and those above it, where they are missing, for their owner alone."""
+    """Create a missing directory and its parents, accessible to their owner only."""
     for missing in (*reversed(directory.parents), directory):
         missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def shown(path: Path | str) -> str:
-    """Return a path as a person here would write it: relative where it is below this directory."""
+    """Return a path for a message: relative if it is below the current directory."""
     place = Path(path)
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(path)
 
 
 def account() -> str:
-    """Return the operating system's name for the user of this process, or else its number."""
+    """Return the name of this process's user in the operating system, or its number."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # as in a container that runs under any number
@@ -54,7 +54,7 @@ def queue_managers() -> Path:
 def lake() -> str:
     """Return the lake's location, an fsspec URL or a path (MQDLQ_LAKE overrides it).
 
-    Raises HomeError if it is a path of something else than a directory.
+    Raises HomeError if it is a path that exists and is not a directory.
     """
     place = os.environ.get("MQDLQ_LAKE") or str(home() / "lake")
     _refuse_files("MQDLQ_LAKE", Path(place.removeprefix("file://")))
@@ -77,7 +77,7 @@ def rules_directory() -> Path:
 
 
 def explain(error: OSError) -> str:
-    """Return what failed with which file, and which setting names the place, where one does."""
+    """Return the failure and its file, and the setting that names the place, if any."""
     if not error.filename:
         return str(error)
     file = Path(os.fsdecode(error.filename))
@@ -98,8 +98,8 @@ def _refuse_files(setting: str, place: Path) -> None:
 def ledger_url() -> str:
     """Return the ledger's database as SQLAlchemy names it; an SQLite file in the state directory.
 
-    MQDLQ_LEDGER_URL overrides it. As it may hold a password, it may also be the one line of a file,
-    which MQDLQ_LEDGER_URL_FILE names. Raises LedgerUnavailableError if that file has no such line.
+    MQDLQ_LEDGER_URL overrides it. Because the URL may contain a password, MQDLQ_LEDGER_URL_FILE can
+    name a file with the URL as its only line. Raises LedgerUnavailableError if the file has none.
     """
     if url := os.environ.get("MQDLQ_LEDGER_URL"):
         return url

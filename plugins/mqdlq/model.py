@@ -1,4 +1,4 @@
-"""The nouns every stage shares: classes of message, actions, steps, outcomes, attempts."""
+"""Types that all stages share: classes of messages, actions, steps, outcomes, attempts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final, Self
 from mqdlq.renamed import STORED
 
 GIVEN_ACTION: Final = "the parameter action"
-"""The source of a run's rules where they are one action, given for the messages it names."""
+"""The source of a run's rules if they are one action, given for messages by name."""
 
 
 class MessageClass(StrEnum):
-    """What a message on a dead-letter queue is; rules match and act on `DEAD_LETTER` only."""
+    """Class of a message on a dead-letter queue; rules match and act on `DEAD_LETTER` only."""
 
     DEAD_LETTER = "dead_letter"
     TRUNCATED_DLH = "truncated_dlh"
@@ -47,7 +47,7 @@ class _Stored(StrEnum):
 
 
 class Disposition(_Stored):
-    """What a plan says of a message."""
+    """The decision of a plan about a message."""
 
     PLANNED = "planned"
     UNMATCHED = "unmatched"
@@ -55,7 +55,7 @@ class Disposition(_Stored):
 
 
 class AttemptState(StrEnum):
-    """How far an attempt got; `INTENDED` is written before MQCMIT, the others after."""
+    """State of an attempt; `INTENDED` is written before MQCMIT, the others after it."""
 
     INTENDED = "intended"
     CONFIRMED = "confirmed"
@@ -65,16 +65,16 @@ class AttemptState(StrEnum):
 
 
 class Trait(Flag):
-    """What is true of a message with an outcome."""
+    """Property of all messages with an outcome."""
 
     DEPARTED = auto()
-    """It is no longer on the queue."""
+    """The message has left the queue."""
     STAYS = auto()
-    """The last browse meets it on the queue; without either of these two, nobody knows."""
+    """The final browse finds the message on the queue; without this and DEPARTED it is unknown."""
     SUCCEEDED = auto()
-    """The action of a rule was carried out."""
+    """The action of a rule succeeded."""
     FAILED = auto()
-    """Rules match it, and none of them has succeeded: it counts against them in the history."""
+    """Rules match the message and none succeeded, which counts against them in the history."""
     NEEDS_ATTENTION = auto()
     """Someone must act on it; not if a dry run is the only reason."""
 
@@ -85,10 +85,10 @@ _OPEN: Final = Trait.STAYS | Trait.NEEDS_ATTENTION
 
 
 class Outcome(_Stored):
-    """How a message of a snapshot ended in a run: exactly one of these.
+    """Result of a message of a snapshot in a run: exactly one of these.
 
-    Each is declared by its value in the ledger, its words in reports, its traits, and what the plan
-    said of the message. They are in the order of reports: from done with to most worrying.
+    A declaration has the value in the ledger, the words in reports, the traits, and the plan's
+    disposition. The order is that of reports: from finished to most urgent.
     """
 
     DELIVERED = "delivered", "delivered", _HANDLED
@@ -117,7 +117,7 @@ class Outcome(_Stored):
         traits: Trait = _NONE,
         disposition: Disposition = Disposition.PLANNED,
     ) -> Self:
-        """Make a member of its declaration; to look one up takes its value alone."""
+        """Create a member from its declaration; a lookup has the value only."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.words, member.traits, member.disposition = words, traits, disposition
@@ -125,18 +125,18 @@ class Outcome(_Stored):
 
     @classmethod
     def having(cls, trait: Trait) -> frozenset[Outcome]:
-        """Return the outcomes that have a trait, or all of several."""
+        """Return the outcomes that have all these traits."""
         return frozenset(outcome for outcome in cls if trait in outcome.traits)
 
 
 DEPARTED: Final = Outcome.having(Trait.DEPARTED)
-"""The outcomes after which a message is no longer on the queue."""
+"""The outcomes of messages that have left the queue."""
 
 
 class RestorationState(StrEnum):
-    """What a restoration has come to with one archived copy.
+    """State of one archived copy in a restoration.
 
-    The first three are stages on the way; exactly one of the others is how it ends.
+    The first three are intermediate; exactly one of the others is final.
     """
 
     SELECTED = "selected"
@@ -154,8 +154,9 @@ class Step:
     """One matching rule of a message's plan, with its target resolved.
 
     `rule` is the ordinal of the rule in its table (from 1), `rule_line` the first line of its
-    entry, `tries` how many attempts the rule grants (RETRY). `target_q` and `target_q_mgr` are ""
-    where the action has no target, or where the queue manager is left to name resolution.
+    entry, and `tries` the number of attempts that the rule grants (RETRY). `target_q` and
+    `target_q_mgr` are "" if the action has no target, or if name resolution chooses the queue
+    manager.
     """
 
     rule: int
@@ -170,11 +171,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMessage:
-    """A row of a plan: which message, and what to do with it in which order.
+    """A row of a plan: a message and its steps, in order.
 
-    Where the handler asks for explanations, `winning_rule` is the ordinal of the first matching
-    rule, and `nearest_rule` that of the first rule with the fewest failing patterns where none
-    matches.
+    With explanations, `winning_rule` is the ordinal of the first matching rule, and `nearest_rule`
+    that of the first rule with the fewest failing patterns if none matches.
     """
 
     browse_seq: int

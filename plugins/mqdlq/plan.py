@@ -1,6 +1,6 @@
-"""Make the steps of a message from the rules it matches, and hash a plan.
+"""Make the steps of a message from its matching rules, and hash a plan.
 
-Also the plan's hash, which is the same from Python and from Spark.
+The hash is the same when Python or Spark computes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COLUMNS: Final = {
     "&DESTQM": "dlh_dest_q_mgr_name",
 }
 TARGET_COLUMNS: Final = tuple(_COLUMNS.values())
-"""The columns of a snapshot a target may be taken from."""
+"""The columns of a snapshot that targets may come from."""
 
 MESSAGES_TO_A_BUCKET: Final = 4096
 STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
@@ -32,7 +32,7 @@ _HASHED: Final = {"unmatched": "no_rule"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A name to put to: written in the rule, or held by a column of the message's row."""
+    """A target's name: a literal of the rule, or a column of the message's row."""
 
     literal: str = ""
     column: str = ""
@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class StepTemplate:
-    """A `Step` before its targets are known: the same for all messages that match alike."""
+    """A `Step` without its targets: the same for all messages that match the same rules."""
 
     rule: int
     rule_line: int
@@ -53,7 +53,7 @@ class StepTemplate:
 
 
 def steps_for(table: RulesTable, values: Mapping[str, str | int]) -> tuple[StepTemplate, ...]:
-    """Return a message's steps: every matching rule in table order, as far as it can get.
+    """Return a message's steps: its matching rules in table order, up to one that cannot fail.
 
     `values` are the row's columns named by `table.columns`.
     """
@@ -61,9 +61,9 @@ def steps_for(table: RulesTable, values: Mapping[str, str | int]) -> tuple[StepT
 
 
 def steps_of(matching: Iterable[Rule]) -> tuple[StepTemplate, ...]:
-    """Return the steps of a message that meets these rules, given in the order of their table.
+    """Return the steps of a message that matches these rules, given in table order.
 
-    What follows an IGNORE or a DISCARD is never reached.
+    Rules after an IGNORE or a DISCARD are never tried.
     """
     steps = []
     for rule in matching:
@@ -74,9 +74,9 @@ def steps_of(matching: Iterable[Rule]) -> tuple[StepTemplate, ...]:
 
 
 def needs_a_dlh(rule: Rule) -> str:
-    """Return what a rule takes from the MQDLH or the MQMD to find its target, as it is written.
+    """Return the part of a rule that takes its target from the MQDLH or the MQMD, or "".
 
-    Such a rule cannot be carried out on a message without a valid MQDLH. "" for any other rule.
+    Such a rule cannot act on a message without a valid MQDLH.
     """
     target_q, target_q_mgr = _targets(rule)
     if rule.action is Action.RETRY:
@@ -87,10 +87,10 @@ def needs_a_dlh(rule: Rule) -> str:
 
 
 def steps_without_a_dlh(table: RulesTable) -> tuple[Step, ...]:
-    """Return what a given action does with a named message that has no valid MQDLH.
+    """Return the steps of a given action for a named message without a valid MQDLH.
 
-    `table` is that action. FWD puts such a message as it is, whatever HEADER says: there is no
-    MQDLH that could be removed. No steps where the action needs an MQDLH.
+    `table` is that action. FWD puts such a message unchanged and ignores HEADER, because there is
+    no MQDLH to remove. An action that needs an MQDLH has no steps.
     """
     (rule,) = table.rules
     if needs_a_dlh(rule):
@@ -116,10 +116,9 @@ def resolve(template: StepTemplate, row: Mapping[str, str | None]) -> Step:
 def plan_hash(rows: Iterable[PlannedMessage]) -> str:
     """Return the SHA-256 (hex) over a plan's content; `rows` come in browse order.
 
-    It is taken in levels, so that Spark computes it without collecting rows: what is done is
-    digested once for all messages that are treated alike, the rows of 4096 consecutive browse
-    numbers make a bucket's digest, those of the buckets make the hash. What explains a row (see
-    `PlannedMessage`) is no part of it.
+    The hash has levels, so that Spark computes it without collecting rows. Each distinct treatment
+    is digested once, the rows of 4096 consecutive browse numbers form a bucket's digest, and the
+    digests of the buckets form the hash. Explanations (see `PlannedMessage`) are not included.
     """
     plan = sha256()
     for _, bucket in groupby(rows, key=lambda row: row.browse_seq // MESSAGES_TO_A_BUCKET):
@@ -129,7 +128,7 @@ def plan_hash(rows: Iterable[PlannedMessage]) -> str:
 
 
 def row_content(row: PlannedMessage) -> bytes:
-    """Return a row as bytes that no other row has: each value behind its length."""
+    """Return the unique bytes of a row: each value after its length."""
     names = f"{_measured(row.queue_manager)}{_measured(row.queue)}"
     start = f"{row.browse_seq}:{len(row.message_key)}:".encode()
     treatment = bytes.fromhex(treatment_digest(row.disposition, row.steps))
@@ -138,7 +137,7 @@ def row_content(row: PlannedMessage) -> bytes:
 
 @lru_cache(maxsize=4096)
 def treatment_digest(disposition: str, steps: tuple[Step, ...]) -> str:
-    """Return the SHA-256 (hex) over what is done with a message."""
+    """Return the SHA-256 (hex) over a message's disposition and steps."""
     parts = [_measured(_HASHED.get(disposition, disposition)), _measured(len(steps))]
     parts += [_measured(getattr(step, name)) for step in steps for name in STEP_FIELDS]
     return sha256("".join(parts).encode()).hexdigest()
@@ -157,7 +156,7 @@ def _template(rule: Rule) -> StepTemplate:
         action=rule.action,
         target_q=target_q,
         target_q_mgr=target_q_mgr,
-        # HEADER is FWD's alone: RETRY always puts without the MQDLH, the others put nothing.
+        # Only FWD uses HEADER: RETRY always puts without the MQDLH, other actions put nothing.
         header=rule.action is Action.FWD and rule.header,
         put_authority=rule.put_authority,
         tries=rule.retry,
@@ -175,13 +174,13 @@ def _targets(rule: Rule) -> tuple[Target, Target]:
 
 
 def _target(name: str) -> Target:
-    """Return what a rule's FWDQ or FWDQM stands for: `&REPLYQ` and the like name a field."""
+    """Return the target of a FWDQ or FWDQM: `&REPLYQ` and similar names stand for a field."""
     column = _COLUMNS.get(name, "")
     return Target(column=column) if column else Target(literal=name)
 
 
 def _name(target: Target, row: Mapping[str, str | None]) -> str:
-    """Take the name as MQOPEN would read it: it ends at the first NUL or at trailing blanks."""
+    """Return the name as MQOPEN reads it: up to the first NUL, without trailing blanks."""
     if not target.column:
         return target.literal
     return (row[target.column] or "").partition("\0")[0].rstrip(" ")

@@ -1,4 +1,4 @@
-"""A handler's YAML file in, its validated configuration out; rules tables in YAML, and back."""
+"""Parse and validate handlers' YAML files, and convert rules tables to and from YAML."""
 
 from __future__ import annotations
 

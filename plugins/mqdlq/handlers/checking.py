@@ -19,10 +19,10 @@ _OF_A_TABLE: Final = {"table", "lint"}
 
 @dataclass(frozen=True, slots=True)
 class HandlerCheck:
-    """A handler, None if its file is refused, and everything there is to say about its file.
+    """A handler, or None if its file is rejected, with all diagnostics of the file.
 
-    `table` is the check of its rules: of a file beside it if `table_path` is given, else of the
-    key `table` in the handler's file. It is None if the file is refused.
+    `table` is the check of its rules: of the file `table_path` if given, otherwise of the key
+    `table` in the handler's file. It is None if the file is rejected.
     """
 
     handler: Handler | None
@@ -32,14 +32,14 @@ class HandlerCheck:
 
 
 def is_handler(data: bytes) -> bool:
-    """Whether a YAML file is a handler's: it has more keys than `table` and `lint`."""
+    """Whether a YAML file is a handler: it has keys other than `table` and `lint`."""
     return not {name for name, _ in _keys(read_document(data, Report("")))} <= _OF_A_TABLE
 
 
 def check_handler(path: Path, data: bytes) -> HandlerCheck:
-    """Check a handler's file of these bytes, and its rules as its key `lint` judges them.
+    """Check the bytes of a handler's file, and its rules by the severities of its key `lint`.
 
-    Nothing outside the file and the rules table beside it is looked at.
+    Only the file and its rules table are read.
     """
     report = Report(str(path))
     document = read_document(data, report)

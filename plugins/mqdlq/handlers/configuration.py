@@ -32,7 +32,7 @@ QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")]
 class Handler(Operation):
     """The configuration of one handler; the keys that concern Airflow are in `Operation`.
 
-    `table` holds the canonical text of the rules that stand in the YAML file itself.
+    `table` has the canonical text of rules in the YAML file itself.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Handler(Operation):
     @field_validator("payload", mode="before")
     @classmethod
     def _head_is_a_mapping(cls, value: Any) -> Any:
-        """Take `payload: {head: 64}` for the text it stands for."""
+        """Convert `payload: {head: 64}` to its text."""
         if isinstance(value, Mapping) and list(value) == ["head"]:
             return f"head: {value['head']}"
         return value
@@ -141,7 +141,7 @@ class Handler(Operation):
     @model_validator(mode="after")
     def _has_a_use_for_its_key(self) -> Self:
         if self.payload_key is not None and self.payload == "none":
-            raise ValueError("'payload_key' encrypts what 'payload' captures, which is none")
+            raise ValueError("'payload_key' has no effect without 'payload'")
         return self
 
     @model_validator(mode="after")
@@ -165,8 +165,8 @@ class Handler(Operation):
     def rules_text(self, override: str | None = None) -> tuple[str, str]:
         """Return the name and the text of the rules table, or of another file for one run.
 
-        A table that stands in the YAML file is given as its canonical print. Raises HandlerError
-        where the file cannot be read, and RulesError where it has what `lint` makes an error of.
+        A table in the YAML file is returned as its canonical print. Raises HandlerError if the file
+        cannot be read, and RulesError if the table has an error, including those by `lint`.
         """
         if self.table is not None and not override:
             return f"{self.directory / self.name}.yaml, as printed", self.table
@@ -181,10 +181,10 @@ class Handler(Operation):
 _NOT_KEYS: Final = ("name", "directory")
 _READ_HERE: Final = ("lint", "table")
 OF_OTHER_DAGS: Final = ("history", "restore")
-"""What no handler may be called: its DAG would have the id of one of the project's own."""
+"""Names that no handler may have, because its DAG would have the id of another DAG of mqdlq."""
 LONGEST_NAME: Final = 100
-"""Characters: the ledger's column takes so many, and a DAG whose id is too long takes all DAGs of
-its file out of use."""
+"""Most characters of a name, by the ledger's column; a DAG id that is too long disables all DAGs of
+its file."""
 _EXAMPLE: Final = "'connection:' and 'rules:'"
 KEYS: Final = {key: key for key in Handler.model_fields if key not in _NOT_KEYS}
 
@@ -195,7 +195,7 @@ def handler_names(directory: Path | None = None) -> list[str]:
 
 
 def load_handlers(directory: Path | None = None) -> tuple[list[Handler], list[HandlerError]]:
-    """Return the valid handlers of the rules directory, and what is wrong with the others."""
+    """Return the valid handlers of the rules directory, and the errors of the others."""
     handlers, faults = [], []
     for name in handler_names(directory):
         try:
@@ -208,7 +208,7 @@ def load_handlers(directory: Path | None = None) -> tuple[list[Handler], list[Ha
 def load_handler(name: str, directory: Path | None = None) -> Handler:
     """Read and validate the configuration of handler `name`.
 
-    Raises HandlerError, which names the file and the line and column of everything at fault.
+    Raises HandlerError with file, line and column of every fault.
     """
     folder = directory or directories.rules_directory()
     path = folder / f"{name}.yaml"
@@ -234,7 +234,7 @@ def load_handler(name: str, directory: Path | None = None) -> Handler:
 
 
 def name_fault(name: str) -> str:
-    """Say what is wrong with a handler's name, "" if nothing is."""
+    """Return the fault of a handler's name, or ""."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         return "a handler's name takes letters, digits, '_', '-' and '.' only"
     if len(name) > LONGEST_NAME:
@@ -260,7 +260,7 @@ def build_handler(document: Document, report: Report, name: str, folder: Path) -
     except ValidationError as error:
         for fault in error.errors(include_url=False):
             _, at = nodes.get(str(next(iter(fault["loc"]), "")), (None, None))
-            # What is missing may be what an unknown key was meant to be.
+            # An unknown key may be a misspelt missing key.
             if at is not None or is_complete:
                 reader.error("invalid", document.root if at is None else at, _words(fault))
         return None
@@ -270,7 +270,7 @@ def build_handler(document: Document, report: Report, name: str, folder: Path) -
 def _values(
     nodes: Mapping[str, Node], document: Document, reader: Reader, report: Report
 ) -> dict[str, Any]:
-    """Return what the keys of the file say; a table is given as its canonical print."""
+    """Return the values of the file's keys; a table as its canonical print."""
     values = {key: reader.plain(node) for key, node in nodes.items() if key not in _READ_HERE}
     values["lint"] = read_levels(nodes["lint"], reader) if "lint" in nodes else {}
     if "table" in nodes:

@@ -1,7 +1,7 @@
-"""A rules table in one of its two forms in, the same table in the other form out.
+"""Convert a rules table between runmqdlq's syntax and YAML.
 
-Comments go along: those that stand on lines of their own or after a value, before the rule they
-belong to. How the lines were laid out, and what only repeats a default, does not.
+Comments on separate lines or after a value are kept, before their rule. Layout and explicit
+defaults are not kept.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _CONTROL: Final = {"INPUTQ": "input_q", "INPUTQM": "input_q_mgr"}
 
 
 def to_yaml(text: str | bytes, source: str = "<rules>") -> str:
-    """Return a table of runmqdlq's own syntax as the `table` of a handler's YAML file.
+    """Convert a table in runmqdlq's syntax to the `table` of a handler's YAML file.
 
-    Raises RulesError, which holds every fault, if the table has any error.
+    Raises RulesError with all faults if the table has an error.
     """
     result = check(text, source)
     if result.table is None:
@@ -53,9 +53,9 @@ def to_yaml(text: str | bytes, source: str = "<rules>") -> str:
 
 
 def to_table(data: str | bytes, source: str = "<rules>") -> str:
-    """Return the `table` of a YAML file in runmqdlq's own syntax.
+    """Convert the `table` of a YAML file to runmqdlq's syntax.
 
-    Raises RulesError, which holds every fault, if the table has any error.
+    Raises RulesError with all faults if the table has an error.
     """
     result = check_yaml(data, source)
     if result.table is None:
@@ -66,7 +66,7 @@ def to_table(data: str | bytes, source: str = "<rules>") -> str:
     lines: list[str] = []
 
     def add(entry: str, first_line: int) -> None:
-        """Add an entry behind the comments that stand no later than it does."""
+        """Add an entry after the comments that precede it."""
         last = ends.get(first_line, first_line)
         while found and found[0][0] <= last:
             lines.append(f"* {found.pop(0)[1]}\n")
@@ -110,7 +110,7 @@ def _value(name: str, value: str | int) -> str:
 
 
 def _comments(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the comments of the table with their lines; scalars, which may hold a #, are passed."""
+    """Yield the comments of the table with their lines; skip scalars, which may contain a #."""
     first, last = _region(document)
     ends = _scalar_ends(_table(document))
     for number in range(first, last):
@@ -121,13 +121,13 @@ def _comments(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def _region(document: Document) -> tuple[int, int]:
-    """Return the lines, from 0, between the key `table` and the next key beside it."""
+    """Return the lines, from 0, between the key `table` and the next key of its mapping."""
     if not isinstance(document.root, MappingNode):
         return 0, 0
     starts = [key.start_mark.line for key, _ in document.root.value]
     at = [key.value.lower() for key, _ in document.root.value].index("table")
     last = starts[at + 1] if at + 1 < len(starts) else len(document.lines)
-    # What stands above the next key, as far left as that, is the next key's.
+    # Comments above the next key, at its indentation, belong to the next key.
     while last > starts[at] + 1 and not document.lines[last - 1].startswith((" ", "\t")):
         last -= 1
     return starts[at], last

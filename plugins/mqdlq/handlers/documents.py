@@ -1,4 +1,4 @@
-"""YAML text in, nodes that know their places out; what is wrong is reported by line and column."""
+"""Parse YAML into nodes that know their places, and report faults by line and column."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _NEEDS_QUOTES: Final = "in YAML a value that begins with & or * needs quotation 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML file read; `root` is None where it is empty or its syntax was reported as faulty."""
+    """A parsed YAML file; `root` is None if it is empty or a fault of its syntax was reported."""
 
     lines: tuple[str, ...]
     root: Node | None
 
     def place(self, node: Node) -> Place:
-        """Return where a node begins; of one that spans lines, the part on the first."""
+        """Return the place of a node, or of its first line if it spans lines."""
         start, end = node.start_mark, node.end_mark
         source = self.lines[start.line] if start.line < len(self.lines) else ""
         last = end.column if end.line == start.line else len(source.rstrip())
@@ -42,7 +42,7 @@ class Document:
 
 
 def read_document(data: str | bytes, report: Report) -> Document:
-    """Read one YAML document; faults of its syntax are reported, none is raised."""
+    """Parse one YAML document; report faults of its syntax instead of raising them."""
     text = decoded(data).removeprefix("\ufeff")
     lines = tuple(_LINE_END.split(text))
 
@@ -57,7 +57,7 @@ def read_document(data: str | bytes, report: Report) -> Document:
         fault(len(before), len(start), "a character that YAML does not allow")
         return Document(lines, None)
     try:
-        # libyaml's composer calls itself for every level, and the process dies of too many.
+        # libyaml's composer recurses for every level, and too many levels kill the process.
         if deepest := _too_deep(text):
             fault(deepest.line, deepest.column, f"more than {_MOST_LEVELS} levels deep")
         else:
@@ -73,7 +73,7 @@ def read_document(data: str | bytes, report: Report) -> Document:
 
 
 def _too_deep(text: str) -> Any:
-    """Return where a document gets deeper than anything that is meant here."""
+    """Return the place where a document is deeper than any valid one."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -86,7 +86,7 @@ def _too_deep(text: str) -> Any:
 
 
 class Reader:
-    """Looks into the nodes of a document and reports what is not as it should be."""
+    """Reader of a document's nodes, which reports their faults."""
 
     def __init__(self, document: Document, report: Report) -> None:
         self.faults = 0
@@ -104,7 +104,7 @@ class Reader:
         self._report.warning(code, self._document.place(node), message)
 
     def place(self, node: Node) -> Place:
-        """Return where a node begins."""
+        """Return the place of a node."""
         return self._document.place(node)
 
     def mapping(self, node: Node, example: str) -> Iterator[tuple[str, ScalarNode, Node]]:
@@ -125,9 +125,9 @@ class Reader:
         example: str,
         elsewhere: Mapping[str, str] | None = None,
     ) -> dict[str, tuple[ScalarNode, Node]]:
-        """Return the nodes of a mapping by what its keys mean; all other keys are reported.
+        """Return the nodes of a mapping by the meaning of its keys; report all other keys.
 
-        `known` says what each key means, `elsewhere` where a key that is none belongs; case does
+        `known` has the meaning of each key, `elsewhere` the right place of other keys; case does
         not count in either.
         """
         spelled = {key.upper(): key for key in known}
@@ -154,7 +154,7 @@ class Reader:
         return []
 
     def scalar(self, node: Node) -> str | None:
-        """Return the text of a value as it is written; None is one that was reported."""
+        """Return the text of a value as written, or None if a fault was reported."""
         if not isinstance(node, ScalarNode) or node.tag not in {*_PLAIN_TAGS, f"{_TAG}null"}:
             self.error("wrong-kind", node, "expected text or a number")
             return None
@@ -171,9 +171,9 @@ class Reader:
         return text
 
     def plain(self, node: Node) -> Any:
-        """Return the value YAML makes of a node; None is one that was reported, or null.
+        """Return a node's value by YAML's rules, or None if it is null or a fault was reported.
 
-        Keys are as they are written: YAML would make a truth value of the key `on`.
+        Keys stay as written, because YAML converts the key `on` to a truth value.
         """
         for key in _keys_below(node):
             if key.tag == f"{_TAG}bool":
@@ -186,7 +186,7 @@ class Reader:
 
 
 def _keys_below(node: Node) -> Iterator[Node]:
-    """Yield the keys of all mappings in a node; with anchors it may hold itself."""
+    """Yield the keys of all mappings in a node, which may contain itself by an anchor."""
     waiting, seen = [node], set()
     while waiting:
         at = waiting.pop()
@@ -201,7 +201,7 @@ def _keys_below(node: Node) -> Iterator[Node]:
 
 
 def _unknown(written: str, spelled: Mapping[str, str], belongs: Mapping[str, str]) -> str:
-    """Say what may have been meant by a key; all keys are in upper case."""
+    """Suggest the key that an unknown key most resembles; all keys are in upper case."""
     folded = written.upper()
     if folded in belongs:
         return f"{shortened(written)} belongs {belongs[folded]}"

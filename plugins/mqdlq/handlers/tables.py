@@ -1,4 +1,4 @@
-"""A rules table in its YAML form in, the very same table as from runmqdlq's own syntax out.
+"""Parse a rules table in YAML into the same table as from runmqdlq's syntax.
 
     table:
       control: {input_q: DLQ, retryint: 30, wait: no}
@@ -11,11 +11,11 @@
         - action: FWD
           fwdq: PARKED
 
-What a value may be is not known here. Every rule is written out as an entry of a rules table, one
-keyword and one value to a line, and what the language says of a line is said of the YAML node it
-came from. Values are therefore what is written, never what YAML makes of it: ``no`` is NO. Letters
-keep their case, as within quotation marks. A list of alternatives makes one rule for each, and
-several lists one for each combination, the last list varying first.
+This module does not know the allowed values. It writes every rule as an entry of a rules table,
+with one keyword and value on a line, and assigns each diagnostic of a line to the YAML node of that
+line. Values are therefore read as written, without YAML's conversions: ``no`` is NO. Letters keep
+their case, as within quotation marks. A list of alternatives makes one rule for each, and several
+lists make one for each combination; the last list varies first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mqdlq.rules.keywords import KEYWORDS, Keyword, Part
 from mqdlq.rules.lint import WARNING_CODES, Level, lint, promote
 
 MOST_RULES: Final = 100_000
-"""How many rules the lists of one rule may make."""
+"""The most rules that the lists of one rule may make."""
 
 _CONTROL: Final = {"input_q": "INPUTQ", "input_q_mgr": "INPUTQM"} | {
     k.name.lower(): k.name for k in KEYWORDS.values() if k.part is Part.CONTROL
@@ -64,7 +64,7 @@ _BESIDE_MATCH: Final = dict.fromkeys(_ACTIONS, "to the rule, beside 'match:'")
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A keyword and one of its values, with the nodes both came from."""
+    """A keyword and one of its values, with the nodes of both."""
 
     keyword: str
     key: Node
@@ -74,14 +74,14 @@ class _Parameter:
 
 @dataclass(slots=True)
 class _Entries:
-    """The table as text, with the node each line came from."""
+    """The table as text, with the node of each line."""
 
     lines: list[str] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     starts: dict[int, Node] = field(default_factory=dict)
-    """The nodes of the rules, by the line each begins on."""
+    """The nodes of the rules by their first lines."""
     damaged: set[int] = field(default_factory=set)
-    """The lines of rules that lost something to a fault already reported."""
+    """The lines of rules that are incomplete because of a reported fault."""
 
     def add(self, entry: Node, parameters: Iterable[_Parameter], *, is_damaged: bool) -> None:
         """Add an entry: one line for each keyword, one for each value."""
@@ -97,10 +97,10 @@ class _Entries:
 
 
 def check(data: str | bytes, source: str) -> CheckResult:
-    """Read the `table` of a YAML file and say everything about it, as the linter does, too.
+    """Check and lint the `table` of a YAML file.
 
-    `line` of a rule is the line it begins on in the YAML file. What `lint` beside the table says
-    of warnings is heeded; other keys do not matter. One error refuses the table whole.
+    `line` of a rule is its first line in the YAML file. The key `lint` sets severities; other keys
+    are ignored. A table with any error is rejected as a whole.
     """
     report = Report(source)
     document = read_document(data, report)
@@ -125,7 +125,7 @@ def check(data: str | bytes, source: str) -> CheckResult:
 
 
 def read_levels(node: Node, reader: Reader) -> dict[str, Level]:
-    """Return how seriously each code of a warning is to be taken."""
+    """Return the severity of each code of a warning."""
     levels: dict[str, Level] = {}
     for code, (_, value) in reader.keyed(node, _CODES, "'no-catch-all: error'").items():
         level = _LEVELS.get((reader.scalar(value) or "").lower())
@@ -139,7 +139,7 @@ def read_levels(node: Node, reader: Reader) -> dict[str, Level]:
 def check_node(
     table: Node, document: Document, report: Report, levels: Mapping[str, Level]
 ) -> CheckResult:
-    """Read a table from its node; what `report` holds already counts as well."""
+    """Parse a table from its node; errors that `report` already has count too."""
     entries = _Reading(Reader(document, report)).entries(table)
     had_faults = report.has_errors
     result = check_table("".join(f"{line}\n" for line in entries.lines))
@@ -148,7 +148,7 @@ def check_node(
     def place_of(found: Diagnostic) -> Place:
         return document.place(table) if found.code == "no-rule" else places[found.line - 1]
 
-    sayer = _Sayer(report)
+    sayer = _UniqueReporter(report)
     for diagnostic in promote(result.diagnostics, levels):
         follows = diagnostic.code in _MISSING and (
             diagnostic.line in entries.damaged or (had_faults and diagnostic.code == "no-rule")
@@ -169,15 +169,15 @@ def check_node(
     return CheckResult(found, report.diagnostics(), result.control, written)
 
 
-class _Sayer:
-    """Says once what the language says of each rule that a list of alternatives made."""
+class _UniqueReporter:
+    """Reporter that reports a fault once for all rules from one list of alternatives."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._said: set[tuple[str, Place, str]] = set()
 
     def say(self, diagnostic: Diagnostic, place: Place) -> None:
-        """Report it at the place it has in the YAML file."""
+        """Report a diagnostic at its place in the YAML file."""
         what = (diagnostic.code, place, diagnostic.message)
         if what not in self._said:
             self._said.add(what)
@@ -187,7 +187,7 @@ class _Sayer:
 
 
 class _Reading:
-    """One method for each part of a table."""
+    """Parser with a method for each part of a table."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -195,7 +195,7 @@ class _Reading:
         self._rules_left = MOST_RULES
 
     def entries(self, table: Node) -> _Entries:
-        """Return the table as entries of a rules table."""
+        """Convert the table to entries of a rules table."""
         known = {"control": "control", "rules": "rules"}
         parts = self._reader.keyed(table, known, "'control:' and 'rules:'")
         if "control" in parts:
@@ -226,7 +226,7 @@ class _Reading:
             self._entries.add(rule, [*patterns, *settings], is_damaged=is_damaged)
 
     def _alternatives(self, match: Node) -> Iterator[list[_Parameter]]:
-        """Yield for each keyword of `match` its value, or its values."""
+        """Yield the value or values of each keyword of `match`."""
         keys = self._reader.keyed(match, _PATTERNS, "'DESTQ:' or 'MQDLH.DestQName:'", _BESIDE_MATCH)
         for name, (key, node) in keys.items():
             values = node.value if isinstance(node, SequenceNode) else [node]
@@ -243,6 +243,6 @@ class _Reading:
         for node in nodes:
             text = self._reader.scalar(node)
             if text is not None:
-                # Words and symbolic names may be in any case, as in a rules table.
+                # Words and symbolic names may be in any case, as in runmqdlq's syntax.
                 folded = text if KEYWORDS[name].takes_text else text.upper()
                 yield _Parameter(name, key, folded, node)

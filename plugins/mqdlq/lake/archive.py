@@ -90,8 +90,8 @@ def write_copies(
     if read_back(location) != digests:
         raise LakeError(
             "MQDLQ-428",
-            f"{location}: the archive copies, read back, differ from what was written; repair the"
-            " storage",
+            f"{location}: the archive copies, read back, differ from the written messages;"
+            " repair the storage",
         )
     return location, digests
 
