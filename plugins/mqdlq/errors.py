@@ -48,7 +48,7 @@ class ConnectionSettingsError(MqDlqError):
 
 
 class TransportError(ConnectionSettingsError):
-    """What provides a transport is not installed, or refuses; embedded queue managers are one."""
+    """The package of a transport is not installed or failed, such as embedded-mq."""
 
 
 class MalformedHeaderError(MqDlqError, ValueError):
@@ -68,7 +68,7 @@ class MalformedHeaderError(MqDlqError, ValueError):
 
 
 class PasteError(MqDlqError, ValueError):
-    """What was pasted is neither hexadecimal digits nor the output of amqsbcg or dmpmqmsg."""
+    """Pasted text is neither hexadecimal digits nor the output of amqsbcg or dmpmqmsg."""
 
     def __init__(self, line: int, message: str, name: str = "") -> None:
         """Keep the line (from 1); the text names the file, where it is known, and the line."""
@@ -115,7 +115,7 @@ class AnotherExecutorError(ExecutionError):
 
 
 class RestoreError(MqDlqError):
-    """What is asked of the archive cannot be restored, or not all of it was."""
+    """Some of the requested messages cannot be restored, or were not restored."""
 
 
 class UnfinishedRestorationError(RestoreError):

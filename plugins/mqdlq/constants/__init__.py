@@ -1,4 +1,4 @@
-"""IBM's symbolic names and their numbers: a name goes in and a number comes out, and the reverse.
+"""Look up IBM's symbolic names by their numbers, and the numbers by their names.
 
 Five families are known: MQRC (reason codes), MQFB (feedback codes), MQMT (message types), MQPER
 (persistence) and MQAT (application types). `names.txt` beside this module holds them, one
@@ -17,7 +17,7 @@ from types import MappingProxyType
 FAMILIES = ("MQRC", "MQFB", "MQMT", "MQPER", "MQAT")
 
 PLATFORM_DEPENDENT = frozenset({"MQAT_DEFAULT"})
-"""Names whose number differs by platform; a rules table can mean nothing by them."""
+"""Names whose number differs by platform; a rules table cannot use them."""
 
 
 def family_of(name: str) -> str:
@@ -88,7 +88,7 @@ def reason_text(reason: int) -> str:
     """Return a reason code as people read it: ``MQRC_Q_FULL (2053)``.
 
     MQDLH.Reason holds an MQRC or an MQFB value (IBM MQ docs, "MQDLH - Dead-letter header"), so the
-    feedback codes are asked second. A number neither family knows reads ``reason 99999``.
+    feedback codes are tried second. A number in neither family reads ``reason 99999``.
     """
     name = name_of(reason, ("MQRC", "MQFB"))
     return f"{name} ({reason})" if name else f"reason {reason}"

@@ -79,10 +79,10 @@ def _is_cron(schedule: str) -> bool:
 
 
 class Event(StrEnum):
-    """What an alert is about, its meaning, and whether it lasts; in the order of alerts.
+    """The subject of an alert, its meaning, and whether it lasts; in the order of alerts.
 
-    An event that lasts is over at some time: then the alert is `recovery`. An event with the name
-    of an outcome means that messages have this outcome.
+    When an event that lasts is over, the alert is `recovery`. An event with the name of an outcome
+    means that messages have this outcome.
     """
 
     FIRST_ARRIVAL = "first_arrival", "messages arrived on an empty queue"
@@ -228,7 +228,7 @@ class Operation(BaseModel):
         others = (None, CONTINUOUS, EVENT)
         if value not in others and not _is_cron(str(value)):
             raise ValueError(
-                f"{value!r} is no schedule; expected a cron expression such as '0 2 * * *',"
+                f"{value!r} is not a schedule; expected a cron expression such as '0 2 * * *',"
                 " '@hourly', '@daily', '@continuous' or 'event'"
             )
         return value
@@ -254,16 +254,16 @@ class Operation(BaseModel):
 
     @property
     def is_continuous(self) -> bool:
-        """Whether its runs follow one another without end."""
+        """Whether each run starts when the last one has ended."""
         return self.schedule == CONTINUOUS
 
     @property
     def is_by_event(self) -> bool:
-        """Whether its runs begin when its queue has something new, by a trigger that watches it."""
+        """Whether a trigger that watches the queue starts its runs."""
         return self.schedule == EVENT
 
     def next_start(self, now: datetime) -> datetime | None:
-        """Return when Airflow starts the next run, None where that is not by the clock."""
+        """Return when Airflow starts the next run, None if no clock starts it."""
         if self.schedule is None or self.is_continuous or self.is_by_event:
             return None
         found: datetime = croniter(self.schedule, now).get_next(datetime)
@@ -271,5 +271,5 @@ class Operation(BaseModel):
 
     @property
     def runs_at_once(self) -> int:
-        """How many of its runs may be under way."""
+        """How many of its runs may be active."""
         return 1 if self.is_continuous else self.max_active_runs

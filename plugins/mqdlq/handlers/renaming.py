@@ -21,7 +21,7 @@ def use_new_names(node: Node, reader: Reader, path: str = "") -> None:
 
 
 def _is_kept(key: Node, value: Node, mapping: MappingNode, reader: Reader, path: str) -> bool:
-    """Replace the names of a key and its value; return whether the pair is to be read."""
+    """Replace the names of a key and its value; return whether to read the pair."""
     if not isinstance(key, ScalarNode):
         return True
     name = key.value.lower()

@@ -1,4 +1,4 @@
-"""The ledger: what runs intended, did and found, as facts that are only ever added.
+"""The ledger: the intents, attempts and outcomes of runs, as facts that are only added.
 
 `open_ledger` opens it; a `Ledger` has one repository for each aggregate. SQL is written in this
 package only.
@@ -18,7 +18,7 @@ from mqdlq.ledger.alerts import Alerts
 from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
 from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.database import connect_to
-from mqdlq.ledger.messages import InStep, Listed, Messages, RunMessage
+from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate
 from mqdlq.ledger.outcomes import HistoryRow, Learned, LearnedCount, OutcomeFact, Outcomes
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
@@ -33,11 +33,11 @@ __all__ = [
     "Approval",
     "ArchivedCopy",
     "Attempt",
+    "BrowseOrderReader",
     "Cause",
     "CopyId",
     "CopyState",
     "HistoryRow",
-    "InStep",
     "LastAccount",
     "Learned",
     "LearnedCount",
@@ -61,7 +61,7 @@ __all__ = [
 class Ledger:
     """An open ledger: its repositories, over one engine.
 
-    Nothing is updated or deleted; a fact that is already there is refused.
+    Facts are never updated or deleted; adding a fact twice is an error.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -101,8 +101,8 @@ class Ledger:
 def open_ledger(url: str | None = None) -> Ledger:
     """Open the ledger at a database URL, bringing its schema up to date.
 
-    The default is the URL of `home.ledger_url`. Raises LedgerUnavailableError if the database
-    cannot be reached, opened or used.
+    The default is `directories.ledger_url`. Raises LedgerUnavailableError if the database cannot be
+    reached, opened or used.
     """
     engine = connect_to(url or directories.ledger_url())
     try:

@@ -1,4 +1,4 @@
-"""Accounts of queues: what the last browse of a run found, and what stays on the queue."""
+"""Accounts of queues: the counts of a run's last browse, and the age of remaining messages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mqdlq.model import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What the last browse of a run found, against what the ledger had booked.
+    """The counts of a run's last browse, compared with its bookings.
 
-    `seen` messages of the run were on the queue; `returned` were booked as departed and yet
-    there; `arrived` were there and none of the run's.
+    `seen` messages of the run were on the queue; `returned` messages were on it although booked as
+    departed; `arrived` messages were on it and are not the run's.
     """
 
     depth: int
@@ -32,10 +32,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class LastAccount:
-    """The last whole account of a queue: what it left there, by which rules, and when.
+    """The last account of a whole queue: the remaining messages, the rules, and the time.
 
-    `left` is the number of messages accounted for and still there, `pending` how many of them are
-    to be tried again, `others_until` until when other runs own some of them, if they do.
+    `left` counts the booked messages that are still there, `pending` the ones among them that wait
+    for a retry. `others_until` is the end of the last lease of another run, None without one.
     """
 
     run_id: str
@@ -48,17 +48,17 @@ class LastAccount:
 
 
 class Accounts(Repository):
-    """The accounts that runs close, and the age of the messages that stay."""
+    """The accounts that runs close, and the age of remaining messages."""
 
     def record(self, run_id: str, sighting: Sighting) -> None:
-        """Record what the last browse of a run found: this closes the run's account.
+        """Record the counts of a run's last browse: this closes the run's account.
 
         Raises sqlalchemy.exc.IntegrityError if the account is closed already.
         """
         self._add(sightings, {"run_id": run_id, **asdict(sighting)})
 
     def of_run(self, run_id: str) -> Sighting | None:
-        """Return what the last browse of a run found, or None."""
+        """Return the counts of a run's last browse, or None."""
         query = select(*columns_of(sightings, Sighting)).where(sightings.c.run_id == run_id)
         return self._one(Sighting, query)
 
@@ -89,11 +89,11 @@ class Accounts(Repository):
         )
 
     def oldest_that_stays(self, run: Run, found: datetime | None) -> datetime | None:
-        """Return since when the oldest message on a run's queue is there, None if none stays.
+        """Return the time since when the oldest message is on a run's queue, None if it is empty.
 
-        If the run has closed its account, that is what its report `found`; it is recorded then,
-        once. A run that looked and saw that there is nothing new has read no message: the messages
-        that the last account left are still there, settled or not, and no younger.
+        If the run has closed its account, this is the time its report `found`, which is recorded
+        once. A run that saw nothing new has read no message: the messages of the last account are
+        still there, settled or not.
         """
         if self.of_run(run.run_id) is not None:
             with in_turn(self._engine) as connection:
@@ -110,9 +110,9 @@ class Accounts(Repository):
         return self._moment(select(ages.c.oldest_left).where(ages.c.run_id == account.run_id))
 
     def _others_until(self, run_id: str) -> datetime | None:
-        """Return when the last lease ends of the messages a run passed by.
+        """Return the end of the last lease on messages that a run skipped.
 
-        A lease that was given up has ended.
+        A lease that was released has ended.
         """
         later = leases.alias()
         newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)

@@ -18,7 +18,7 @@ class Alerts(Repository):
     def record(
         self, run_id: str, sent: Sequence[str], lasting: Sequence[str], at: datetime
     ) -> None:
-        """Record the events that people were notified of, and those that last after a run; once."""
+        """Record, once, the events with a sent alert and the events that last after a run."""
         known = {(event, True) for event in self.sent(run_id)}
         known |= {(event, False) for event in self.lasting(run_id)}
         new = [(event, True) for event in sent] + [(event, False) for event in lasting]
@@ -30,7 +30,7 @@ class Alerts(Repository):
         self._add(alerts, *rows)
 
     def sent(self, run_id: str) -> set[str]:
-        """Return the events of a run that people were notified of, by any try of its task."""
+        """Return the events of a run whose alerts were sent, by any try of its task."""
         query = select(alerts.c.event).where(alerts.c.run_id == run_id, alerts.c.is_sent)
         return set(self._values(query))
 
@@ -40,9 +40,9 @@ class Alerts(Repository):
         return set(self._values(query))
 
     def cannot_begin(self, handler: str, event: str, but: str) -> bool:
-        """Whether `event` was sent for a run that could not begin, and no run has begun since.
+        """Whether `event` was sent for a run that could not start, and no run has started since.
 
-        Of the handler's runs; run `but` does not count.
+        Considers the handler's runs except run `but`.
         """
         notified = select(alerts.c.run_id).where(alerts.c.event == event, alerts.c.is_sent)
         latest = select(func.max(refusals.c.at)).where(
@@ -55,7 +55,7 @@ class Alerts(Repository):
         return self._first(begun) is None
 
     def could_not_begin_since(self, before: str | None, run: Run) -> bool:
-        """Whether people know of a run of this handler that could not begin before this one.
+        """Whether an alert said that an earlier run of this handler could not start.
 
         Only refusals since run `before` started count, if there is one.
         """

@@ -23,7 +23,7 @@ class ArchivedCopy:
     """A copy that a run made of a message before it was to discard it.
 
     `occurrence` tells messages with the same key apart (see `RunMessage`). `discard` is the state
-    of the run's DISCARD, None where none was begun; `rule` is that rule's ordinal and
+    of the run's DISCARD, None if no DISCARD was begun; `rule` is that rule's ordinal and
     `discarded_at` when the state was recorded, else 0 and None.
     """
 

@@ -107,8 +107,8 @@ class Attempts(Repository):
     def made(self, run: Run) -> dict[int, tuple[int, datetime]]:
         """Return by message id how many attempts count, and when the last of them was made.
 
-        Where attempts carry on, those of earlier runs count that had the same rules; an action
-        given for named messages is none of them.
+        If attempts carry on, attempts of earlier runs with the same rules count; attempts of an
+        action given for named messages do not.
         """
         number, last = func.count().label("number"), func.max(_STATES.c.at).label("last")
         query = (

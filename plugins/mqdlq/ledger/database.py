@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Repository:
-    """Base of the repositories: each question is answered in a transaction of its own.
+    """Base of the repositories: each method uses its own transaction.
 
     Every method of a repository raises LedgerUnavailableError if the database cannot be used.
     """

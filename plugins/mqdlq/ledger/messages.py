@@ -1,4 +1,4 @@
-"""Messages of runs: which a run lists, which run owns them, and which have left their queue."""
+"""Messages of runs: their lists, their leases, and their departures from the queue."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Messages(Repository):
         """Return which of a run's messages another run has moved: id to that run's id.
 
         The proof is that run's booking, or a unit of work that is known to have moved the message.
-        `others` are messages to look for in addition to those that the run lists.
+        `others` are further messages to look for, which the run does not list.
         """
         listed = select(run_messages.c.message_id).where(run_messages.c.run_id == run_id)
         chosen: list[Any] = [listed, *in_parts(others)]
@@ -139,12 +139,12 @@ class Messages(Repository):
         return found
 
     def lease(self, run_id: str, message_ids: Iterable[int], until: datetime) -> None:
-        """Let a run own messages until then; a lease that ends now gives them up."""
+        """Lease messages to a run until a time; a lease that ends now releases them."""
         rows = ({"message_id": one, "run_id": run_id, "until": until} for one in message_ids)
         self._add(leases, *rows)
 
-    def owners(self, run_id: str, now: datetime) -> dict[int, str]:
-        """Return which run owns which of a run's messages now: message id to that run's id."""
+    def lease_holders(self, run_id: str, now: datetime) -> dict[int, str]:
+        """Return which run has the lease on which of a run's messages: message id to run id."""
         later = leases.alias()
         newest = select(func.max(later.c.seq)).where(later.c.message_id == leases.c.message_id)
         query = (
@@ -159,18 +159,18 @@ class Messages(Repository):
         return {row["message_id"]: row["run_id"] for row in self._all(query)}
 
 
-class InStep(Generic[T]):
-    """Items that belong to messages, in browse order, handed out message by message.
+class BrowseOrderReader(Generic[T]):
+    """Items of messages in browse order, returned message by message.
 
-    So several sources are read side by side, and none is held in memory.
+    Several sources can be read side by side, without holding any in memory.
     """
 
     def __init__(self, pairs: Iterable[tuple[int, T]]) -> None:
-        """Hand out the second of each pair; the first is its browse_seq."""
+        """Read pairs of a browse_seq and an item."""
         self._pairs = iter(pairs)
         self._next = next(self._pairs, None)
 
-    def on(self, browse_seq: int) -> list[T]:
+    def rows_for(self, browse_seq: int) -> list[T]:
         """Return the items of one message; the items of messages before it are skipped."""
         found = []
         while self._next is not None and self._next[0] <= browse_seq:
@@ -183,8 +183,8 @@ class InStep(Generic[T]):
 def has_departed(message_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Return the condition that a run booked a message as departed, or a unit of work moved it.
 
-    The proof may come after the run has ended and booked the message as unknown: outcomes stay as
-    they are, and the message is gone all the same.
+    The proof may come after the run has ended and booked the message as unknown. The outcome stays,
+    and the message has departed.
     """
     booked = select(outcomes.c.message_id).where(
         outcomes.c.message_id == message_id, outcomes.c.outcome.in_(DEPARTED)

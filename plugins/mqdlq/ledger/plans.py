@@ -1,4 +1,4 @@
-"""Plans: the accepted plan of a run with its messages, and what people say of it."""
+"""Plans: the accepted plan of a run with its messages, and its approval."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AcceptedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What was asked of a person about a plan, and the answer, if there is one.
+    """The question about a plan, and the answer, if there is one.
 
     `decision` is "asked", "approved" or "rejected", `who` the person who answered ("nobody" for a
     silence that counts as an answer), `guards` the names of the guards that asked.
@@ -49,7 +49,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """The DAG run whose plan is to be approved, and how many messages its snapshot has."""
+    """The DAG run whose plan waits for an approval, and how many messages its snapshot has."""
 
     dag_run_id: str
     messages: int
@@ -67,8 +67,8 @@ class Plans(Repository):
     ) -> None:
         """Record an accepted plan and its messages, (browse_seq, message_key, disposition) each.
 
-        The k-th of equal keys is the k-th that has not departed and is none of the `settled`
-        occurrences; only beyond those it is a new one. A message whose last residence on the queue
+        The k-th of equal keys is the k-th occurrence that has not departed and is not `settled`; if
+        there are fewer, it is a new one. A message whose last residence on the queue
         ended (it was delivered, forwarded, discarded, taken, or expired) is back in a new one.
         All of it is one transaction. Raises sqlalchemy.exc.IntegrityError if the run has a plan.
         """
@@ -150,7 +150,7 @@ class _Occurrences:
         self._given: dict[bytes, int | Iterator[int]] = {}
 
     def next_of(self, key: bytes, here: Sequence[int]) -> int:
-        """Return that of the next sighting; `here` are those that have not departed."""
+        """Return the occurrence of the next sighting; `here` lists those still on the queue."""
         given = self._given.get(key)
         if not isinstance(given, Iterator):
             taken = {given, *self._settled.get(key, ())}
@@ -195,7 +195,7 @@ def _in_doubt(connection: Connection, message_ids: Sequence[int]) -> Collection[
 def _message_ids(
     connection: Connection, run: Run, places: Sequence[Place], known: Known
 ) -> dict[Place, int]:
-    """Return the ids of messages by place, adding those that are new or in a new residence."""
+    """Return the ids of messages by place; add messages that are new or in a new residence."""
     here = {"queue_manager": run.queue_manager, "queue": run.queue}
     added = []
     for key, occurrence in places:

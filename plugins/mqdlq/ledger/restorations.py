@@ -23,7 +23,7 @@ _UNSETTLED: Final = (RestorationState.INTENDED, RestorationState.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """Who asked for which copies to be put where.
+    """A request to restore archived copies: its user, its selection and its target.
 
     `queue` is the dead-letter queue they were on, and `state_queue` the one whose markers tell
     what was put. `run_id` is "" for all runs, `message_keys` (hex) empty for all messages,
@@ -55,7 +55,7 @@ class Restoration:
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """What a restoration has come to with one copy; `mqrc` is the reason of a failed put, or 0."""
+    """The state of one copy in a restoration; `mqrc` is the reason of a failed put, or 0."""
 
     run_id: str
     message_id: int

@@ -66,7 +66,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a run saw of its queue: whether that was work, and why, in words for people."""
+    """The state of a queue that a run saw: whether there was work, and the reason in words."""
 
     depth: int
     is_work: bool
@@ -75,7 +75,7 @@ class Look:
 
 
 class Runs(Repository):
-    """Runs, those that could not begin, and what runs saw when they looked at their queue."""
+    """Runs, runs that could not start, and the states of queues that runs saw."""
 
     def record(self, run: Run) -> None:
         """Record a run at its start; raise sqlalchemy.exc.IntegrityError if it is known."""
@@ -188,9 +188,9 @@ def last_pass_of(is_counted: ColumnElement[bool]) -> Select[Any]:
 
 
 def whole_runs_before(query: Select[Any], run: Run) -> Select[Any]:
-    """Narrow a query to other runs for all messages of a run's queue that are no dry runs.
+    """Narrow a query to other runs for all messages of a run's queue that are not dry runs.
 
-    A dry run is no precedent, nor is a run for named messages.
+    Dry runs and runs for named messages do not count as precedents.
     """
     return query.where(is_beside(run), ~runs.c.dry_run, runs.c.message_keys == ())
 
@@ -198,8 +198,8 @@ def whole_runs_before(query: Select[Any], run: Run) -> Select[Any]:
 def has_acted() -> ColumnElement[bool]:
     """Return the condition that a run had leave to act: it has begun a pass or closed its account.
 
-    A run that asked for approval and has not got it is no precedent. A run that continues
-    another's pass has none of its own. An approval is the last word.
+    A run without a required approval does not count. A run that continues another run's pass has
+    no pass. An approval is always the last answer.
     """
     asked = select(approvals.c.run_id)
     began = runs.c.run_id.in_(select(passes.c.run_id))

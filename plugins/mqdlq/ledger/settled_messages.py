@@ -142,11 +142,11 @@ class SettledMessages(Repository):
         vanished: Iterable[tuple[int, Disposition, OutcomeFact]],
         at: datetime,
     ) -> None:
-        """Book by number that settled messages were left as they had been, and list the others.
+        """Book the outcomes of settled messages by number, and list the vanished messages.
 
-        Something happened to those that vanished, so they are a run's own now: they come as
-        (browse_seq, disposition, outcome). All of it is one transaction. Raises
-        sqlalchemy.exc.IntegrityError if the run's settled messages are booked already.
+        Vanished messages become the run's own: they come as (browse_seq, disposition, outcome). All
+        is one transaction. Raises sqlalchemy.exc.IntegrityError if the run's settled messages are
+        booked already.
         """
         listed, ended = [], []
         for browse_seq, disposition, fact in vanished:

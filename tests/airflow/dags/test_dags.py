@@ -273,4 +273,6 @@ def test_a_broken_handler_breaks_only_its_own_dag_and_the_error_names_file_and_l
     assert list(errors) == [str(directories.PROJECT / "dags" / "mq_dlq_broken_handlers.py")]
     text = str(*errors.values())
     assert f"{tmp_path}/bad.yaml:1:1: a handler needs " in text
-    assert f"{tmp_path}/night.yaml:3:11: schedule: 'every night' is no schedule; expected " in text
+    assert (
+        f"{tmp_path}/night.yaml:3:11: schedule: 'every night' is not a schedule; expected " in text
+    )

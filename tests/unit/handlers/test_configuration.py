@@ -231,7 +231,7 @@ def test_a_schedule_that_airflow_does_not_support_is_rejected(
 ) -> None:
     told = error(tmp_path, f"connection: mq\nrules: a.rules\nschedule: {schedule}\n")
 
-    assert f"""'{schedule.strip("'")}' is no schedule; expected a cron expression""" in told
+    assert f"""'{schedule.strip("'")}' is not a schedule; expected a cron expression""" in told
 
 
 def test_the_documented_example_sets_every_guard(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_an_approval_must_end_before_the_plan_is_too_old(tmp_path: Path) -> None
         (
             "schedule: every night\n",
             (
-                "h.yaml:3:11: schedule: 'every night' is no schedule; expected a cron expression"
+                "h.yaml:3:11: schedule: 'every night' is not a schedule; expected a cron expression"
                 " such as '0 2 * * *', '@hourly', '@daily', '@continuous' or 'event' [MQDLQ-301]\n"
                 "    schedule: every night\n"
                 "              ~~~~~~~~~~^"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mqdlq.ledger import InStep, Listed, open_ledger
+from mqdlq.ledger import BrowseOrderReader, Listed, open_ledger
 from mqdlq.model import AttemptState, Outcome
 from tests.unit.ledger.test_ledger import KEY, OTHER_KEY, accept, attempt, outcome, run
 
@@ -43,6 +43,6 @@ def test_a_reading_that_is_broken_off_leaves_nothing_open(ledger_url: str) -> No
 
 
 def test_what_is_passed_by_is_not_handed_out() -> None:
-    sources = InStep(iter([(1, "a"), (3, "b"), (3, "c"), (7, "d")]))
+    sources = BrowseOrderReader(iter([(1, "a"), (3, "b"), (3, "c"), (7, "d")]))
 
-    assert [sources.on(place) for place in (2, 3, 4, 7, 9)] == [[], ["b", "c"], [], ["d"], []]
+    assert [sources.rows_for(place) for place in (2, 3, 4, 7, 9)] == [[], ["b", "c"], [], ["d"], []]

@@ -27,7 +27,7 @@ metadata = MetaData(
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware time, stored as UTC: SQLite keeps no time zone of its own."""
+    """An aware time, stored as UTC: SQLite stores no time zone."""
 
     impl = DateTime
     cache_ok = True

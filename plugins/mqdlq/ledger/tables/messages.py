@@ -76,7 +76,7 @@ attempts = Table(
     Column("mqrc", Integer, nullable=False),
     at(),
 )
-"""Each change of an attempt's state is a row of its own; the last row is the current state."""
+"""Each change of an attempt's state is a separate row; the last row is the current state."""
 
 ATTEMPT_STATES = """
 CREATE VIEW attempt_states AS
@@ -88,7 +88,7 @@ WHERE a.seq = (
 
 attempt_states = Table(
     "attempt_states",
-    MetaData(),  # of its own: create_all would make a table of it
+    MetaData(),  # separate: create_all would make a table of it
     *(Column(column.name, column.type) for column in attempts.columns),
 )
 """The view that has each attempt in its current state."""
@@ -182,7 +182,7 @@ restorations = Table(
     Column("dry_run", Boolean, nullable=False),
     at("started_at"),
 )
-"""Who asked for which archived copies to be put where, and when; `queue` is where they were.
+"""Requests to restore archived copies, with user and time; `queue` is their dead-letter queue.
 
 `run_id` is "" for all runs, `message_keys` empty for all messages, `reason` 0 for every reason.
 """
@@ -207,4 +207,4 @@ restoration_states = Table(
     ForeignKeyConstraint(["run_id", "message_id"], ["archive.run_id", "archive.message_id"]),
     Index("restoration_states_of_a_copy", "run_id", "message_id"),
 )
-"""The states of a restoration's copies: each change is a row of its own, and the last one holds."""
+"""The states of a restoration's copies: each change is a separate row; the last one is current."""

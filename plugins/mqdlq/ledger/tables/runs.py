@@ -43,7 +43,7 @@ refusals = Table(
     Column("why", Text, nullable=False),
     at(),
 )
-"""Why a run could not begin. Such a run is not in `runs`."""
+"""The reasons why runs could not start. Such a run is not in `runs`."""
 
 looks = Table(
     "looks",
@@ -55,7 +55,7 @@ looks = Table(
     Column("why", Text, nullable=False),
     at(),
 )
-"""What a run saw when it looked at its queue's depth, whether that was work, and why."""
+"""The depth of a queue that a run saw, whether there was work, and the reason."""
 
 snapshots = Table(
     "snapshots",
@@ -114,7 +114,7 @@ approvals = Table(
     Column("who", Text, nullable=False),
     at(),
 )
-"""What a person was asked about a plan, the answer, who gave it, and when."""
+"""Questions about plans and their answers, with the person and the time."""
 
 passes = Table(
     "passes",
@@ -134,7 +134,7 @@ sightings = Table(
     Column("arrived", Integer, nullable=False),
     at(),
 )
-"""What the last browse of a run found."""
+"""The counts of runs' last browses."""
 
 ages = Table(
     "ages",
@@ -142,7 +142,7 @@ ages = Table(
     of_run(primary_key=True),
     Column("oldest_left", UtcDateTime),
 )
-"""Since when the oldest message that a run left on its queue is there; null: it left none."""
+"""The time since when the oldest remaining message of a run is on the queue; null: none."""
 
 alerts = Table(
     "alerts",
@@ -155,5 +155,5 @@ alerts = Table(
 )
 """Which alerts of a run were sent (`is_sent`), and which conditions last after it.
 
-The run may be one that could not begin, which is not in `runs`.
+The run may have failed to start; then it is not in `runs`.
 """

@@ -22,7 +22,7 @@ LEASE_GRACE = timedelta(minutes=5)
 def skip_leased_messages(work: WorkList, execution: Execution) -> None:
     """Record the outcome `leased_by_run` for messages that another run leases."""
     run, ledger, now = execution.run, execution.ledger, execution.clock()
-    owners = ledger.messages.owners(run.run_id, now)
+    owners = ledger.messages.lease_holders(run.run_id, now)
     facts = []
     for item in work.items:
         owner = owners.get(item.message.message_id, run.run_id)
@@ -41,7 +41,9 @@ def lease_until(moment: datetime | None, items: Sequence[WorkItem], execution: E
     """
     run_id, ledger, now = execution.run.run_id, execution.ledger, execution.clock()
     ids = {item.message.message_id for item in items} if moment is not None else set()
-    held = {key for key, owner in ledger.messages.owners(run_id, now).items() if owner == run_id}
+    held = {
+        key for key, owner in ledger.messages.lease_holders(run_id, now).items() if owner == run_id
+    }
     ledger.messages.lease(run_id, sorted(held - ids), now)
     if moment is not None:
         ledger.messages.lease(run_id, sorted(ids), moment + LEASE_GRACE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from mqdlq.constants import reason_text
 from mqdlq.lake import snapshot_rows
-from mqdlq.ledger import Attempt, InStep, OutcomeFact
+from mqdlq.ledger import Attempt, BrowseOrderReader, OutcomeFact
 from mqdlq.model import Action, Disposition, Outcome
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
@@ -47,13 +47,13 @@ def explain_outcomes(
     The work list, the attempts and the snapshot's rows are all read in browse order.
     """
     columns = ["browse_seq", "expires_at", "problem"]
-    rows = InStep((row["browse_seq"], row) for row in snapshot_rows(location, columns))
-    attempts = InStep(execution.ledger.attempts.in_browse_order(execution.run.run_id))
+    rows = BrowseOrderReader((row["browse_seq"], row) for row in snapshot_rows(location, columns))
+    attempts = BrowseOrderReader(execution.ledger.attempts.in_browse_order(execution.run.run_id))
     with _open_failure_explanations(execution) as advice:
         for item in work.items:
             if item.outcome is None:
-                tried = attempts.on(item.message.browse_seq)
-                row = next(iter(rows.on(item.message.browse_seq)), {})
+                tried = attempts.rows_for(item.message.browse_seq)
+                row = next(iter(rows.rows_for(item.message.browse_seq)), {})
                 yield _explain_outcome(item, tried[-1] if tried else None, row, findings, advice)
 
 

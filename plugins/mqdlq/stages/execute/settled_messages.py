@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.lake import settled_rows, snapshot_rows
-from mqdlq.ledger import InStep, Ledger, NewlySettled, OutcomeFact, Run, Settled
+from mqdlq.ledger import BrowseOrderReader, Ledger, NewlySettled, OutcomeFact, Run, Settled
 from mqdlq.model import Action, Disposition, Outcome
 from mqdlq.stages.execute.pending_steps import WorkItem
 
@@ -157,7 +157,7 @@ def settled_places(location: str, keys: Collection[bytes]) -> dict[bytes, set[in
 
 
 def newly_settled(
-    items: Iterable[WorkItem], outcomes: InStep[OutcomeFact | None], run: Run
+    items: Iterable[WorkItem], outcomes: BrowseOrderReader[OutcomeFact | None], run: Run
 ) -> Iterator[NewlySettled]:
     """Yield the messages that later runs may skip while the rules stay the same.
 
@@ -165,7 +165,7 @@ def newly_settled(
     counts attempts from zero tries such a message again.
     """
     for item in items:
-        fact = next(iter(outcomes.on(item.message.browse_seq)), None)
+        fact = next(iter(outcomes.rows_for(item.message.browse_seq)), None)
         if fact is None or item.is_in_doubt:
             continue
         needs_carry = fact.outcome is Outcome.EXHAUSTED

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest
-from mqdlq.ledger import InStep, OutcomeFact, Settled, Sighting, TakenSnapshot
+from mqdlq.ledger import BrowseOrderReader, OutcomeFact, Settled, Sighting, TakenSnapshot
 from mqdlq.model import DEPARTED, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -112,7 +112,7 @@ def _record_settled(execution: Execution, work: WorkList, snapshot_id: str) -> N
     if run.has_given_action:
         return
     listed = ledger.messages.listed(run.run_id)
-    booked = InStep((one.browse_seq, one.outcome) for one in listed)
+    booked = BrowseOrderReader((one.browse_seq, one.outcome) for one in listed)
     ledger.settled.record(run.run_id, snapshot_id, newly_settled(work.items, booked, run))
 
 

@@ -10,7 +10,7 @@ from mqdlq.constants import ALL_NAMES
 
 
 class Kind(StrEnum):
-    """Who or what removes a cause: time, an administrator, or the owner of an application."""
+    """The remedy of a cause: time, an administrator, or the owner of an application."""
 
     TRANSIENT = "transient"
     ADMINISTRATIVE = "administrative"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.lake import full_rows_of_settled, settled_rows, snapshot_rows
-from mqdlq.ledger import Attempt, InStep, Ledger, Listed, OutcomeFact, Settled
+from mqdlq.ledger import Attempt, BrowseOrderReader, Ledger, Listed, OutcomeFact, Settled
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.stages.report.report_sources import SNAPSHOT_UNREADABLE, Sources
 
@@ -91,11 +91,11 @@ def messages_of(
     has_settled = has_settled and not named
     vanished: dict[int, tuple[Listed, tuple[Attempt, ...]]] = {}
     same: dict[OutcomeFact | None, OutcomeFact | None] = {}
-    attempts = InStep(ledger.attempts.in_browse_order(run.run_id))
+    attempts = BrowseOrderReader(ledger.attempts.in_browse_order(run.run_id))
     for browse_seq, row, listed in _side_by_side(rows, ledger.messages.listed(run.run_id)):
         if row and listed is None and named and row["message_key"] not in named:
             continue
-        tried = tuple(attempts.on(browse_seq))
+        tried = tuple(attempts.rows_for(browse_seq))
         if row is None and listed is not None and has_settled:
             vanished[browse_seq] = (_shared(listed, same), tried)
             continue

@@ -34,7 +34,7 @@ NO_RULE: Final = WrittenRule(0, "")
 
 
 def needs_attention(message: Message) -> bool:
-    """Whether a message's outcome needs attention; not for a dry run, or if it is known by now."""
+    """Whether a message's outcome needs attention; not for a dry run, nor if it is known now."""
     fact = message.outcome
     if fact is None or message.is_known_since:
         return False
