@@ -4,7 +4,7 @@
 |---|---|
 | sense | reads and freezes the rules; where there is nothing to do, only the report is made |
 | snapshot | browses the queue into the lake; every message stays where it is |
-| evaluate | decides in Spark what is to be done with each message |
+| evaluate | decides in Spark what to do with each message |
 | approve | checks the plan and says what it would do |
 | execute | does it, each message in the unit of work that puts it elsewhere |
 | retry | tries again every RETRYINT what could not be done; settles the account |

@@ -1,11 +1,11 @@
-"""What has been on the dead-letter queues since snapshots are kept.
+"""History of the dead-letter queues, from all stored snapshots.
 
 | task | does |
 |---|---|
 | export | writes the outcomes of all runs beside the snapshots |
 | history | reads all snapshots, plans and outcomes in Spark: causes, arrivals, resolution, rules |
 
-Nothing here talks to a queue manager. Run again, it writes the history anew.
+No task connects to a queue manager. A repeated run writes the history again.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@
 Trigger it with the handler and the run that discarded the messages (the report names it, and
 `mqdlq restore list` shows what is in the archive). Without `to_queue` they go back to the
 dead-letter queue they were on, with their MQDLH, as they were. The next run of the handler meets
-them there anew: change the rules that discarded them first. With `dry_run` the copies are only
+them there again: change the rules that discarded them first. With `dry_run` the copies are only
 read, and the log says what would be restored.
 
-What was restored is not put again unless `again` says so. Any task may be cleared and run again:
+Restored messages are put again only with `again`. Any task may be cleared and run again:
 the copies a DAG run selected stay the same, and what it has put it never puts twice. Copies stay
 in the archive. A run fails where not all that was asked for could be restored, and says why; clear
 its restore task once the cause is gone.

@@ -1,4 +1,4 @@
-"""Ledger and lake in, one directory with a copy of both out; and back.
+"""Copy ledger and lake into one directory, and restore them from it.
 
     python deploy/backup.py backup /backups/2026-11-21
     python deploy/backup.py restore /backups/2026-11-21
@@ -32,11 +32,11 @@ app = typer.Typer(help=__doc__, pretty_exceptions_enable=False)
 
 
 class BackupError(MqDlqError):
-    """A copy cannot be made, or may not be put in the place of what is there."""
+    """A copy cannot be made, or cannot replace an existing ledger or lake."""
 
 
 def backup(directory: Path) -> None:
-    """Copy ledger and lake into a new directory; half a copy never bears the name."""
+    """Copy ledger and lake into a new directory; an unfinished copy has another name."""
     if directory.exists():
         raise BackupError("MQDLQ-920", f"{directory} exists; name a new directory")
     lake = _lake()
@@ -88,10 +88,10 @@ def restore(directory: Path) -> None:
 
 
 def _add(archive: tarfile.TarFile, path: Path, lake: Path) -> None:
-    """Add a file or a directory, or nothing where it is gone by now: renamed, or pruned.
+    """Add a file or a directory, unless it was renamed or pruned meanwhile.
 
-    What is being written the copy of the ledger, which is older, does not name yet; a snapshot that
-    is pruned is missed as pruned ones are.
+    The copy of the ledger is older and does not name unfinished files; a pruned snapshot is missing
+    as after any pruning.
     """
     with suppress(FileNotFoundError):
         archive.add(path, arcname=f"./{path.relative_to(lake)}", recursive=False)

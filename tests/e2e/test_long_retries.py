@@ -97,4 +97,6 @@ def test_an_approval_given_while_the_ledger_is_unavailable_is_kept(
         assert approval is not None
         assert (approval.decision, approval.who) == ("approved", "admin")
         assert "approved by admin" in running.log("ask", run, "approve", attempt=2)
-        assert "a person is to approve" not in running.log("ask", run, "approve", attempt=2)
+        assert "waiting for a person to approve" not in running.log(
+            "ask", run, "approve", attempt=2
+        )

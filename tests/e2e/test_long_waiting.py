@@ -41,7 +41,7 @@ def test_rules_that_change_during_the_wait_are_those_of_the_run(
     run, table = waiting["change"], place.rules / "change.rules"
     running.wait_for_task("change", run, "sense", "deferred")
     table.write_text("INPUTQ(DLQ.CHANGE) WAIT(300)\nDESTQ(PAYMENTS) ACTION(FWD) FWDQ(PARKED)\n")
-    says = "the rules have changed while this run waited: they are read anew"
+    says = "the rules have changed while this run waited; the run reads them again"
     running.wait(lambda: says in running.log("change", run, "sense"))
     running.wait_for_task("change", run, "sense", "deferred")
     place.put("change", "PAYMENTS")

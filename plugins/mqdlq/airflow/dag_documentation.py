@@ -1,4 +1,4 @@
-"""A handler's configuration in, the page that documents its DAG in Airflow's UI out."""
+"""Write the page that documents a handler's DAG in Airflow's UI."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mqdlq.handlers import Handler
 
 
 def page(handler: Handler, workflow: str, pool: str) -> str:
-    """Return Markdown: what the workflow does, then how this handler is set up."""
+    """Return Markdown: what the workflow does, then this handler's settings."""
     facts = {
         "connection": f"`{handler.connection}`",
         "rules": f"`{handler.rules}`" if handler.rules else f"the table in `{handler.name}.yaml`",

@@ -17,7 +17,7 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Outcome
 
 REASONS: Final = 20
-"""How many reasons of a queue have a label of their own; the rarer ones are `other` together."""
+"""How many reasons of a queue have their own label; the rarer ones share `other`."""
 
 SEND_WITHIN_MS: Final = 5000
 
@@ -109,10 +109,10 @@ def _emit_about_the_queue(
 
 
 def _send() -> None:
-    """Have OpenTelemetry send what it holds, where it is on: StatsD has sent it already.
+    """Flush OpenTelemetry, if it is on; StatsD has already sent its metrics.
 
-    Airflow ends a task's process without waiting for the next export, a minute away: what the
-    task has told would be lost.
+    Airflow ends a task's process without waiting for the next export, a minute later: the task's
+    metrics would be lost.
     """
     if not conf.getboolean("metrics", "otel_on", fallback=False):
         return

@@ -1,4 +1,4 @@
-"""Alerts in, Airflow's notifiers called with them out."""
+"""Send alerts through Airflow's notifiers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 
 def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: str) -> list[Event]:
-    """Call the handler's notifiers for each alert; return the events that all of them have got.
+    """Call the handler's notifiers for each alert; return the events that all of them received.
 
-    The notifiers' arguments are templates, to which `alert` is known: event, title, text, handler
-    and run_id. One that fails is told in the log, at ERROR, and keeps no other from being called;
-    what it did not get is told again when the task runs again.
+    The notifiers' arguments are templates with the variable `alert`: event, title, text, handler
+    and run_id. If a notifier fails, the log has an ERROR, the other notifiers are still called, and
+    the alert is sent again when the task runs again.
     """
     delivered = []
     for alert in alerts:
@@ -32,7 +32,7 @@ def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: 
                 continue
             try:
                 _call(notification, alert, context, handler.name, run_id)
-            except Exception:  # a notifier may be anybody's: none may fail the run
+            except Exception:  # a notifier of any origin must not fail the run
                 failures += 1
                 log.exception(
                     "%s could not send the alert %s [MQDLQ-805]",
@@ -46,7 +46,7 @@ def notify(handler: Handler, alerts: Iterable[Alert], context: Context, run_id: 
 
 
 def notifier_class(path: str) -> type[BaseNotifier]:
-    """Return the class; raises HandlerError for what is no notifier."""
+    """Return a notifier's class; raises HandlerError if the class is not a notifier."""
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""The parameters of a run: what they are called, may be and mean; a run's own values, checked.
+"""The parameters of a run: names, types and meanings; a run's values, checked.
 
 The same schemas make Airflow's form and refuse what `mqdlq run` is given, before anything starts;
 so this imports no Airflow, which reads its settings when it is imported.

@@ -1,4 +1,4 @@
-"""Airflow's cluster policy: a DAG in, a refusal out where it would take dead letters off a queue.
+"""Airflow's cluster policy: reject DAGs that would get dead letters off a handled queue.
 
 The trigger of Airflow's own IBM MQ provider gets messages outside syncpoint: each is off the queue
 before any task has seen it. Airflow finds this module by its entry point `airflow.policy`.
@@ -21,7 +21,7 @@ USUAL_DLQ: Final = "SYSTEM.DEAD.LETTER.QUEUE"
 
 @hookimpl
 def dag_policy(dag: Any) -> None:
-    """Refuse a DAG that is started by, or waits with, that trigger on a queue that is handled."""
+    """Reject a DAG that uses that trigger on a handled queue."""
     for trigger in _triggers(dag):
         path, kwargs = trigger.serialize()
         if path != TAKES:
@@ -44,7 +44,7 @@ def _queues(handler: Handler) -> set[str]:
 
 
 def _triggers(dag: Any) -> Iterator[Any]:
-    """Yield the triggers of the assets a DAG is scheduled on, and those that its tasks hold."""
+    """Yield the triggers of a DAG's assets and of its tasks."""
     for asset in _assets(getattr(dag.timetable, "asset_condition", None)):
         for watcher in getattr(asset, "watchers", ()):
             yield watcher.trigger

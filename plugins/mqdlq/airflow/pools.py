@@ -1,4 +1,4 @@
-"""Handlers in, the pools of their tasks out; a warning where two of one queue share none."""
+"""Choose the pools of handlers' tasks; warn if two handlers of one queue share no pool."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mqdlq.ledger import Run
 from mqdlq.stages.run_options import control_of
 
 AIRFLOWS_OWN: Final = "default_pool"
-"""The one pool that has many slots unless somebody has changed that."""
+"""Airflow's own pool, which has many slots by default."""
 
 Place = tuple[str, str, str]
 
 
 def pools_of(handlers: list[Handler]) -> dict[str, str]:
-    """Return each handler's pool by its name: the one it names, or one of one slot that is made.
+    """Return each handler's pool by its name: the one it names, or a new pool of one slot.
 
-    That is made as a run begins. Handlers with the same connection and the same INPUTQ that name
-    no pool share it, and it has the name of the first of them. Deferred tasks take no slot, so the
-    passes of overlapping runs take turns, and none waits for another's RETRYINT. A task that is run
-    has its pool already: there the rules tables are not read for it.
+    The new pool is created when a run starts. Handlers with the same connection and the same INPUTQ
+    that name no pool share it, and it has the name of the first of them. Deferred tasks take no
+    slot, so the passes of overlapping runs take turns, and none waits for another's RETRYINT. A
+    running task already has its pool, so the rules tables are not read for it.
     """
     is_for_a_task = get_parsing_context().dag_id is not None
     places = {} if is_for_a_task else _places([one for one in handlers if not one.pool])
@@ -85,7 +85,7 @@ def _reads(other: Handler, run: Run, *, is_blank_ours: bool) -> bool:
         return False
     try:
         place = control.input_q_mgr or MqHook(other.connection).settings().queue_manager
-    except (MqDlqError, AirflowException):  # what is wrong with the other is said when it runs
+    except (MqDlqError, AirflowException):  # the other handler's run reports its fault
         return False
     queue = control.input_q.strip()
     is_same = queue == run.queue or (not queue and is_blank_ours)

@@ -1,4 +1,4 @@
-"""What Airflow asks a provider for: nothing in; the connection type `ibmmq` and its form out.
+"""Describe the connection type `ibmmq` and its form for Airflow's providers manager.
 
 Found by the entry point `apache_airflow_provider` in pyproject.toml.
 """

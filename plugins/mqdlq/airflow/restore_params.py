@@ -1,4 +1,4 @@
-"""The parameters of a restoration: what they are called, may be and mean; its own values, read.
+"""The parameters of a restoration: names, types and meanings; a run's values, parsed.
 
 Imports no Airflow, as `params` does not.
 """
@@ -66,7 +66,7 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
         "pattern": params.NAME,
         "title": "To another queue",
         "description": "Put the messages on this queue; without one, back on the dead-letter queue"
-        " they were discarded from, where the next run meets them anew.",
+        " they were discarded from, where the next run handles them again.",
     },
     "to_queue_manager": {
         "default": None,

@@ -29,7 +29,7 @@ DELAYS: Final = (timedelta(seconds=20), timedelta(minutes=1), timedelta(minutes=
 INVALID_INPUT: Final = (HandlerError, RulesError, ConnectionSettingsError)
 
 REFUSED_BY_EVALUATION: Final = "Error code is: 2."
-"""How SparkSubmitOperator reports the exit code by which the evaluation refuses its input."""
+"""How SparkSubmitOperator reports the exit code with which the evaluation rejects its input."""
 
 
 class RetryTransient(RetryPolicy):
@@ -94,7 +94,7 @@ def _passes(exception: BaseException) -> bool:
 def _chain(exception: BaseException | None) -> Iterator[BaseException]:
     """Yield the exception and what caused it, or what was being handled when it was raised.
 
-    An input that is not valid stays so, whatever was being handled when it was read.
+    An invalid input stays invalid, also if another exception was being handled.
     """
     while exception is not None:
         yield exception

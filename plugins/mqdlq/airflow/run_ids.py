@@ -1,4 +1,4 @@
-"""A handler's name and the id of a DAG run in, the id of the run in ledger and report out."""
+"""Make a run's id in ledger and report from the handler's name and the DAG run's id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handler in, the schedule of its DAG out: none, a timetable, or an asset that is watched."""
+"""Choose the schedule of a handler's DAG: none, a timetable, or a watched asset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def start_of(handler: Handler) -> datetime | None:
 
     Without one the interval of the first continuous run begins and ends at one moment. The next
     interval begins where the last has ended, so the second run would have the first one's logical
-    date, and Airflow would pass it over for ever: "run already exists; skipping dagrun creation".
+    date, and Airflow would skip every later run: "run already exists; skipping dagrun creation".
     """
     return LONG_AGO if handler.is_continuous else None
 

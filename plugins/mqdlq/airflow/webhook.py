@@ -1,4 +1,4 @@
-"""An Airflow notifier for webhooks: a connection and a payload in, one HTTP POST of JSON out."""
+"""Airflow notifier for webhooks: send one HTTP POST of JSON."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TIMEOUT_S = 10
 
 
 class WebhookNotifier(BaseNotifier):
-    """POST JSON to the place an Airflow connection of type `http` names.
+    """POST JSON to the URL of an Airflow connection of type `http`.
 
     The URL is made of the connection's schema, host, port and extra `endpoint`; a password, if
-    there is one, is sent as ``Authorization: Bearer``. Sends once; an answer other than 2xx, or
-    none, is an error, and so is a redirection: what follows one is no POST any more, and would take
-    the password to another place. Run twice, it sends twice.
+    there is one, is sent as ``Authorization: Bearer``. Sends once. An answer other than 2xx is
+    an error, also a redirection: following it would not be a POST, and would send the password to
+    another server. A repeated call sends again.
 
     :param conn_id: id of the Airflow connection
     :param payload: what to send, with templates in its values
@@ -52,7 +52,7 @@ class WebhookNotifier(BaseNotifier):
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection, so that one is an error as every other answer that is no success."""
+    """Handler that follows no redirection, so that a redirection is an error."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

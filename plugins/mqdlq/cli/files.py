@@ -50,12 +50,12 @@ def _check_yaml(data: bytes, name: str) -> CheckResult:
 
 
 def encoded(text: str) -> bytes:
-    """Return a table's text as bytes; what was not UTF-8 comes out as it was."""
+    """Return a table's text as bytes; bytes that were not UTF-8 stay the same."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def replace_content(name: str, data: bytes) -> None:
-    """Write a file anew under its name: whole, or not at all; its mode stays as it is."""
+    """Replace a file's content atomically; its mode stays the same."""
     final = Path(name).resolve()
     handle, temporary = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
     try:

@@ -71,8 +71,8 @@ def preview(
     The queue is opened for browsing and inquiring only, and nothing changes. Neither Airflow nor
     Spark is needed.
 
-    Exit code 0 if the queue was browsed, whatever is on it; 1 if it could not be; 2 if an argument
-    or the rules table is wrong.
+    Exit code 0 if the queue was browsed; 1 if it could not be browsed; 2 if an argument or the
+    rules table is wrong.
 
     For example:
       mqdlq preview --rules include/rules/demo.rules QM1

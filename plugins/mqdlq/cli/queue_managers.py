@@ -53,7 +53,7 @@ ClientOption = Annotated[str | None, typer.Option(help="pymqi or ibmmq.", show_d
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What the options of a command say about reaching a queue manager."""
+    """A command's options for reaching a queue manager."""
 
     transport: Transport | None = None
     host: str = ""
@@ -149,7 +149,7 @@ def _unknown(name: str, error: Exception) -> str:
         f" {_embedded_names()}\n"
         "  Airflow connections of type ibmmq in the environment (AIRFLOW_CONN_*):"
         f" {', '.join(connections) or 'none'}\n"
-        f"  without a connection it was looked for on this machine: {error}\n"
+        f"  without a connection, this machine was tried: {error}\n"
         "Give --host and --channel, or --ccdt-url; or define a connection, such as\n"
         f"  AIRFLOW_CONN_MQ='{json.dumps(example)}'\n"
         f"or create an embedded queue manager: mqdlq qm create {name}"

@@ -90,9 +90,9 @@ def _wanted(run_id: str | None, ledger: Ledger) -> str:
 
 
 def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
-    """Return the report written at a run's end where its snapshot was pruned since, else "".
+    """Return the report written at a run's end if its snapshot was pruned since, else "".
 
-    Read anew, it would not know the messages any more.
+    A new report could not read the messages.
     """
     snapshot = ledger.snapshots.of_run(run_id)
     at = ledger.snapshots.pruned_at(snapshot.snapshot_id) if snapshot is not None else None

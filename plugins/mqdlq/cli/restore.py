@@ -194,7 +194,7 @@ def _what(one: Listed) -> str:
 
 
 def _size(rows: list[Listed]) -> str:
-    """Return the length of the messages, and what was left of their Expiry when archived."""
+    """Return the length of the messages, and their remaining Expiry when archived."""
     lengths = [one.length for one in rows if one.length is not None]
     if not lengths:
         return "unreadable"

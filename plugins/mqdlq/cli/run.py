@@ -14,7 +14,7 @@ USAGE = 2
 
 
 class ConfError(MqDlqError):
-    """What was given as the run's parameters cannot be read as such."""
+    """The value of --conf is not a JSON object."""
 
 
 def run(

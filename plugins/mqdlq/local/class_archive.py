@@ -1,8 +1,8 @@
-"""`python -m mqdlq.local.class_archive`: an evaluation is run once, its classes are stored.
+"""Run an evaluation once, and store its JVM classes: `python -m mqdlq.local.class_archive`.
 
 Spark spends most of the start of a small job on loading classes. The JVM reads them much faster
-from an archive (class-data sharing, JDK 13 or newer), which fits the JVM and Spark it was made by
-and is passed over by any other. Nothing depends on it.
+from an archive (class-data sharing, JDK 13 or newer), which only the same versions of JVM and
+Spark use. Nothing depends on it.
 """
 
 from __future__ import annotations

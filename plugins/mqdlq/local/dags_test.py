@@ -1,4 +1,4 @@
-"""Airflow's `dags test`, living no longer than its parent, in the name of the user who runs it.
+"""Run Airflow's `dags test` under the user's name, until its parent ends.
 
 Run as ``python -m mqdlq.local.dags_test ARGUMENTS…`` with the arguments of ``airflow dags test``.
 `foreground` follows what it writes.
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _name_the_user(_mapper: Any, _connection: Any, dag_run: Any) -> None:
-    """Replace the user `dag_test`, whom Airflow enters for whoever runs the command."""
+    """Replace `dag_test`, Airflow's name for the user of the command, with the user's name."""
     dag_run.triggering_user_name = directories.account()
 
 

@@ -1,8 +1,8 @@
-"""The demo's story: an embedded queue manager in, one with a believable dead-letter queue out.
+"""Fill the demo's embedded queue manager with believable dead letters.
 
 `python -m mqdlq.local.demo` defines QM1 from include/mqsc/QM1.mqsc and lets a small message mover
-try to deliver some seventy messages. What cannot be delivered it dead-letters, as a channel would:
-with the reason of the failed put in an MQDLH. Run again, it adds as many again.
+try to deliver some seventy messages. It dead-letters undeliverable messages as a channel does:
+with the reason of the failed put in an MQDLH. A repeated call adds as many messages again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A process's environment in, the environment of the project's own Airflow out.
+"""Build the environment of the project's own Airflow.
 
 Imports no Airflow, which reads its settings from the environment when it is imported.
 """
@@ -71,9 +71,9 @@ def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def _leads_astray(name: str) -> bool:
-    """Whether a variable puts another Spark, or in part other metadata, in the place of ours.
+    """Whether a variable would select another Spark, or other metadata.
 
-    Airflow connects to the database of SQL_ALCHEMY_CONN_ASYNC besides, and runs the command of
-    SQL_ALCHEMY_CONN_ASYNC_CMD for it: those of the services in whose container this may be.
+    Airflow also connects to the database of SQL_ALCHEMY_CONN_ASYNC, and runs the command of
+    SQL_ALCHEMY_CONN_ASYNC_CMD for it: in a container they name the services' database.
     """
     return name == "SPARK_HOME" or name.startswith(f"{_METADATA}_")

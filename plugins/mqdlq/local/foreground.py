@@ -1,8 +1,8 @@
-"""A handler's name and a run's parameters in, one run of its DAG in the foreground out.
+"""Run a handler's DAG once in the foreground.
 
 Run as ``python -m mqdlq.local.foreground HANDLER CONF``, which is what ``mqdlq run`` becomes.
-The exit code is the run's state: 0 success, 1 failure; 2 for parameters that cannot be. No handler
-may be called `restore`: that is the DAG which restores from the archive, with params of its own.
+The exit code is 0 for success, 1 for failure, 2 for invalid parameters. No handler may be called
+`restore`: that is the DAG which restores from the archive, with its own params.
 """
 
 from __future__ import annotations

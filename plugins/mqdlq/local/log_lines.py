@@ -1,4 +1,4 @@
-"""Airflow's JSON log lines of a run in, the few lines a person wants to see out."""
+"""Select the few lines of a run's JSON log that a person wants to see."""
 
 from __future__ import annotations
 

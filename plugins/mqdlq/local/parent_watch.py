@@ -1,8 +1,8 @@
-"""Airflow's command line, living no longer than the process that started it.
+"""Run Airflow's command line until the process that started it ends.
 
 Run as ``python -m mqdlq.local.parent_watch ARGUMENTS…`` with standard input a pipe that the parent
-holds open. When the parent ends, however it ends, the pipe closes and this process kills itself
-with all it started: Airflow, Spark's JVM, Python workers.
+holds open. When the parent ends for any reason, the pipe closes, and this process kills itself and
+its children: Airflow, Spark's JVM, Python workers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A state directory and a port in; Airflow's four services running out, and all of them stopped.
+"""Start and stop Airflow's four services over one state directory.
 
-Each service is a process group of its own with its own log. Nothing here imports Airflow.
+Each service has its own process group and its own log. Nothing here imports Airflow.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Process:
 
 
 def end(processes: list[Process], grace_s: float = GRACE_S) -> None:
-    """End processes with all they started: by SIGTERM, after the grace by SIGKILL."""
+    """End processes and their children: by SIGTERM, after `grace_s` by SIGKILL."""
     leaders = [found for process in processes if (found := process.find())]
-    # Who belongs to whom is known only while the leaders live.
+    # A leader's children can only be found while the leader runs.
     families = [*leaders, *(child for one in leaders for child in one.children(recursive=True))]
     for group, number, seconds in (
         (leaders, signal.SIGTERM, grace_s),
@@ -82,7 +82,7 @@ def end(processes: list[Process], grace_s: float = GRACE_S) -> None:
 class Services:
     """Airflow's services over one state directory, MQDLQ_HOME.
 
-    What was started is in a file there, so that another process can stop it.
+    A file there lists the started processes, so that another process can stop them.
     """
 
     def __init__(
@@ -136,9 +136,9 @@ class Services:
         return process
 
     def stop_all(self, grace_s: float = GRACE_S) -> None:
-        """End all that was started, here or by another process over the same state directory."""
+        """End all services of this state directory, also those that another process started."""
         stop_all(grace_s)
-        # The file is of no use where it was removed, or MQDLQ_HOME names another place by now.
+        # The file may be missing, or MQDLQ_HOME may name another directory now.
         end([process for process, _ in self._started], grace_s)
         for _, started in self._started:
             started.wait()

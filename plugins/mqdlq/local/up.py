@@ -1,4 +1,4 @@
-"""The demo in, a local Airflow with its UI out, that is fed until it is stopped.
+"""Run a local Airflow with its UI over the demo, and feed it until it is stopped.
 
 Run as ``python -m mqdlq.local.up``, which is ``make up``; with ``--down`` it is ``make down``.
 """

@@ -180,7 +180,7 @@ def test_an_unknown_queue_manager_is_refused_with_the_known_ones_and_a_remedy(
 
     said = call(world, "QM9", code=2).splitlines()
 
-    assert said.pop(3).startswith("  without a connection it was looked for on this machine: ")
+    assert said.pop(3).startswith("  without a connection, this machine was tried: ")
     assert said == [
         "mqdlq: queue manager QM9 is not known here [MQDLQ-125]",
         f"  embedded queue managers in {world.directory}/queue_managers: QM1",

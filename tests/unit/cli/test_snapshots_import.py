@@ -136,7 +136,7 @@ def test_an_import_prints_that_it_is_for_rehearsals(tmp_path: Path) -> None:
     first, second = result.stdout.splitlines()
     assert first.startswith("snapshot 20261121T120000Z-")
     assert f": 3 messages in {tmp_path}/lake/snapshots/queue_manager=QM1/queue=DLQ/" in first
-    assert second == "imported, for rehearsals only: a run takes a snapshot of its own"
+    assert second == "imported, for rehearsals only: a run takes its own snapshot"
 
 
 def test_the_matcher_explains_the_messages_of_an_import() -> None:

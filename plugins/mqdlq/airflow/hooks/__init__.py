@@ -1,1 +1,1 @@
-"""What Airflow connections open: queue managers and the ledger."""
+"""Airflow hooks: queue managers and the ledger."""

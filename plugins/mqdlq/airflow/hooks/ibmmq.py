@@ -1,4 +1,4 @@
-"""An Airflow connection in, settings for a queue manager, or a connection to it, out."""
+"""Connect to the queue manager that an Airflow connection describes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class MqHook(BaseHook):
     """Reach the queue manager of an Airflow connection of type `ibmmq`, real or embedded.
 
     The form of the connection is in `provider`. A connection made for Airflow's own IBM MQ provider
-    serves as it is, yet only the type is shared: that provider's hook and trigger get messages
-    outside syncpoint, and lose them.
+    also works, but only the type is shared: that provider's hook and trigger get messages outside
+    syncpoint, and can lose them.
 
-    The hook holds nothing open and has no effect of its own; the password comes from the
-    connection only, and goes nowhere but into the call that connects.
+    The hook keeps nothing open and changes nothing. The password comes from the connection only,
+    and only the call that connects receives it.
 
     :param conn_id: id of the Airflow connection
     """
@@ -51,7 +51,7 @@ class MqHook(BaseHook):
         return connect(self.settings())
 
     def test_connection(self) -> tuple[bool, str]:
-        """Say what the connection's user may do; it has succeeded where sensing would.
+        """Report what the connection's user may do; succeed if sensing would succeed.
 
         Nothing is browsed, got or put. Called by Airflow's Test button and
         `airflow connections test`, where `[core] test_connection` allows them.
@@ -72,7 +72,7 @@ class MqHook(BaseHook):
 
 
 READ_AGAIN: Final = timedelta(minutes=1)
-"""For how long the triggers of a process share what was read of a connection.
+"""How long the triggers of a process share the settings of a connection.
 
 In a triggerer Airflow reports every secret it reads to another process, three times for each
 connection: for a thousand triggers that takes far longer than all that they do themselves.
@@ -82,7 +82,7 @@ _read: dict[str, tuple[datetime, ConnectionSettings]] = {}
 
 
 def shared_settings(conn_id: str, now: datetime) -> ConnectionSettings:
-    """Return the settings of a connection as any trigger has read them within READ_AGAIN."""
+    """Return the settings of a connection, read by any trigger within READ_AGAIN."""
     read_at, settings = _read.get(conn_id, (None, None))
     if read_at is None or settings is None or now - read_at > READ_AGAIN:
         settings = MqHook(conn_id).settings()
@@ -91,12 +91,12 @@ def shared_settings(conn_id: str, now: datetime) -> ConnectionSettings:
 
 
 def forget_settings(conn_id: str) -> None:
-    """Have the connection read again by the next trigger: it may have changed."""
+    """Let the next trigger read the connection again, because it may have changed."""
     _read.pop(conn_id, None)
 
 
 def settings_of(connection: Connection) -> ConnectionSettings:
-    """Map an Airflow connection to settings; raises ConnectionSettingsError, naming it."""
+    """Return the settings of an Airflow connection; raises ConnectionSettingsError."""
     return AirflowConnection(
         connection.conn_id,
         str(connection.conn_type),

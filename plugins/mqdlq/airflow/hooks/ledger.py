@@ -1,4 +1,4 @@
-"""Airflow's connection `mqdlq_ledger` in, where there is one; the opened ledger out."""
+"""Open the ledger that Airflow's connection `mqdlq_ledger` or the environment names."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def open_ledger() -> ledger.Ledger:
 
 
 def shared_ledger() -> ledger.Ledger:
-    """Return the same ledger to all that wait in this process: a thousand share a few connections.
+    """Return the ledger that all triggers of this process share, with a few connections.
 
-    Nobody closes it. Raises as `open_ledger` does.
+    It stays open. Raises what `open_ledger` raises.
     """
     return _opened(_url())
 
@@ -40,7 +40,7 @@ def _opened(url: str | None) -> ledger.Ledger:
 
 
 def _url() -> str | None:
-    """Return the URL that the connection stands for, None where the environment is to say it."""
+    """Return the URL of the connection; None if the environment names the ledger."""
     if any(os.environ.get(name) for name in ("MQDLQ_LEDGER_URL", "MQDLQ_LEDGER_URL_FILE")):
         return None
     try:
@@ -50,7 +50,7 @@ def _url() -> str | None:
 
 
 def url_of(connection: Connection) -> str:
-    """Return the database URL of a connection; its extra goes along as the query."""
+    """Return the database URL of a connection, with its extra as the query."""
     if connection.conn_type not in _TYPES:
         raise ConnectionSettingsError(
             "MQDLQ-201",

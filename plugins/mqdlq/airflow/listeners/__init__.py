@@ -1,1 +1,1 @@
-"""What happens when Airflow begins a DAG run."""
+"""Listeners that Airflow calls when a DAG run starts."""

@@ -1,7 +1,7 @@
-"""A DAG run that begins in, the pools its tasks name made where Airflow has none of the name.
+"""Create the missing pools of a DAG run when it starts.
 
-Airflow leaves a task whose pool does not exist scheduled for ever, and says so in the scheduler's
-log only. Runs in the scheduler, as a listener of the plugin.
+Airflow leaves a task without an existing pool scheduled without a limit, and reports that in the
+scheduler's log only. Runs in the scheduler, as a listener of the plugin.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 OURS: Final = "mq_dlq_"
 SLOTS: Final = 1
-"""What keeps evaluation and execution to one at a time; a pool that there is keeps its slots."""
+"""One slot runs one evaluation or execution at a time; an existing pool keeps its slots."""
 
 log = logging.getLogger(__name__)
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Make the pools that a run of ours needs and Airflow has not; another DAG's are its own."""
+    """Create the missing pools of a run of ours; leave other DAGs alone."""
     del msg
     if not dag_run.dag_id.startswith(OURS) or dag_run.dag is None:
         return
@@ -34,16 +34,16 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
 
 
 def make_pool(name: str, dag_id: str) -> bool:
-    """Make a pool of one slot unless there is one of that name; return whether it was made.
+    """Create a pool of one slot unless it exists; return whether it was created.
 
-    Never raises: the scheduler calls this. Run twice, or by two schedulers, it makes one pool.
+    Never raises: the scheduler calls this. Repeated calls, also by two schedulers, create one pool.
     """
     # Tasks load the plugin, too, and have no use for Airflow's models.
     from airflow.models.pool import Pool  # noqa: PLC0415
     from airflow.utils.session import create_session  # noqa: PLC0415
 
     try:
-        # Not the scheduler's own session: whatever fails here must leave its transaction whole.
+        # Not the scheduler's own session: a failure here must leave its transaction intact.
         with create_session(scoped=False) as session:
             if session.scalar(select(Pool.id).where(Pool.pool == name)) is not None:
                 return False

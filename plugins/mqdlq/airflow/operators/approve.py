@@ -1,4 +1,4 @@
-"""The task approve: a plan in, the same plan accepted, by a person if guards say so, out."""
+"""The task approve: accept a plan, and ask a person if a guard triggers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class Approve(Stage):
     A guard that is on and sees something puts the task into Airflow's state `awaiting_input`,
     where it takes neither a worker nor the triggerer: a person approves or rejects in Airflow, and
     silence for the handler's `approval: within` rejects. Question, answer, who and when go to the
-    ledger; the execution carries out exactly the plan whose hash was approved. Rejected, the run
-    goes on without acting, and says so of every message. In ``airflow dags test`` nobody could
-    answer, so nobody is asked. Touches the ledger and the lake, not MQ.
+    ledger; the execution carries out exactly the plan whose hash was approved. After a
+    rejection the run continues without acting, and reports that for every message. In
+    ``airflow dags test`` nobody can answer, so nobody is asked. Touches the ledger and the lake,
+    not MQ.
 
-    In a backfill that is not told to apply it says what today's rules would do otherwise instead,
-    and the execution is skipped.
+    In a backfill without `apply` it reports what today's rules would do otherwise, and the
+    execution is skipped.
 
     Run twice, it finds the plan this run has accepted, and the answer if there is one; nobody is
     notified of the same question twice.
@@ -95,7 +96,7 @@ class Approve(Stage):
         return self.execute(context)
 
     def _ask(self, context: Context, run: Run, accepted: Accepted) -> None:
-        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where one is asked)
+        from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only if a person is asked)
         from mqdlq.stages.approve import alert_of, page_of  # noqa: PLC0415 (the same)
 
         handler = load_handler(self.handler)
@@ -111,5 +112,5 @@ class Approve(Stage):
         if not store.get(f"notified-{run.run_id}"):
             notify(handler, [alert_of(run, accepted.questions)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
-        progress.info("a person is to approve or reject this in Airflow within %s", within)
+        progress.info("waiting for a person to approve or reject this in Airflow within %s", within)
         raise TaskAwaitingInput(method_name="resume", timeout=within)

@@ -1,4 +1,4 @@
-"""What the operators of all stages share: the handler, the run's id, settings, clock, words."""
+"""The base class of all stages' operators: handler, run id, settings, clock, log."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def in_the_foreground() -> bool:
 
 
 def result_of(ti: Any, task_id: str) -> dict[str, Any]:
-    """Return what a task before this one has left; raise ExecutionError where it left nothing.
+    """Return the result of an earlier task; raise ExecutionError if it has none.
 
     A task that is marked as success by hand has run nothing. `ti` is the task instance that asks.
     """
@@ -69,7 +69,7 @@ def result_of(ti: Any, task_id: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a stage's function is called with: the recorded run, its queue manager, the ledger."""
+    """Arguments of a stage's function: the recorded run, its queue manager, the ledger."""
 
     run: Run
     settings: ConnectionSettings
@@ -79,9 +79,9 @@ class Work:
 class Stage(BaseOperator):
     """A stage of a handler's workflow: passes arguments to the stage's function.
 
-    Ids and counts travel between the tasks, never a message. What a stage did is in the ledger
-    and the lake, under an id made of the handler and the DAG run; a task that runs again finds it
-    there.
+    Tasks pass ids and counts to each other, never a message. A stage records its work in the
+    ledger and the lake, under an id made of the handler and the DAG run; a task that runs again
+    finds it there.
 
     :param handler: name of the handler, the stem of its YAML file
     """

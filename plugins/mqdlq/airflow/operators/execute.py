@@ -1,4 +1,4 @@
-"""The task execute: an accepted plan in, one attempt for each message that is due out."""
+"""The task execute: make one attempt for each due message of an accepted plan."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class Execute(Stage):
-    """Settle what earlier executions left open, then make the first pass over the queue.
+    """Settle open attempts of earlier executions, then make the first pass over the queue.
 
     Moves messages under units of work, each with its marker, and the ledger is written before and
     after: a message is neither lost nor moved twice, whatever ends this task and when.
 
-    Run twice, it finds in the ledger and in the markers what the first one did, and only does the
-    rest. Two at once cannot be: the state queue is held exclusively.
+    A repeated task finds the finished work in the ledger and in the markers, and does the rest.
+    Two tasks cannot run at once: the state queue is open exclusively.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Make the pass; returns what is left to be tried again, and from when on."""
+        """Make the pass; return the number of pending messages and the time of the next pass."""
         from mqdlq.stages.execute import make_pass  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         with self.work(context) as work:

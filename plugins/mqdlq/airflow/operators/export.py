@@ -1,4 +1,4 @@
-"""The task export of mq_dlq_history: the ledger in, its outcomes as Parquet in the lake out."""
+"""The task export of mq_dlq_history: write the ledger's outcomes as Parquet to the lake."""
 
 from __future__ import annotations
 

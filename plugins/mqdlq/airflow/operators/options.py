@@ -12,11 +12,11 @@ from mqdlq.handlers import Handler
 from mqdlq.stages.run_options import RunOptions
 
 NOBODY = "somebody"
-"""Airflow knows no user, as where it runs without an auth manager's login."""
+"""Airflow does not know the user, for example without an auth manager's login."""
 
 
 def options_of(context: Context, handler: Handler) -> RunOptions:
-    """Return what a DAG run is asked to do; raises HandlerError for parameters that cannot be."""
+    """Return the options of a DAG run; raises HandlerError for invalid parameters."""
     asked, dag_run = context["params"], context["dag_run"]
     run_type = dag_run.run_type.value
     if wrong := fault(dag_run.conf or {}):
@@ -25,7 +25,7 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         raise HandlerError(
             "MQDLQ-116", f"apply is for backfills, and this is a {run_type} run; leave it out"
         )
-    # A backfill that is not told to apply evaluates only.
+    # A backfill without `apply` evaluates only.
     only_evaluates = run_type == BACKFILL and not asked["apply"]
     return RunOptions(
         input_q=asked["input_q"],

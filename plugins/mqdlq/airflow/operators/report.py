@@ -1,4 +1,4 @@
-"""The task report: what ledger and lake hold of a run in, its report out, whatever went before."""
+"""The task report: write the report of a run, also after a failure of an earlier task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of mq_dlq_restore: a run's parameters in, archived messages on a queue out."""
+"""The tasks of mq_dlq_restore: select archived messages and put them to a queue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Select(BaseBranchOperator):
     """
 
     def choose_branch(self, context: Context) -> str:
-        """Record the restoration; returns the task that goes on."""
+        """Record the restoration; return the id of the task that continues."""
         from mqdlq.stages.restore import begin  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
         from mqdlq.stages.restore.restoration_wording import announced  # noqa: PLC0415 (the same)
 

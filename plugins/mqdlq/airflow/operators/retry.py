@@ -1,4 +1,4 @@
-"""The task retry: messages to be tried again in, one outcome for every message of the run out."""
+"""The task retry: make further passes, then give every message of the run an outcome."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from mqdlq.handlers import load_handler
 class Retry(Stage):
     """Make a pass every RETRYINT over the messages still pending, then settle the run's account.
 
-    Between passes it is deferred and holds no worker slot. It ends when nothing is pending, or
-    when the next pass would come after the handler's `max_run_time`; what is pending then is left
-    on the queue as such. A run of a handler with schedule @continuous does not wait: it is the only
-    one, and new messages must not wait for its retries. The next run makes the next pass, over what
-    is pending and what is new, and the counts of attempts carry on.
+    Between passes it is deferred and holds no worker slot. It ends when no message is pending, or
+    when the next pass would come after the handler's `max_run_time`; pending messages then stay on
+    the queue. A run of a handler with schedule @continuous does not wait, because new messages must
+    not wait for its retries: the next run makes the next pass, over pending and new messages, and
+    continues to count their attempts.
 
-    A pass and the settling are safe to repeat, as Execute is. Run twice, it starts with a pass of
-    its own as soon as the one before it is RETRYINT ago, and the ledger knows what is still due.
+    Passes and settling are safe to repeat, as Execute is. A repeated task makes its own pass
+    RETRYINT after the previous pass; the ledger knows which messages are due.
     """
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Start from what the first pass left."""
+        """Start from the result of the first pass."""
         return self._passes(context, result_of(context["ti"], "execute"))
 
     def resume(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
-        """Go on from the state that the trigger carried."""
+        """Continue from the state that the trigger carried."""
         return self._passes(context, event)
 
     def _passes(self, context: Context, left: dict[str, Any]) -> dict[str, int]:
@@ -48,7 +48,7 @@ class Retry(Stage):
         return {str(outcome): number for outcome, number in outcomes.items()}
 
     def _wait(self, work: Work, left: dict[str, Any]) -> bool:
-        """Wait for the next pass, in place or deferred; return whether there is to be one."""
+        """Wait for the next pass, in place or deferred; return whether it follows."""
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.execute.next_pass import find_reason_not_to_wait  # noqa: PLC0415
 

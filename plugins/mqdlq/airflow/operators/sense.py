@@ -1,4 +1,4 @@
-"""The task sense: a DAG run's params in, a recorded run whose queue holds messages out."""
+"""The task sense: record the run, and wait until its queue has work."""
 
 from __future__ import annotations
 
@@ -46,25 +46,24 @@ POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task to
 class Sense(Stage):
     """Freeze the rules, record the run, and find out by MQINQ whether there is work.
 
-    Takes no message and opens the queue for inquiry only. Work is a depth other than the last run
-    left, a retry or a rescan that is due, rules that have changed; settled messages are none, but
-    a full snapshot that is asked for is, of an empty queue, too. What another run waits to have
-    approved is none to a scheduled one. With WAIT(NO) it looks once; else
-    it looks, and waits deferred: so many seconds, or with WAIT(YES) until the next scheduled start.
-    Without work it skips all tasks after it but the report, which says so, and the DAG run
-    succeeds.
+    Gets no message, and opens the queue for inquiry only. There is work if the depth differs from
+    the depth after the last run, if a retry or a rescan is due, if the rules have changed, or if
+    the run asks for a full snapshot. Settled messages are not work. Messages of a plan that waits
+    for approval are not work for a scheduled run. With WAIT(NO) the task looks once; otherwise it
+    waits deferred for the given seconds, or with WAIT(YES) until the next scheduled start.
+    Without work it skips all later tasks except the report, and the DAG run succeeds.
 
-    While the queue manager cannot be reached it waits in the same way, for as long as WAIT says and
-    with WAIT(YES) for the handler's `max_run_time`; then, or at once with WAIT(NO), it fails. With
-    schedule @continuous whatever is wrong is looked at once more a minute later, before it fails,
-    and a run after one that broke off begins its work no sooner than a minute after that one did.
+    If the queue manager cannot be reached, the task waits for as long as WAIT says, with WAIT(YES)
+    for the handler's `max_run_time`; then it fails. With WAIT(NO) it fails at once. With schedule
+    @continuous it looks once more a minute after an error before it fails, and a run after a failed
+    run starts its work at least a minute after the failed run started its work.
 
-    A run begins, and what it reads holds to its end, when it stops waiting: rules that change
-    meanwhile are read anew, and the wait goes on with them to the time that it had.
+    A run reads the rules for good when it stops waiting. If the rules change during the wait, the
+    task reads them again and waits until the same time.
 
     The run of a backfill looks for the snapshots of its interval instead.
 
-    Run twice, it finds the run as recorded, with the rules read the first time, and looks again.
+    A repeated task finds the recorded run with its rules, and looks again.
     """
 
     def execute(self, context: Context) -> None:
@@ -81,22 +80,22 @@ class Sense(Stage):
             self._take(pause)
 
     def look_once_more(self, context: Context, event: dict[str, Any]) -> None:
-        """Look by what files and queue are by now; what is still wrong fails the run."""
+        """Look again at files and queue; a remaining fault fails the run."""
         del event
         self._look(context, Waited())
 
     def look_again(self, context: Context, event: dict[str, Any]) -> None:
-        """Look anew, after a wait for the queue manager that ends for good at the event's time."""
+        """Look again after a wait for the queue manager, which ends at the event's time."""
         until = datetime.fromisoformat(event["until"])
         self._look(context, Waited(event=event.get("waited"), patience=until))
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
-        """Look once more after the wait, by the rules as they are by now; wait on if it is early.
+        """Look again after the wait, with the current rules; continue to wait if it is early.
 
-        What the trigger saw may be gone by now, taken by another run.
+        Another run may have taken the messages that the trigger saw.
         """
         if event["why"] == RULES_CHANGED:
-            progress.info("%s while this run waited: they are read anew", RULES_CHANGED)
+            progress.info("%s while this run waited; the run reads them again", RULES_CHANGED)
         self._look(context, Waited(event=event))
 
     def _look(self, context: Context, waited: Waited) -> None:
@@ -133,7 +132,7 @@ class Sense(Stage):
             )
 
     def _take(self, step: Step) -> None:
-        """Defer, skip or fail; a step that is none of these is the end of this task."""
+        """Defer, skip or fail; any other step ends this task."""
         match step:
             case Skip():
                 self.skip_what_follows()

@@ -1,4 +1,4 @@
-"""The task snapshot: a recorded run in, the ids and places of its snapshot and plan out."""
+"""The task snapshot: browse the queue into the lake, and name snapshot and plan."""
 
 from __future__ import annotations
 

@@ -33,17 +33,17 @@ log = logging.getLogger(__name__)
 
 
 class ArrivalTrigger(BaseEventTrigger):
-    """Fire whenever a handler's next run would have work, for as long as its DAG is not paused.
+    """Fire when a handler's next run would have work, while its DAG is not paused.
 
-    It starts the runs of a handler with `schedule: event`, as the watcher of an asset. It only ever
-    inquires: it opens the queue neither for browse nor for input, and reads the ledger; messages
-    that are settled are no event. One that is told is not told again until a run has left its
-    account of the queue, unless more messages come, which are for another run, or nothing has come
-    of it for ten minutes. The handler's files are read anew when they change.
+    It starts the runs of a handler with `schedule: event`, as the watcher of an asset. It inquires
+    only: it opens the queue neither for browse nor for input, and reads the ledger. Settled
+    messages are not an event. After an event the trigger fires again when a run has reported on the
+    queue, when more messages arrive, or after ten minutes without a run. It reads the handler's
+    files again when they change.
 
-    An event too many (two triggerers at once, one that was started anew) only means a run that
-    finds nothing and is skipped; one that got lost is told again. Nothing ends it: whatever fails
-    is told in the triggerer's log, and looked at ever more seldom until it is over.
+    An extra event, for example of two triggerers, starts a run that finds no work and is skipped; a
+    lost event is repeated. Errors do not end the trigger: the triggerer's log reports them, and the
+    pauses between two looks become longer while they last.
 
     :param handler: name of the handler
     :param poll_s: seconds between two looks; the first comes at some moment of that time, so that
@@ -67,7 +67,7 @@ class ArrivalTrigger(BaseEventTrigger):
         while True:
             try:
                 seen = await lookout.look(utc_now())
-            except Exception as error:  # noqa: BLE001 (a watch that ends begins anew at once)
+            except Exception as error:  # noqa: BLE001 (Airflow would restart a failed trigger at once)
                 failures += 1
                 pause = min(self.poll_s * 2.0**failures, LONGEST_BACK_OFF_S)
                 log.warning(

@@ -14,16 +14,16 @@ from typing import Final, TypeVar
 from mqdlq.airflow.operators.base import utc_now
 
 SILENT_S: Final = 60.0
-"""After how long it is told, and told again, that there is no answer."""
+"""The time after which the log reports, and repeats, that there is no answer."""
 
 LAST_S: Final = 10.0
-"""How long the last look may take, that at the end of a wait."""
+"""How long the last look, at the end of a wait, may take."""
 
 Answer = TypeVar("Answer")
 
 
 async def answer_of(asked: Future[Answer], who: str, log: logging.Logger) -> Answer:
-    """Wait for an answer however long it takes; say so again and again while there is none."""
+    """Wait for an answer without a limit; log repeatedly that it is missing."""
     waited = asyncio.wrap_future(asked)
     try:
         while not await has_answered(waited, who, log):
@@ -36,9 +36,9 @@ async def answer_of(asked: Future[Answer], who: str, log: logging.Logger) -> Ans
 async def has_answered(
     asked: asyncio.Future[Answer], who: str, log: logging.Logger, *, until: datetime | None = None
 ) -> bool:
-    """Wait a while for an answer, at `until` not so long any more; say so if there is none yet.
+    """Wait a while for an answer, near `until` for a shorter time; log if it is missing.
 
-    What was asked stays asked: the caller waits on, or cancels it.
+    The call continues: the caller waits again, or cancels it.
     """
     left = (until - utc_now()).total_seconds() if until else SILENT_S
     seconds = min(SILENT_S, max(left, LAST_S))

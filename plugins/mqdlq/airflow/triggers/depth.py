@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 class DepthTrigger(WaitTrigger):
     """Fire once: at a depth that is news, at other rules, when something is due, or at `until`.
 
-    The trigger only ever inquires: it opens the queue for inquiry, never for browse or input. Two
-    copies of it may run at once, or one may be started anew; neither can take, lose or repeat a
-    message, and an event too many only means one more look at the queue. While the queue manager
-    cannot be reached it looks ever more seldom, says so, and goes on; where it does not answer at
-    all, that is told, too, and nobody else waits for it; any other error ends the wait with that
-    error. The event's payload is ``{"depth": number, "why": words, "until": time}``:
-    no words mean that the time is up, RULES_CHANGED that the run waits with rules of yesterday, and
+    The trigger inquires only: it opens the queue for inquiry, never for browse or input. Two
+    copies of it may run at once, or it may be restarted; neither can get, lose or repeat a message,
+    and an extra event means one more look at the queue. While the queue manager cannot be reached,
+    the trigger logs that and looks again after longer and longer pauses. If the queue manager does
+    not answer, the trigger logs that, and no other trigger waits for it. Any other error ends the
+    wait with that error. The event's payload is ``{"depth": number, "why": words, "until": time}``:
+    no words mean that the time is up, RULES_CHANGED that the rules have changed, and
     the time is `until` as it was given.
 
     The first look comes at some moment of the first `poll_s`, so that many triggers do not look at

@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 class FewThreads:
-    """Carries out calls one after the other in a few threads; a thousand wait for their turn.
+    """Run calls one after the other in a few threads; thousands of calls may wait.
 
     For files, the ledger, and Airflow's own API. A call to a queue manager does not belong here:
     one that never answers would keep a thread, and with it the triggers of all others. Unlike

@@ -1,4 +1,4 @@
-"""A queue manager that cannot be reached in, an event out when it answers, or when time is up."""
+"""Fire when a queue manager answers again, or when the time is up."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class RetryTrigger(BaseTrigger):
     ``airflow dags test`` drops the arguments a task defers with, and keeps the trigger's.
 
     :param moment: when to fire, aware
-    :param state: what the task needs to go on, as plain JSON values
+    :param state: what the task needs to continue, as plain JSON values
     """
 
     def __init__(self, moment: datetime, state: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ _CCSID: Final = 819
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What the options say of the MQMD; None where they say nothing."""
+    """MQMD fields from the options; None for an option that is not given."""
 
     format: str | None
     encoding: int | None

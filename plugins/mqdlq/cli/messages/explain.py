@@ -49,7 +49,7 @@ _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
 class SourceError(MqDlqError, ValueError):
-    """What was named is neither a file, nor a snapshot, nor a queue manager."""
+    """The named source is not a file, a snapshot or a queue manager."""
 
 
 def explain(
@@ -152,7 +152,7 @@ def _digits(option: str, given: list[str] | None, most: int) -> tuple[str, ...]:
 def _opened(
     source: str, queue: str, table: RulesTable, address: Address
 ) -> Iterator[Iterator[Message]]:
-    """Yield the messages of a file, a snapshot or a queue; raise SourceError if it is none."""
+    """Yield the messages of a file, a snapshot or a queue; raise SourceError for others."""
     if source == "-" and not queue:
         yield file_messages(sys.stdin.buffer, STANDARD_INPUT, _warn)
     elif not queue and Path(source).is_file():

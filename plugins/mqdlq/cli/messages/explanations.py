@@ -11,7 +11,7 @@ from mqdlq.rules.keywords import KEYWORDS, Keyword
 
 
 def unasked_as_json(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:
-    """Return the result for a message that is no dead letter: no rule is asked."""
+    """Return the result for a message that is not a dead letter: no rule applies."""
     traces = [
         {"line": rule.line, "matched": False, "keyword": None, "expected": None, "actual": None}
         for rule in table.rules

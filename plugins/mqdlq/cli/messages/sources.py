@@ -228,7 +228,7 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
 def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, HEADERS.names, n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
-    return f"{name!r} is no column of a snapshot{meant}"
+    return f"{name!r} is not a column of a snapshot{meant}"
 
 
 def _class(place: str, row: Mapping[str, Any]) -> MessageClass:

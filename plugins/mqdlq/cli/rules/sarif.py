@@ -57,6 +57,6 @@ def _result(diagnostic: Diagnostic, index: int) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
-    """Return a path as a URI: a relative one stays relative, for whoever knows where it is."""
+    """Return a path as a URI; a relative path stays relative."""
     place = Path(path)
     return place.as_uri() if place.is_absolute() else quote(place.as_posix())

@@ -22,7 +22,7 @@ def suggest(
         ),
     ] = "",
     at_most: Annotated[
-        int, typer.Option("--causes", min=1, help="Give so many causes a rule of their own.")
+        int, typer.Option("--causes", min=1, help="Give so many causes their own rule.")
     ] = 50,
 ) -> None:
     """Implement `mqdlq rules suggest`.

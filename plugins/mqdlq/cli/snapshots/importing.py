@@ -20,12 +20,12 @@ from mqdlq.headers.pasted_messages import PastedMessage, PasteError, as_text, re
 from mqdlq.rules import RulesError, print_table
 
 _NAME_LENGTH: Final = 48
-_REHEARSAL: Final = "imported, for rehearsals only: a run takes a snapshot of its own"
+_REHEARSAL: Final = "imported, for rehearsals only: a run takes its own snapshot"
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """A rules table for the manifest, "" where none is given."""
+    """A rules table for the manifest, "" if it is not given."""
 
     digest: str
     text: str
@@ -53,10 +53,8 @@ def import_snapshot(
         ),
     ],
     *,
-    queue_manager: Annotated[
-        str, typer.Option(metavar="QM", help="The queue manager it is to be of.")
-    ],
-    queue: Annotated[str, typer.Option(metavar="Q", help="The queue it is to be of.")],
+    queue_manager: Annotated[str, typer.Option(metavar="QM", help="The snapshot's queue manager.")],
+    queue: Annotated[str, typer.Option(metavar="Q", help="The snapshot's queue.")],
     rules: Annotated[
         typer.FileBinaryRead | None,
         typer.Option(metavar="PATH", help="The rules table an evaluation is to take."),

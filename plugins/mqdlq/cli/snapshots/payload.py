@@ -23,7 +23,7 @@ def write_payload(
         str, typer.Argument(metavar="ID|DIR", help="A snapshot, by its id or its directory.")
     ],
     to: Annotated[
-        Path, typer.Option(help="The directory to write to; it is made where there is none.")
+        Path, typer.Option(help="The directory to write to; it is created if it does not exist.")
     ],
     message: Annotated[
         list[int] | None,

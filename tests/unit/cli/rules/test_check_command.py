@@ -233,7 +233,7 @@ def test_explain_accepts_a_line_with_only_a_class() -> None:
         (b"\xff", EXPECTED),
         (
             '{"Reason": 2053, "DestQName": "A"}',
-            f"'DestQName' is no column of a snapshot, nor is any other key here; {EXPECTED}",
+            f"'DestQName' is not a column of a snapshot, nor is any other key here; {EXPECTED}",
         ),
         ('{"dlh_reason": "2053"}', "dlh_reason must be a number, found str"),
         ('{"dlh_reason": true}', "dlh_reason must be a number, found bool"),
@@ -266,9 +266,9 @@ def test_explain_warns_once_of_keys_that_are_not_columns() -> None:
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 2
     assert result.stderr == (
-        "<stdin>:1: warning: 'dlh_reson' is no column of a snapshot (did you mean dlh_reason?),"
+        "<stdin>:1: warning: 'dlh_reson' is not a column of a snapshot (did you mean dlh_reason?),"
         " and is not looked at\n"
-        "<stdin>:2: warning: 'colour' is no column of a snapshot, and is not looked at\n"
+        "<stdin>:2: warning: 'colour' is not a column of a snapshot, and is not looked at\n"
     )
 
 
