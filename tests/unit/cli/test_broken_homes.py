@@ -65,12 +65,12 @@ class Broken:
     in_airflow: bool = False
 
 
-def a_file(place: Path) -> str:
+def text_file(place: Path) -> str:
     (place / "file").write_text("not a database, and not a directory\n" * 50, encoding="utf-8")
     return str(place / "file")
 
 
-def of_another_program(place: Path) -> str:
+def database_of_another_program(place: Path) -> str:
     with sqlite3.connect(place / "other.db") as connection:
         connection.execute("CREATE TABLE dag_run (id INTEGER)")
     return f"sqlite:///{place}/other.db"
@@ -84,7 +84,7 @@ def locked(place: Path) -> str:
     return f"sqlite:///{place}/locked.db"
 
 
-def of_a_user_with_another_password(_: Path) -> str:
+def url_with_wrong_password(_: Path) -> str:
     server = running()
     url = make_url(server.new_ledger_url())
     server.ask_for_a_password("guarded", SECRET)
@@ -95,7 +95,7 @@ def of_a_user_with_another_password(_: Path) -> str:
 
 def broken_metadata(place: Path) -> dict[str, str]:
     (place / "home/airflow").mkdir()
-    shutil.copy(a_file(place), place / "home/airflow/airflow.db")
+    shutil.copy(text_file(place), place / "home/airflow/airflow.db")
     return {}
 
 
@@ -111,13 +111,13 @@ KINDS = {
         LEDGER,
     ),
     "a wrong password": Broken(
-        lambda place: {"MQDLQ_LEDGER_URL": of_a_user_with_another_password(place)},
+        lambda place: {"MQDLQ_LEDGER_URL": url_with_wrong_password(place)},
         'failed: FATAL: password authentication failed for user "guarded"; correct user and'
         " password in the ledger's URL",
         LEDGER,
     ),
     "a file that is no database": Broken(
-        lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{a_file(place)}"},
+        lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{text_file(place)}"},
         (
             "mqdlq: the ledger sqlite:///{}/file cannot be used: the file is not an SQLite"
             " database; name another file, or restore a backup [MQDLQ-218]"
@@ -133,7 +133,7 @@ KINDS = {
         LEDGER,
     ),
     "a file below a file": Broken(
-        lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{a_file(place)}/ledger.db"},
+        lambda place: {"MQDLQ_LEDGER_URL": f"sqlite:///{text_file(place)}/ledger.db"},
         (
             "mqdlq: the ledger sqlite:///{}/file/ledger.db cannot be used: {}/file is not a"
             " directory; name a file in a directory [MQDLQ-223]"
@@ -156,7 +156,7 @@ KINDS = {
         LEDGER,
     ),
     "another program's database": Broken(
-        lambda place: {"MQDLQ_LEDGER_URL": of_another_program(place)},
+        lambda place: {"MQDLQ_LEDGER_URL": database_of_another_program(place)},
         (
             "mqdlq: the ledger sqlite:///{}/other.db cannot be used: the database belongs to"
             " another program (it has the table dag_run); name an empty database in the"
@@ -181,7 +181,7 @@ KINDS = {
         LEDGER,
     ),
     "a home that is a file": Broken(
-        lambda place: {"MQDLQ_HOME": a_file(place)},
+        lambda place: {"MQDLQ_HOME": text_file(place)},
         "{}/file is not a directory; correct MQDLQ_HOME [MQDLQ-230]",
         everything().keys() - OFFLINE,
         in_airflow=True,
@@ -212,7 +212,7 @@ KINDS = {
         LAKE,
     ),
     "a lake that is a file": Broken(
-        lambda place: {"MQDLQ_LAKE": a_file(place)},
+        lambda place: {"MQDLQ_LAKE": text_file(place)},
         "{}/file is not a directory; correct MQDLQ_LAKE [MQDLQ-230]",
         LAKE,
     ),
@@ -331,7 +331,7 @@ def test_no_message_moves_while_the_ledger_cannot_be_used(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     depth = CliRunner().invoke(app, ["qm", "depth", "QM1", "SYSTEM.DEAD.LETTER.QUEUE"]).output
-    monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{a_file(place)}")
+    monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{text_file(place)}")
     for path in everything():
         if (
             path[0] != "qm"

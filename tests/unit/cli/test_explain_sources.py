@@ -51,7 +51,7 @@ def explained(*arguments: str, stdin: str | bytes = "") -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def without_identity(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_message_number(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: one[name] for name in one.keys() - {"message"}} for one in found]
 
 
@@ -70,7 +70,7 @@ def test_explain_gives_the_same_answer_for_every_source(world: World) -> None:
     messages = [(MessageDescriptor.decode(md.pack()), body) for md, body in world.messages("DLQ")]
     decoded = run("decode", "--format", "json", "-", stdin=browsed()).stdout
     run("qm", "dump", "QM1", "DLQ", "dump.jsonl")
-    expected = without_identity(explained("QM1", "DLQ"))
+    expected = without_message_number(explained("QM1", "DLQ"))
 
     assert [one["chain"] for one in expected] == [[2], [3], [], []]
     assert expected[3]["class"] == "no_dlh"
@@ -84,7 +84,7 @@ def test_explain_gives_the_same_answer_for_every_source(world: World) -> None:
         explained("-", stdin=amqsbcg(messages)),
         explained("-", stdin=dmpmqmsg(messages)),
     ):
-        assert without_identity(found) == expected
+        assert without_message_number(found) == expected
 
 
 def test_messages_are_chosen_by_number_key_or_msgid(world: World) -> None:

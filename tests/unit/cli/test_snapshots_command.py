@@ -43,7 +43,7 @@ def snapshot(world: World, *, settled: bool = True, rescan: bool = False) -> str
     return str(world.recorded_snapshot(run.run_id).snapshot_id)
 
 
-def standing(world: World) -> list[str]:
+def finished_snapshot_ids(world: World) -> list[str]:
     return [found.manifest.snapshot_id for found in lake.finished_snapshots(world.lake_root)]
 
 
@@ -143,10 +143,10 @@ def test_pruning_keeps_the_newest_of_each_queue(world: World) -> None:
         f"would be removed: {ids[1]} of DLQ @ QM1",
         f"would be removed: {ids[0]} of DLQ @ QM1",
     ]
-    assert len(standing(world)) == 4
+    assert len(finished_snapshot_ids(world)) == 4
     call("prune", "--keep", "2")
 
-    assert standing(world) == [ids[3], ids[2]]
+    assert finished_snapshot_ids(world) == [ids[3], ids[2]]
     assert list(Path(world.lake_root).glob(f"plans/{ids[0]}-*")) == []
     assert len(list(Path(world.lake_root).glob("plans/*"))) == 2
 
@@ -157,7 +157,7 @@ def test_pruning_by_age_never_removes_the_newest_snapshot(world: World) -> None:
     world.clock.sleep(10 * 86400)
 
     assert prune(world, keep_for=timedelta(days=1)) == [ids[1], ids[0]]
-    assert standing(world) == [ids[2]]
+    assert finished_snapshot_ids(world) == [ids[2]]
 
 
 def test_pruning_keeps_snapshots_that_compact_rows_refer_to(world: World) -> None:
@@ -166,7 +166,7 @@ def test_pruning_keeps_snapshots_that_compact_rows_refer_to(world: World) -> Non
 
     said = call("prune", "--keep", "1").splitlines()
 
-    assert standing(world) == [newest, full]
+    assert finished_snapshot_ids(world) == [newest, full]
     assert said[-1] == f"kept: {full}: compact rows of {newest} refer to it"
     (batch,) = lake.settled_rows(lake.find_snapshot(world.lake_root, newest))
     assert batch.column("snapshot_id").to_pylist() == [full]
@@ -179,7 +179,7 @@ def test_pruning_removes_snapshots_that_only_removed_ones_refer_to(world: World)
     last = snapshot(world, rescan=True)
 
     assert len(prune(world, keep=1)) == 2
-    assert standing(world) == [last]
+    assert finished_snapshot_ids(world) == [last]
 
 
 def test_pruning_keeps_the_snapshot_of_an_unfinished_run(world: World) -> None:
@@ -188,7 +188,7 @@ def test_pruning_keeps_the_snapshot_of_an_unfinished_run(world: World) -> None:
     later = snapshot(world)
 
     assert prune(world, keep=1) == []
-    assert standing(world) == [later, unfinished]
+    assert finished_snapshot_ids(world) == [later, unfinished]
 
 
 def test_the_next_snapshot_after_pruning_has_full_rows(world: World) -> None:

@@ -48,7 +48,7 @@ OPTIONS = {
     "SETALL": ("OUTPUT", "SET_ALL_CONTEXT"),
     "SETID": ("OUTPUT", "SET_IDENTITY_CONTEXT"),
 }
-MAY = {
+AUTHORITIES_BY_USER = {
     SENSE: {DLQ: {"INQ"}},
     DRY: {DLQ: {"INQ", "BROWSE"}},
     EXECUTE: {
@@ -72,7 +72,7 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield world
 
 
-def become(world: World, user: str) -> None:
+def connect_as(world: World, user: str) -> None:
     world.settings = replace(world.settings, user=user)
 
 
@@ -96,7 +96,7 @@ def outcomes(world: World, *, dry_run: bool) -> dict[str, int]:
 
 
 def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> None:
-    become(world, SENSE)
+    connect_as(world, SENSE)
     run = world.start(RULES)
 
     assert start_run.depth(run, world.settings) == 71
@@ -108,7 +108,7 @@ def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> N
 
 
 def test_the_user_of_a_dry_run_sees_everything_and_cannot_execute(world: World) -> None:
-    become(world, DRY)
+    connect_as(world, DRY)
 
     assert outcomes(world, dry_run=True) == PREVIEW
     with pytest.raises(QueueManagerError) as refused:
@@ -119,14 +119,14 @@ def test_the_user_of_a_dry_run_sees_everything_and_cannot_execute(world: World) 
 
 
 def test_the_user_who_executes_handles_the_whole_queue(world: World) -> None:
-    become(world, EXECUTE)
+    connect_as(world, EXECUTE)
 
     assert outcomes(world, dry_run=False) == OUTCOMES
 
 
 def authorities(world: World, user: str) -> dict[str, set[str]]:
     """Return what a user may do with each queue, by opening it for each in turn."""
-    become(world, user)
+    connect_as(world, user)
     found: dict[str, set[str]] = {}
     with world.connect() as queue_manager:
         constants = queue_manager.client.CMQC
@@ -148,12 +148,12 @@ def _opens(queue_manager: QueueManager, queue: str, options: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("user", MAY)
+@pytest.mark.parametrize("user", AUTHORITIES_BY_USER)
 def test_each_user_can_open_only_the_queues_that_the_stage_needs(world: World, user: str) -> None:
-    assert authorities(world, user) == MAY[user]
+    assert authorities(world, user) == AUTHORITIES_BY_USER[user]
 
 
-@pytest.mark.parametrize("user", MAY)
+@pytest.mark.parametrize("user", AUTHORITIES_BY_USER)
 def test_each_user_has_only_connect_and_inq_on_the_queue_manager(world: World, user: str) -> None:
     """ALTUSR in particular is not granted: its owner may act as any user."""
     records = embedded_mq.run_mqsc("QM1", f"DISPLAY AUTHREC OBJTYPE(QMGR) PRINCIPAL('{user}')")
@@ -165,10 +165,10 @@ def test_each_user_has_only_connect_and_inq_on_the_queue_manager(world: World, u
 
 
 NEEDED = [
-    *((user, "QMGR", "", word) for user in MAY for word in ("CONNECT", "INQ")),
+    *((user, "QMGR", "", word) for user in AUTHORITIES_BY_USER for word in ("CONNECT", "INQ")),
     *(
         (user, "QUEUE", queue, word)
-        for user, queues in MAY.items()
+        for user, queues in AUTHORITIES_BY_USER.items()
         for queue, words in queues.items()
         for word in sorted(words)
     ),
@@ -189,7 +189,7 @@ def test_a_stage_fails_without_any_one_of_its_authorities(
     stage, expected = stages[user]
     profile = f"PROFILE({queue})" if queue else ""
     world.mqsc(f"SET AUTHREC {profile} OBJTYPE({kind}) PRINCIPAL('{user}') AUTHRMV({word})")
-    become(world, user)
+    connect_as(world, user)
 
     reached: object = None
     try:

@@ -18,13 +18,13 @@ from mqdlq.stages.snapshot.preview import preview_queue
 from tests.support.world import World
 from tests.unit.deploy.test_authorities import (
     AUTHORITIES,
+    AUTHORITIES_BY_USER,
     DLQ,
     DRY,
     EXECUTE,
-    MAY,
     RULES,
     SENSE,
-    become,
+    connect_as,
 )
 from tests.unit.deploy.test_authorities import _world as world_fixture
 
@@ -38,10 +38,10 @@ ALTUSR = next(
 
 
 def test_a_preview_needs_the_authorities_of_a_dry_run(world: World) -> None:
-    become(world, DRY)
+    connect_as(world, DRY)
     with world.connect() as queue_manager:
         found = preview_queue(queue_manager, parse(RULES), clock=world.clock)
-    become(world, SENSE)
+    connect_as(world, SENSE)
 
     assert sum(one.messages for one in found.planned) > 0
     with (
@@ -51,11 +51,11 @@ def test_a_preview_needs_the_authorities_of_a_dry_run(world: World) -> None:
         preview_queue(queue_manager, parse(RULES), clock=world.clock)
 
 
-@pytest.mark.parametrize("user", MAY)
+@pytest.mark.parametrize("user", AUTHORITIES_BY_USER)
 def test_the_connection_test_reports_the_stages_that_the_user_may_carry_out(
     world: World, user: str
 ) -> None:
-    become(world, user)
+    connect_as(world, user)
 
     with world.connect() as queue_manager:
         found = permissions.find_missing(queue_manager, user, "MQDLQ.STATE")
@@ -69,7 +69,7 @@ def test_the_connection_test_reports_the_stages_that_the_user_may_carry_out(
 
 def test_a_second_run_needs_no_further_authority_for_settled_messages(world: World) -> None:
     """The second run finds only the messages that the first has left, as compact rows."""
-    become(world, EXECUTE)
+    connect_as(world, EXECUTE)
     world.handle(RULES)
     run = world.start(RULES)
 
@@ -115,7 +115,7 @@ def test_properties_and_protected_payload_need_no_further_authority(
     world.mqsc(f"CLEAR QLOCAL({DLQ})")
     for dest_q in ("PAYMENTS.IN", "QUOTES.TICKER", "ORDERS.EU"):
         put(world, dest_q, body)
-    become(world, EXECUTE)
+    connect_as(world, EXECUTE)
 
     outcomes = world.handle(
         "DESTQ(PAYMENTS.*) ACTION(RETRY)\nDESTQ(QUOTES.*) ACTION(DISCARD)\n"
@@ -129,7 +129,7 @@ def test_an_action_for_named_messages_needs_no_further_authority(world: World) -
     world.mqsc(f"CLEAR QLOCAL({DLQ})")
     for dest_q in ("NOWHERE", "ELSEWHERE"):
         put(world, dest_q)
-    become(world, EXECUTE)
+    connect_as(world, EXECUTE)
     world.handle(RULES)
     (key, _) = _keys(world)
 
@@ -154,7 +154,7 @@ def test_only_puts_as_another_user_need_altusr(world: World, granted: bool, left
     world.mqsc("SET AUTHREC PROFILE(PAYMENTS.IN) OBJTYPE(QUEUE) PRINCIPAL('clerk') AUTHADD(PUT)")
     if granted:
         world.mqsc(ALTUSR)
-    become(world, EXECUTE)
+    connect_as(world, EXECUTE)
 
     make_pass(world.plan("ACTION(RETRY) PUTAUT(CTX)"))
 

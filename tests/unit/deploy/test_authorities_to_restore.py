@@ -10,7 +10,14 @@ from mqdlq import directories
 from mqdlq.mqi import permissions
 from tests.support.restorations import restored
 from tests.support.world import World
-from tests.unit.deploy.test_authorities import DLQ, EXECUTE, MAY, STATE, authorities, become
+from tests.unit.deploy.test_authorities import (
+    AUTHORITIES_BY_USER,
+    DLQ,
+    EXECUTE,
+    STATE,
+    authorities,
+    connect_as,
+)
 from tests.unit.deploy.test_authorities import _world as world_fixture
 
 pytestmark = pytest.mark.slow
@@ -27,7 +34,7 @@ TO_ANOTHER: dict[str, Any] = {"to_queue": PARKED, "header": False, "again": True
 
 def discarded(world: World) -> None:
     """Discard two messages of the demo as the user that executes."""
-    become(world, EXECUTE)
+    connect_as(world, EXECUTE)
     outcomes = world.handle("DESTQ(QUOTES.*) ACTION(DISCARD)\nACTION(IGNORE)")
     assert list(outcomes.values()).count("discarded") == 12
 
@@ -44,7 +51,8 @@ def test_authorities_restore_mqsc_grants_exactly_the_authorities_to_restore(
     besides = {DLQ: {"PUT", "SETALL"}, PARKED: {"SETALL"}}
     may = authorities(world, EXECUTE)
     assert may == {
-        queue: words | besides.get(queue, set()) for queue, words in MAY[EXECUTE].items()
+        queue: words | besides.get(queue, set())
+        for queue, words in AUTHORITIES_BY_USER[EXECUTE].items()
     }
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from mqdlq.cli import app
 
 
-def an_object(required: list[str], **properties: Any) -> dict[str, Any]:
+def object_schema(required: list[str], **properties: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -26,36 +26,36 @@ def an_object(required: list[str], **properties: Any) -> dict[str, Any]:
     }
 
 
-def a_list(items: dict[str, Any], **constraints: Any) -> dict[str, Any]:
+def array_schema(items: dict[str, Any], **constraints: Any) -> dict[str, Any]:
     return {"type": "array", "items": items, **constraints}
 
 
 TEXT = {"type": "string"}
 FROM_1 = {"type": "integer", "minimum": 1}
-RULE = an_object(["id"], id=TEXT)
-DRIVER = an_object(["name"], name=TEXT, rules=a_list(RULE, uniqueItems=True))
-PLACE = an_object(
+RULE = object_schema(["id"], id=TEXT)
+DRIVER = object_schema(["name"], name=TEXT, rules=array_schema(RULE, uniqueItems=True))
+PLACE = object_schema(
     [],
-    artifactLocation=an_object([], uri={"type": "string", "pattern": r"^[!-~]+$"}),
-    region=an_object(["startLine"], startLine=FROM_1, startColumn=FROM_1, endColumn=FROM_1),
+    artifactLocation=object_schema([], uri={"type": "string", "pattern": r"^[!-~]+$"}),
+    region=object_schema(["startLine"], startLine=FROM_1, startColumn=FROM_1, endColumn=FROM_1),
 )
-RESULT = an_object(
+RESULT = object_schema(
     ["message"],
     ruleId=TEXT,
     ruleIndex={"type": "integer", "minimum": -1},
     level={"enum": ["none", "note", "warning", "error"]},
-    message=an_object(["text"], text=TEXT),
-    locations=a_list(an_object([], physicalLocation=PLACE)),
+    message=object_schema(["text"], text=TEXT),
+    locations=array_schema(object_schema([], physicalLocation=PLACE)),
 )
-RUN = an_object(
+RUN = object_schema(
     ["tool"],
-    tool=an_object(["driver"], driver=DRIVER),
+    tool=object_schema(["driver"], driver=DRIVER),
     columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-    results=a_list(RESULT),
+    results=array_schema(RESULT),
 )
-LOG = an_object(
+LOG = object_schema(
     ["version", "runs"],
-    **{"$schema": TEXT, "version": {"enum": ["2.1.0"]}, "runs": a_list(RUN, minItems=0)},
+    **{"$schema": TEXT, "version": {"enum": ["2.1.0"]}, "runs": array_schema(RUN, minItems=0)},
 )
 
 

@@ -15,7 +15,7 @@ from tests.support.world import World
 pytestmark = pytest.mark.slow
 
 
-def then(
+def call_after(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     calls: dict[tuple[str, str], int],
@@ -56,7 +56,7 @@ def test_a_message_that_another_run_confirms_meanwhile_belongs_to_that_run(
     world.interrupted_pass(second, "MQCMIT:1:2009:after")
     # The first reading of departed messages is for the work list.
     reads = {("messages", "departed_elsewhere"): 2, ("attempts", "intended"): 1}
-    done = then(world, monkeypatch, reads, lambda: make_pass(second))
+    done = call_after(world, monkeypatch, reads, lambda: make_pass(second))
 
     assert settle(first) == {Outcome.LEASED_BY_RUN: 1}
     assert done
@@ -71,7 +71,7 @@ def test_the_twin_that_another_run_moved_meanwhile_belongs_to_that_run(
         world.dead_letter(body, dest_q="SMALL", MsgId=b"t" * 24)
     rules = "RETRYINT(5)\nACTION(RETRY) RETRY(9)"
     first, second = world.plan(rules), world.plan(rules)
-    done = then(world, monkeypatch, {("accounts", "of_run"): 1}, lambda: make_pass(second))
+    done = call_after(world, monkeypatch, {("accounts", "of_run"): 1}, lambda: make_pass(second))
 
     settle(first)
 

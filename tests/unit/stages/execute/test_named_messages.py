@@ -22,14 +22,14 @@ def keys(world: World) -> list[str]:
     return [message.message_key.hex() for message in world.ledger.messages.of_run(probe.run.run_id)]
 
 
-def some(world: World, number: int) -> list[str]:
+def put_messages(world: World, number: int) -> list[str]:
     for each in range(number):
         world.dead_letter(b"%d" % each)
     return keys(world)
 
 
 def test_only_the_named_message_is_planned_and_the_others_are_counted(world: World) -> None:
-    _, one, _ = some(world, 3)
+    _, one, _ = put_messages(world, 3)
 
     execution = world.plan(RETRY, message_keys=(one,))
     result = make_pass(execution)
@@ -46,7 +46,7 @@ def test_only_the_named_message_is_planned_and_the_others_are_counted(world: Wor
 
 
 def test_a_given_action_replaces_the_rules_for_the_named_message(world: World) -> None:
-    _, one = some(world, 2)
+    _, one = put_messages(world, 2)
 
     execution = world.plan(
         "RETRYINT(5) WAIT(NO)\nACTION(IGNORE)", message_keys=(one,), action=FORWARD
@@ -74,7 +74,7 @@ def test_a_key_names_all_messages_that_are_equal(world: World) -> None:
 
 
 def test_a_run_for_named_messages_ignores_changes_of_other_messages(world: World) -> None:
-    *_, last = some(world, 3)
+    *_, last = put_messages(world, 3)
     execution = world.plan(RETRY, message_keys=(last,))
     world.lose_first()
     world.dead_letter(b"new")
@@ -90,7 +90,7 @@ def test_a_run_for_named_messages_ignores_changes_of_other_messages(world: World
 
 
 def test_a_named_message_that_vanishes_has_its_own_outcome(world: World) -> None:
-    first, *_ = some(world, 2)
+    first, *_ = put_messages(world, 2)
     execution = world.plan(RETRY, message_keys=(first,))
     world.lose_first()
     make_pass(execution)
@@ -99,7 +99,7 @@ def test_a_named_message_that_vanishes_has_its_own_outcome(world: World) -> None
 
 
 def test_unselected_messages_are_work_for_the_next_run_over_all(world: World) -> None:
-    some(world, 2)
+    put_messages(world, 2)
     world.put("DLQ", b"no dead letter")
     whole = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
     first, *_ = keys(world)
@@ -121,7 +121,7 @@ def test_settled_messages_that_are_not_named_stay_compact_and_are_not_selected(
     world: World,
 ) -> None:
     rules = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
-    some(world, 3)
+    put_messages(world, 3)
     settle(world.plan(rules))
     world.clock.sleep(1)
     first, *_ = keys_of_settled(world)
@@ -140,12 +140,14 @@ def test_settled_messages_that_are_not_named_stay_compact_and_are_not_selected(
 
 def keys_of_settled(world: World) -> list[str]:
     lots = world.ledger.settled.lots_for(world.start("WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"))
-    found = [m for lot in lots for some in world.ledger.settled.of_lot(lot) for m in some]
+    found = [
+        m for lot in lots for put_messages in world.ledger.settled.of_lot(lot) for m in put_messages
+    ]
     return [message.message_key.hex() for message in found]
 
 
 def test_a_dry_run_plans_only_the_named_message(world: World) -> None:
-    first, *_ = some(world, 3)
+    first, *_ = put_messages(world, 3)
 
     execution = world.plan(RETRY, message_keys=(first,), dry_run=True)
     make_pass(execution)
@@ -156,7 +158,7 @@ def test_a_dry_run_plans_only_the_named_message(world: World) -> None:
 
 
 def test_another_run_may_move_the_others_at_the_same_time(world: World) -> None:
-    first, *_ = some(world, 3)
+    first, *_ = put_messages(world, 3)
     named = world.plan(RETRY, message_keys=(first,))
     whole = world.plan(FORWARD)
 
@@ -171,7 +173,7 @@ def test_another_run_may_move_the_others_at_the_same_time(world: World) -> None:
 def test_attempts_of_a_given_action_do_not_count_for_a_table_that_reads_like_it(
     world: World,
 ) -> None:
-    first, *_ = some(world, 1)
+    first, *_ = put_messages(world, 1)
     rules = "WAIT(YES)\nACTION(FWD) FWDQ(CLOSED) HEADER(YES) RETRY(2)\n"
     given = world.plan(
         rules, message_keys=(first,), action="ACTION(FWD) FWDQ(CLOSED) HEADER(YES) RETRY(2)"
@@ -189,7 +191,7 @@ def test_attempts_of_a_given_action_do_not_count_for_a_table_that_reads_like_it(
 
 def test_settled_messages_stay_settled_when_an_action_names_one(world: World) -> None:
     rules = "WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\n"
-    some(world, 3)
+    put_messages(world, 3)
     settle(world.plan(rules))
     world.clock.sleep(1)
     first, *_ = keys_of_settled(world)

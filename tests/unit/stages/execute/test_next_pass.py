@@ -16,7 +16,7 @@ from tests.support.world import World
 LATE = "max_run_time ends before the next pass"
 
 
-def why_not(world: World, seconds: int, run: Any = None, **keys: Any) -> str:
+def reason_not_to_wait(world: World, seconds: int, run: Any = None, **keys: Any) -> str:
     """Ask for a run from noon that may take an hour, and a pass at this time after noon."""
     handler = Handler(name="demo", directory=Path(), connection="mq", rules="demo.rules", **keys)
     moment = NOON + timedelta(seconds=seconds)
@@ -25,7 +25,7 @@ def why_not(world: World, seconds: int, run: Any = None, **keys: Any) -> str:
 
 @pytest.mark.parametrize(("seconds", "why"), [(60, ""), (3600, ""), (3601, LATE)])
 def test_a_run_waits_for_a_pass_within_max_run_time(world: World, seconds: int, why: str) -> None:
-    assert why_not(world, seconds) == why
+    assert reason_not_to_wait(world, seconds) == why
 
 
 def test_the_time_of_a_run_counts_from_its_snapshot(world: World) -> None:
@@ -35,11 +35,11 @@ def test_the_time_of_a_run_counts_from_its_snapshot(world: World) -> None:
     world.clock.sleep(1800)
     world.snapshot(run)
 
-    assert why_not(world, 5400, run) == ""
-    assert why_not(world, 5401, run) == LATE
+    assert reason_not_to_wait(world, 5400, run) == ""
+    assert reason_not_to_wait(world, 5401, run) == LATE
 
 
 def test_a_continuous_run_leaves_its_retries_to_the_next_run(world: World) -> None:
     said = "2 messages are left to the pass of the next run"
 
-    assert why_not(world, 60, schedule="@continuous") == said
+    assert reason_not_to_wait(world, 60, schedule="@continuous") == said

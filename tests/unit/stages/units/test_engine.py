@@ -17,7 +17,7 @@ def numbered(count: int) -> list[bytes]:
     return [b"%02d" % number for number in range(count)]
 
 
-def attempt_under(moving: Moving, fault: str) -> None:
+def attempt_with_fault(moving: Moving, fault: str) -> None:
     embedded_mq.faults.set(fault)
     moving.attempt()
     embedded_mq.faults.set("")
@@ -93,7 +93,7 @@ def test_a_queue_that_fills_up_takes_what_fits(moving: Moving) -> None:
 def test_a_blocked_destination_is_inquired_and_not_tried(moving: Moving) -> None:
     moving.prepare(*numbered(5), to="CLOSED")
 
-    attempt_under(moving, "MQPUT1[CLOSED]:1:2195:before")  # would say so if it were tried
+    attempt_with_fault(moving, "MQPUT1[CLOSED]:1:2195:before")  # would say so if it were tried
 
     assert moving.failed() == [2051] * 5
 
@@ -123,7 +123,7 @@ def test_a_failure_of_a_whole_unit_charges_no_message(
     """
     moving.prepare(*numbered(7))
 
-    attempt_under(moving, f"{call.format(second=moving.nth(2))}:{reason}:before")
+    attempt_with_fault(moving, f"{call.format(second=moving.nth(2))}:{reason}:before")
 
     assert moving.failed() == []
     assert moving.world.bodies("PAYMENTS") == numbered(7)
@@ -134,7 +134,7 @@ def test_a_unit_that_mqcmit_backs_out_is_repeated_message_by_message(moving: Mov
     """MQRC_BACKED_OUT (2003) at MQCMIT means that the unit had no effect."""
     moving.prepare(*numbered(5))
 
-    attempt_under(moving, f"MQCMIT:{moving.nth(2)}:2003:before")
+    attempt_with_fault(moving, f"MQCMIT:{moving.nth(2)}:2003:before")
 
     assert moving.failed() == []
     assert moving.world.bodies("PAYMENTS") == numbered(5)
@@ -150,7 +150,7 @@ def test_a_message_alone_whose_unit_is_backed_out_is_tried_twice_more(
     moving.prepare(b"body")
     faults = [f"{call.format(n, moving.nth(n))}:2003:before" for n in range(1, failures + 1)]
 
-    attempt_under(moving, ",".join(faults))
+    attempt_with_fault(moving, ",".join(faults))
 
     is_moved = failures < 1 + engine.SINGLE_MOVE_TRIES
     assert moving.world.bodies("PAYMENTS") == ([b"body"] if is_moved else [])
@@ -165,7 +165,7 @@ def test_a_message_alone_that_no_unit_can_hold_fails(moving: Moving) -> None:
     """MQRC_SYNCPOINT_LIMIT_REACHED (2024) for a single message is the message's fault."""
     moving.prepare(b"body")
 
-    attempt_under(moving, "MQPUT1[PAYMENTS]:1:2024:before")
+    attempt_with_fault(moving, "MQPUT1[PAYMENTS]:1:2024:before")
 
     assert moving.failed() == [2024]
 
@@ -173,7 +173,7 @@ def test_a_message_alone_that_no_unit_can_hold_fails(moving: Moving) -> None:
 def test_a_neighbour_that_fails_alone_is_recorded_too(moving: Moving) -> None:
     moving.prepare(*numbered(4))
 
-    attempt_under(moving, "MQPUT1[PAYMENTS]:3:2030:before,MQPUT1[PAYMENTS]:4:2030:before")
+    attempt_with_fault(moving, "MQPUT1[PAYMENTS]:3:2030:before,MQPUT1[PAYMENTS]:4:2030:before")
 
     assert moving.failed() == [2030, 2030]
     assert moving.world.bodies("PAYMENTS") == [b"00", b"03"]

@@ -46,7 +46,7 @@ def _hostile(world: World) -> World:
     return world
 
 
-def whole(world: World, queue: str) -> list[tuple[bytes, bytes]]:
+def messages_with_properties(world: World, queue: str) -> list[tuple[bytes, bytes]]:
     """Return (packed MQMD, all bytes with the message properties) of every message."""
     with world.connect() as queue_manager, queue_manager.browsing(queue) as opened:
         cursor = BrowseCursor(queue_manager, opened, queue)
@@ -63,13 +63,13 @@ def parts(message: tuple[bytes, bytes]) -> tuple[MQMD, bytes, list[Any]]:
 
 
 def test_a_message_with_hostile_headers_is_forwarded_unchanged(hostile: World) -> None:
-    before = whole(hostile, "DLQ")
+    before = messages_with_properties(hostile, "DLQ")
 
     outcomes = hostile.handle("ACTION(FWD) FWDQ(PARKED) HEADER(YES)")
 
     assert set(outcomes.values()) == {"forwarded"}
     assert hostile.depths("DLQ", "PARKED") == (0, len(MESSAGES))
-    after = whole(hostile, "PARKED")
+    after = messages_with_properties(hostile, "PARKED")
     for name, old, new in zip(MESSAGES, before, after, strict=True):
         assert parts(new) == parts(old), name
         if not parts(old)[2]:
@@ -80,7 +80,7 @@ def test_a_message_with_hostile_headers_is_delivered(hostile: World) -> None:
     outcomes = hostile.handle("ACTION(RETRY)")
 
     assert set(outcomes.values()) == {"delivered"}
-    found = {body for _, body in whole(hostile, "PAYMENTS")}
+    found = {body for _, body in messages_with_properties(hostile, "PAYMENTS")}
     opaque = {name for name, message in MESSAGES.items() if message.body in found}
     assert {name for name in MESSAGES if " " in name} <= opaque
     assert {"chain_of_dlhs", "chain_of_rfhs", "folders_of_data", "unclosed"} <= opaque
@@ -89,12 +89,12 @@ def test_a_message_with_hostile_headers_is_delivered(hostile: World) -> None:
 def test_a_message_with_hostile_headers_is_discarded_and_restored_byte_for_byte(
     hostile: World,
 ) -> None:
-    before = whole(hostile, "DLQ")
+    before = messages_with_properties(hostile, "DLQ")
     assert set(hostile.handle("ACTION(DISCARD)").values()) == {"discarded"}
 
     assert restored(hostile) == {"restored": len(MESSAGES)}
 
-    assert whole(hostile, "DLQ") == before
+    assert messages_with_properties(hostile, "DLQ") == before
 
 
 def test_the_snapshot_names_the_limit_that_headers_exceed(hostile: World) -> None:
