@@ -121,6 +121,7 @@ def settings_for(name: str, address: Address) -> ConnectionSettings:
 
 
 def _is_embedded(name: str) -> bool:
+    directories.queue_managers()  # HomeError, before the provider meets an unusable MQDLQ_HOME
     embedded = transports.installed()
     return embedded is not None and embedded.exists(name)
 
