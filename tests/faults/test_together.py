@@ -231,9 +231,9 @@ def test_a_message_in_a_long_unit_of_work_of_another_program_is_unknown(world: W
         if fact.outcome is Outcome.UNKNOWN
     )
     assert fact.why == (
-        "it is not to be seen on the queue, and one handle has that open for input: whoever that is"
+        "it is not visible on the queue, and one handle has that open for input: an application"
         " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"
-        " back, the next run takes it up"
+        " back, the next run handles it"
     )
     assert world.handle("ACTION(RETRY)") == {1: "delivered"}
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from mqdlq.ledger import CopyState
 from mqdlq.model import AttemptState, Outcome, RestorationState
 from mqdlq.stages.execute import Execution, PassResult, make_pass, settle
-from mqdlq.stages.restore import Restoring, restore
+from mqdlq.stages.restore import RestorationResources, restore
 from tests.support.paths import ROOT
 from tests.support.restorations import discarded, ended, restoring, states
 from tests.support.world import World
@@ -148,7 +148,9 @@ class Restoration(Moving):
             "header": False,
             "again": True,
         }
-        self.work: Restoring = restoring(self.world, f"restoration-{self.restorations}", **asked)
+        self.work: RestorationResources = restoring(
+            self.world, f"restoration-{self.restorations}", **asked
+        )
 
     def attempt(self) -> None:
         restore(self.work)

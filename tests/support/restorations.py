@@ -10,7 +10,7 @@ import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import CopyState
-from mqdlq.stages.restore import Request, Restoring, begin, restore
+from mqdlq.stages.restore import RestorationResources, RestoreRequest, begin_restoration, restore
 from tests.support.world import World
 
 DISCARD = "ACTION(DISCARD)"
@@ -28,14 +28,14 @@ def discarded(world: World, *bodies: bytes, **fields: Any) -> str:
 
 def restoring(
     world: World, name: str = "restoration-1", *, max_messages_per_unit: int = 128, **request: Any
-) -> Restoring:
+) -> RestorationResources:
     """Record a restoration, of the last run unless `request` says otherwise; nothing is put yet."""
-    asked = Request(**{"run_id": f"run-{world.runs}", "who": "alex", **request})
+    asked = RestoreRequest(**{"run_id": f"run-{world.runs}", "who": "alex", **request})
     handler = Handler(
         name="test", directory=world.directory / "rules", connection="mq", rules="test.rules"
     )
-    return Restoring(
-        restoration=begin(name, handler, asked, ledger=world.ledger, clock=world.clock),
+    return RestorationResources(
+        restoration=begin_restoration(name, handler, asked, ledger=world.ledger, clock=world.clock),
         settings=world.settings,
         ledger=world.ledger,
         max_messages_per_unit=max_messages_per_unit,
@@ -50,12 +50,12 @@ def restored(world: World, name: str = "restoration-1", **request: Any) -> dict[
     return ended(restoring(world, name, **request))
 
 
-def ended(work: Restoring) -> dict[str, int]:
+def ended(work: RestorationResources) -> dict[str, int]:
     """Make an attempt at a restoration, and count how the copies ended."""
     return {state.value: number for state, number in restore(work).outcomes.items()}
 
 
-def interrupted(work: Restoring, fault: str) -> None:
+def interrupted(work: RestorationResources, fault: str) -> None:
     """Make an attempt that breaks off, since an MQ call fails by this fault."""
     embedded_mq.faults.set(fault)
     with pytest.raises(QueueManagerError):

@@ -9,7 +9,7 @@ from time import sleep
 
 from mqdlq.ledger import open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.restore import Restoring, restore
+from mqdlq.stages.restore import RestorationResources, restore
 
 
 def main(directory: str, name: str, client: str) -> None:
@@ -22,7 +22,7 @@ def main(directory: str, name: str, client: str) -> None:
             return datetime.now(UTC)  # noqa: TID251
 
         restore(
-            Restoring(
+            RestorationResources(
                 restoration=recorded,
                 settings=settings,
                 ledger=ledger,

@@ -35,7 +35,7 @@ from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.start_run import begin_run, prepare_run
+from mqdlq.stages.sense.start_run import prepare_run, record_run
 from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
 from tests.support.write_locks import insist_on_turns
 
@@ -157,7 +157,7 @@ class World:
             clock=self.clock,
             options=options,
         )
-        begin_run(run, self.ledger)
+        record_run(run, self.ledger)
         return run
 
     def plan(self, rules: str, **options: Any) -> Execution:

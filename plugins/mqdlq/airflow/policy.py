@@ -13,7 +13,7 @@ from airflow.exceptions import AirflowClusterPolicyViolation
 from airflow.policies import hookimpl
 
 from mqdlq.handlers import Handler, load_handlers
-from mqdlq.stages.run_options import control_of
+from mqdlq.stages.run_options import read_control_data
 
 TAKES: Final = "airflow.providers.ibm.mq.triggers.mq.AwaitMessageTrigger"
 USUAL_DLQ: Final = "SYSTEM.DEAD.LETTER.QUEUE"
@@ -38,7 +38,7 @@ def dag_policy(dag: Any) -> None:
 
 def _queues(handler: Handler) -> set[str]:
     """Return the queues that are the handler's, as far as its files say."""
-    control = control_of(handler)
+    control = read_control_data(handler)
     named = control.input_q.strip() if control is not None else ""
     return {named or USUAL_DLQ, handler.state_queue}
 

@@ -13,7 +13,7 @@ from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handlers
 from mqdlq.ledger import Run
-from mqdlq.stages.run_options import control_of
+from mqdlq.stages.run_options import read_control_data
 
 AIRFLOWS_OWN: Final = "default_pool"
 """Airflow's own pool, which has many slots by default."""
@@ -41,7 +41,7 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
     as those of one handler do; Airflow's default has many. Executors that meet wait for each other
     at the state queue: nothing is done twice, but the second holds a worker meanwhile.
     """
-    handlers, control = load_handlers()[0], control_of(handler)
+    handlers, control = load_handlers()[0], read_control_data(handler)
     is_blank_ours = control is None or not control.input_q.strip()
     places = _places([one for one in handlers if not one.pool])
     own = _pool(handler, places)
@@ -71,7 +71,7 @@ def _places(handlers: list[Handler]) -> dict[str, Place]:
     found = {}
     for handler in handlers:
         if connections[handler.connection] > 1:
-            control = control_of(handler)
+            control = read_control_data(handler)
             if control is not None:
                 q_mgr, queue = control.input_q_mgr.strip(), control.input_q.strip()
                 found[handler.name] = (handler.connection, q_mgr, queue)
@@ -80,7 +80,7 @@ def _places(handlers: list[Handler]) -> dict[str, Place]:
 
 def _reads(other: Handler, run: Run, *, is_blank_ours: bool) -> bool:
     """Whether another handler reads the run's queue, as far as its files and connection say."""
-    control = control_of(other)
+    control = read_control_data(other)
     if control is None:
         return False
     try:

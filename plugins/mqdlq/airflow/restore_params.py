@@ -14,7 +14,7 @@ from mqdlq.errors import RestoreError
 from mqdlq.handlers import load_handlers
 
 if TYPE_CHECKING:
-    from mqdlq.stages.restore import Request
+    from mqdlq.stages.restore import RestoreRequest
 
 _RUN: Final = r"^[A-Za-z0-9_.-]{1,250}$"
 _REASON: Final = r"^(MQRC_[A-Z0-9_]{1,60}|[0-9]{1,9})$"
@@ -99,11 +99,11 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
 }
 
 
-def request(values: Mapping[str, Any], who: str) -> Request:
+def request(values: Mapping[str, Any], who: str) -> RestoreRequest:
     """Return what a person asks for by a run's parameters; raises RestoreError."""
-    from mqdlq.stages.restore import Request  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+    from mqdlq.stages.restore import RestoreRequest  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
-    return Request(
+    return RestoreRequest(
         run_id=values.get("run") or "",
         message_keys=params.named_messages(values.get("message_keys")),
         reason=reason_number(values.get("reason")),

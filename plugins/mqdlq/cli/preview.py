@@ -34,7 +34,7 @@ from mqdlq.model import MessageClass, Outcome
 from mqdlq.rules import RulesError, RulesTable
 from mqdlq.stages.report.cause_advice import cause_of
 from mqdlq.stages.report.wording import CLASSES, moment, next_step, numbers, place, target, visible
-from mqdlq.stages.snapshot.preview import Planned, Preview, Trouble, preview_queue
+from mqdlq.stages.snapshot.preview import PlannedAction, Preview, UnhandledMessages, preview_queue
 
 USAGE: Final = 2
 _MOST: Final = 12
@@ -166,7 +166,7 @@ def _parts(found: Preview) -> Iterator[RenderableType]:
     yield from _attention(found.needs_attention)
 
 
-def _matrix(planned: tuple[Planned, ...]) -> RenderableType:
+def _matrix(planned: tuple[PlannedAction, ...]) -> RenderableType:
     if not planned:
         return Text("No rule matches any of them.", style="bold")
     shown = _table("What the rules would try first", "Messages", "Rule", "Action", "Target")
@@ -184,7 +184,7 @@ def _matrix(planned: tuple[Planned, ...]) -> RenderableType:
     return shown
 
 
-def _attention(troubles: tuple[Trouble, ...]) -> Iterator[RenderableType]:
+def _attention(troubles: tuple[UnhandledMessages, ...]) -> Iterator[RenderableType]:
     messages = sum(trouble.messages for trouble in troubles)
     if not messages:
         yield Text("Nothing needs attention.", style="bold green")
@@ -204,7 +204,7 @@ def _attention(troubles: tuple[Trouble, ...]) -> Iterator[RenderableType]:
     yield shown
 
 
-def _why(one: Trouble) -> str:
+def _why(one: UnhandledMessages) -> str:
     if one.cls is not MessageClass.DEAD_LETTER:
         words, problem = CLASSES[one.cls], visible(one.problem) if one.problem else ""
         return problem if problem.startswith(words) else f"{words}: {problem}".rstrip(": ")
@@ -213,7 +213,7 @@ def _why(one: Trouble) -> str:
     return f"{one.outcome.words}: {reason_text(one.reason)}, {meaning or 'reason unknown'}, {at}"
 
 
-def _advice(one: Trouble) -> str:
+def _advice(one: UnhandledMessages) -> str:
     return next_step(Outcome(one.outcome), one.cls, one.reason)
 
 

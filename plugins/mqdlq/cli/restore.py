@@ -18,7 +18,7 @@ from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
 from mqdlq.stages.report.wording import count, moment, place, span, visible
-from mqdlq.stages.restore.listing import CanBe, Listed, listed, newest_first
+from mqdlq.stages.restore.listing import ListedCopy, Restorability, list_copies, sort_newest_first
 
 USAGE: Final = 2
 SHOWN: Final = 1000
@@ -62,8 +62,8 @@ def list_archive(
             found = ledger.archive.copies(handler=handler, run_id=run, message_keys=keys)
             found = [copy for copy in found if _is_of(copy, queue_manager, queue)]
             limit = most or (SHOWN if output is Format.TEXT and not number else len(found))
-            newest = newest_first(found)[:limit]
-            shown = [one for one in listed(newest, ledger) if number in {0, one.reason}]
+            newest = sort_newest_first(found)[:limit]
+            shown = [one for one in list_copies(newest, ledger) if number in {0, one.reason}]
     except MqDlqError as error:
         typer.echo(f"mqdlq: {error}", err=True)
         raise typer.Exit(1) from None
@@ -151,7 +151,7 @@ def _keys(given: list[str]) -> list[str]:
     return given
 
 
-def _print(shown: list[Listed], *, each: bool) -> None:
+def _print(shown: list[ListedCopy], *, each: bool) -> None:
     if not shown:
         typer.echo("nothing is archived that fits")
     out = console()
@@ -166,9 +166,9 @@ def _print(shown: list[Listed], *, each: bool) -> None:
         out.print()
 
 
-def _table(of_run: list[Listed], *, each: bool) -> Table:
+def _table(of_run: list[ListedCopy], *, each: bool) -> Table:
     """Return the messages of a run, those alike in one row unless each is asked for."""
-    alike: dict[tuple[str, ...], list[Listed]] = {}
+    alike: dict[tuple[str, ...], list[ListedCopy]] = {}
     for one in of_run:
         key = (one.copy.message_key.hex(), str(one.copy.message_id)) if each else ("",)
         alike.setdefault((*key, _what(one), _state(one)), []).append(one)
@@ -181,19 +181,19 @@ def _table(of_run: list[Listed], *, each: bool) -> Table:
         if each:
             text.append(f"{first.copy.message_key.hex()}\n", style="dim")
         text.append(f"{_what(first)}\n{_size(rows)}: ")
-        style = "green" if first.can_be is CanBe.RESTORED else "yellow"
+        style = "green" if first.restorability is Restorability.RESTORED else "yellow"
         text.append(_state(first), style=style)
         table.add_row("" if each else f"{len(rows):,}", text)
     return table
 
 
-def _what(one: Listed) -> str:
+def _what(one: ListedCopy) -> str:
     rule = f"discarded by rule {one.copy.rule} (line {one.rule_line})" if one.copy.rule else ""
     going = f" for {place(one.dest_q, one.dest_q_mgr)}" if one.dest_q else ""
     return ", ".join(filter(None, [f"{one.reason_text}{going}", rule]))
 
 
-def _size(rows: list[Listed]) -> str:
+def _size(rows: list[ListedCopy]) -> str:
     """Return the length of the messages, and their remaining Expiry when archived."""
     lengths = [one.length for one in rows if one.length is not None]
     if not lengths:
@@ -205,13 +205,13 @@ def _size(rows: list[Listed]) -> str:
     return f"{sum(lengths):,} bytes, {expiry}"
 
 
-def _state(one: Listed) -> str:
-    if one.can_be in {CanBe.RESTORED_AGAIN, CanBe.DOUBTFUL}:
-        return f"{one.can_be} {one.why}"
-    return one.why if one.can_be is CanBe.UNUSABLE else str(one.can_be)
+def _state(one: ListedCopy) -> str:
+    if one.restorability in {Restorability.RESTORED_AGAIN, Restorability.DOUBTFUL}:
+        return f"{one.restorability} {one.why}"
+    return one.why if one.restorability is Restorability.UNUSABLE else str(one.restorability)
 
 
-def _as_json(one: Listed) -> dict[str, Any]:
+def _as_json(one: ListedCopy) -> dict[str, Any]:
     copy = one.copy
     return {
         "message_key": copy.message_key.hex(),
@@ -229,7 +229,7 @@ def _as_json(one: Listed) -> dict[str, Any]:
         "reason_text": one.reason_text or None,
         "bytes": one.length,
         "expiry_left_s": one.expiry_s,
-        "state": str(one.can_be),
+        "state": str(one.restorability),
         "why": one.why or None,
         "restoration": one.restoration_id or None,
         "restored_at": one.restored_at.isoformat() if one.restored_at else None,

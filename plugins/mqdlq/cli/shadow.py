@@ -12,8 +12,8 @@ from mqdlq import directories
 from mqdlq.cli.files import Format
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
-from mqdlq.stages.shadow import Shadow, Verdict
-from mqdlq.stages.shadow import shadow as compare
+from mqdlq.stages.shadow import ShadowComparison, Verdict
+from mqdlq.stages.shadow import compare_with_rules as compare
 
 USAGE = 2
 
@@ -72,15 +72,15 @@ def shadow(
     raise typer.Exit(int(found.messages(Verdict.DIFFERS) > 0))
 
 
-def _as_json(found: Shadow) -> dict[str, Any]:
+def _as_json(found: ShadowComparison) -> dict[str, Any]:
     return {
         **{str(verdict): found.messages(verdict) for verdict in Verdict},
         "arrived_since": found.arrived,
         "findings": [
             {
                 "verdict": str(finding.verdict),
-                "said": finding.said,
-                "happened": finding.happened,
+                "said": finding.planned,
+                "happened": finding.observed,
                 "messages": finding.messages,
                 "samples": finding.samples,
             }
@@ -90,7 +90,7 @@ def _as_json(found: Shadow) -> dict[str, Any]:
 
 
 def _as_text(
-    found: Shadow, before: Snapshot, after: Snapshot, arrivals: Sequence[Snapshot]
+    found: ShadowComparison, before: Snapshot, after: Snapshot, arrivals: Sequence[Snapshot]
 ) -> list[str]:
     first, second = before.manifest, after.manifest
     browsed = sorted(
@@ -115,8 +115,8 @@ def _as_text(
         numbers = ", ".join(str(number) for number in finding.samples)
         more = ", …" if finding.messages > len(finding.samples) else ""
         lines += [
-            f"{finding.verdict:8}{finding.messages:6}  said  {finding.said}",
-            f"{'':14}  seen  {finding.happened}",
+            f"{finding.verdict:8}{finding.messages:6}  said  {finding.planned}",
+            f"{'':14}  seen  {finding.observed}",
         ]
         if finding.verdict is not Verdict.AGREES:
             lines.append(f"{'':14}        messages {numbers}{more}")

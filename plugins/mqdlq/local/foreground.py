@@ -32,7 +32,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.local.environment import airflow_home, environment
 from mqdlq.local.log_lines import Follower
 from mqdlq.local.task_logs import TaskLogs
-from mqdlq.stages.run_options import RunOptions, rules_of
+from mqdlq.stages.run_options import RunOptions, read_rules
 
 TAIL = 30  # lines of the log that are shown where no task said why it failed
 USAGE = 2
@@ -152,7 +152,7 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
     given = RunOptions(rules=conf.get("rules"), action=conf.get("action"), message_keys=keys)
     try:
         if given.rules or given.action:
-            rules_of(load_handler(handler), given)
+            read_rules(load_handler(handler), given)
     except MqDlqError as error:
         return str(error)
     return ""

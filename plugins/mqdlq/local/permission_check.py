@@ -18,7 +18,7 @@ from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.rules import Rule, parse
-from mqdlq.stages.sense.start_run import connection_for
+from mqdlq.stages.sense.start_run import select_queue_manager
 
 USAGE = 2
 OF_AN_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
@@ -29,7 +29,7 @@ def check(name: str) -> int:
     handler = load_handler(name)
     source, text = handler.rules_text()
     table = parse(text, source)
-    settings = connection_for(_settings(handler), table.control.input_q_mgr)
+    settings = select_queue_manager(_settings(handler), table.control.input_q_mgr)
     try:
         with connect(settings) as queue_manager:
             as_others = [rule for rule in table.rules if rule.put_authority is PutAuthority.CTX]

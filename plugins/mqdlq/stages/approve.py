@@ -1,7 +1,7 @@
-"""Accept a plan, and decide by guards what a person must approve before it is executed.
+"""Review a plan: decide by guards whether it needs an approval before it is executed.
 
-Guards compare the plan with what earlier runs did that had leave to: a plan nobody has approved is
-no precedent, so what was rejected, or is not answered yet, is asked again.
+Guards compare the plan with earlier runs that were allowed to act. A plan without an approval does
+not count: a finding that was rejected, or that awaits its answer, needs an approval again.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from mqdlq.stages.report.wording import count, plan_in_words
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Why a person is asked: the guard's name, and in words what it saw."""
+    """Why an approval is needed: the guard's name, and what it found."""
 
     guard: str
-    says: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """A plan that a run has accepted, and `covered`: its messages, and others', in words.
+class PlanReview:
+    """An accepted plan, the coverage of the snapshot's messages as text, and the open questions.
 
-    A person has to answer the questions before the plan is executed; without any it may be.
+    Without questions the plan may be executed. With questions it needs an approval first.
     """
 
     plan: PlanDescription
-    covered: str
+    coverage: str
     questions: tuple[Question, ...] = ()
 
 
-def accept(
+def review_plan(
     run: Run,
     plan_id: str,
     guards: ApprovalGuards,
@@ -56,39 +56,39 @@ def accept(
     log: logging.Logger,
     answer: Mapping[str, str] | None = None,
     is_watched: bool = False,
-) -> Accepted:
-    """Check a plan against its hash, record it, and return what a person has to answer.
+) -> PlanReview:
+    """Check a plan against its hash, record it, and return it with the questions to be answered.
 
-    `answer` is what `answer_of` has made of a person's answer. A question is recorded once, and so
-    is the answer. A run `is_watched` where nobody could answer; then it asks nobody. Called again
-    it changes nothing. Raises ExecutionError for a plan that is not there or not this run's.
+    `answer` comes from `record_answer`. A question and its answer are each recorded once. With
+    `is_watched` the run is in the foreground, where nobody can answer, so no question is asked. A
+    second call changes nothing. Raises ExecutionError for a missing plan or another run's plan.
     """
     directory = plan_directory(lake_root, plan_id)
-    check_plan(directory)
+    require_plan(directory)
     plan = accept_plan(run, plan_id, ledger=ledger, lake_root=lake_root, clock=clock)
-    accepted = Accepted(plan, _covered(run, plan, ledger))
-    approval = _approval(run, answer, ledger)
+    accepted = PlanReview(plan, _describe_coverage(run, plan, ledger))
+    approval = _find_approval(run, answer, ledger)
     if approval is not None and approval.decision != "asked":
         log.info("%s by %s", approval.decision, approval.who)
     elif not run.dry_run:
-        asked = questions(run, guards, ledger=ledger, plan=directory)
+        asked = ask_guards(run, guards, ledger=ledger, plan=directory)
         for question in asked:
-            log.info("to be approved: %s", question.says)
+            log.info("needs an approval: %s", question.text)
         if asked and is_watched:
-            log.info("a run in the foreground asks nobody")
+            log.info("a run in the foreground continues without an approval")
         elif asked:
             if approval is None:
                 names = tuple(dict.fromkeys(question.guard for question in asked))
                 first = Approval(plan.plan_hash, names, "asked", "", clock())
                 ledger.plans.record_approval(run.run_id, first)
             return replace(accepted, questions=tuple(asked))
-    for line in _in_words(run, accepted):
+    for line in _describe_review(run, accepted):
         log.info("%s", line)
     return accepted
 
 
-def check_plan(directory: str) -> None:
-    """Raise ExecutionError where no plan was written, since the evaluation has not run."""
+def require_plan(directory: str) -> None:
+    """Raise ExecutionError if no plan was written because the evaluation has not run."""
     if find_plan(directory) is None:
         raise ExecutionError(
             "MQDLQ-508",
@@ -97,39 +97,39 @@ def check_plan(directory: str) -> None:
         )
 
 
-def answer_of(*, is_approved: bool, who: str, at: datetime) -> dict[str, Any]:
-    """Return a person's answer as plain JSON values; nobody's name means silence."""
+def record_answer(*, is_approved: bool, who: str, at: datetime) -> dict[str, Any]:
+    """Return an answer as plain JSON values; an empty `who` means that nobody answered in time."""
     decision = "approved" if is_approved else "rejected"
     return {"decision": decision, "who": who or "nobody, in time", "at": at.isoformat()}
 
 
-def alert_of(run: Run, asked: Sequence[Question]) -> Alert:
-    """Return what people are notified of while a plan waits for an answer."""
+def build_approval_alert(run: Run, asked: Sequence[Question]) -> Alert:
+    """Return the alert that notifies people of a plan that waits for an approval."""
     title = f"{run.handler}: a plan waits for approval ({run.queue} @ {run.queue_manager})"
-    return Alert(Event.APPROVAL, title, "\n".join(question.says for question in asked))
+    return Alert(Event.APPROVAL, title, "\n".join(question.text for question in asked))
 
 
-def page_of(accepted: Accepted, within: timedelta) -> str:
-    """Return the plan's summary in Markdown: why it is asked, and what would be done first.
+def write_review_page(accepted: PlanReview, within: timedelta) -> str:
+    """Return a summary of the plan in Markdown: the questions and the first action of each rule.
 
-    `within` is how long an answer is waited for.
+    `within` is the time limit for an answer.
     """
     plan = accepted.plan
-    why = "\n".join(f"- {question.says}" for question in accepted.questions)
+    why = "\n".join(f"- {question.text}" for question in accepted.questions)
     rows = "\n".join(
         f"| {step.rule_line} | {step.action} | {step.target_q or '-'} | {step.messages} |"
         for step in plan.counts
     )
     return (
         f"{why}\n\n| line | first action | target | messages |\n|---|---|---|---|\n{rows}\n\n"
-        f"All messages: {accepted.covered}. Plan `{plan.plan_id}`, hash `{plan.plan_hash}`: exactly"
-        " this plan is carried out if you approve.\n\n"
+        f"All messages: {accepted.coverage}. Plan `{plan.plan_id}`, hash `{plan.plan_hash}`:"
+        " exactly this plan is carried out if you approve.\n\n"
         f"No answer within {within} means reject.\n"
     )
 
 
-def _approval(run: Run, answer: Mapping[str, str] | None, ledger: Ledger) -> Approval | None:
-    """Return the run's question or answer; an answer that is not recorded yet is recorded."""
+def _find_approval(run: Run, answer: Mapping[str, str] | None, ledger: Ledger) -> Approval | None:
+    """Return the run's question or answer; a new answer is recorded."""
     earlier = ledger.plans.last_approval(run.run_id)
     if earlier is None or earlier.decision != "asked" or not answer:
         return earlier
@@ -139,8 +139,8 @@ def _approval(run: Run, answer: Mapping[str, str] | None, ledger: Ledger) -> App
     return given
 
 
-def _covered(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
-    """Say what the plan covers, and why it does not cover the other messages of the snapshot."""
+def _describe_coverage(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
+    """Return which messages the plan covers, and why it omits the others of the snapshot."""
     snapshot = ledger.snapshots.of_run(run.run_id)
     settled: Counter[Outcome] = Counter()
     others = 0
@@ -152,28 +152,28 @@ def _covered(run: Run, plan: PlanDescription, ledger: Ledger) -> str:
     return plan_in_words(plan.dispositions, settled, others)
 
 
-def _in_words(run: Run, accepted: Accepted) -> Iterator[str]:
-    yield f"plan {accepted.plan.plan_id}: {accepted.covered}"
+def _describe_review(run: Run, accepted: PlanReview) -> Iterator[str]:
+    yield f"plan {accepted.plan.plan_id}: {accepted.coverage}"
     for step in accepted.plan.counts:
         rule = "action" if run.has_given_action else f"line {step.rule_line}"
         target = f" to {step.target_q}" if step.target_q else ""
         yield f"{rule} {step.action}{target}: {count(step.messages, 'message')}"
 
 
-def note_causes(run: Run, *, ledger: Ledger) -> list[Cause]:
-    """Record why the messages of the run are dead letters, once; return it."""
+def record_causes(run: Run, *, ledger: Ledger) -> list[Cause]:
+    """Record once why the messages of the run are dead letters; return the causes."""
     snapshot = ledger.snapshots.of_run(run.run_id)
     if snapshot is not None:
-        ledger.snapshots.record_causes(run.run_id, _causes(snapshot.location, run.named))
+        ledger.snapshots.record_causes(run.run_id, _count_causes(snapshot.location, run.named))
     return ledger.snapshots.causes(run.run_id)
 
 
-def questions(run: Run, guards: ApprovalGuards, *, ledger: Ledger, plan: str) -> list[Question]:
-    """Return what the guards have to ask about the plan in a directory, nothing if they are off."""
-    return [*_about_the_plan(run, guards, ledger, plan), *_about_the_past(run, guards, ledger)]
+def ask_guards(run: Run, guards: ApprovalGuards, *, ledger: Ledger, plan: str) -> list[Question]:
+    """Return the questions that the guards ask about the plan in a directory."""
+    return [*_ask_about_plan(run, guards, ledger, plan), *_ask_about_history(run, guards, ledger)]
 
 
-def _about_the_plan(
+def _ask_about_plan(
     run: Run, guards: ApprovalGuards, ledger: Ledger, plan: str
 ) -> Iterator[Question]:
     acted_on, discards, targets = 0, 0, set()
@@ -192,7 +192,7 @@ def _about_the_plan(
             yield Question("new_target", f"nothing was ever moved from here to {queue}{at}")
 
 
-def _about_the_past(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterator[Question]:
+def _ask_about_history(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterator[Question]:
     if guards.new_cause:
         met = {cause.reason for cause in ledger.snapshots.causes(run.run_id)} - {0}
         for reason in sorted(met - ledger.snapshots.reasons_acted_on(run)):
@@ -202,7 +202,7 @@ def _about_the_past(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterato
         yield Question("changed_rules", f"the rules are not those of the last run, {before}")
 
 
-def _causes(location: str, named: frozenset[bytes]) -> list[Cause]:
+def _count_causes(location: str, named: frozenset[bytes]) -> list[Cause]:
     counts: Counter[int] = Counter()
     oldest: dict[int, datetime] = {}
     columns = ["message_key", "dlh_reason", "dead_lettered_at", "put_at"]

@@ -1,4 +1,4 @@
-"""Draft a commented rules table from what stored snapshots hold."""
+"""Draft a commented rules table from stored snapshots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
 
 _COLUMNS: Final = ("message_key", "class", "dlh_reason", "dlh_dest_q_name")
-_PASSING: Final = {
+_TRANSIENT: Final = {
     "MQRC_Q_FULL": "full queues are emptied",
     "MQRC_PUT_INHIBITED": "puts are allowed again",
     "MQRC_Q_SPACE_NOT_AVAILABLE": "disks are cleared",
@@ -26,8 +26,8 @@ _PASSING: Final = {
     "MQRC_CHANNEL_NOT_AVAILABLE": "channels are started",
     "MQRC_CONNECTION_BROKEN": "connections come back",
 }
-"""Reasons that pass, and why it is worth trying again."""
-_NEEDS: Final = {
+"""Reasons that pass without a change of definitions, and when a retry succeeds."""
+_REPAIRS: Final = {
     "MQRC_UNKNOWN_OBJECT_NAME": "the queue is missing: define it, or correct the sender",
     "MQRC_UNKNOWN_REMOTE_Q_MGR": "no way leads to that queue manager: define it",
     "MQRC_UNKNOWN_ALIAS_BASE_Q": "the alias names no queue: correct it",
@@ -35,29 +35,29 @@ _NEEDS: Final = {
     "MQRC_MSG_TOO_BIG_FOR_Q": "the queue's MAXMSGL is too small for the message",
     "MQRC_MSG_TOO_BIG_FOR_Q_MGR": "the queue manager's MAXMSGL is too small",
 }
-_TRIES: Final = 5
+_RETRY_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why messages are dead letters; `dest_q_name` is None where it does not matter."""
+    """Why messages are dead letters; `dest_q_name` is None if the destination does not matter."""
 
     reason: int
     dest_q_name: str | None
     messages: int
 
 
-def causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
-    """Return the causes, the most frequent first, and how many messages are no dead letters.
+def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
+    """Return the causes, the most frequent first, and the number of messages without a valid MQDLH.
 
-    Beyond `at_most` reasons and destinations, the rest is told by reason alone. A message that is
-    in several snapshots counts once.
+    Causes beyond the first `at_most` are merged by reason. A message that is in several snapshots
+    counts once.
     """
     counts: Counter[tuple[int, str]] = Counter()
     strays = 0
     for _, row in lake.newest_rows(stored, _COLUMNS):
         if row["class"] == MessageClass.DEAD_LETTER:
-            counts[_cause(row)] += 1
+            counts[_find_cause(row)] += 1
         else:
             strays += 1
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -68,45 +68,47 @@ def causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
     return [*found, *(Cause(reason, None, number) for reason, number in rest.most_common())], strays
 
 
-def draft(found: list[Cause], strays: int, *, snapshots: int, parking_queue: str) -> str:
-    """Return the text of a table; `parking_queue` gets the messages that a retry cannot help."""
+def draft_table(found: list[Cause], strays: int, *, snapshots: int, parking_queue: str) -> str:
+    """Return the text of a table; `parking_queue` takes messages that no retry can deliver."""
     messages = sum(cause.messages for cause in found)
     lines = [
         "* A draft, made from what was found on the queue. Read it before use.",
-        f"* {_counted(messages, 'dead letter')} in {_counted(snapshots, 'snapshot')}.",
+        f"* {_format_count(messages, 'dead letter')} in {_format_count(snapshots, 'snapshot')}.",
     ]
     if strays:
-        lines.append(f"* {_counted(strays, 'message')} without a valid MQDLH: no rule meets those.")
+        lines.append(
+            f"* {_format_count(strays, 'message')} without a valid MQDLH: no rule meets those."
+        )
     for cause in found:
-        lines += ["*", *_entry(cause, parking_queue)]
+        lines += ["*", *_draft_entry(cause, parking_queue)]
     lines += ["*", "* Everything else is left where it is.", "ACTION(IGNORE)"]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _cause(row: Mapping[str, Any]) -> tuple[int, str]:
+def _find_cause(row: Mapping[str, Any]) -> tuple[int, str]:
     return row["dlh_reason"] or 0, (row["dlh_dest_q_name"] or "").rstrip(" ")
 
 
-def _entry(cause: Cause, parking_queue: str) -> Iterator[str]:
+def _draft_entry(cause: Cause, parking_queue: str) -> Iterator[str]:
     name = name_of(cause.reason, ("MQRC", "MQFB")) or ""
-    share = _counted(cause.messages, "message")
-    if name in _PASSING:
-        yield f"* {share}: tried again until {_PASSING[name]}."
-        action = {"action": Action.RETRY, "retry": _TRIES}
+    share = _format_count(cause.messages, "message")
+    if name in _TRANSIENT:
+        yield f"* {share}: tried again until {_TRANSIENT[name]}."
+        action = {"action": Action.RETRY, "retry": _RETRY_ATTEMPTS}
     else:
-        yield f"* {share}: {_NEEDS.get(name, 'a person should look at these')}."
+        yield f"* {share}: {_REPAIRS.get(name, 'a person should look at these')}."
         action = (
             {"action": Action.FWD, "fwd_q": parking_queue}
             if parking_queue
             else {"action": Action.IGNORE}
         )
-    yield from _rule_text(cause, action).splitlines()
+    yield from _print_rule(cause, action).splitlines()
 
 
-def _rule_text(cause: Cause, action: Mapping[str, Any]) -> str:
-    """Print the rule, by reason alone where the name cannot stand in a pattern as it is.
+def _print_rule(cause: Cause, action: Mapping[str, Any]) -> str:
+    """Print the rule, by reason alone if the queue name cannot be written as a pattern.
 
-    A terminal would obey control characters in a name, so they are never printed.
+    Control characters in a name are never printed, since a terminal would obey them.
     """
     reason = Pattern("REASON", "dlh_reason", cause.reason)
     name = cause.dest_q_name or ""
@@ -118,12 +120,12 @@ def _rule_text(cause: Cause, action: Mapping[str, Any]) -> str:
     )
     for some in patterns:
         text = print_table(RulesTable(ControlData(), (Rule(1, 1, tuple(some), **action),)))
-        if _is_as_meant(text, some):
+        if _is_read_back_unchanged(text, some):
             return text
     raise LakeError("MQDLQ-433", f"no rule can be written for reason {cause.reason}")
 
 
-def _is_as_meant(text: str, patterns: list[Pattern]) -> bool:
+def _is_read_back_unchanged(text: str, patterns: list[Pattern]) -> bool:
     wild = any(isinstance(p.value, str) and set(p.value) & set("*?") for p in patterns)
     try:
         return not wild and list(parse(text).rules[0].patterns) == patterns
@@ -131,10 +133,10 @@ def _is_as_meant(text: str, patterns: list[Pattern]) -> bool:
         return False
 
 
-def _counted(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-_UNKNOWN: Final = sorted({*_PASSING, *_NEEDS} - set(MQRC))
-if _UNKNOWN:  # a name IBM does not have would never be met
-    raise LookupError(f"no such reasons: {', '.join(_UNKNOWN)}")
+_UNKNOWN_NAMES: Final = sorted({*_TRANSIENT, *_REPAIRS} - set(MQRC))
+if _UNKNOWN_NAMES:  # a name unknown to IBM would never match
+    raise LookupError(f"no such reasons: {', '.join(_UNKNOWN_NAMES)}")

@@ -1,4 +1,4 @@
-"""The parameters of one run of a handler, and the rules that this run then works by."""
+"""The options of one run of a handler, and the rules that the run applies."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from mqdlq.rules import ControlData, RulesTable, parse, print_table
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What one run of a handler is asked to do differently.
+    """The options by which one run of a handler differs from its configuration.
 
-    `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments
-    do (a blank `input_q` means the dead-letter queue of the queue manager); `rules` names another
-    table beside the handler's. `message_keys` (hex, as in the report) are the only messages to act
-    on; none means all. `action` is what is done to those, in place of the table's rules: one rule
-    without patterns. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
-    1-tuple, since None itself means something. `started_by` is who or what has started the run,
-    in words.
+    `input_q` and `input_q_mgr` override the table's INPUTQ and INPUTQM, as runmqdlq's arguments do
+    (a blank `input_q` means the queue manager's dead-letter queue). `rules` names another table in
+    the handler's directory. `message_keys` (hex, as in the report) restricts the run to these
+    messages; none means all. `action` is one rule without patterns that replaces the table's rules
+    for these messages. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
+    1-tuple because None is a value. `started_by` describes who or what started the run.
     """
 
     input_q: str | None = None
@@ -35,32 +34,32 @@ class RunOptions:
     started_by: str = ""
 
 
-def rules_of(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTable]:
-    """Return the source, the text and the table of the rules that a run works by.
+def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTable]:
+    """Return the source, the text and the table of the rules that a run applies.
 
-    They are the handler's own, those of the table that the run names, or the one action that is
-    given for the messages it names. Raises RulesError for a fault in a table or in the action, and
-    HandlerError for a table that cannot be read and an action that is not one rule.
+    These are the handler's own rules, the table that the run names, or the given action for the
+    messages that the run names. Raises RulesError for an error in a table or in the action, and
+    HandlerError for an unreadable table or an action that is not one rule.
     """
     source, text = handler.rules_text(options.rules)
     table = parse(text, source)
     if options.action:
-        source, text = GIVEN_ACTION, _one_action(table, options)
+        source, text = GIVEN_ACTION, _print_given_action(table, options)
         table = parse(text, source)
     return source, text, table
 
 
-def control_of(handler: Handler) -> ControlData | None:
-    """Return the control data of a handler's table, None for a table that cannot be read."""
+def read_control_data(handler: Handler) -> ControlData | None:
+    """Return the control data of a handler's table, None if the table cannot be read."""
     try:
         source, text = handler.rules_text()
         return parse(text, source).control
-    except MqDlqError:  # reported when it is read for a run
+    except MqDlqError:  # a run reports it when it reads the table
         return None
 
 
-def _one_action(table: RulesTable, options: RunOptions) -> str:
-    """Return the text of a table that does the given action, with the control data of `table`."""
+def _print_given_action(table: RulesTable, options: RunOptions) -> str:
+    """Return the text of a table that carries out the given action, with `table`'s control data."""
     if not options.message_keys:
         raise HandlerError(
             "MQDLQ-118",

@@ -41,7 +41,7 @@ def test_a_scheduled_run_skips_the_messages_of_a_waiting_plan(
     with caplog.at_level("INFO"), pytest.raises(DownstreamTasksSkipped):
         asked.execute(beside("awaiting_input"))
 
-    assert "one waits for an approval of what it would do with 1 messages" in caplog.messages
+    assert "one waits for an approval of its plan for 1 messages" in caplog.messages
 
 
 @pytest.mark.parametrize("state", [None, "failed", "success"])

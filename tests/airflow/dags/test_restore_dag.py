@@ -25,7 +25,7 @@ from tests.support.world import World
 
 ID = "restore-one"
 MIND = (
-    "the next run of test meets them anew and, by the rules that discarded them, discards them"
+    "the next run of test meets them again and, by the rules that discarded them, discards them"
     " again: change the rules first, or name another queue"
 )
 

@@ -114,7 +114,7 @@ def test_a_run_over_an_empty_queue_runs_only_the_report_and_succeeds(place: Plac
     done = place.run("WAIT(NO)\nACTION(IGNORE)\n")
 
     assert done.returncode == 0, done.stdout
-    assert "no messages on DLQ of QM1: nothing to do, the rest is skipped" in done.stdout
+    assert "no messages on DLQ of QM1: nothing to do, the other tasks are skipped" in done.stdout
     assert "  snapshot" not in done.stdout
     assert "Queue empty, last checked " in done.stdout
     log = Path(done.stdout.rpartition("Log: ")[2].strip())
@@ -236,7 +236,7 @@ def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
         text=True,
     ) as running:
         assert running.stdout is not None
-        while "waiting on" not in running.stdout.readline():
+        while "waiting without end" not in running.stdout.readline():
             assert running.poll() is None
         (child,) = children_of(running.pid)
 

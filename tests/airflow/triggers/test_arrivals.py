@@ -29,13 +29,18 @@ from mqdlq.handlers import load_handler
 from mqdlq.mqi import inquiries
 from mqdlq.mqi.connect import ConnectionSettings, connect
 from mqdlq.mqi.inquiries import MAX_CONNECTIONS, shared_inquiry_pool
-from mqdlq.stages.sense.start_run import next_run
-from mqdlq.stages.sense.work_detection import TELL_AGAIN, Seen, Told, is_news
+from mqdlq.stages.sense.start_run import build_scheduled_run
+from mqdlq.stages.sense.work_detection import (
+    REPEAT_EVENT_AFTER,
+    QueueState,
+    ReportedEvent,
+    should_report,
+)
 from tests.airflow.triggers.test_triggers import put
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-SEEN = Seen(3, "3 messages", NOON - timedelta(hours=1))
-QUIET = Seen(3, "", NOON)
+SEEN = QueueState(3, "3 messages", NOON - timedelta(hours=1))
+QUIET = QueueState(3, "", NOON)
 
 
 @pytest.fixture(name="place")
@@ -57,34 +62,36 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded_mq.faults.set("")
 
 
-def look(lookout: Lookout) -> Seen:
+def look(lookout: Lookout) -> QueueState:
     return asyncio.run(lookout.look(NOON))
 
 
 def test_a_new_account_of_the_queue_is_an_event() -> None:
-    assert is_news(SEEN, None, NOON)
-    assert is_news(SEEN, Told(replace(SEEN, account_at=None), NOON), NOON)
+    assert should_report(SEEN, None, NOON)
+    assert should_report(SEEN, ReportedEvent(replace(SEEN, account_at=None), NOON), NOON)
 
 
 def test_the_trigger_fires_again_only_for_more_messages_or_after_ten_minutes() -> None:
-    told = Told(SEEN, NOON)
+    told = ReportedEvent(SEEN, NOON)
 
-    assert not is_news(SEEN, told, NOON + timedelta(minutes=1))
-    assert not is_news(replace(SEEN, depth=2), told, NOON + timedelta(minutes=1))
-    assert is_news(replace(SEEN, depth=4), told, NOON)
-    assert is_news(SEEN, told, NOON + TELL_AGAIN)
+    assert not should_report(SEEN, told, NOON + timedelta(minutes=1))
+    assert not should_report(replace(SEEN, depth=2), told, NOON + timedelta(minutes=1))
+    assert should_report(replace(SEEN, depth=4), told, NOON)
+    assert should_report(SEEN, told, NOON + REPEAT_EVENT_AFTER)
 
 
 def test_settled_messages_are_never_an_event() -> None:
-    assert not is_news(QUIET, None, NOON)
-    assert not is_news(QUIET, Told(SEEN, NOON), NOON + TELL_AGAIN)
+    assert not should_report(QUIET, None, NOON)
+    assert not should_report(QUIET, ReportedEvent(SEEN, NOON), NOON + REPEAT_EVENT_AFTER)
 
 
-def events(number: int, seen: list[Seen | Exception], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def events(
+    number: int, seen: list[QueueState | Exception], monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
     """Run a trigger whose lookout sees all this, one after the other; return its first events."""
 
     class Script(Lookout):
-        async def look(self, now: datetime) -> Seen:
+        async def look(self, now: datetime) -> QueueState:
             del now
             found = seen.pop(0) if len(seen) > 1 else seen[0]
             if isinstance(found, Exception):
@@ -157,7 +164,7 @@ def test_a_silent_queue_manager_is_reported_and_does_not_delay_the_others(
     monkeypatch.setattr(inquiries, "connect", hang)
     monkeypatch.setattr(daemon_threads, "SILENT_S", 0.1)
 
-    async def look_at_both() -> Seen:
+    async def look_at_both() -> QueueState:
         silent = [asyncio.ensure_future(Lookout("night").look(NOON)) for _ in range(40)]
         try:
             async with asyncio.timeout(30):
@@ -183,7 +190,7 @@ def test_three_hundred_starting_triggers_use_a_handful_of_threads() -> None:
     put("QMT", 2)
     before, most = threading.active_count(), 0
 
-    async def look_all() -> list[Seen]:
+    async def look_all() -> list[QueueState]:
         nonlocal most
         looks = asyncio.gather(*(Lookout("night").look(NOON) for _ in range(300)))
         while not looks.done():
@@ -207,7 +214,7 @@ def test_the_trigger_only_inquires_the_queue() -> None:
         other.close(held)
         depth = other.depth("DLQ")
 
-    assert (seen, depth) == (Seen(2, "2 messages", None), 2)
+    assert (seen, depth) == (QueueState(2, "2 messages", None), 2)
 
 
 def test_the_trigger_uses_a_changed_table_at_its_next_look(place: Path) -> None:
@@ -263,4 +270,4 @@ def test_a_run_that_was_started_by_an_event_does_not_wait() -> None:
     """Its table says nothing of WAIT, which means WAIT(YES)."""
     handler, settings = load_handler("night"), ConnectionSettings("QMT", transport="embedded")
 
-    assert next_run(handler, settings, "DLQ", NOON).wait_s == 0
+    assert build_scheduled_run(handler, settings, "DLQ", NOON).wait_s == 0

@@ -201,7 +201,7 @@ def test_a_continuous_run_continues_after_its_pause(
     task = handler(place, "NO", keys="schedule: '@continuous'\n")
     put("DLQ")
     task.execute(context())
-    monkeypatch.setattr(waiting, "BREATH", timedelta(0))
+    monkeypatch.setattr(waiting, "FAILURE_DELAY", timedelta(0))
 
     task.look_once_more(context("two"), {})
 
@@ -301,7 +301,7 @@ def test_full_snapshot_takes_a_snapshot_of_an_empty_queue(place: Path, wait: str
     with open_ledger() as ledger:
         look = ledger.runs.last_look("night-one")
     assert look is not None
-    assert (look.depth, look.is_work, look.why) == (0, True, "a full snapshot is asked for")
+    assert (look.depth, look.is_work, look.why) == (0, True, "a full snapshot is requested")
 
 
 @pytest.mark.parametrize(("keys", "is_dry"), [("dry_run: yes\n", True), ("", False)])

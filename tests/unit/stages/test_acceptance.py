@@ -12,7 +12,14 @@ import pytest
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.lake.descriptions import StepCount
 from mqdlq.ledger import Run
-from mqdlq.stages.approve import Accepted, Question, accept, alert_of, answer_of, page_of
+from mqdlq.stages.approve import (
+    PlanReview,
+    Question,
+    build_approval_alert,
+    record_answer,
+    review_plan,
+    write_review_page,
+)
 from tests.support.world import World
 
 RULES = "WAIT(NO)\nACTION(DISCARD)\n"
@@ -33,8 +40,8 @@ def begin(world: World, **options: Any) -> Run:
     return run
 
 
-def accepted(world: World, run: Run, plan_id: str, **options: Any) -> Accepted:
-    return accept(
+def accepted(world: World, run: Run, plan_id: str, **options: Any) -> PlanReview:
+    return review_plan(
         run,
         plan_id,
         ApprovalGuards(discard=True),
@@ -81,7 +88,7 @@ def test_an_answer_closes_the_request_for_approval(
     plan_id = world.evaluate(run)
     accepted(world, run, plan_id)
     caplog.clear()
-    given = answer_of(is_approved=is_approved, who=who, at=world.clock())
+    given = record_answer(is_approved=is_approved, who=who, at=world.clock())
 
     found = accepted(world, run, plan_id, answer=given)
 
@@ -99,8 +106,8 @@ def test_mqdlq_run_requests_no_approval(
     assert accepted(world, run, plan_id, is_watched=True).questions == ()
 
     assert said(caplog, world) == [
-        "to be approved: 1 messages may be discarded",
-        "a run in the foreground asks nobody",
+        "needs an approval: 1 messages may be discarded",
+        "a run in the foreground continues without an approval",
         f"plan {plan_id}: 1 planned",
     ]
     assert world.ledger.plans.last_approval(run.run_id) is None
@@ -113,7 +120,7 @@ def test_a_dry_run_requests_no_approval(world: World) -> None:
 
 
 def test_the_alert_of_an_approval_contains_its_summary(run: Run) -> None:
-    alert = alert_of(run, [QUESTION])
+    alert = build_approval_alert(run, [QUESTION])
 
     assert alert.event == "approval"
     assert alert.title == "test: a plan waits for approval (DLQ @ QM1)"
@@ -124,7 +131,9 @@ def test_the_approval_page_names_the_plan_and_its_deadline(world: World, run: Ru
     found = accepted(world, run, world.evaluate(run))
 
     counts = (StepCount(1, 2, "DISCARD", "", "", 1),)
-    page = page_of(replace(found, plan=replace(found.plan, counts=counts)), timedelta(hours=12))
+    page = write_review_page(
+        replace(found, plan=replace(found.plan, counts=counts)), timedelta(hours=12)
+    )
 
     assert page.startswith("- 1 messages may be discarded\n\n| line | first action |")
     assert "| 2 | DISCARD | - | 1 |" in page

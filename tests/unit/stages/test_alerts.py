@@ -14,7 +14,7 @@ from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger import Look, Run
 from mqdlq.ledger.tables.runs import alerts
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, lasting_events, start_failure_alerts
-from mqdlq.stages.approve import note_causes
+from mqdlq.stages.approve import record_causes
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.building import read_report
 from tests.support.world import World
@@ -33,7 +33,7 @@ def ended(world: World, rules: str = RULES, **options: Any) -> Run:
     """Complete a run, an hour after the last one."""
     world.clock.now += timedelta(hours=1)
     execution = world.plan(rules, **options)
-    note_causes(execution.run, ledger=world.ledger)
+    record_causes(execution.run, ledger=world.ledger)
     make_pass(execution)
     settle(execution)
     return execution.run
@@ -222,7 +222,7 @@ def test_overlapping_runs_raise_one_alert_for_a_lasting_condition(world: World) 
     world.dead_letter(dest_q="CLOSED")
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     waits = world.plan(rules)
-    note_causes(waits.run, ledger=world.ledger)
+    record_causes(waits.run, ledger=world.ledger)
     make_pass(waits)
     assert names(world, ended(world, rules)) == ["first_arrival", "unprocessable"]
     world.clock.now += timedelta(seconds=61)

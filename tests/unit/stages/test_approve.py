@@ -12,7 +12,7 @@ from mqdlq import lake
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger import Approval
-from mqdlq.stages.approve import note_causes, questions
+from mqdlq.stages.approve import ask_guards, record_causes
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.support.world import World
 
@@ -40,10 +40,10 @@ def _world(tmp_path: Path) -> World:
 def asked(world: World, execution: Execution, **guards: Any) -> list[tuple[str, str]]:
     plan = world.ledger.plans.of_run(execution.run.run_id)
     assert plan is not None
-    note_causes(execution.run, ledger=world.ledger)
+    record_causes(execution.run, ledger=world.ledger)
     directory = lake.plan_directory(world.lake_root, plan.plan_id)
-    found = questions(execution.run, ApprovalGuards(**guards), ledger=world.ledger, plan=directory)
-    return [(question.guard, question.says) for question in found]
+    found = ask_guards(execution.run, ApprovalGuards(**guards), ledger=world.ledger, plan=directory)
+    return [(question.guard, question.text) for question in found]
 
 
 def test_all_guards_are_off_by_default(world: World) -> None:
@@ -240,7 +240,7 @@ def test_the_approval_of_another_plan_is_ignored(world: World) -> None:
     execution = world.plan(RULES)
     decide(world, execution, "approved", "0" * 64)
 
-    with pytest.raises(ExecutionError, match=r"and ann has approved 0{64}$"):
+    with pytest.raises(ExecutionError, match=r"and ann has approved 0{64}; start a new run"):
         make_pass(execution)
 
     assert world.depths("DLQ", "PAYMENTS", "PARKED") == (4, 0, 0)

@@ -15,7 +15,7 @@ from mqdlq.handlers import load_handler
 
 if TYPE_CHECKING:
     from mqdlq.ledger import Run
-    from mqdlq.stages.approve import Accepted
+    from mqdlq.stages.approve import PlanReview
 
 APPROVE: Final = "Approve"
 REJECT: Final = "Reject"
@@ -49,7 +49,7 @@ class Approve(Stage):
         with self.work(context) as work:
             made = result_of(context["ti"], "snapshot")
             if window is not None and not context["params"]["apply"]:
-                approve.check_plan(made["plan"])
+                approve.require_plan(made["plan"])
                 report_differences(
                     work.run,
                     window,
@@ -61,7 +61,7 @@ class Approve(Stage):
                 )
                 self.skip_what_follows()
             given: Any = context["task_state_store"].get(f"answer-{work.run.run_id}")
-            accepted = approve.accept(
+            accepted = approve.review_plan(
                 work.run,
                 made["plan_id"],
                 load_handler(self.handler).approval,
@@ -84,10 +84,10 @@ class Approve(Stage):
         Airflow hands the answer over once. It is kept first: where the ledger or the lake cannot
         be reached at this moment, the task's next attempt finds it and asks nobody again.
         """
-        from mqdlq.stages.approve import answer_of  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.stages.approve import record_answer  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         person = event.get("responded_by_user") or {}
-        answer = answer_of(
+        answer = record_answer(
             is_approved=event["chosen_options"] == [APPROVE],
             who=person.get("name") or person.get("id") or "",
             at=utc_now(),
@@ -95,9 +95,9 @@ class Approve(Stage):
         context["task_state_store"].set(f"answer-{self.run_id(context)}", answer)
         return self.execute(context)
 
-    def _ask(self, context: Context, run: Run, accepted: Accepted) -> None:
+    def _ask(self, context: Context, run: Run, accepted: PlanReview) -> None:
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only if a person is asked)
-        from mqdlq.stages.approve import alert_of, page_of  # noqa: PLC0415 (the same)
+        from mqdlq.stages.approve import build_approval_alert, write_review_page  # noqa: PLC0415 (the same)
 
         handler = load_handler(self.handler)
         within, store = handler.approval.timeout, context["task_state_store"]
@@ -105,12 +105,12 @@ class Approve(Stage):
             ti_id=context["ti"].id,
             options=[APPROVE, REJECT],
             subject=f"May {self.handler} act on {run.queue} of {run.queue_manager}?",
-            body=page_of(accepted, within),
+            body=write_review_page(accepted, within),
             defaults=[REJECT],
             params={},
         )
         if not store.get(f"notified-{run.run_id}"):
-            notify(handler, [alert_of(run, accepted.questions)], context, run.run_id)
+            notify(handler, [build_approval_alert(run, accepted.questions)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
         progress.info("waiting for a person to approve or reject this in Airflow within %s", within)
         raise TaskAwaitingInput(method_name="resume", timeout=within)

@@ -19,8 +19,8 @@ from mqdlq.errors import ExecutionError, HandlerError, LedgerError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.sense.backfill_window import Window
-from mqdlq.stages.sense.start_run import connection_for
+from mqdlq.stages.sense.backfill_window import BackfillWindow
+from mqdlq.stages.sense.start_run import select_queue_manager
 
 DEFER_FROM_S = 10
 """Waits below this are slept in the worker: the scheduler takes a task that is resumed sooner than
@@ -104,7 +104,7 @@ class Stage(BaseOperator):
         context["ti"].xcom_push(key=BACKFILL, value=run_id)
         return run_id
 
-    def window(self, context: Context) -> Window | None:
+    def window(self, context: Context) -> BackfillWindow | None:
         """Return the interval of a backfill's run, None for other runs; raises HandlerError."""
         dag_run = context["dag_run"]
         if dag_run.run_type.value != BACKFILL:
@@ -115,7 +115,7 @@ class Stage(BaseOperator):
                 f"{self.handler} has no cron schedule, so a backfill has no interval with"
                 " snapshots to evaluate; give the handler a cron schedule",
             )
-        return Window(dag_run.data_interval_start, dag_run.data_interval_end)
+        return BackfillWindow(dag_run.data_interval_start, dag_run.data_interval_end)
 
     def settings(self) -> ConnectionSettings:
         """Return the settings of the handler's connection."""
@@ -138,4 +138,4 @@ class Stage(BaseOperator):
                     f"run {run_id} is not in the ledger; clear the task sense, which records a run"
                     " at its start",
                 )
-            yield Work(run, connection_for(self.settings(), run.queue_manager), ledger)
+            yield Work(run, select_queue_manager(self.settings(), run.queue_manager), ledger)

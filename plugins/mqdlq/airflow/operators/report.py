@@ -80,7 +80,7 @@ class Report(Stage):
         """Tell people and metrics of a run, and remove the snapshots that it has outdated."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
         from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
-        from mqdlq.stages.snapshot import prune_after  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.stages.snapshot import prune_for_handler  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
         handler, now = load_handler(self.handler), utc_now()
         send = partial(notify, handler, context=context, run_id=run.run_id)
@@ -88,4 +88,4 @@ class Report(Stage):
         facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest)
         alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
         emit(run, ledger, now, files.reasons, oldest)
-        prune_after(run, handler, directories.lake(), ledger=ledger, now=now, log=progress)
+        prune_for_handler(run, handler, directories.lake(), ledger=ledger, now=now, log=progress)

@@ -17,7 +17,7 @@ from mqdlq.airflow.restore_params import request
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import LedgerError, UnfinishedRestorationError
 from mqdlq.handlers import load_handler
-from mqdlq.stages.sense.start_run import connection_for
+from mqdlq.stages.sense.start_run import select_queue_manager
 
 report_text = logging.getLogger("mqdlq.stages.report")
 """How the restoration went, as text; `mqdlq restore run` ends with it."""
@@ -44,20 +44,20 @@ class Select(BaseBranchOperator):
 
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; return the id of the task that continues."""
-        from mqdlq.stages.restore import begin  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
-        from mqdlq.stages.restore.restoration_wording import announced  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore import begin_restoration  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+        from mqdlq.stages.restore.restoration_wording import announce  # noqa: PLC0415 (the same)
 
         values = context["params"]
         handler = load_handler(str(values["handler"]))
         with open_ledger() as ledger:
-            new = begin(
+            new = begin_restoration(
                 restoration_id(context),
                 handler,
                 request(values, started_by(context)),
                 ledger=ledger,
                 clock=utc_now,
             )
-            for line in announced(new, len(ledger.restorations.states(new.restoration_id))):
+            for line in announce(new, len(ledger.restorations.states(new.restoration_id))):
                 progress.info("%s", line)
         return task_id_of(handler.name)
 
@@ -76,8 +76,8 @@ class Restore(Stage):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore; returns counts and a short text. Fails where not all of it could be done."""
-        from mqdlq.stages.restore import Restoring, restore  # noqa: PLC0415 (Arrow: the same)
-        from mqdlq.stages.restore.restoration_wording import told  # noqa: PLC0415 (the same)
+        from mqdlq.stages.restore import RestorationResources, restore  # noqa: PLC0415 (Arrow: the same)
+        from mqdlq.stages.restore.restoration_wording import describe_result  # noqa: PLC0415 (the same)
 
         name = restoration_id(context)
         with open_ledger() as ledger:
@@ -89,9 +89,9 @@ class Restore(Stage):
                     " records it",
                 )
             result = restore(
-                Restoring(
+                RestorationResources(
                     restoration=recorded,
-                    settings=connection_for(self.settings(), recorded.queue_manager),
+                    settings=select_queue_manager(self.settings(), recorded.queue_manager),
                     ledger=ledger,
                     max_messages_per_unit=load_handler(self.handler).max_messages_per_unit,
                     clock=utc_now,
@@ -99,12 +99,12 @@ class Restore(Stage):
                     log=progress,
                 )
             )
-        text = told(recorded, result)
+        text = describe_result(recorded, result)
         report_text.info("%s", text)
         if result.shortfall:
             error = UnfinishedRestorationError(
                 "MQDLQ-701", f"restoration {name}: {result.shortfall}"
             )
-            raise error if result.is_worth_a_retry else AirflowFailException(str(error))
+            raise error if result.may_succeed_later else AirflowFailException(str(error))
         counts = {str(state): number for state, number in result.outcomes.items()}
         return {"restoration": name, "selected": result.total, **counts, "text": text}

@@ -27,17 +27,17 @@ from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers import load_handler
-from mqdlq.stages.sense.inspect_queue import Sensing, look
+from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
 from mqdlq.stages.sense.waiting import (
-    BREATH,
+    FAILURE_DELAY,
+    Decision,
+    EarlierWait,
     Fail,
     Pause,
     Skip,
-    Step,
-    Waited,
     WaitForMessages,
     WaitForQueueManager,
-    before_failing,
+    delay_failure,
 )
 
 POLL_S = 10  # not less than DEFER_FROM_S, or a message could resume the task too soon
@@ -69,25 +69,27 @@ class Sense(Stage):
     def execute(self, context: Context) -> None:
         """Look for the first time; a continuous run that cannot begin looks twice."""
         try:
-            self._look(context, Waited())
+            self._look(context, EarlierWait())
         except MqDlqError as error:
             if in_the_foreground():
                 raise
-            pause = before_failing(error, load_handler(self.handler), utc_now())
+            pause = delay_failure(error, load_handler(self.handler), utc_now())
             progress.warning(
-                "%s; the run looks once more in %s, then it fails [MQDLQ-133]", error.text, BREATH
+                "%s; the run looks once more in %s, then it fails [MQDLQ-133]",
+                error.text,
+                FAILURE_DELAY,
             )
             self._take(pause)
 
     def look_once_more(self, context: Context, event: dict[str, Any]) -> None:
         """Look again at files and queue; a remaining fault fails the run."""
         del event
-        self._look(context, Waited())
+        self._look(context, EarlierWait())
 
     def look_again(self, context: Context, event: dict[str, Any]) -> None:
         """Look again after a wait for the queue manager, which ends at the event's time."""
         until = datetime.fromisoformat(event["until"])
-        self._look(context, Waited(event=event.get("waited"), patience=until))
+        self._look(context, EarlierWait(event=event.get("waited"), patience=until))
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Look again after the wait, with the current rules; continue to wait if it is early.
@@ -96,9 +98,9 @@ class Sense(Stage):
         """
         if event["why"] == RULES_CHANGED:
             progress.info("%s while this run waited; the run reads them again", RULES_CHANGED)
-        self._look(context, Waited(event=event))
+        self._look(context, EarlierWait(event=event))
 
-    def _look(self, context: Context, waited: Waited) -> None:
+    def _look(self, context: Context, waited: EarlierWait) -> None:
         handler = load_handler(self.handler)
 
         def awaits_approval(dag_run_id: str) -> bool:
@@ -110,8 +112,8 @@ class Sense(Stage):
 
         with open_ledger() as ledger:
             self._take(
-                look(
-                    Sensing(
+                inspect_queue(
+                    SenseResources(
                         handler=handler,
                         options=options_of(context, handler),
                         window=self.window(context),
@@ -121,7 +123,7 @@ class Sense(Stage):
                         clock=utc_now,
                         sleep=time.sleep,
                         log=progress,
-                        defer_from_s=DEFER_FROM_S,
+                        min_deferred_wait_s=DEFER_FROM_S,
                         awaits_approval=awaits_approval,
                         warnings=partial(shared_without_a_pool, handler),
                         full_snapshot=bool(context["params"].get("full_snapshot")),
@@ -131,7 +133,7 @@ class Sense(Stage):
                 )
             )
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Decision) -> None:
         """Defer, skip or fail; any other step ends this task."""
         match step:
             case Skip():

@@ -29,9 +29,9 @@ class Snapshot(Stage):
     def execute(self, context: Context) -> dict[str, str | int]:
         """Take the snapshot; say where it stands, and where its plan is to stand."""
         # imports Arrow, which DAG parsing must not.
-        from mqdlq.stages.backfill.merged_snapshot import snapshot_of_window  # noqa: PLC0415
+        from mqdlq.stages.backfill.merged_snapshot import merge_window  # noqa: PLC0415
         from mqdlq.stages.snapshot import SnapshotOptions  # noqa: PLC0415
-        from mqdlq.stages.snapshot.stage import places_of, snapshot_queue  # noqa: PLC0415
+        from mqdlq.stages.snapshot.stage import locate_snapshot, snapshot_queue  # noqa: PLC0415
 
         handler, params = load_handler(self.handler), context["params"]
         key = _payload_key(handler.payload_key) if handler.payload_key else None
@@ -39,21 +39,21 @@ class Snapshot(Stage):
         with self.work(context) as work:
             execution = execution_of(work)
             if window is not None:
-                manifest = snapshot_of_window(execution, window, apply=params["apply"])
+                manifest = merge_window(execution, window, apply=params["apply"])
             else:
                 rescan = params.get("full_snapshot", False)
-                options = SnapshotOptions.of(handler, rescan=rescan, key=key)
+                options = SnapshotOptions.from_handler(handler, rescan=rescan, key=key)
                 manifest = snapshot_queue(execution, options)
         if manifest is None:
             self.skip_what_follows()
         if window is None:
             facts = {"snapshot_id": manifest.snapshot_id, "messages": manifest.messages}
             tell(context, self.handler, "snapshot", **facts)
-        return places_of(manifest, directories.lake())
+        return locate_snapshot(manifest, directories.lake())
 
 
 def _payload_key(conn_id: str) -> PayloadKey:
-    from mqdlq.stages.snapshot.encryption_keys import key_of  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+    from mqdlq.stages.snapshot.encryption_keys import read_current_key  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
     connection = BaseHook.get_connection(conn_id)
-    return key_of(conn_id, connection.password, connection.extra_dejson)
+    return read_current_key(conn_id, connection.password, connection.extra_dejson)

@@ -23,9 +23,14 @@ from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
-from mqdlq.stages.sense.rules_watch import Stamp, files_of, stamp
-from mqdlq.stages.sense.start_run import find_queue, next_run, place_of
-from mqdlq.stages.sense.work_detection import Seen, Told, is_news, look_for_the_next
+from mqdlq.stages.sense.rules_watch import FileStamps, find_rule_files, stamp_files
+from mqdlq.stages.sense.start_run import build_scheduled_run, find_queue, find_scheduled_queue
+from mqdlq.stages.sense.work_detection import (
+    QueueState,
+    ReportedEvent,
+    find_work_for_next_run,
+    should_report,
+)
 
 Answer = TypeVar("Answer")
 
@@ -81,8 +86,8 @@ class ArrivalTrigger(BaseEventTrigger):
                     log.info("handler %s can be looked at again", self.handler)
                 pause, failures = self.poll_s, 0
                 now = utc_now()
-                if is_news(seen, told, now):
-                    told = Told(seen, now)
+                if should_report(seen, told, now):
+                    told = ReportedEvent(seen, now)
                     yield TriggerEvent({"depth": seen.depth, "why": seen.why})
                 elif told is not None and seen.depth < told.seen.depth:
                     told = replace(told, seen=replace(told.seen, depth=seen.depth))
@@ -100,10 +105,10 @@ class Lookout:
     def __init__(self, handler: str) -> None:
         """Read nothing yet."""
         self._name = handler
-        self._stamp: Stamp = ()
+        self._stamp: FileStamps = ()
         self._kept: _Kept | None = None
 
-    async def look(self, now: datetime) -> Seen:
+    async def look(self, now: datetime) -> QueueState:
         """Inquire; raises what reading the handler, connecting or the ledger raise."""
         if self._kept is None or await self._read(self._has_changed):
             self._kept = await self._prepare(now)
@@ -111,7 +116,7 @@ class Lookout:
         place = (kept.run.queue_manager, kept.run.queue)
         last_account = partial(kept.ledger.accounts.last, *place)
         try:
-            return await look_for_the_next(
+            return await find_work_for_next_run(
                 kept.run,
                 kept.handler,
                 partial(self._ask, kept.settings, partial(_depth, kept.run.queue)),
@@ -126,16 +131,18 @@ class Lookout:
     async def _prepare(self, now: datetime) -> _Kept:
         handler, settings, named, ledger = await self._read(partial(self._read_handler, now))
         queue = await self._ask(settings, partial(find_queue, named=named))
-        run = await self._read(partial(next_run, handler, settings, queue, now))
+        run = await self._read(partial(build_scheduled_run, handler, settings, queue, now))
         return _Kept(handler, run, settings, ledger)
 
     def _has_changed(self) -> bool:
-        return self._kept is None or stamp(files_of(self._kept.handler)) != self._stamp
+        return self._kept is None or stamp_files(find_rule_files(self._kept.handler)) != self._stamp
 
     def _read_handler(self, now: datetime) -> tuple[Handler, ConnectionSettings, str, Ledger]:
         handler = load_handler(self._name)
-        self._stamp = stamp(files_of(handler))  # before the reading: a change is seen next time
-        settings, named = place_of(handler, shared_settings(handler.connection, now))
+        self._stamp = stamp_files(
+            find_rule_files(handler)
+        )  # before the reading: a change is seen next time
+        settings, named = find_scheduled_queue(handler, shared_settings(handler.connection, now))
         return handler, settings, named, shared_ledger()
 
     async def _read(self, call: Callable[[], Answer]) -> Answer:

@@ -64,7 +64,7 @@ class DepthTrigger(WaitTrigger):
                         if failures:
                             log.info("%s answers again", self._who())
                         pause, failures = self.poll_s, 0
-                        why = watch.news(depth, utc_now())
+                        why = watch.find_work(depth, utc_now())
                 except QueueManagerError as error:
                     failures += 1
                     pause = back_off(error, failures, self.poll_s, wait.conn_id)

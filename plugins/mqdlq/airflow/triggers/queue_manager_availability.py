@@ -19,7 +19,7 @@ from mqdlq.constants import TRANSIENT
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
 from mqdlq.mqi.inquiries import shared_inquiry_pool
-from mqdlq.stages.sense.start_run import connection_for
+from mqdlq.stages.sense.start_run import select_queue_manager
 from mqdlq.stages.sense.waiting import WaitForQueueManager
 
 LONGEST_BACK_OFF_S: Final = 300.0
@@ -36,7 +36,7 @@ async def settings_for(
     """
     read = shared_threads().submit(partial(shared_settings, conn_id, utc_now()))
     try:
-        return connection_for(await asyncio.wrap_future(read), queue_manager)
+        return select_queue_manager(await asyncio.wrap_future(read), queue_manager)
     except Exception as error:  # a wait of hours must not end with it
         if known is None:
             raise

@@ -41,7 +41,7 @@ from mqdlq.rules import RulesTable, with_nuls_as_blanks
 from mqdlq.rules import explain as explain_message
 from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import KEYWORDS
-from mqdlq.stages.snapshot.preview import queue_to_browse
+from mqdlq.stages.snapshot.preview import choose_queue
 
 USAGE: Final = 2
 _NO_DEAD_LETTER: Final = "not a dead letter but {}; rules apply to dead letters only, so it is left"
@@ -166,7 +166,7 @@ def _opened(
         with connect_to(source, address) as found:
             yield queue_messages(
                 found,
-                queue_to_browse(found, table, queue),
+                choose_queue(found, table, queue),
                 lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
             )
     else:

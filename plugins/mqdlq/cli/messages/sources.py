@@ -29,7 +29,7 @@ from mqdlq.model import MessageClass
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import KEYWORDS, Keyword, Kind
-from mqdlq.stages.snapshot.preview import browsed_rows
+from mqdlq.stages.snapshot.preview import browse_rows
 
 _PATTERNS: Final = tuple(keyword for keyword in KEYWORDS.values() if keyword.is_pattern)
 _IDENTITY: Final = ("browse_seq", "message_key", "msg_id")
@@ -103,7 +103,7 @@ def queue_messages(
     queue_manager: QueueManager, queue: str, clock: Callable[[], datetime]
 ) -> Iterator[Message]:
     """Browse a queue and yield its messages; raises `QueueManagerError`."""
-    for rows in browsed_rows(queue_manager, queue, _COLUMNS, clock):
+    for rows in browse_rows(queue_manager, queue, _COLUMNS, clock):
         yield from map(_of_row, rows)
 
 

@@ -9,7 +9,7 @@ import typer
 from mqdlq.cli.rules.diff import USAGE, Since, Snapshots, stored_snapshots
 from mqdlq.errors import LakeError
 from mqdlq.rules import RulesError, check
-from mqdlq.stages.rule_suggestions import causes, draft
+from mqdlq.stages.rule_suggestions import draft_table, rank_causes
 
 
 def suggest(
@@ -39,7 +39,9 @@ def suggest(
         raise typer.BadParameter("name snapshots by --snapshot, or say how far back by --since")
     try:
         stored = stored_snapshots(snapshots or (), back)
-        text = draft(*causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue)
+        text = draft_table(
+            *rank_causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue
+        )
     except LakeError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None

@@ -20,8 +20,8 @@ from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import Outcome
 from mqdlq.stages.report.wording import moment, place, visible
-from mqdlq.stages.snapshot import prune_snapshots, why_kept
-from mqdlq.stages.snapshot.cause_counts import Cause, causes_of
+from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
+from mqdlq.stages.snapshot.cause_counts import Cause, count_causes
 
 USAGE: Final = 2
 Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
@@ -40,7 +40,7 @@ def list_snapshots(output: Output = Format.TEXT) -> None:
         found = lake.finished_snapshots(directories.lake())
         with open_ledger() as ledger:
             now = datetime.now(UTC)  # noqa: TID251 (an entry point)
-            kept = why_kept(found, ledger, now)
+            kept = find_reasons_to_keep(found, ledger, now)
     except MqDlqError as error:
         raise _failure(error) from None
     if output is Format.JSON:
@@ -67,7 +67,7 @@ def show(
     """
     try:
         found = Snapshot.named(directories.lake(), snapshot)
-        causes = causes_of(lake.whole_rows(found.directory, Cause.COLUMNS))
+        causes = count_causes(lake.whole_rows(found.directory, Cause.COLUMNS))
         settled = _settled(found.directory)
     except MqDlqError as error:
         raise _failure(error) from None
@@ -116,7 +116,7 @@ def prune(
                 now=datetime.now(UTC),  # noqa: TID251 (an entry point)
                 keep=keep,
                 keep_for=None if keep_days is None else timedelta(days=keep_days),
-                only_say=dry_run,
+                is_dry_run=dry_run,
             )
     except MqDlqError as error:
         raise _failure(error) from None

@@ -11,8 +11,8 @@ import typer
 
 from mqdlq import directories, lake
 from mqdlq.errors import ConnectionSettingsError, LakeError, MqDlqError
-from mqdlq.stages.snapshot.capture import payloads
-from mqdlq.stages.snapshot.encryption_keys import keys_of
+from mqdlq.stages.snapshot.capture import read_payloads
+from mqdlq.stages.snapshot.encryption_keys import read_all_keys
 
 _PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -66,7 +66,7 @@ def _write(directory: str, to: Path, wanted: Sequence[int], keys: dict[str, byte
         )
     to.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
     missing, written = set(wanted), 0
-    for browse_seq, payload in payloads(directory, keys):
+    for browse_seq, payload in read_payloads(directory, keys):
         if wanted and browse_seq not in missing:
             continue
         missing.discard(browse_seq)
@@ -100,4 +100,4 @@ def _keys(conn_id: str | None) -> dict[str, bytes]:
             f"connection {conn_id!r} is not defined in this Airflow, neither in the environment"
             " nor in its metadata database; define it, or run the command where it is defined",
         ) from None
-    return keys_of(conn_id, found.password, found.extra_dejson)
+    return read_all_keys(conn_id, found.password, found.extra_dejson)

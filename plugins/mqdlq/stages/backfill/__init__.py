@@ -1,1 +1,1 @@
-"""A backfill: the snapshots of a window of time under today's rules."""
+"""A backfill: evaluate the snapshots of a past interval under today's rules."""

@@ -1,4 +1,4 @@
-"""What today's rules would treat differently than the runs did that took a window's snapshots."""
+"""Report which messages of a window today's rules would treat differently."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from mqdlq import directories
 from mqdlq.lake import planned_messages, settled_rows, snapshot_rows
 from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
 from mqdlq.model import Disposition, Outcome, PlannedMessage
-from mqdlq.stages.backfill.merged_snapshot import keys_of, still_kept
+from mqdlq.stages.backfill.merged_snapshot import drop_pruned, read_message_keys
 from mqdlq.stages.report import report_directory
-from mqdlq.stages.sense.backfill_window import Window, snapshots_of
+from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
 
 NOT_EVALUATED: Final = "not evaluated"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """So many messages that were treated one way then, and would be treated another way now."""
+    """How many messages were treated one way then, and would be treated another way now."""
 
     then: str
     now: str
     messages: int
 
 
-def differences(
+def find_differences(
     taken: Sequence[TakenSnapshot], put_together_at: str, plan: str, *, ledger: Ledger
 ) -> tuple[int, list[Difference]]:
     """Return how many messages were evaluated, and how they would be treated differently now.
 
-    `put_together_at` is the directory of the snapshot that `plan`, another directory, was made
-    of. What was planned then is read from the plans of the runs that took the snapshots, the newest
-    that covers a message: that of a run for named messages covers these only.
+    `merged_snapshot` and `plan` are directories; the plan was made from that snapshot. The earlier
+    treatment of a message comes from the newest plan that covers it, among the plans of the runs
+    that took the snapshots. The plan of a run for named messages covers only these.
     """
     then: dict[bytes, str] = {}
     for one in taken:
         plan_then = ledger.plans.of_run(one.run_id)
-        steps = _treatments(plan_then.location) if plan_then is not None else {}
+        steps = _read_treatments(plan_then.location) if plan_then is not None else {}
         for row in snapshot_rows(one.location, ["browse_seq", "message_key"]):
             if row["browse_seq"] in steps:
                 then[row["message_key"]] = steps[row["browse_seq"]]
-    for key, treatment in _of_settled(taken):
+    for key, treatment in _read_settled_treatments(taken):
         then.setdefault(key, treatment)
-    now = _treatments(plan)
+    now = _read_treatments(plan)
     counted: Counter[tuple[str, str]] = Counter()
     evaluated = 0
-    for browse_seq, key in enumerate(keys_of(put_together_at), start=1):
+    for browse_seq, key in enumerate(read_message_keys(put_together_at), start=1):
         evaluated += 1
         counted[then.get(key, NOT_EVALUATED), now[browse_seq]] += 1
     changed = [
@@ -64,7 +64,7 @@ def differences(
 
 def report_differences(
     run: Run,
-    window: Window,
+    window: BackfillWindow,
     snapshot: str,
     plan: str,
     *,
@@ -74,11 +74,11 @@ def report_differences(
 ) -> None:
     """Log what today's rules would treat differently, and write it beside the run's report.
 
-    `snapshot` and `plan` are directories: what was put together, and the plan made of it.
+    `snapshot` and `plan` are the directories of the merged snapshot and of its plan.
     """
-    of_window = snapshots_of(run, window, ledger)
-    taken = still_kept(of_window)
-    evaluated, changed = differences(taken, snapshot, plan, ledger=ledger)
+    of_window = find_snapshots_in_window(run, window, ledger)
+    taken = drop_pruned(of_window)
+    evaluated, changed = find_differences(taken, snapshot, plan, ledger=ledger)
     number = sum(difference.messages for difference in changed)
     headline = (
         f"Backfill of {window}: today's rules would treat {number} of {evaluated} messages"
@@ -105,8 +105,8 @@ def report_differences(
     (directory / "differences.json").write_text(text, encoding="utf-8")
 
 
-def _of_settled(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
-    """Yield the keys of messages with compact rows, and how they had been left."""
+def _read_settled_treatments(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
+    """Yield the keys of messages with compact rows, and how runs had left them."""
     columns = ["message_key", "outcome", "action"]
     for one in taken:
         for batch in settled_rows(one.location, columns):
@@ -115,11 +115,11 @@ def _of_settled(taken: Iterable[TakenSnapshot]) -> Iterator[tuple[bytes, str]]:
                 yield row["message_key"], left
 
 
-def _treatments(plan: str) -> dict[int, str]:
-    return {message.browse_seq: _treatment(message) for message in planned_messages(plan)}
+def _read_treatments(plan: str) -> dict[int, str]:
+    return {message.browse_seq: _describe_treatment(message) for message in planned_messages(plan)}
 
 
-def _treatment(message: PlannedMessage) -> str:
+def _describe_treatment(message: PlannedMessage) -> str:
     if message.disposition is not Disposition.PLANNED:
         return message.disposition.value.replace("_", " ")
     return ", then ".join(

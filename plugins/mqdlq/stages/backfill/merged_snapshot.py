@@ -1,11 +1,10 @@
-"""Put the snapshots of a backfill's window of time together into one.
+"""Merge the snapshots of a backfill's window into one.
 
-A backfill takes no snapshot of the queue. It puts the snapshots of its window together into one,
-in which the newest row of a message wins, frozen with today's rules; the evaluation then is the
-ordinary one. Where the backfill is to act, only messages that are on the queue now are put in;
-where messages are named, only those.
-Messages with equal keys are equal in all that rules look at: of them there are as many as the
-snapshot has that holds most.
+A backfill takes no snapshot of the queue. It merges the snapshots of its window into one, which
+holds the newest row of each message and is frozen with today's rules; the evaluation is then the
+ordinary one. If the backfill acts, only messages that are on the queue now are included; if it
+names messages, only those. Messages with equal keys are equal for all rules: the merged snapshot
+holds as many as the snapshot with the most of them.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ from mqdlq.lake import (
 from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.stages.approve import note_causes
+from mqdlq.stages.approve import record_causes
 from mqdlq.stages.execute import Execution
-from mqdlq.stages.sense.backfill_window import Window, snapshots_of
-from mqdlq.stages.snapshot.named_messages import check_action
-from mqdlq.stages.snapshot.stage import places_of, recording_refusals
+from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.snapshot.named_messages import check_given_action
+from mqdlq.stages.snapshot.stage import locate_snapshot, record_refusals
 
 
-def snapshot_of_window(
-    execution: Execution, window: Window, *, apply: bool
+def merge_window(
+    execution: Execution, window: BackfillWindow, *, apply: bool
 ) -> SnapshotManifest | None:
-    """Put the snapshots of a window together; return None where there is nothing to evaluate.
+    """Merge the snapshots of a window; return None if there is nothing to evaluate.
 
-    With `apply` the run acts: it gets the messages that are still on its queue, and run twice, the
-    same snapshot. Raises HandlerError, recorded for the report, for an action that a named message
-    cannot have, and what `put_together` raises.
+    With `apply` the run acts: it gets only messages that are still on its queue. A second call
+    returns the same snapshot. Raises HandlerError, recorded for the report, for an action that a
+    named message cannot have, and the errors of `merge_snapshots`.
     """
     run, ledger, log = execution.run, execution.ledger, execution.log
-    taken = snapshots_of(run, window, ledger)
-    kept = still_kept(taken)
+    taken = find_snapshots_in_window(run, window, ledger)
+    kept = drop_pruned(taken)
     if len(kept) < len(taken):
         log.warning("%d of %d snapshots are pruned", len(taken) - len(kept), len(taken))
     if not kept:
@@ -54,7 +53,7 @@ def snapshot_of_window(
         ledger.runs.record_look(run.run_id, Look(0, False, why, execution.clock()))
         log.info("%s", why)
         return None
-    manifest = put_together(
+    manifest = merge_snapshots(
         run,
         kept,
         execution.settings if apply else None,
@@ -62,15 +61,15 @@ def snapshot_of_window(
         lake_root=execution.lake_root,
         clock=execution.clock,
     )
-    with recording_refusals(execution):
-        check_action(run, str(places_of(manifest, execution.lake_root)["snapshot"]))
-    note_causes(run, ledger=ledger)
+    with record_refusals(execution):
+        check_given_action(run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"]))
+    record_causes(run, ledger=ledger)
     which = "are on the queue now" if apply else "to be evaluated"
     log.info("%d messages from %s %s", manifest.messages, window, which)
     return manifest if manifest.messages or not apply else None
 
 
-def put_together(
+def merge_snapshots(
     run: Run,
     taken: Iterable[TakenSnapshot],
     settings: ConnectionSettings | None,
@@ -79,26 +78,24 @@ def put_together(
     lake_root: str,
     clock: Callable[[], datetime],
 ) -> SnapshotManifest:
-    """Write one snapshot out of several, with the run's rules; the newest row of a message wins.
+    """Write one snapshot from several, with the run's rules and the newest row of each message.
 
-    The snapshots are those that are `still_kept`.
-
-    With `settings` the run is to act: only messages that a browse of the queue meets now are put
-    in, and the run works on this snapshot as on one of its own. Without, it is for evaluation
-    only, and the ledger does not know it. Called again for a run that acts, it returns the one
-    already made. Raises LakeError and QueueManagerError.
+    The snapshots must not be pruned. With `settings` the run acts: only messages that a browse of
+    the queue meets now are included, and the run uses this snapshot like its own. Without, the
+    snapshot is for evaluation only, and the ledger does not record it. A second call for a run that
+    acts returns its snapshot. Raises LakeError and QueueManagerError.
     """
     recorded = ledger.snapshots.of_run(run.run_id)
     if recorded is not None:
         return read_manifest(recorded.location)
     taken = list(taken)
-    sources, wanted = _sources(taken, lake_root)
+    sources, wanted = _find_sources(taken, lake_root)
     if settings is not None:
-        present = _on_the_queue(run, settings)
+        present = _browse_message_keys(run, settings)
         wanted = Counter({key: min(number, present[key]) for key, number in wanted.items()})
     if run.named:
         wanted = Counter({key: number for key, number in wanted.items() if key in run.named})
-    chosen = _newest(sources, wanted)
+    chosen = _choose_newest(sources, wanted)
     at = clock()
     snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
     with SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer:
@@ -128,50 +125,53 @@ def put_together(
     return manifest
 
 
-def still_kept(taken: Iterable[TakenSnapshot]) -> list[TakenSnapshot]:
-    """Return those snapshots that have not been pruned."""
+def drop_pruned(taken: Iterable[TakenSnapshot]) -> list[TakenSnapshot]:
+    """Return the snapshots that have not been pruned."""
     return [one for one in taken if snapshot_stands(one.location)]
 
 
-def _sources(taken: Sequence[TakenSnapshot], lake_root: str) -> tuple[list[str], Counter[bytes]]:
-    """Return where the full rows of a window's messages are, oldest first, and how many of each.
+def _find_sources(
+    taken: Sequence[TakenSnapshot], lake_root: str
+) -> tuple[list[str], Counter[bytes]]:
+    """Return the locations of the full rows of a window's messages, oldest first, and the counts.
 
-    A message that was settled has a compact row in the window, and its full one in an earlier
-    snapshot.
+    A settled message has a compact row in the window, and its full row in an earlier snapshot.
     """
     earlier: dict[str, str] = {}
     wanted: Counter[bytes] = Counter()
     for one in taken:
         for snapshot_id in read_manifest(one.location).refers_to:
             earlier.setdefault(snapshot_id, find_snapshot(lake_root, snapshot_id))
-        wanted |= Counter(keys_of(one.location)) + Counter(_keys_of_settled(one.location))
+        wanted |= Counter(read_message_keys(one.location)) + Counter(
+            _read_settled_keys(one.location)
+        )
     own = [one.location for one in taken]
     before = [place for _, place in sorted(earlier.items()) if place not in own]
     return [*before, *own], wanted
 
 
-def _newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Counter[bytes]]:
-    """Return by source how many rows of each message are to be taken from it, the newest ones."""
+def _choose_newest(sources: Sequence[str], wanted: Counter[bytes]) -> list[Counter[bytes]]:
+    """Return for each source how many rows of each message to take from it, the newest ones."""
     missing, chosen = Counter(wanted), []
     for location in reversed(sources):
-        taken = Counter(keys_of(location)) & missing
+        taken = Counter(read_message_keys(location)) & missing
         missing -= taken
         chosen.append(taken)
     return chosen[::-1]
 
 
-def keys_of(location: str) -> Iterator[bytes]:
+def read_message_keys(location: str) -> Iterator[bytes]:
     """Yield the message keys of a snapshot's full rows, in browse order."""
     return (row["message_key"] for row in snapshot_rows(location, ["message_key"]))
 
 
-def _keys_of_settled(location: str) -> Iterator[bytes]:
+def _read_settled_keys(location: str) -> Iterator[bytes]:
     for batch in settled_rows(location, ["message_key"]):
         yield from batch.column("message_key").to_pylist()
 
 
-def _on_the_queue(run: Run, settings: ConnectionSettings) -> Counter[bytes]:
-    """Return how often each message key is on the run's queue now; browses, and takes nothing."""
+def _browse_message_keys(run: Run, settings: ConnectionSettings) -> Counter[bytes]:
+    """Return how often each message key is on the run's queue now; nothing is removed."""
     with connect(settings) as queue_manager:
         constants = queue_manager.client.CMQC
         options = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING

@@ -109,9 +109,7 @@ def _explain_outcome(
 def _explain_inaction(item: WorkItem, why: str) -> str:
     """Return why the run does nothing, and what would have withheld this message in any case."""
     return (
-        f"{why}; else it would stay all the same: {item.withheld_reason}"
-        if item.withheld_reason
-        else why
+        f"{why}; it would also stay because {item.withheld_reason}" if item.withheld_reason else why
     )
 
 
@@ -125,7 +123,7 @@ def explain_vanished_message(
     """
     if message_id in findings.departed_elsewhere:
         other = findings.departed_elsewhere[message_id]
-        return Outcome.LEASED_BY_RUN, f"run {other} dealt with it in the meantime"
+        return Outcome.LEASED_BY_RUN, f"run {other} handled it in the meantime"
     if message_id in findings.being_moved:
         return Outcome.LEASED_BY_RUN, f"run {findings.being_moved[message_id]} is about to move it"
     if expires_at is not None and expires_at <= findings.at:
@@ -133,11 +131,11 @@ def explain_vanished_message(
     if findings.readers:
         handles = "one handle has" if findings.readers == 1 else f"{findings.readers} handles have"
         return Outcome.UNKNOWN, (
-            f"it is not to be seen on the queue, and {handles} that open for input: whoever that is"
+            f"it is not visible on the queue, and {handles} that open for input: an application"
             " may hold it in a unit of work, which DISPLAY QSTATUS TYPE(HANDLE) shows; if it comes"
-            " back, the next run takes it up"
+            " back, the next run handles it"
         )
-    return Outcome.TAKEN, "it is not on the queue any more, and not by this handler's doing"
+    return Outcome.TAKEN, "it is no longer on the queue, and this handler did not move it"
 
 
 def _explain_planned_message(

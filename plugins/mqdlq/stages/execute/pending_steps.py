@@ -217,6 +217,6 @@ def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> str:
     if truncated and loses_its_header and step.action is not Action.DISCARD:
         return (
             "it is as long as the queue allows and may have been cut; deliver_truncated would"
-            " deliver it all the same"
+            " deliver it anyway"
         )
     return ""

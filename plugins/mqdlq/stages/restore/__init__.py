@@ -1,9 +1,15 @@
-"""Restoring what was discarded: a selection of archived copies in, messages on a queue out."""
+"""Restore discarded messages: select archived copies and put them on a queue."""
 
 from __future__ import annotations
 
-from mqdlq.stages.restore.restoration import Result, restore
-from mqdlq.stages.restore.restoration_resources import Restoring
-from mqdlq.stages.restore.selection import Request, begin
+from mqdlq.stages.restore.restoration import RestorationResult, restore
+from mqdlq.stages.restore.restoration_resources import RestorationResources
+from mqdlq.stages.restore.selection import RestoreRequest, begin_restoration
 
-__all__ = ["Request", "Restoring", "Result", "begin", "restore"]
+__all__ = [
+    "RestorationResources",
+    "RestorationResult",
+    "RestoreRequest",
+    "begin_restoration",
+    "restore",
+]

@@ -1,4 +1,4 @@
-"""Archived copies in; each with its content, or the reason why it must not be put, out."""
+"""Read archived copies, and find the reasons why copies must not be restored."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mqdlq.model import AttemptState, RestorationState
 from mqdlq.stages.report.wording import moment, place
 
 
-class Found(NamedTuple):
-    """A copy as the archive has it; `problem` says why there is no content to trust, if so."""
+class ReadCopy(NamedTuple):
+    """A copy read from the archive; `problem` says why its content is missing or unreliable."""
 
     copy: ArchivedCopy
     content: Copy | None
     problem: str = ""
 
 
-def read(copies: Sequence[ArchivedCopy]) -> Iterator[Found]:
-    """Yield the copies with their content, file by file, in the order they had on their queue.
+def read_archived_copies(copies: Sequence[ArchivedCopy]) -> Iterator[ReadCopy]:
+    """Yield the copies with their content, file by file, in the order of their original queue.
 
-    The digest of each is computed anew. What is missing, cannot be read, or is not what was
-    archived is yielded without content, the missing ones of a file behind the others.
+    The digest of each copy is computed and compared. A copy that is missing, unreadable or altered
+    is yielded without content; missing copies of a file come after the others.
     """
     for location, group in groupby(copies, key=lambda copy: copy.location):
         wanted = {copy.message_id: copy for copy in group}
@@ -35,23 +35,23 @@ def read(copies: Sequence[ArchivedCopy]) -> Iterator[Found]:
                 if copy is None:
                     continue
                 if content.digest == copy.digest:
-                    yield Found(copy, content)
+                    yield ReadCopy(copy, content)
                 else:
-                    yield Found(copy, None, _altered(copy))
+                    yield ReadCopy(copy, None, _describe_altered_copy(copy))
         except FileNotFoundError:
             problem = f"its copy is missing: {location} is not there"
         except (OSError, ValueError) as error:  # ValueError: not Parquet
             problem = f"its copy cannot be read from {location}: {error}"
         for copy in wanted.values():
-            yield Found(copy, None, problem)
+            yield ReadCopy(copy, None, problem)
 
 
-def _altered(copy: ArchivedCopy) -> str:
+def _describe_altered_copy(copy: ArchivedCopy) -> str:
     return f"its copy in {copy.location} was altered: it is not what the ledger has the digest of"
 
 
-def why_provisional(copy: ArchivedCopy) -> str:
-    """Say why a copy is provisional, "" if it is not: the message may be on its queue."""
+def explain_provisional_copy(copy: ArchivedCopy) -> str:
+    """Return why a copy is provisional, that is, its message may still be on its queue, or ""."""
     if not copy.is_provisional:
         return ""
     what = {
@@ -63,18 +63,18 @@ def why_provisional(copy: ArchivedCopy) -> str:
     return f"its copy is provisional: {what} the message may still be on {copy.queue}"
 
 
-def already(by: Restoration) -> str:
-    """Return how the refusal of a copy begins that a restoration has put where it puts copies."""
+def describe_earlier_restoration(by: Restoration) -> str:
+    """Return the first words of the refusal of a copy that was restored to the same queue."""
     return f"it was restored to {place(by.to_queue, by.to_queue_manager)} at "
 
 
-def why_not_again(by: Restoration, state: CopyState) -> str:
-    """Say what another restoration has done with a copy, for which it is not put once more."""
+def explain_no_repeat(by: Restoration, state: CopyState) -> str:
+    """Return why a copy is not put again after another restoration has put it, or may have."""
     where = place(by.to_queue, by.to_queue_manager)
     if state.state is RestorationState.RESTORED:
         return (
-            f"{already(by)}{moment(state.at)} by restoration {by.restoration_id};"
-            " again puts it once more"
+            f"{describe_earlier_restoration(by)}{moment(state.at)} by restoration"
+            f" {by.restoration_id}; again puts it once more"
         )
     if state.state is RestorationState.UNKNOWN:
         return (
@@ -84,16 +84,16 @@ def why_not_again(by: Restoration, state: CopyState) -> str:
     return f"restoration {by.restoration_id} is about to put it to {where}, or was interrupted"
 
 
-def refusals(
+def find_refusals(
     copies: Sequence[ArchivedCopy],
     others: Mapping[CopyId, tuple[Restoration, CopyState]],
 ) -> dict[CopyId, str]:
-    """Return why copies must not be put, as far as the ledger says; `others` as `put_by_others`."""
+    """Return why the ledger refuses copies; `others` is from `put_by_others`."""
     found = {}
     for copy in copies:
-        why = why_provisional(copy)
+        why = explain_provisional_copy(copy)
         if not why and copy.key in others:
-            why = why_not_again(*others[copy.key])
+            why = explain_no_repeat(*others[copy.key])
         if why:
             found[copy.key] = why
     return found

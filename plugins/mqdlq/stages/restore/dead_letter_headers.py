@@ -1,7 +1,7 @@
-"""An archived dead letter in; its MQDLH, or the same message without it, out.
+"""Decode the MQDLH of an archived dead letter, or build a delivery without it.
 
-Where a message had properties its copy begins with an MQRFH2 that holds them, and the MQDLH stands
-behind it (see `mqi.whole`).
+If a message had properties, its copy begins with an MQRFH2 that holds them, and the MQDLH follows
+(see `mqi.archived_messages`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from mqdlq.stages.execute.actions import strip_dead_letter_header
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
-    """The MQRFH2 before an MQDLH, where it is, and how it is written."""
+class _PrecedingRfh2:
+    """The MQRFH2 before an MQDLH: its position, and how it is written."""
 
     record: RulesHeader2
     offset: int
@@ -25,41 +25,41 @@ class _Before:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the MQDLH is, what stands before it, and how it is written itself."""
+class _HeaderLocation:
+    """The position of the MQDLH, the MQRFH2 before it, and how the MQDLH is written."""
 
     offset: int
-    before: _Before | None
+    preceding: _PrecedingRfh2 | None
     encoding: int
     ccsid: int
 
 
-def dead_letter_header(copy: Copy) -> DeadLetterHeader:
-    """Return a copy's MQDLH; raises MalformedHeaderError where it has none."""
-    place = _place(copy)
+def decode_copied_header(copy: Copy) -> DeadLetterHeader:
+    """Return the MQDLH of a copy; raises MalformedHeaderError if it has none."""
+    place = _locate_header(copy)
     return DeadLetterHeader.decode(
         copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid
     )
 
 
-def descriptor_of(copy: Copy) -> MessageDescriptor:
-    """Return a copy's MQMD; raises MalformedHeaderError."""
+def decode_copied_descriptor(copy: Copy) -> MessageDescriptor:
+    """Return the MQMD of a copy; raises MalformedHeaderError."""
     return MessageDescriptor.decode(copy.descriptor)
 
 
-def delivery_of(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool) -> Delivery:
-    """Return what is put where: the message as it was, or without its MQDLH, properties and all.
+def build_delivery(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool) -> Delivery:
+    """Return the delivery of a copy: unchanged, or without its MQDLH but with its properties.
 
-    What stood before an MQDLH that is taken off takes Format, Encoding and CodedCharSetId from it,
-    as with HEADER(NO). Raises MalformedHeaderError where there is no MQDLH that can be read.
+    If the MQDLH is removed, the header before it takes Format, Encoding and CodedCharSetId from it,
+    as with HEADER(NO). Raises MalformedHeaderError if there is no readable MQDLH.
     """
     if header:
         return Delivery(target_q, target_q_mgr, copy.body)
-    place = _place(copy)
+    place = _locate_header(copy)
     plain = strip_dead_letter_header(
         copy.body[place.offset :], encoding=place.encoding, ccsid=place.ccsid
     )
-    if place.before is None:
+    if place.preceding is None:
         return Delivery(
             target_q,
             target_q_mgr,
@@ -69,17 +69,17 @@ def delivery_of(copy: Copy, target_q: str, target_q_mgr: str, *, header: bool) -
             format=plain.format,
         )
     properties = replace(
-        place.before.record,
+        place.preceding.record,
         encoding=plain.encoding,
         coded_char_set_id=plain.coded_char_set_id,
-        format=dead_letter_header(copy).format,
+        format=decode_copied_header(copy).format,
     )
-    how = {"encoding": place.before.encoding, "ccsid": place.before.ccsid}
-    front = copy.body[: place.before.offset] + properties.encode(**how)
+    how = {"encoding": place.preceding.encoding, "ccsid": place.preceding.ccsid}
+    front = copy.body[: place.preceding.offset] + properties.encode(**how)
     return Delivery(target_q, target_q_mgr, front + plain.body)
 
 
-def _place(copy: Copy) -> _Place:
+def _locate_header(copy: Copy) -> _HeaderLocation:
     md = MessageDescriptor.decode(copy.descriptor)
     chain = walk(
         copy.body,
@@ -88,13 +88,13 @@ def _place(copy: Copy) -> _Place:
         ccsid=md.coded_char_set_id,
         format=md.format,
     )
-    place = _Place(0, None, md.encoding, md.coded_char_set_id)
+    place = _HeaderLocation(0, None, md.encoding, md.coded_char_set_id)
     for header in chain.headers:
         if not isinstance(header.record, RulesHeader2):
             break
-        place = _Place(
+        place = _HeaderLocation(
             header.offset + header.length,
-            _Before(header.record, header.offset, header.encoding, header.ccsid),
+            _PrecedingRfh2(header.record, header.offset, header.encoding, header.ccsid),
             header.record.encoding,
             following_ccsid(header.record.coded_char_set_id, header.ccsid),
         )

@@ -1,4 +1,4 @@
-"""Settle the copies of restorations that were interrupted."""
+"""Settle the copies of interrupted restorations."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from mqdlq.ledger import CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.stages.report.wording import place
-from mqdlq.stages.restore.restoration_resources import Restoring
+from mqdlq.stages.restore.restoration_resources import RestorationResources
 from mqdlq.stages.units.interrupted_units import settle_open_moves
 
-_Doubtful = tuple[Restoration, list[CopyState]]
+_UndecidedCopies = tuple[Restoration, list[CopyState]]
 _FROM_MARKER = "known from the unit's marker after an interruption"
-_LOGGED = {
+_LOG_LINES = {
     RestorationState.RESTORED: "%d messages of restoration %s were put: %s",
     RestorationState.BACKED_OUT: "%d messages of restoration %s were backed out with its"
     " connection",
-    RestorationState.UNKNOWN: "%d messages of restoration %s are booked as unknown: %s",
+    RestorationState.UNKNOWN: "%d messages of restoration %s are recorded as unknown: %s",
 }
 
 
-def settle_open_units(work: Restoring, markers: Markers) -> list[str]:
-    """Settle what earlier attempts left open on this state queue; return markers to be cleared.
+def settle_open_units(work: RestorationResources, markers: Markers) -> list[str]:
+    """Settle the units that earlier attempts left open; return the markers to clear.
 
-    While we hold the state queue nobody else can commit a unit with a marker: the connection that
-    put the marker held the queue, and released it when it ended. An absent marker therefore
-    proves that its unit was backed out, as long as another marker of the restoration proves that
-    nobody has cleared the queue. Without that proof, and where there is no state queue, its copies
-    are `unknown`, and are not put again: waiting would prove nothing more. A marker that appears
-    later is still used.
+    While this restoration holds the state queue, no other task can commit a unit with a marker: the
+    connection that put the marker held the queue until it ended. A missing marker therefore proves
+    that its unit was backed out, provided that another marker of the same restoration proves that
+    nobody has cleared the queue. Without that proof, or without a state queue, the copies are
+    recorded as `unknown` and are not put again, since waiting would prove nothing more. A marker
+    that appears later is still used.
 
-    The markers of other restorations that are settled are cleared with those of this one; those
-    of executors are theirs.
+    The markers of other settled restorations are cleared, too. The markers of executors stay.
     """
     moves = _OpenCopies(work)
     standing = settle_open_moves(moves, markers, work, timedelta(0))
@@ -44,42 +43,42 @@ def settle_open_units(work: Restoring, markers: Markers) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _OpenCopies:
-    """The copies of restorations by this state queue whose units of work are not settled."""
+    """The copies with unsettled units of work, of all restorations that use this state queue."""
 
-    work: Restoring
+    work: RestorationResources
 
     def confirm(self, standing: Sequence[Marker]) -> None:
-        """Book the copies whose unit has a marker as restored."""
+        """Record the copies whose unit has a marker as restored."""
         units = {marker.unit for marker in standing}
-        for restoration, states in self._open():
+        for restoration, states in self._find_open_units():
             proven = [state for state in states if state.unit in units]
-            self._book(restoration, proven, RestorationState.RESTORED, _FROM_MARKER)
+            self._record_state(restoration, proven, RestorationState.RESTORED, _FROM_MARKER)
 
-    def back_out(self, standing: Sequence[Marker]) -> list[_Doubtful]:
-        """Book as backed out what another marker of the same restoration proves."""
+    def back_out(self, standing: Sequence[Marker]) -> list[_UndecidedCopies]:
+        """Record as backed out the copies that another marker of the same restoration decides."""
         marked = {marker.run_id for marker in standing}
         rest = []
-        for restoration, states in self._open():
+        for restoration, states in self._find_open_units():
             intended = [state for state in states if state.state is RestorationState.INTENDED]
             if restoration.restoration_id in marked:
-                self._book(restoration, intended, RestorationState.BACKED_OUT)
+                self._record_state(restoration, intended, RestorationState.BACKED_OUT)
             elif intended:
                 rest.append((restoration, intended))
         return rest
 
-    def mark_unknown(self, moves: Sequence[_Doubtful]) -> None:
-        """Book copies as unknown."""
+    def mark_unknown(self, moves: Sequence[_UndecidedCopies]) -> None:
+        """Record copies as unknown."""
         for restoration, states in moves:
-            why = why_unknown(restoration)
-            self._book(restoration, states, RestorationState.UNKNOWN, why)
+            why = explain_unknown_copy(restoration)
+            self._record_state(restoration, states, RestorationState.UNKNOWN, why)
 
-    def _open(self) -> list[_Doubtful]:
+    def _find_open_units(self) -> list[_UndecidedCopies]:
         restoration = self.work.restoration
         return self.work.ledger.restorations.open_units(
             restoration.queue_manager, restoration.state_queue
         )
 
-    def _book(
+    def _record_state(
         self,
         restoration: Restoration,
         states: Sequence[CopyState],
@@ -91,11 +90,11 @@ class _OpenCopies:
         self.work.ledger.restorations.add_states(name, settled)
         if settled:
             tell = log.warning if state is RestorationState.UNKNOWN else log.info
-            tell(_LOGGED[state], len(settled), name, *filter(None, [why]))
+            tell(_LOG_LINES[state], len(settled), name, *filter(None, [why]))
 
 
-def why_unknown(restoration: Restoration) -> str:
-    """Say why nobody knows whether a message was put, and what a person does about it."""
+def explain_unknown_copy(restoration: Restoration) -> str:
+    """Return why it is unknown whether a message was put, and what to do about it."""
     where = place(restoration.to_queue, restoration.to_queue_manager)
     return (
         "its unit of work was interrupted, and no marker tells whether it committed: look for its"

@@ -15,14 +15,14 @@ from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.rules import RulesError, parse
 from mqdlq.stages.report.wording import moment, place
-from mqdlq.stages.restore.copies import read, why_provisional
-from mqdlq.stages.restore.dead_letter_headers import dead_letter_header, descriptor_of
+from mqdlq.stages.restore.copies import explain_provisional_copy, read_archived_copies
+from mqdlq.stages.restore.dead_letter_headers import decode_copied_descriptor, decode_copied_header
 
-TENTHS = 10
+EXPIRY_UNITS_PER_SECOND = 10
 """MQMD.Expiry counts tenths of a second."""
 
 
-class CanBe(StrEnum):
+class Restorability(StrEnum):
     """Whether a copy can be restored."""
 
     RESTORED = "can be restored"
@@ -33,18 +33,18 @@ class CanBe(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A copy as a person wants to know it.
+class ListedCopy:
+    """A copy with the facts that `mqdlq restore list` shows.
 
-    `reason` and the destination are those of its MQDLH, `length` its body's in bytes with what
-    properties take, `expiry_s` what was left of its Expiry in seconds when it was archived, None
-    for unlimited; all of them None or "" where the copy cannot be read, and those of the MQDLH
-    where there is no valid one. `why` says what keeps it from being restored, or where it went
+    `reason` and the destination are from its MQDLH. `length` is the length in bytes of its body
+    with its properties. `expiry_s` is its remaining Expiry in seconds at the time of archiving,
+    None for unlimited. All of these are None or "" if the copy cannot be read; the MQDLH's are None
+    or "" if it has no valid one. `why` says what prevents a restoration, or where the copy was put
     before.
     """
 
     copy: ArchivedCopy
-    can_be: CanBe
+    restorability: Restorability
     why: str
     rule_line: int
     reason: int | None = None
@@ -57,59 +57,59 @@ class Listed:
 
     @property
     def reason_text(self) -> str:
-        """Return the reason as people read it, "" where the copy cannot be read."""
+        """Return the reason as text, "" if the copy cannot be read."""
         if self.reason is None:
             return "" if self.length is None else "no valid MQDLH"
         return reason_text(self.reason)
 
 
-def newest_first(copies: Sequence[ArchivedCopy]) -> list[ArchivedCopy]:
-    """Put the newest run first; within a run the order stays."""
+def sort_newest_first(copies: Sequence[ArchivedCopy]) -> list[ArchivedCopy]:
+    """Sort the newest run first; the order within a run stays."""
     latest: dict[str, datetime] = {}
     for copy in copies:
         latest[copy.run_id] = max(latest.get(copy.run_id, copy.at), copy.at)
     return sorted(copies, key=lambda copy: (latest[copy.run_id], copy.run_id), reverse=True)
 
 
-def listed(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[Listed]:
-    """Yield what is to be known of copies, file by file; each is read, and its digest checked."""
+def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[ListedCopy]:
+    """Yield the facts about copies, file by file; each copy is read and its digest is checked."""
     put = ledger.restorations.put_by_others("", [copy.key for copy in copies])
-    lines = _Lines(ledger)
-    for found in read(copies):
+    lines = _RuleLines(ledger)
+    for found in read_archived_copies(copies):
         copy = found.copy
-        can_be, why = _state(copy, put.get(copy.key), found.problem)
+        restorability, why = _find_restorability(copy, put.get(copy.key), found.problem)
         by = put.get(copy.key)
-        yield Listed(
+        yield ListedCopy(
             copy,
-            can_be,
+            restorability,
             why,
-            lines.of(copy),
-            **(_seen(found.content) if found.content else {}),
+            lines.find_line(copy),
+            **(_read_fields(found.content) if found.content else {}),
             restored_at=by[1].at if by else None,
             restoration_id=by[0].restoration_id if by else "",
         )
 
 
-def _state(
+def _find_restorability(
     copy: ArchivedCopy, by: tuple[Restoration, CopyState] | None, problem: str
-) -> tuple[CanBe, str]:
-    if provisional := why_provisional(copy):
-        return CanBe.PROVISIONAL, provisional
+) -> tuple[Restorability, str]:
+    if provisional := explain_provisional_copy(copy):
+        return Restorability.PROVISIONAL, provisional
     if by is not None:
         restoration, state = by
         where = place(restoration.to_queue, restoration.to_queue_manager)
         if state.state is RestorationState.RESTORED:
-            return CanBe.RESTORED_AGAIN, f"to {where} at {moment(state.at)}"
-        return CanBe.DOUBTFUL, f"to {where}, by restoration {restoration.restoration_id}"
+            return Restorability.RESTORED_AGAIN, f"to {where} at {moment(state.at)}"
+        return Restorability.DOUBTFUL, f"to {where}, by restoration {restoration.restoration_id}"
     if problem:
-        return CanBe.UNUSABLE, problem
-    return CanBe.RESTORED, ""
+        return Restorability.UNUSABLE, problem
+    return Restorability.RESTORED, ""
 
 
-def _seen(content: Copy) -> dict[str, Any]:
-    expiry = descriptor_of(content).expiry
+def _read_fields(content: Copy) -> dict[str, Any]:
+    expiry = decode_copied_descriptor(content).expiry
     try:
-        header = dead_letter_header(content)
+        header = decode_copied_header(content)
     except MalformedHeaderError:
         of_header: dict[str, Any] = {}
     else:
@@ -121,27 +121,27 @@ def _seen(content: Copy) -> dict[str, Any]:
     return {
         **of_header,
         "length": len(content.body),
-        "expiry_s": expiry / TENTHS if expiry >= 0 else None,
+        "expiry_s": expiry / EXPIRY_UNITS_PER_SECOND if expiry >= 0 else None,
     }
 
 
-class _Lines:
-    """The lines of the rules that discarded messages, each run's table read once."""
+class _RuleLines:
+    """The lines of the rules that discarded messages; each run's table is parsed once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._lines_by_run: dict[str, tuple[int, ...]] = {}
 
-    def of(self, copy: ArchivedCopy) -> int:
-        """Return the line of the rule that discarded the message, 0 where there is none."""
-        if copy.run_id not in self._known:
-            self._known[copy.run_id] = self._read(copy.run_id)
-        lines = self._known[copy.run_id]
+    def find_line(self, copy: ArchivedCopy) -> int:
+        """Return the line of the rule that discarded the message, 0 if it is unknown."""
+        if copy.run_id not in self._lines_by_run:
+            self._lines_by_run[copy.run_id] = self._read(copy.run_id)
+        lines = self._lines_by_run[copy.run_id]
         return lines[copy.rule - 1] if 0 < copy.rule <= len(lines) else 0
 
     def _read(self, run_id: str) -> tuple[int, ...]:
         run = self._ledger.runs.get(run_id)
         try:
             return tuple(rule.line for rule in parse(run.rules_text).rules) if run else ()
-        except RulesError:  # of an older language
+        except RulesError:  # written in an older language
             return ()

@@ -1,4 +1,4 @@
-"""A recorded restoration in; its copies on a queue, and exactly one outcome for each, out."""
+"""Carry out a recorded restoration: put its copies, and record one outcome for each."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from mqdlq.errors import AccountError, MalformedHeaderError
 from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
-from mqdlq.stages.restore.copies import Found, already, read, refusals
+from mqdlq.stages.restore.copies import (
+    ReadCopy,
+    describe_earlier_restoration,
+    find_refusals,
+    read_archived_copies,
+)
 from mqdlq.stages.restore.interrupted_copies import settle_open_units
-from mqdlq.stages.restore.putting import Booking, Copies, Put, put_of
-from mqdlq.stages.restore.restoration_resources import Restoring
+from mqdlq.stages.restore.putting import ArchiveSource, PlannedPut, RestorationRecorder, plan_put
+from mqdlq.stages.restore.restoration_resources import RestorationResources
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.exclusive_access import hold_state_queue
 
-ENDS = frozenset(
+FINAL_STATES = frozenset(
     {
         RestorationState.RESTORED,
         RestorationState.REFUSED,
@@ -27,16 +32,16 @@ ENDS = frozenset(
         RestorationState.NOT_ATTEMPTED,
     }
 )
-"""The states that are outcomes: each copy that was selected ends in exactly one of them."""
-DONE = (RestorationState.RESTORED, RestorationState.UNKNOWN)
+"""The states that are outcomes: each selected copy ends in exactly one of them."""
+NEVER_PUT_AGAIN = (RestorationState.RESTORED, RestorationState.UNKNOWN)
 """The outcomes after which a restoration never puts a copy again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """How the copies of a restoration ended, counted; and why those ended so that were not put.
+class RestorationResult:
+    """The outcomes of a restoration, counted, and why copies were not put.
 
-    `reasons` are (outcome, why) pairs with how many copies each is of.
+    `reasons` counts copies by (outcome, why).
     """
 
     outcomes: Counter[RestorationState]
@@ -49,7 +54,7 @@ class Result:
         return self.outcomes.total()
 
     @property
-    def is_worth_a_retry(self) -> bool:
+    def may_succeed_later(self) -> bool:
         """Whether copies were not put for a reason that may pass."""
         unfinished = (RestorationState.FAILED, RestorationState.NOT_ATTEMPTED)
         is_real = not self.restoration.dry_run
@@ -57,11 +62,11 @@ class Result:
 
     @property
     def shortfall(self) -> str:
-        """Say what a person asked for and has not got, "" where there is nothing.
+        """Return which requested messages are not restored and why, or "".
 
-        What is refused since it was restored to the same queue before is none.
+        Copies that were refused because they are already on the same queue do not count.
         """
-        is_there = already(self.restoration)
+        is_there = describe_earlier_restoration(self.restoration)
         missed = Counter(
             {
                 (state, why): number
@@ -76,33 +81,34 @@ class Result:
         return f"{missed.total()} of {self.total} messages are not restored; {number}: {why}{more}"
 
 
-def restore(work: Restoring) -> Result:
-    """Settle what earlier attempts left open, then put each copy that is still to be put.
+def restore(work: RestorationResources) -> RestorationResult:
+    """Settle interrupted units of earlier attempts, then put each copy that is due.
 
-    May be called again at any time, also after a crash: what was put is in the ledger and in the
-    markers, and is never put again by the same restoration; what was refused, failed, or not
-    attempted is tried anew. A dry run opens no queue. Copies stay in the archive. Raises
-    AnotherExecutorError where an executor does not let go of the state queue, QueueManagerError
-    where the queue manager fails, LedgerError where another task puts the same messages, and
-    AccountError where the outcomes are not the copies; nothing is put twice by any of them.
+    It may be called again at any time, also after a crash. The ledger and the markers show which
+    copies were put; the same restoration never puts them again. Copies that were refused, failed or
+    not attempted are tried again. A dry run opens no queue. Copies stay in the archive.
+
+    Raises AnotherExecutorError if an executor keeps holding the state queue, QueueManagerError if
+    the queue manager fails, LedgerError if another task puts the same messages, and
+    AccountError if the outcomes do not match the copies. None of them puts a message twice.
     """
     if work.restoration.dry_run:
-        _say_only(work)
+        _rehearse(work)
     else:
-        _put(work)
-    return _account(work)
+        _put_copies(work)
+    return _check_account(work)
 
 
-def _say_only(work: Restoring) -> None:
-    refused, acceptable = _sorted_out(work, _due(work))
-    for found in read(acceptable):
+def _rehearse(work: RestorationResources) -> None:
+    refused, acceptable = _separate_refused(work, _find_due_copies(work))
+    for found in read_archived_copies(acceptable):
         why = found.problem or DRY_RUN
         state = RestorationState.REFUSED if found.problem else RestorationState.NOT_ATTEMPTED
-        refused.append(_state(work, found.copy, state, why))
+        refused.append(_build_state(work, found.copy, state, why))
     work.ledger.restorations.add_states(work.restoration.restoration_id, refused)
 
 
-def _put(work: Restoring) -> None:
+def _put_copies(work: RestorationResources) -> None:
     restoration, refused = work.restoration, list[CopyState]()
     with (
         connect(work.settings) as queue_manager,
@@ -118,30 +124,33 @@ def _put(work: Restoring) -> None:
                 restoration.state_queue,
             )
         settled = settle_open_units(work, markers)
-        refused, acceptable = _sorted_out(work, _due(work))
+        refused, acceptable = _separate_refused(work, _find_due_copies(work))
         work.ledger.restorations.add_states(restoration.restoration_id, refused)
         limit = work.max_messages_per_unit if markers.prove_commits else 1
         destinations = Destinations(queue_manager, limit)
-        booking = Booking(work, destinations)
-        source = Copies(queue_manager)
+        booking = RestorationRecorder(work, destinations)
+        source = ArchiveSource(queue_manager)
         with UnitEngine(source, booking, markers=markers, destinations=destinations) as units:
             units.clear_markers_later(settled)
             if markers.prove_commits and (acceptable or settled):
                 units.put_marker()
-            for found in read(acceptable):
-                _offer(found, units, booking, restoration)
+            for found in read_archived_copies(acceptable):
+                _offer_copy(found, units, booking, restoration)
         units.clear_markers()
 
 
-def _offer(
-    found: Found, units: UnitEngine[Put], booking: Booking, restoration: Restoration
+def _offer_copy(
+    found: ReadCopy,
+    units: UnitEngine[PlannedPut],
+    booking: RestorationRecorder,
+    restoration: Restoration,
 ) -> None:
-    """Put a copy, unless it cannot be read as it was archived."""
+    """Offer a copy to the engine, or refuse a copy that is missing, unreadable or altered."""
     if found.content is None:
         booking.refuse(found.copy, found.problem)
         return
     try:
-        put = put_of(found.copy, found.content, restoration)
+        put = plan_put(found.copy, found.content, restoration)
     except MalformedHeaderError as error:
         why = f"its MQDLH cannot be taken off ({error}): restore it with its header"
         booking.refuse(found.copy, why)
@@ -149,10 +158,10 @@ def _offer(
         units.offer(put)
 
 
-def _due(work: Restoring) -> list[ArchivedCopy]:
-    """Return the copies that are selected and not put, in the order they had on their queue."""
+def _find_due_copies(work: RestorationResources) -> list[ArchivedCopy]:
+    """Return the selected copies that are not put yet, in the order of their original queue."""
     states = work.ledger.restorations.states(work.restoration.restoration_id)
-    due = {key for key, state in states.items() if state.state not in DONE}
+    due = {key for key, state in states.items() if state.state not in NEVER_PUT_AGAIN}
     runs = dict.fromkeys(run_id for run_id, _ in states)
     copies = [copy for run_id in runs for copy in work.ledger.archive.copies(run_id=run_id)]
     return sorted(
@@ -160,10 +169,10 @@ def _due(work: Restoring) -> list[ArchivedCopy]:
     )
 
 
-def _sorted_out(
-    work: Restoring, due: Sequence[ArchivedCopy]
+def _separate_refused(
+    work: RestorationResources, due: Sequence[ArchivedCopy]
 ) -> tuple[list[CopyState], list[ArchivedCopy]]:
-    """Return what the ledger says must not be put, and the other copies."""
+    """Return the states of copies that the ledger refuses, and the other copies."""
     restoration = work.restoration
     keys = [copy.key for copy in due]
     others = (
@@ -171,23 +180,25 @@ def _sorted_out(
         if restoration.again
         else work.ledger.restorations.put_by_others(restoration.restoration_id, keys)
     )
-    why: dict[CopyId, str] = refusals(due, others)
+    why: dict[CopyId, str] = find_refusals(due, others)
     refused = [
-        _state(work, copy, RestorationState.REFUSED, why[copy.key])
+        _build_state(work, copy, RestorationState.REFUSED, why[copy.key])
         for copy in due
         if copy.key in why
     ]
     return refused, [copy for copy in due if copy.key not in why]
 
 
-def _state(work: Restoring, copy: ArchivedCopy, state: RestorationState, why: str) -> CopyState:
+def _build_state(
+    work: RestorationResources, copy: ArchivedCopy, state: RestorationState, why: str
+) -> CopyState:
     return CopyState(*copy.key, state, work.clock(), why=why)
 
 
-def _account(work: Restoring) -> Result:
-    """Count the outcomes; raises AccountError unless every copy selected has one."""
+def _check_account(work: RestorationResources) -> RestorationResult:
+    """Count the outcomes; raises AccountError unless every selected copy has one."""
     states = work.ledger.restorations.states(work.restoration.restoration_id).values()
-    outcomes = Counter(state.state for state in states if state.state in ENDS)
+    outcomes = Counter(state.state for state in states if state.state in FINAL_STATES)
     if outcomes.total() != len(states):
         raise AccountError(
             "MQDLQ-714",
@@ -198,4 +209,4 @@ def _account(work: Restoring) -> Result:
     for state in states:
         if state.state is not RestorationState.RESTORED:
             reasons[state.state, state.why] += 1
-    return Result(outcomes, reasons, work.restoration)
+    return RestorationResult(outcomes, reasons, work.restoration)

@@ -1,4 +1,4 @@
-"""What an attempt at a restoration works with."""
+"""The resources of an attempt at a restoration."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mqdlq.stages.units.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restoring(Resources):
-    """What an attempt at a restoration works with.
+class RestorationResources(Resources):
+    """The resources of an attempt at a restoration.
 
-    `max_messages_per_unit` bounds a unit of work.
+    `max_messages_per_unit` limits the number of messages in a unit of work.
     """
 
     restoration: Restoration

@@ -1,4 +1,4 @@
-"""What a person asks for in, a recorded restoration with the copies it selects out."""
+"""Select the archived copies that a restore request names, and record the restoration."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from mqdlq.errors import MalformedHeaderError, RestoreError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import ArchivedCopy, Ledger, Restoration
 from mqdlq.stages.report.wording import place
-from mqdlq.stages.restore.copies import read
-from mqdlq.stages.restore.dead_letter_headers import dead_letter_header
+from mqdlq.stages.restore.copies import read_archived_copies
+from mqdlq.stages.restore.dead_letter_headers import decode_copied_header
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be restored, and where to.
+class RestoreRequest:
+    """Which messages to restore, and to which queue.
 
-    Of the handler's copies those of `run_id` ("" for whichever run was the last to discard a
-    message), of the messages in `message_keys`
-    (hex; empty for all) and that were dead letters for `reason` (0 for whatever). `to_queue` is ""
-    for the dead-letter queue they were on. `header` keeps the MQDLH; `again` puts what was
-    restored before.
+    The request selects copies of the handler: those of `run_id` ("" for the last run that discarded
+    a message), of the messages in `message_keys` (hex; empty for all) that were dead letters for
+    `reason` (0 for any). An empty `to_queue` means their original dead-letter queue. `header` keeps
+    the MQDLH; `again` also puts copies that were restored before.
     """
 
     run_id: str = ""
@@ -37,26 +36,26 @@ class Request:
     who: str = ""
 
 
-def begin(
+def begin_restoration(
     restoration_id: str,
     handler: Handler,
-    request: Request,
+    request: RestoreRequest,
     *,
     ledger: Ledger,
     clock: Callable[[], datetime],
 ) -> Restoration:
-    """Select the copies and record the restoration; nothing is put yet, no queue is touched.
+    """Select the copies and record the restoration; nothing is put, no queue is opened.
 
-    Recorded before under this id, it is returned as it was: the selection holds to its end. Raises
-    RestoreError where there is nothing to select, or where it cannot be put as is asked.
+    A restoration that is recorded under this id is returned unchanged: its selection is final.
+    Raises RestoreError if the request selects nothing or cannot be carried out.
     """
     recorded = ledger.restorations.get(restoration_id)
-    copies = [] if recorded else _select(handler, request, ledger)
-    wanted = recorded or _restoration(restoration_id, handler, request, copies[0], clock())
+    copies = [] if recorded else _select_copies(handler, request, ledger)
+    wanted = recorded or _build_restoration(restoration_id, handler, request, copies[0], clock())
     if recorded is None:
         _check_target(wanted)
         ledger.restorations.record(wanted, copies)
-    elif not _is_of(recorded, handler, request):
+    elif not _is_same_request(recorded, handler, request):
         raise RestoreError(
             "MQDLQ-711",
             f"restoration {restoration_id} is in the ledger with another selection or target,"
@@ -65,7 +64,7 @@ def begin(
     return wanted
 
 
-def _is_of(recorded: Restoration, handler: Handler, request: Request) -> bool:
+def _is_same_request(recorded: Restoration, handler: Handler, request: RestoreRequest) -> bool:
     if recorded.handler != handler.name:
         return False
     same = ("run_id", "message_keys", "reason", "header", "again", "dry_run")
@@ -74,8 +73,12 @@ def _is_of(recorded: Restoration, handler: Handler, request: Request) -> bool:
     return is_same_target and all(getattr(recorded, n) == getattr(request, n) for n in same)
 
 
-def _restoration(
-    restoration_id: str, handler: Handler, request: Request, first: ArchivedCopy, now: datetime
+def _build_restoration(
+    restoration_id: str,
+    handler: Handler,
+    request: RestoreRequest,
+    first: ArchivedCopy,
+    now: datetime,
 ) -> Restoration:
     return Restoration(
         restoration_id=restoration_id,
@@ -96,8 +99,8 @@ def _restoration(
     )
 
 
-def _select(handler: Handler, request: Request, ledger: Ledger) -> list[ArchivedCopy]:
-    """Return the copies that are asked for, all of one queue; raises RestoreError."""
+def _select_copies(handler: Handler, request: RestoreRequest, ledger: Ledger) -> list[ArchivedCopy]:
+    """Return the requested copies, all of one queue; raises RestoreError."""
     if request.to_queue_manager and not request.to_queue:
         raise RestoreError("MQDLQ-709", "to_queue_manager needs to_queue; name the queue, too")
     if not request.run_id and not request.message_keys:
@@ -126,15 +129,15 @@ def _select(handler: Handler, request: Request, ledger: Ledger) -> list[Archived
             " its copies",
         )
     if not request.run_id:
-        found = _newest(found)
-    return _of_one_queue(_with_reason(found, request.reason))
+        found = _keep_newest(found)
+    return _require_one_queue(_keep_reason(found, request.reason))
 
 
-def _newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
-    """Return one copy of each message: of several, the newest that is not provisional.
+def _keep_newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
+    """Return one copy of each message: the newest that is not provisional.
 
-    A message that came back and was discarded again has more than one, and so has one that a run
-    copied and another discarded.
+    A message has several copies if it came back and was discarded again, or if one run copied it
+    and another run discarded it.
     """
     chosen: dict[tuple[str, str, bytes, int], ArchivedCopy] = {}
     for copy in found:  # the oldest first
@@ -146,7 +149,7 @@ def _newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
     return [copy for copy in found if copy.key in kept]
 
 
-def _of_one_queue(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
+def _require_one_queue(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
     queues = sorted({place(copy.queue, copy.queue_manager) for copy in found})
     if len(queues) > 1:
         raise RestoreError(
@@ -157,11 +160,11 @@ def _of_one_queue(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
     return found
 
 
-def _with_reason(found: list[ArchivedCopy], reason: int) -> list[ArchivedCopy]:
-    """Keep the copies whose MQDLH gives that reason, and those that do not say."""
+def _keep_reason(found: list[ArchivedCopy], reason: int) -> list[ArchivedCopy]:
+    """Keep the copies whose MQDLH gives that reason, and the copies that cannot be read."""
     if not reason:
         return found
-    kept = _of_reason(found, reason)
+    kept = _find_keys_with_reason(found, reason)
     if not kept:
         raise RestoreError(
             "MQDLQ-705",
@@ -171,11 +174,11 @@ def _with_reason(found: list[ArchivedCopy], reason: int) -> list[ArchivedCopy]:
     return [copy for copy in found if copy.key in kept]
 
 
-def _of_reason(found: Sequence[ArchivedCopy], reason: int) -> set[tuple[str, int]]:
+def _find_keys_with_reason(found: Sequence[ArchivedCopy], reason: int) -> set[tuple[str, int]]:
     kept = set()
-    for each in read(found):
+    for each in read_archived_copies(found):
         try:
-            is_wanted = each.content is None or dead_letter_header(each.content).reason == reason
+            is_wanted = each.content is None or decode_copied_header(each.content).reason == reason
         except MalformedHeaderError:
             is_wanted = False
         if is_wanted:

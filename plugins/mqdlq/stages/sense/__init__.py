@@ -1,1 +1,1 @@
-"""The first stage: find out by MQINQ whether there is work, and begin the run or wait."""
+"""The first stage: inquire whether a queue has work, then begin the run or wait."""

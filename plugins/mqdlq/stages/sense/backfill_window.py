@@ -9,8 +9,8 @@ from mqdlq.ledger import Ledger, Run, TakenSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The interval of a backfill's run: from `start` up to but not including `end`, aware."""
+class BackfillWindow:
+    """The interval of a backfill's run: from `start` up to but not including `end`, both aware."""
 
     start: datetime
     end: datetime
@@ -19,6 +19,8 @@ class Window:
         return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def snapshots_of(run: Run, window: Window, ledger: Ledger) -> list[TakenSnapshot]:
+def find_snapshots_in_window(
+    run: Run, window: BackfillWindow, ledger: Ledger
+) -> list[TakenSnapshot]:
     """Return the snapshots that runs took of a run's queue within a window, oldest first."""
     return ledger.snapshots.taken_between(run.queue_manager, run.queue, window.start, window.end)

@@ -1,4 +1,4 @@
-"""Look at a run's queue by MQINQ: a run's id and parameters in, the run's next step out."""
+"""Inspect a run's queue by MQINQ and decide the run's next step."""
 
 from __future__ import annotations
 
@@ -12,63 +12,74 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Look, Run
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.backfill_window import Window, snapshots_of
-from mqdlq.stages.sense.start_run import begin_run, depth, patience, prepare_run
+from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.sense.start_run import (
+    find_queue_manager_wait,
+    inquire_depth,
+    prepare_run,
+    record_run,
+)
 from mqdlq.stages.sense.waiting import (
-    Facts,
+    Decision,
+    EarlierWait,
     Fail,
     Pause,
     Proceed,
+    QueueFacts,
     Skip,
-    Step,
-    Waited,
     WaitForMessages,
     WaitForQueueManager,
-    after_look,
-    after_no_answer,
+    decide_after_inspection,
+    decide_without_answer,
 )
-from mqdlq.stages.sense.work_detection import ASKED_FOR, Watch, is_unfinished, watch_for
+from mqdlq.stages.sense.work_detection import (
+    REQUESTED_RUN_TYPES,
+    Watch,
+    find_watch,
+    has_unfinished_work,
+)
 from mqdlq.stages.units.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sensing(Resources):
-    """What a look works with.
+class SenseResources(Resources):
+    """The resources of an inspection.
 
-    Waits shorter than `defer_from_s` are slept here. `window` is a backfill's. With `is_watched` a
-    person waits for the run: nobody can be asked for an approval, and it begins at once.
-    `awaits_approval` takes a DAG run's id, and says whether it waits for a person's approval now;
-    `warnings` returns what is to be said of a run before its first look.
+    The stage itself sleeps for waits shorter than `min_deferred_wait_s`. `window` is a backfill's
+    interval. `is_watched` means that the run is in the foreground: no approval can be requested,
+    and the run begins at once. `awaits_approval` takes a DAG run's id and returns whether that run
+    waits for an approval now. `warnings` returns the warnings to log before a run's first
+    inspection.
     """
 
     run_id: str
     handler: Handler
     options: RunOptions
-    defer_from_s: float
+    min_deferred_wait_s: float
     awaits_approval: Callable[[str], bool]
     warnings: Callable[[Run], Iterable[str]]
-    window: Window | None = None
+    window: BackfillWindow | None = None
     full_snapshot: bool = False
     is_watched: bool = False
 
-    def seconds_to(self, moment: datetime | None) -> float:
-        """Return the time to a moment; None is never."""
+    def seconds_until(self, moment: datetime | None) -> float:
+        """Return the seconds until a moment; None means never."""
         return (moment - self.clock()).total_seconds() if moment else math.inf
 
 
-def look(sensing: Sensing, waited: Waited | None = None) -> Step:
-    """Look at the run's queue; record the run and what it saw when it waits no more.
+def inspect_queue(sensing: SenseResources, waited: EarlierWait | None = None) -> Decision:
+    """Inspect the run's queue; record the run and the inspection when the wait is over.
 
-    A backfill looks for the snapshots of its window instead. Run twice, it finds the run as
-    recorded, with the rules read the first time. Raises what `prepare_run` raises.
+    A backfill looks for the snapshots of its window instead. A second call finds the run as
+    recorded, with the rules of the first call. Raises what `prepare_run` raises.
     """
-    waited = waited or Waited()
+    waited = waited or EarlierWait()
     while True:
         try:
-            step = _look(sensing, waited)
+            step = _inspect_once(sensing, waited)
         except QueueManagerError as error:
-            place = patience(sensing.handler, sensing.options)
-            step = after_no_answer(error, sensing.handler, place, waited, sensing.clock())
+            place = find_queue_manager_wait(sensing.handler, sensing.options)
+            step = decide_without_answer(error, sensing.handler, place, waited, sensing.clock())
             if isinstance(step, WaitForQueueManager):
                 sensing.log.warning(
                     "%s; the run waits for the queue manager until %s UTC [MQDLQ-127]",
@@ -77,17 +88,17 @@ def look(sensing: Sensing, waited: Waited | None = None) -> Step:
                 )
         if isinstance(step, Proceed | Skip | Fail):
             return step
-        left = sensing.seconds_to(step.until)
-        if left >= sensing.defer_from_s:
+        left = sensing.seconds_until(step.until)
+        if left >= sensing.min_deferred_wait_s:
             return step
         sensing.sleep(max(0.0, left))
         if isinstance(step, WaitForMessages) and step.until is not None:
-            waited = Waited(event={"until": step.until.isoformat()})
+            waited = EarlierWait(event={"until": step.until.isoformat()})
         else:
             waited = replace(waited, is_last=isinstance(step, WaitForQueueManager))
 
 
-def _look(sensing: Sensing, waited: Waited) -> Step:
+def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
     ledger, log, options = sensing.ledger, sensing.log, sensing.options
     run = prepare_run(
         sensing.run_id,
@@ -98,29 +109,29 @@ def _look(sensing: Sensing, waited: Waited) -> Step:
         options=options,
     )
     place = f"{run.queue} of {run.queue_manager}"
-    step: Step
+    step: Decision
     if sensing.window is not None:
-        taken = len(snapshots_of(run, sensing.window, ledger))
+        taken = len(find_snapshots_in_window(run, sensing.window, ledger))
         why = f"No snapshot of {place} was taken from {sensing.window}: nothing to evaluate."
         step = Proceed(taken, "a backfill") if taken else Skip(0, why)
         says = f"{taken} snapshots of {place} from {sensing.window}"
     else:
         for warning in sensing.warnings(run) if waited.event is None else ():
             log.warning("%s", warning)
-        facts = _facts(run, sensing)
-        step = after_look(facts, sensing.handler, options, waited, sensing.clock())
+        facts = _gather_facts(run, sensing)
+        step = decide_after_inspection(facts, sensing.handler, options, waited, sensing.clock())
         says = f"{facts.why} on {place}; rules: {PurePath(run.rules_source).name}"
         number = f"{facts.depth} settled messages" if facts.depth else "no messages"
-        why = f"{number} on {place}: nothing to do, the rest is skipped"
+        why = f"{number} on {place}: nothing to do, the other tasks are skipped"
         if isinstance(step, WaitForMessages):
-            log.info("%s on %s; %s", number, place, _wait_in_words(step, sensing))
+            log.info("%s on %s; %s", number, place, _describe_wait(step, sensing))
     if isinstance(step, Proceed | Skip):
         is_work = isinstance(step, Proceed)
-        begin_run(run, ledger)
+        record_run(run, ledger)
         ledger.runs.record_look(run.run_id, Look(step.depth, is_work, step.why, sensing.clock()))
         log.info("%s", says if is_work else why)
     elif isinstance(step, Pause):
-        left = sensing.seconds_to(step.until)
+        left = sensing.seconds_until(step.until)
         log.warning(
             "the previous run has left no account of the queue; this run continues in %.0f s"
             " [MQDLQ-134]",
@@ -129,40 +140,42 @@ def _look(sensing: Sensing, waited: Waited) -> Step:
     return step
 
 
-def _facts(run: Run, sensing: Sensing) -> Facts:
+def _gather_facts(run: Run, sensing: SenseResources) -> QueueFacts:
     ledger, handler = sensing.ledger, sensing.handler
-    watch = _watch(run, sensing)
-    there = depth(run, sensing.settings)
-    why = watch.news(there, sensing.clock())
-    if not why and is_unfinished(run, ledger):
-        why = "an earlier execution was interrupted: its account is to be settled"
+    watch = _find_watch(run, sensing)
+    there = inquire_depth(run, sensing.settings)
+    why = watch.find_work(there, sensing.clock())
+    if not why and has_unfinished_work(run, ledger):
+        why = "an earlier execution was interrupted: its account must be settled"
     if not why and sensing.full_snapshot:
-        why = "a full snapshot is asked for"
+        why = "a full snapshot is requested"
     failed = None
     if handler.is_continuous and not sensing.is_watched:
         failed = ledger.runs.broken_off(handler.name, run.run_id)
-    return Facts(run, there, why, watch, ledger.runs.get(run.run_id) is not None, failed)
+    return QueueFacts(run, there, why, watch, ledger.runs.get(run.run_id) is not None, failed)
 
 
-def _watch(run: Run, sensing: Sensing) -> Watch:
-    """Return what is news: nothing that a run before has asked a person about, who may answer.
+def _find_watch(run: Run, sensing: SenseResources) -> Watch:
+    """Return what counts as work; messages about which a run awaits an approval do not.
 
-    Another run would ask the same again, and the next one, until no more may be under way.
+    Otherwise further runs would request the same approval until the limit of active runs.
     """
-    is_asked_for = sensing.is_watched or run.run_type in ASKED_FOR
+    is_asked_for = sensing.is_watched or run.run_type in REQUESTED_RUN_TYPES
     asked = None if is_asked_for else sensing.ledger.plans.open_question(run)
     if asked is None or not sensing.awaits_approval(asked.dag_run_id):
-        return watch_for(run, sensing.ledger, sensing.handler.rescan_interval)
+        return find_watch(run, sensing.ledger, sensing.handler.rescan_interval)
     sensing.log.info(
-        "%s waits for an approval of what it would do with %d messages",
+        "%s waits for an approval of its plan for %d messages",
         asked.dag_run_id,
         asked.messages,
     )
     return Watch(asked.messages)
 
 
-def _wait_in_words(step: WaitForMessages, sensing: Sensing) -> str:
-    left = sensing.seconds_to(step.until)
-    if left < sensing.defer_from_s:
+def _describe_wait(step: WaitForMessages, sensing: SenseResources) -> str:
+    left = sensing.seconds_until(step.until)
+    if left < sensing.min_deferred_wait_s:
         return f"looking again in {left:.0f} s"
-    return f"waiting until {step.until:%Y-%m-%d %H:%M:%S} UTC" if step.until else "waiting on"
+    return (
+        f"waiting until {step.until:%Y-%m-%d %H:%M:%S} UTC" if step.until else "waiting without end"
+    )

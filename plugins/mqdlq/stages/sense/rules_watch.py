@@ -1,4 +1,4 @@
-"""A handler and the digest of its rules in, whether its files hold other rules by now out."""
+"""Detect that the rules of a handler have changed in its files."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from mqdlq.rules import parse
 
 log = logging.getLogger(__name__)
 
-Stamp = tuple[tuple[int, int] | None, ...]
+FileStamps = tuple[tuple[int, int] | None, ...]
 
 
 class RulesWatch:
-    """Reads the rules only when the time or the size of a file has changed since the last look.
+    """Reads the rules only if the time or the size of a file has changed since the last check.
 
-    Rules are others when their digest is: a comment changes nothing. What cannot be read, or is
-    not valid, is told once and changes nothing either, since no run could begin with it.
+    Rules count as changed if their digest differs; a comment makes no difference. Unreadable or
+    invalid rules are reported once and count as unchanged, since no run could begin with them.
     """
 
     def __init__(self, handler: str, rules: str | None, digest: str) -> None:
-        """Watch a handler's own table, or the one beside it that was named for the run."""
+        """Watch a handler's own table, or the table that was named for the run."""
         self._handler = handler
         self._rules = rules
         self._digest = digest
-        self._seen: tuple[Path, ...] = ()
-        self._stamp: Stamp = ()
-        self._told = ""
+        self._files: tuple[Path, ...] = ()
+        self._stamp: FileStamps = ()
+        self._last_warning = ""
 
     def have_changed(self) -> bool:
-        """Look at the files; reading them is left out while they look as they did."""
+        """Return whether the rules have changed; the files are read only if their stamps differ."""
         if not self._digest:
             return False  # the run's rules were given to it, and are in no file
-        if self._seen and stamp(self._seen) == self._stamp:
+        if self._files and stamp_files(self._files) == self._stamp:
             return False
         try:
             handler = load_handler(self._handler)
-            files = files_of(handler, self._rules)
-            # Taken before the reading: what changes meanwhile is seen at the next look.
-            self._seen, self._stamp = files, stamp(files)
+            files = find_rule_files(handler, self._rules)
+            # Stamped before the files are read, so that the next check sees a change in between.
+            self._files, self._stamp = files, stamp_files(files)
             source, text = handler.rules_text(self._rules)
             has_changed = parse(text, source).digest != self._digest
         except MqDlqError as error:
-            self._stamp = stamp(self._seen)
-            if str(error) != self._told:
-                self._told = str(error)
+            self._stamp = stamp_files(self._files)
+            if str(error) != self._last_warning:
+                self._last_warning = str(error)
                 log.warning(
                     "the rules of %s cannot be read now; the run waits with the rules that it has"
                     " read: %s [MQDLQ-128]",
@@ -54,23 +54,23 @@ class RulesWatch:
                     error.text,
                 )
             return False
-        self._told = ""
+        self._last_warning = ""
         return has_changed
 
 
-def files_of(handler: Handler, rules: str | None = None) -> tuple[Path, ...]:
-    """Return the files that say what a handler does: its own, and its table or another's name."""
+def find_rule_files(handler: Handler, rules: str | None = None) -> tuple[Path, ...]:
+    """Return the files that define a handler: its YAML file, and its table or the named one."""
     own = handler.directory / f"{handler.name}.yaml"
     named = rules or handler.rules
     return (own, handler.directory / named) if named else (own,)
 
 
-def stamp(files: tuple[Path, ...]) -> Stamp:
-    """Return the times and sizes by which a change of these files shows."""
-    return tuple(map(_file_stamp, files))
+def stamp_files(files: tuple[Path, ...]) -> FileStamps:
+    """Return the times and sizes of files, which show whether a file has changed."""
+    return tuple(map(_stamp_file, files))
 
 
-def _file_stamp(file: Path) -> tuple[int, int] | None:
+def _stamp_file(file: Path) -> tuple[int, int] | None:
     try:
         found = file.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Begin a run: read and freeze its rules, find its queue by MQINQ, and record it."""
+"""Prepare and record a run: read and freeze its rules, and find its queue by MQINQ."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import RulesTable, parse
-from mqdlq.stages.run_options import RunOptions, rules_of
+from mqdlq.stages.run_options import RunOptions, read_rules
 
-SCHEDULED: Final = RunOptions(run_type="scheduled")
-"""The options of a run that nobody asks for."""
+SCHEDULED_RUN: Final = RunOptions(run_type="scheduled")
+"""The options of a scheduled run."""
 
 
 def prepare_run(
@@ -29,11 +29,11 @@ def prepare_run(
     clock: Callable[[], datetime],
     options: RunOptions,
 ) -> Run:
-    """Read the rules and find the queue of a run; only MQINQ touches the queue manager.
+    """Read the rules and find the queue of a run; the queue manager is only inquired.
 
-    A run already recorded is returned as it was: rules read at its start hold to its end. Why a
-    run cannot begin is recorded. Raises RulesError or HandlerError before anything is connected,
-    and ConnectionSettingsError or QueueManagerError where the queue cannot be found.
+    A recorded run is returned unchanged: the rules read at its start apply until its end. If the
+    run cannot begin, the reason is recorded. Raises RulesError or HandlerError before it connects,
+    and ConnectionSettingsError or QueueManagerError if the queue cannot be found.
     """
     recorded = ledger.runs.get(run_id)
     if recorded is not None:
@@ -46,28 +46,30 @@ def prepare_run(
             )
         return recorded
     try:
-        return _begin(run_id, handler, settings, clock, options)
+        return _build_run(run_id, handler, settings, clock, options)
     except MqDlqError as error:
         ledger.runs.record_refusal(run_id, handler.name, str(error), clock())
         raise
 
 
-def next_run(handler: Handler, settings: ConnectionSettings, queue: str, now: datetime) -> Run:
-    """Return the run that would begin now by the handler's schedule; nothing is recorded.
+def build_scheduled_run(
+    handler: Handler, settings: ConnectionSettings, queue: str, now: datetime
+) -> Run:
+    """Return the run that the handler's schedule would begin now; nothing is recorded.
 
-    `queue` is what `find_queue` has found. No queue manager is asked. Raises what the start of a
-    run raises.
+    `queue` is the result of `find_queue`. No queue manager is inquired. Raises the errors of
+    `prepare_run`.
     """
-    return _begin("", handler, settings, lambda: now, SCHEDULED, queue=queue)
+    return _build_run("", handler, settings, lambda: now, SCHEDULED_RUN, queue=queue)
 
 
-def begin_run(run: Run, ledger: Ledger) -> None:
-    """Record a run; from here on its rules hold to its end. Recorded before, it stays as it was."""
+def record_run(run: Run, ledger: Ledger) -> None:
+    """Record a run, whose rules apply until its end; a recorded run stays unchanged."""
     if ledger.runs.get(run.run_id) is None:
         ledger.runs.record(run)
 
 
-def _begin(
+def _build_run(
     run_id: str,
     handler: Handler,
     settings: ConnectionSettings,
@@ -76,9 +78,9 @@ def _begin(
     *,
     queue: str = "",
 ) -> Run:
-    source, text, table = rules_of(handler, options)
-    wait_s = _wait_s(handler, table, options)
-    place, named = _place_of(table, settings, options)
+    source, text, table = read_rules(handler, options)
+    wait_s = _find_wait_s(handler, table, options)
+    place, named = _find_named_queue(table, settings, options)
     if not queue:
         with connect(place, may_reconnect=True) as queue_manager:
             queue = find_queue(queue_manager, named)
@@ -101,9 +103,9 @@ def _begin(
         rules_text=text,
         retry_interval_s=table.control.retry_interval_s,
         wait_s=wait_s,
-        # With WAIT(YES) the runs form one continuous instance of the handler, and counts carry on;
-        # what a single run is asked to do differently does not change that. A given action is no
-        # part of it: given again, it is tried again.
+        # With WAIT(YES) the runs form one continuous instance of the handler, whose counts carry
+        # on. The options of a single run do not change that. A given action is an exception:
+        # given again, it is tried again.
         carry_attempts=not options.action
         and (
             handler.count_attempts == "across_runs"
@@ -123,63 +125,65 @@ def _begin(
     )
 
 
-def _wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:
+def _find_wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:
     if options.wait_s is not None:
         return options.wait_s[0]
     if options.action:
-        return 0  # the messages it is for are there, or it is not for others
+        return 0  # the action is for messages that are on the queue already
     if handler.is_by_event:
-        return 0  # a trigger has waited for it
-    # Runs that follow one another without end wait for work, or would spin.
+        return 0  # a trigger has waited for the messages
+    # Runs with schedule @continuous wait for work; otherwise they would spin.
     return None if handler.is_continuous else table.control.wait_s
 
 
-def patience(handler: Handler, options: RunOptions) -> tuple[str, timedelta]:
-    """Return the queue manager that a run waits for while it cannot be reached, and how long.
+def find_queue_manager_wait(handler: Handler, options: RunOptions) -> tuple[str, timedelta]:
+    """Return the queue manager that a run waits for if it is unavailable, and the longest wait.
 
-    The name is that which the run or its rules give, "" for the connection's own; the time is none
-    for WAIT(NO). Raises RulesError or HandlerError, as the start of a run does.
+    The name is that of the run's options or rules, "" for the connection's own; WAIT(NO) means no
+    wait. Raises RulesError or HandlerError like the start of a run.
     """
     source, text = handler.rules_text(options.rules)
     table = parse(text, source)
-    wait_s = _wait_s(handler, table, options)
+    wait_s = _find_wait_s(handler, table, options)
     longest = handler.max_run_time if wait_s is None else timedelta(seconds=wait_s)
     return options.input_q_mgr or table.control.input_q_mgr, longest
 
 
-def depth(run: Run, settings: ConnectionSettings) -> int:
+def inquire_depth(run: Run, settings: ConnectionSettings) -> int:
     """Return the CURDEPTH of the run's queue; the queue is opened for inquiry only."""
-    place = connection_for(settings, run.queue_manager)
+    place = select_queue_manager(settings, run.queue_manager)
     with connect(place, may_reconnect=True) as queue_manager:
         return queue_manager.depth(run.queue)
 
 
-def connection_for(settings: ConnectionSettings, queue_manager: str) -> ConnectionSettings:
-    """Return the settings for the named queue manager; a blank name keeps theirs."""
+def select_queue_manager(settings: ConnectionSettings, queue_manager: str) -> ConnectionSettings:
+    """Return the settings for the named queue manager; a blank name changes nothing."""
     return replace(settings, queue_manager=queue_manager) if queue_manager else settings
 
 
-def place_of(handler: Handler, settings: ConnectionSettings) -> tuple[ConnectionSettings, str]:
-    """Return where the next scheduled run looks: at which queue manager, and for which queue.
+def find_scheduled_queue(
+    handler: Handler, settings: ConnectionSettings
+) -> tuple[ConnectionSettings, str]:
+    """Return the connection settings and the queue name of the next scheduled run.
 
-    The name is blank where the rules name none. Raises RulesError or HandlerError.
+    The name is blank if the rules name no queue. Raises RulesError or HandlerError.
     """
-    return _place_of(rules_of(handler, SCHEDULED)[2], settings, SCHEDULED)
+    return _find_named_queue(read_rules(handler, SCHEDULED_RUN)[2], settings, SCHEDULED_RUN)
 
 
-def _place_of(
+def _find_named_queue(
     table: RulesTable, settings: ConnectionSettings, options: RunOptions
 ) -> tuple[ConnectionSettings, str]:
     """Apply the order of precedence: the run's own names, then INPUTQM and INPUTQ.
 
-    A name given for the run counts even when it is blank (IBM MQ docs, "runmqdlq").
+    A name given for the run counts even if it is blank (IBM MQ docs, "runmqdlq").
     """
-    place = connection_for(settings, options.input_q_mgr or table.control.input_q_mgr)
+    place = select_queue_manager(settings, options.input_q_mgr or table.control.input_q_mgr)
     return place, table.control.input_q if options.input_q is None else options.input_q
 
 
 def find_queue(queue_manager: QueueManager, named: str) -> str:
-    """Return the local queue of that name, or for a blank one the dead-letter queue, by MQINQ.
+    """Return the local queue with this name, or the dead-letter queue for a blank name, by MQINQ.
 
     Raises ConnectionSettingsError for a queue that is not local, and QueueManagerError.
     """

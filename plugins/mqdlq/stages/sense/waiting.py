@@ -1,6 +1,6 @@
-"""What a run does after a look at its queue: begin its work, wait, skip it, or fail.
+"""Decide what a run does after an inspection of its queue: begin, wait, skip or fail.
 
-Nothing here reads a clock, a queue or the ledger; `looking` does.
+This module reads no clock, queue or ledger; `inspect_queue` does.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from mqdlq.ledger import Run
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.work_detection import Watch
 
-BREATH: Final = timedelta(minutes=1)
-"""How long a run with schedule @continuous takes to fail: Airflow starts the next one at once."""
+FAILURE_DELAY: Final = timedelta(minutes=1)
+"""How long a run with schedule @continuous delays its failure: Airflow starts the next at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proceed:
-    """The run has work, and `why`; `depth` is the number of messages, or a backfill's snapshots."""
+    """The run has work because of `why`; `depth` counts messages, or a backfill's snapshots."""
 
     depth: int
     why: str
@@ -31,7 +31,7 @@ class Proceed:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """The run has nothing to do; no words mean that its queue holds no news."""
+    """The run has nothing to do; an empty `why` means that its queue has no new work."""
 
     depth: int
     why: str = ""
@@ -39,19 +39,19 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The run has waited for its queue manager for as long as it may."""
+    """The run has waited for its queue manager up to the limit."""
 
     error: QueueManagerError
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForMessages:
-    """Wait for a depth that is news, for other rules, or until a moment.
+    """Wait until the depth changes, the rules change, or a moment comes.
 
-    `known` messages are settled and no news. `rules` is the table that the run names, None for the
-    handler's own; `rules_digest` is that of the rules it has read, "" where these hold to its end.
-    `due_at` is when something is due for the settled messages, `due_why` says what; `until` is when
-    the run gives up, None for never. Both are aware.
+    `known` messages are settled and no work. `rules` is the table that the run names, None for the
+    handler's own; `rules_digest` is the digest of the rules read, "" if they are fixed for the run.
+    `due_at` is when something is due for the settled messages, `due_why` says what is due; `until`
+    is the end of the wait, None for never. Both times are aware.
     """
 
     conn_id: str
@@ -68,9 +68,9 @@ class WaitForMessages:
 
 @dataclass(frozen=True, slots=True)
 class WaitForQueueManager:
-    """Wait until a queue manager answers, "" for the connection's own, or until a moment, aware.
+    """Wait until a queue manager answers, or until `until` (aware); "" is the connection's own.
 
-    `waited` is the event of the wait for messages that it interrupts, if any.
+    `waited` is the event of the interrupted wait for messages, or None.
     """
 
     conn_id: str
@@ -81,20 +81,20 @@ class WaitForQueueManager:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Do nothing until a moment, aware, then look again."""
+    """Do nothing until a moment (aware), then inspect the queue again."""
 
     until: datetime
 
 
-Step = Proceed | Skip | Fail | WaitForMessages | WaitForQueueManager | Pause
+Decision = Proceed | Skip | Fail | WaitForMessages | WaitForQueueManager | Pause
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    """What a run has waited for before a look; nothing before its first one.
+class EarlierWait:
+    """The waits of a run before an inspection; empty before the first one.
 
-    `event` is that of its wait for messages, `patience` the end of its wait for the queue manager.
-    With `is_last` an error is not waited out.
+    `event` is the event of its wait for messages, `patience` the end of its wait for the queue
+    manager. If `is_last`, the run does not wait after an error.
     """
 
     event: Mapping[str, Any] | None = None
@@ -103,11 +103,11 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a look has found: the depth of the run's queue, and why that is work, or "".
+class QueueFacts:
+    """The result of an inspection: the depth of the run's queue, and why there is work, or "".
 
-    `is_recorded` says that the run has begun before, `broken_off` when the last run of a handler
-    with schedule @continuous saw its work, if it has left no account of the queue.
+    `is_recorded` says that the run has begun before. `interrupted_at` is when the last run of a
+    handler with schedule @continuous found work without settling its account afterwards.
     """
 
     run: Run
@@ -115,22 +115,22 @@ class Facts:
     why: str
     watch: Watch
     is_recorded: bool = False
-    broken_off: datetime | None = None
+    interrupted_at: datetime | None = None
 
 
-def after_look(
-    facts: Facts, handler: Handler, options: RunOptions, waited: Waited, now: datetime
-) -> Step:
-    """Return the step of a run that could look at its queue."""
+def decide_after_inspection(
+    facts: QueueFacts, handler: Handler, options: RunOptions, waited: EarlierWait, now: datetime
+) -> Decision:
+    """Return the decision for a run that could inspect its queue."""
     run, watch = facts.run, facts.watch
-    until = end_of_wait(run, handler, waited, now)
+    until = find_wait_end(run, handler, waited, now)
     if facts.why:
-        # What failed after the first task would fail again at once, and again.
-        breath = facts.broken_off + BREATH if facts.broken_off else now
+        # A task that failed in the last run would fail again at once.
+        breath = facts.interrupted_at + FAILURE_DELAY if facts.interrupted_at else now
         return Pause(breath) if breath > now else Proceed(facts.depth, facts.why)
     if until is not None and until <= now:
         return Skip(facts.depth)
-    # The rules of a run that has begun hold to its end; given ones are in no file.
+    # The rules of a recorded run are fixed; rules given as an action are in no file.
     is_fixed = bool(options.action) or facts.is_recorded
     return WaitForMessages(
         conn_id=handler.connection,
@@ -146,39 +146,41 @@ def after_look(
     )
 
 
-def after_no_answer(
+def decide_without_answer(
     error: QueueManagerError,
     handler: Handler,
     place: tuple[str, timedelta],
-    waited: Waited,
+    waited: EarlierWait,
     now: datetime,
-) -> Step:
-    """Return the step of a run whose look has failed; raise the error if waiting does not help.
+) -> Decision:
+    """Return the decision for a run whose inspection failed; raises the error if no wait helps.
 
-    `place` is the queue manager's name and how long to wait for it at most (`patience`).
+    `place` is the queue manager's name and the longest wait, as from `find_queue_manager_wait`.
     """
     queue_manager, longest = place
     until = waited.patience or now + longest
     if until > now and not waited.is_last and error.reason in TRANSIENT:
         return WaitForQueueManager(handler.connection, queue_manager, until, waited.event)
     if waited.patience is not None and error.reason in TRANSIENT:
-        # It has waited for as long as it may; further attempts would wait as long again.
+        # The wait has reached its limit; a further attempt of the task would wait as long again.
         return Fail(error)
     raise error
 
 
-def before_failing(error: MqDlqError, handler: Handler, now: datetime) -> Pause:
-    """Return how long a run that cannot begin waits before it fails; raise the error if not at all.
+def delay_failure(error: MqDlqError, handler: Handler, now: datetime) -> Pause:
+    """Return how long a run that cannot begin delays its failure; raises the error if it does not.
 
-    With schedule @continuous Airflow starts the next run at once, which would fail, too.
+    With schedule @continuous Airflow starts the next run at once, and that would fail, too.
     """
     if not handler.is_continuous:
         raise error
-    return Pause(now + BREATH)
+    return Pause(now + FAILURE_DELAY)
 
 
-def end_of_wait(run: Run, handler: Handler, waited: Waited, now: datetime) -> datetime | None:
-    """Return when a run waits no more, None for never: a wait that is resumed keeps its end."""
+def find_wait_end(
+    run: Run, handler: Handler, waited: EarlierWait, now: datetime
+) -> datetime | None:
+    """Return when a run stops waiting, None for never; a resumed wait keeps its end."""
     if run.wait_s == 0:
         return now
     if waited.event is not None:

@@ -1,4 +1,4 @@
-"""Decide by a queue's depth and the last account of it whether there is work, and why."""
+"""Decide by a queue's depth and its last account whether there is work, and why."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger import LastAccount, Ledger, Run
 
 RESCAN_AFTER: Final = 10
-"""After how many RETRYINTs settled messages are looked at again."""
+"""After how many RETRYINTs settled messages are scanned again."""
 
-ASKED_FOR: Final = frozenset({"manual", "operator_triggered", "asset_materialization"})
-"""Airflow's types of runs that somebody starts: by hand, from another DAG, at an asset."""
-
-
-TELL_AGAIN: Final = timedelta(minutes=10)
-"""After how long an event is told again that no account has followed: its run may have failed."""
+REQUESTED_RUN_TYPES: Final = frozenset({"manual", "operator_triggered", "asset_materialization"})
+"""Airflow's types of runs that are not scheduled: by hand, from another DAG, or by an asset."""
 
 
-def is_unfinished(run: Run, ledger: Ledger) -> bool:
-    """Whether there is work on an empty queue, too: an account that an interruption left open."""
+REPEAT_EVENT_AFTER: Final = timedelta(minutes=10)
+"""When an event without a following account is reported again: its run may have failed."""
+
+
+def has_unfinished_work(run: Run, ledger: Ledger) -> bool:
+    """Return whether an interruption left work open, which is work on an empty queue, too."""
     is_unsettled = (
         ledger.snapshots.of_run(run.run_id) is not None
         and ledger.accounts.of_run(run.run_id) is None
@@ -31,24 +31,24 @@ def is_unfinished(run: Run, ledger: Ledger) -> bool:
 
 
 def has_open_units(run: Run, ledger: Ledger) -> bool:
-    """Whether a unit of work on the run's queue was interrupted: an execution must settle it."""
+    """Return whether a unit of work on the run's queue was interrupted and must be settled."""
     return bool(ledger.attempts.intended(run.queue_manager, run.queue))
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a run waits for: any other depth than `known`, or a moment at which to look anyway.
+    """The condition a run waits for: a depth other than `known`, or the moment `due_at`.
 
-    `known` messages are settled and no news. `due_at` is when a retry of an earlier run or the
-    rescan is due, None for an unknown or settled queue; `due_why` says in words what is due.
+    `known` messages are settled and no work. `due_at` is when a retry of an earlier run or the
+    rescan is due, None if nothing is; `due_why` says what is due.
     """
 
     known: int = 0
     due_at: datetime | None = None
     due_why: str = ""
 
-    def news(self, depth: int, now: datetime) -> str:
-        """Say why a queue of this depth is to be handled now, or return ""."""
+    def find_work(self, depth: int, now: datetime) -> str:
+        """Return why a queue of this depth needs a run now, or ""."""
         if depth == 0:
             return ""
         if self.known == 0:
@@ -61,10 +61,10 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What there is for a handler's next run: the depth of its queue, and why it is work, or "".
+class QueueState:
+    """The depth of a queue, and why it is work for the handler's next run, or "".
 
-    `account_at` is when the last run left its account of the queue, None where no run has, or where
+    `account_at` is when the last run settled its account of the queue, None if no run has, or if
     the queue is empty.
     """
 
@@ -73,57 +73,60 @@ class Seen:
     account_at: datetime | None
 
 
-async def look_for_the_next(
+async def find_work_for_next_run(
     run: Run,
     handler: Handler,
     depth: Callable[[], Awaitable[int]],
     account: Callable[[], Awaitable[LastAccount | None]],
     now: datetime,
-) -> Seen:
-    """Look whether there is work for `run`, a run that has not begun, by MQINQ and the ledger.
+) -> QueueState:
+    """Return whether there is work for `run`, which has not begun, by MQINQ and the ledger.
 
-    `depth` returns the CURDEPTH of its queue, `account` the last account of it, by any run,
-    which is not asked for where the queue is empty.
+    `depth` returns the CURDEPTH of its queue. `account` returns the last account of the queue by
+    any run; it is not called if the queue is empty.
     """
     if not await depth():
-        return Seen(0, "", None)
-    # The account first: one that is left in between would make news of messages that are gone.
+        return QueueState(0, "", None)
+    # The account is read first: an account settled in between would make departed
+    # messages look like new ones.
     last = await account()
     there = await depth()
-    why = _watch(run, last, handler.rescan_interval).news(there, now)
-    return Seen(there, why, last.at if last else None)
+    why = _find_watch_after_account(run, last, handler.rescan_interval).find_work(there, now)
+    return QueueState(there, why, last.at if last else None)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The last event: what was seen then, but for a depth that has sunk since, and when."""
+class ReportedEvent:
+    """The last event: the time, and the queue's state then, with its depth lowered since."""
 
-    seen: Seen
+    seen: QueueState
     at: datetime
 
 
-def is_news(seen: Seen, told: Told | None, now: datetime) -> bool:
-    """Whether what is seen is to be told, after what was told last."""
+def should_report(seen: QueueState, told: ReportedEvent | None, now: datetime) -> bool:
+    """Return whether a queue's state must be reported, given the last event."""
     if not seen.why:
         return False
     if told is None or seen.account_at != told.seen.account_at:
         return True
-    return seen.depth > told.seen.depth or now - told.at >= TELL_AGAIN
+    return seen.depth > told.seen.depth or now - told.at >= REPEAT_EVENT_AFTER
 
 
-def watch_for(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None) -> Watch:
-    """Return what is news to a run, by the account that the last run left of its queue.
+def find_watch(run: Run, ledger: Ledger, rescan_interval: timedelta | None = None) -> Watch:
+    """Return what counts as work for a run, by the account that the last run left of its queue.
 
-    Who starts a run wants it to work, so to a run that was asked for every message is news. Settled
-    messages are looked at again after `rescan_interval`, by default 10 x RETRYINT: IBM's handler
-    rescans, too, and only a browse shows that as many came as went.
+    For a requested run every message is work. Settled messages are scanned again after
+    `rescan_interval`, by default 10 x RETRYINT. IBM's handler rescans, too; only a browse detects
+    that as many messages came as left.
     """
     last = ledger.accounts.last(run.queue_manager, run.queue)
-    return _watch(run, last, rescan_interval)
+    return _find_watch_after_account(run, last, rescan_interval)
 
 
-def _watch(run: Run, account: LastAccount | None, rescan_interval: timedelta | None) -> Watch:
-    if account is None or run.run_type in ASKED_FOR:
+def _find_watch_after_account(
+    run: Run, account: LastAccount | None, rescan_interval: timedelta | None
+) -> Watch:
+    if account is None or run.run_type in REQUESTED_RUN_TYPES:
         return Watch()
     if account.rules_digest != run.rules_digest:
         return Watch(account.left, account.at, "the rules have changed")

@@ -1,17 +1,22 @@
-"""The second stage: a run's queue in, a snapshot of what is on it out; nothing is removed."""
+"""The second stage: take a snapshot of a run's queue by browsing it; no message is removed."""
 
 from __future__ import annotations
 
 from mqdlq.stages.snapshot.snapshot_options import PayloadKey, SnapshotOptions
-from mqdlq.stages.snapshot.snapshot_retention import Pruned, prune_after, prune_snapshots, why_kept
+from mqdlq.stages.snapshot.snapshot_retention import (
+    PruneResult,
+    find_reasons_to_keep,
+    prune_for_handler,
+    prune_snapshots,
+)
 from mqdlq.stages.snapshot.taking import take_snapshot
 
 __all__ = [
     "PayloadKey",
-    "Pruned",
+    "PruneResult",
     "SnapshotOptions",
-    "prune_after",
+    "find_reasons_to_keep",
+    "prune_for_handler",
     "prune_snapshots",
     "take_snapshot",
-    "why_kept",
 ]

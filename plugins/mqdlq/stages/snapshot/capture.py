@@ -1,8 +1,8 @@
-"""What is kept of the bodies: a browsed message in, as much of it as the handler wants out.
+"""Capture message bodies in a snapshot, as far as the handler requests it.
 
-The payload is what follows the MQDLH, or the whole body where there is none. Encrypted, it is a
-nonce of 12 bytes and what AES-GCM makes of it, bound to the snapshot and the message: it is
-authentic only there.
+The payload is the part of a body after the MQDLH, or the whole body if there is no MQDLH. An
+encrypted payload is a nonce of 12 bytes followed by the output of AES-GCM, which is bound to the
+snapshot and the message: it cannot be decrypted anywhere else.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from mqdlq.headers import PREFIX_LENGTH
 from mqdlq.lake import SnapshotWriter, payload_rows, read_manifest
 from mqdlq.mqi.browse import BrowseCursor, Browsed
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.stages.snapshot.rows import Sighted
+from mqdlq.stages.snapshot.rows import NumberedMessage
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 
-NONCE: Final = 12
-_AT_ONCE: Final = 64 << 10
-"""How much of every body is browsed where all is kept; what is longer is browsed again alone."""
+NONCE_LENGTH: Final = 12
+_FIRST_READ_LENGTH: Final = 64 << 10
+"""How many bytes of each body are browsed first if all is captured; a longer body is read alone."""
 
 
-class Capture:
-    """Keeps payloads of one snapshot, as its options say; with "none" it does nothing.
+class PayloadCapture:
+    """Captures the payloads of one snapshot according to its options; with "none" it does nothing.
 
-    A long body is read alone, by a browse cursor of its own that finds it by its MsgToken. The
-    second queue handle that this takes is closed by `close`.
+    A long body is read by a second browse cursor, which finds the message by its MsgToken. `close`
+    closes the queue handle of that cursor.
     """
 
     def __init__(
@@ -42,52 +42,56 @@ class Capture:
         queue_manager: QueueManager,
         queue: str,
     ) -> None:
-        self._wanted = options.captured
+        self._max_length = options.max_captured_bytes
         self._writer, self._queue_manager, self._queue = writer, queue_manager, queue
         self._cipher = AESGCM(options.key.key) if options.key else None
-        self._second: BrowseCursor | None = None
-        self._open = ExitStack()
+        self._body_cursor: BrowseCursor | None = None
+        self._open_queues = ExitStack()
 
     def close(self) -> None:
         """Close the second queue handle, if there is one."""
-        self._open.close()
+        self._open_queues.close()
 
     @property
     def browsed_length(self) -> int:
-        """How much of a body to browse at first: what the headers need, and what is kept."""
-        return _AT_ONCE if self._wanted is None else PREFIX_LENGTH + self._wanted
+        """How many bytes of a body to browse first, for the headers and the captured payload."""
+        return _FIRST_READ_LENGTH if self._max_length is None else PREFIX_LENGTH + self._max_length
 
-    def keep(self, sighted: Sighted, offset: int) -> None:
-        """Keep the payload of a message, which begins at `offset` of its body.
+    def keep(self, sighted: NumberedMessage, offset: int) -> None:
+        """Capture the payload of a message, which begins at `offset` of its body.
 
-        Of a message that has vanished, the beginning is kept that was seen.
+        If the message has vanished, the bytes browsed first are captured.
         """
-        if self._wanted == 0:
+        if self._max_length == 0:
             return
         body, total = sighted.browsed.prefix, sighted.browsed.total_length
-        if self._wanted is None and total > len(body):
-            body = self._whole(sighted.browsed) or body
-        payload = body[offset:] if self._wanted is None else body[offset : offset + self._wanted]
+        if self._max_length is None and total > len(body):
+            body = self._read_whole_body(sighted.browsed) or body
+        payload = (
+            body[offset:] if self._max_length is None else body[offset : offset + self._max_length]
+        )
         if self._cipher is not None:
-            bound = _bound_to(self._writer.snapshot_id, sighted.browse_seq, sighted.message_key)
-            payload = _encrypted(self._cipher, payload, bound)
+            bound = _build_associated_data(
+                self._writer.snapshot_id, sighted.browse_seq, sighted.message_key
+            )
+            payload = _encrypt(self._cipher, payload, bound)
         self._writer.write_payload(
             sighted.browse_seq, sighted.message_key, max(0, total - offset), payload
         )
 
-    def _whole(self, browsed: Browsed) -> bytes:
-        """Return a whole body, b"" where the message has gone."""
-        if self._second is None:
-            queue = self._open.enter_context(self._queue_manager.browsing(self._queue))
-            self._second = BrowseCursor(self._queue_manager, queue, self._queue)
-        found = self._second.find(browsed.token, browsed.total_length)
+    def _read_whole_body(self, browsed: Browsed) -> bytes:
+        """Return a whole body, b"" if the message is gone."""
+        if self._body_cursor is None:
+            queue = self._open_queues.enter_context(self._queue_manager.browsing(self._queue))
+            self._body_cursor = BrowseCursor(self._queue_manager, queue, self._queue)
+        found = self._body_cursor.find(browsed.token, browsed.total_length)
         return found.prefix if found else b""
 
 
-def payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
+def read_payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield (browse_seq, payload) of a snapshot; `keys` are those of the connection, by key id.
 
-    Raises `LakeError` where the key is not among them, or a payload is not what was written.
+    Raises `LakeError` if the key is missing, or if a payload was altered.
     """
     manifest = read_manifest(directory)
     key_id = manifest.payload_key_id
@@ -101,9 +105,9 @@ def payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, b
     for row in payload_rows(directory):
         payload, browse_seq = row["payload"], row["browse_seq"]
         if cipher is not None:
-            bound = _bound_to(manifest.snapshot_id, browse_seq, row["message_key"])
+            bound = _build_associated_data(manifest.snapshot_id, browse_seq, row["message_key"])
             try:
-                payload = cipher.decrypt(payload[:NONCE], payload[NONCE:], bound)
+                payload = cipher.decrypt(payload[:NONCE_LENGTH], payload[NONCE_LENGTH:], bound)
             except InvalidTag:
                 raise LakeError(
                     "MQDLQ-430",
@@ -113,10 +117,10 @@ def payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[int, b
         yield browse_seq, payload
 
 
-def _encrypted(cipher: AESGCM, payload: bytes, bound: bytes) -> bytes:
-    nonce = os.urandom(NONCE)
+def _encrypt(cipher: AESGCM, payload: bytes, bound: bytes) -> bytes:
+    nonce = os.urandom(NONCE_LENGTH)
     return nonce + cipher.encrypt(nonce, payload, bound)
 
 
-def _bound_to(snapshot_id: str, browse_seq: int, message_key: bytes) -> bytes:
+def _build_associated_data(snapshot_id: str, browse_seq: int, message_key: bytes) -> bytes:
     return f"{snapshot_id} {browse_seq} ".encode() + message_key

@@ -1,4 +1,4 @@
-"""Why messages are on a dead-letter queue: their rows in, a count by reason and destination out."""
+"""Count the messages of a snapshot by reason and destination."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mqdlq.model import MessageClass
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Messages of one class, dead-lettered for one reason at one destination, and since when.
+    """The number of messages of one class with one reason and one destination, and their times.
 
-    `reason` is 0 and the destination "" where there is no MQDLH.
+    `reason` is 0 and the destination is "" if there is no MQDLH.
     """
 
     COLUMNS: ClassVar[tuple[str, ...]] = (
@@ -37,11 +37,11 @@ class Cause:
 
     @property
     def reason_text(self) -> str:
-        """The reason as people write it; "" where there is none."""
+        """The reason as text; "" if there is none."""
         return reason_text(self.reason) if self.cls is MessageClass.DEAD_LETTER else ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the cause as JSON values."""
         times = (self.first_at, self.last_at)
         first, last = (at.isoformat() if at else None for at in times)
         return {
@@ -56,7 +56,7 @@ class Cause:
         }
 
 
-class CauseCount:
+class CauseCounter:
     """Counts causes, row by row."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class CauseCount:
             self._times[key] = [min(at, *times), max(at, *times)] if times else [at, at]
 
     def causes(self) -> list[Cause]:
-        """Return what was counted, the largest first."""
+        """Return the causes, the most frequent first."""
         found = []
         for key, messages in self._counts.items():
             cls, reason, queue, queue_manager = key
@@ -86,9 +86,9 @@ class CauseCount:
         )
 
 
-def causes_of(rows: Iterable[Mapping[str, Any]]) -> Sequence[Cause]:
+def count_causes(rows: Iterable[Mapping[str, Any]]) -> Sequence[Cause]:
     """Return the causes of rows that have at least the columns `Cause.COLUMNS`."""
-    counted = CauseCount()
+    counted = CauseCounter()
     for row in rows:
         counted.add(row)
     return counted.causes()

@@ -1,4 +1,4 @@
-"""Find the settled messages among the keys that a browse meets: they need no full row."""
+"""Find the browsed messages that the ledger knows as settled and that need only a compact row."""
 
 from __future__ import annotations
 
@@ -14,78 +14,80 @@ from mqdlq.lake import find_snapshot
 from mqdlq.ledger import Ledger, Run, SettledLot
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 
-_KEY: Final = 32
+_KEY_LENGTH: Final = 32
 _ENTRY: Final = np.dtype(
-    [("key", f"V{_KEY}"), ("message_id", "i8"), ("occurrence", "i4"), ("lot", "i4")]
+    [("key", f"V{_KEY_LENGTH}"), ("message_id", "i8"), ("occurrence", "i4"), ("lot", "i4")]
 )
 
 
-class Known:
-    """The settled messages of a run's queue, as far as they count for this run.
+class SettledMessageIndex:
+    """The settled messages of a run's queue that need no full row in this run.
 
-    They are held as 57 bytes each, sorted by key: a million take as much as one long message.
+    Each takes 57 bytes, sorted by key: a million messages take as much memory as one long message.
     """
 
     def __init__(self, run: Run, options: SnapshotOptions, ledger: Ledger, lake_root: str) -> None:
         self._run, self._ledger, self._lake_root = run, ledger, lake_root
         self._options = options
         self.lots: list[SettledLot] = []
-        self._sort(np.empty(0, _ENTRY))
+        self._sort_entries(np.empty(0, _ENTRY))
 
-    def begin(self, now: datetime) -> str:
-        """Read what is settled; return why that does not count where it could, or ""."""
+    def load(self, now: datetime) -> str:
+        """Read the settled messages; return why all messages are read in full instead, or ""."""
         since = self._ledger.snapshots.last_complete(self._run)
         if since is None:
             return ""
         if self._options.rescan:
-            return "it was asked for"
+            return "it was requested"
         if now - since >= self._options.full_every:
             return f"the last one was at {since:%Y-%m-%d %H:%M:%S} UTC"
         lots = self._ledger.settled.lots_for(self._run)
-        standing = {name: self._stands(name) for name in {lot.snapshot_id for lot in lots}}
+        standing = {name: self._is_in_lake(name) for name in {lot.snapshot_id for lot in lots}}
         self.lots = [lot for lot in lots if standing[lot.snapshot_id]]
-        parts = list(self._read())
+        parts = list(self._read_entries())
         if parts:
-            self._sort(np.concatenate(parts))
-        return "" if lots else "nothing was left under the rules of now"
+            self._sort_entries(np.concatenate(parts))
+        return "" if lots else "no message is settled under the current rules"
 
-    def among(self, keys: Sequence[bytes]) -> npt.NDArray[np.int64]:
-        """Return for each key, in browse order, the entry it is a sighting of; -1 if of none.
+    def match(self, keys: Sequence[bytes]) -> npt.NDArray[np.int64]:
+        """Return for each key, in browse order, its entry, or -1 for an unsettled message.
 
-        Of equal messages, as many count as settled as the ledger has.
+        Equal messages match as many entries as there are.
         """
         found = np.full(len(keys), -1)
         if not len(self._entries):
             return found
-        wanted = np.frombuffer(b"".join(keys), ">u8").reshape(len(keys), _KEY // 8)
-        starts = np.searchsorted(self._heads, wanted[:, 0])
-        inside = np.minimum(starts, len(self._heads) - 1)
-        # Nearly all keys are alone of their kind: they are met all at once.
-        hits = np.flatnonzero((self._keys[inside] == wanted).all(axis=1) & ~self._met[inside])
+        wanted = np.frombuffer(b"".join(keys), ">u8").reshape(len(keys), _KEY_LENGTH // 8)
+        starts = np.searchsorted(self._key_prefixes, wanted[:, 0])
+        inside = np.minimum(starts, len(self._key_prefixes) - 1)
+        # Nearly all keys are unique and are matched all at once.
+        hits = np.flatnonzero(
+            (self._keys[inside] == wanted).all(axis=1) & ~self._is_matched[inside]
+        )
         places, first = np.unique(starts[hits], return_index=True)
         found[hits[first]] = places
-        self._met[places] = True
-        others = (found < 0) & (self._heads[inside] == wanted[:, 0])
+        self._is_matched[places] = True
+        others = (found < 0) & (self._key_prefixes[inside] == wanted[:, 0])
         for at in np.flatnonzero(others).tolist():
-            found[at] = self._meet(int(starts[at]), wanted[at])
+            found[at] = self._match_one(int(starts[at]), wanted[at])
         return found
 
     def entries(self, places: npt.NDArray[np.int64]) -> tuple[Any, Any]:
-        """Return the occurrences and the lots (by their places in `lots`) of entries."""
+        """Return the occurrences of entries and their lots, as positions in `lots`."""
         chosen = self._entries[places]
         return chosen["occurrence"], chosen["lot"]
 
-    def _meet(self, start: int, key: npt.NDArray[np.uint64]) -> int:
-        """Return the first entry from there on that has the key and was not met, -1 if none."""
-        for place in range(start, len(self._heads)):
-            if self._heads[place] != key[0]:
+    def _match_one(self, start: int, key: npt.NDArray[np.uint64]) -> int:
+        """Return the first unmatched entry at or after `start` that has the key, or -1."""
+        for place in range(start, len(self._key_prefixes)):
+            if self._key_prefixes[place] != key[0]:
                 break
-            if not self._met[place] and (self._keys[place] == key).all():
-                self._met[place] = True
+            if not self._is_matched[place] and (self._keys[place] == key).all():
+                self._is_matched[place] = True
                 return place
         return -1
 
-    def _read(self) -> Iterator[npt.NDArray[Any]]:
+    def _read_entries(self) -> Iterator[npt.NDArray[Any]]:
         named = self._run.named  # a run for named messages reads these in full
         for number, lot in enumerate(self.lots):
             for settled in self._ledger.settled.of_lot(lot):
@@ -94,26 +96,26 @@ class Known:
                     continue
                 part = np.empty(len(messages), _ENTRY)
                 joined = b"".join([message.message_key for message in messages])
-                part["key"] = np.frombuffer(joined, f"V{_KEY}")
+                part["key"] = np.frombuffer(joined, f"V{_KEY_LENGTH}")
                 part["message_id"] = [message.message_id for message in messages]
                 part["occurrence"] = [message.occurrence for message in messages]
                 part["lot"] = number
                 yield part
 
-    def _sort(self, entries: npt.NDArray[Any]) -> None:
-        """Sort by key and occurrence; of a message that was settled twice the later time counts."""
+    def _sort_entries(self, entries: npt.NDArray[Any]) -> None:
+        """Sort by key and occurrence; if a message was settled twice, the later entry counts."""
         order = np.lexsort((entries["lot"], entries["message_id"]))
         entries = entries[order]
         last = np.append(entries["message_id"][1:] != entries["message_id"][:-1], True)
         entries = entries[last[: len(entries)]]
-        heads = _words(entries)[:, 0]
+        heads = _split_keys(entries)[:, 0]
         self._entries = entries[np.lexsort((entries["occurrence"], heads))]
-        self._keys = _words(self._entries)
-        self._heads = self._keys[:, 0].astype(np.uint64)
-        self._met = np.zeros(len(self._entries), bool)
+        self._keys = _split_keys(self._entries)
+        self._key_prefixes = self._keys[:, 0].astype(np.uint64)
+        self._is_matched = np.zeros(len(self._entries), bool)
 
-    def _stands(self, snapshot_id: str) -> bool:
-        """Whether the snapshot that holds the full rows is still in the lake."""
+    def _is_in_lake(self, snapshot_id: str) -> bool:
+        """Return whether the snapshot with the full rows is still in the lake."""
         try:
             find_snapshot(self._lake_root, snapshot_id)
         except LakeError:
@@ -121,6 +123,6 @@ class Known:
         return True
 
 
-def _words(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _split_keys(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the keys of entries as rows of four numbers."""
-    return np.frombuffer(entries["key"].tobytes(), ">u8").reshape(len(entries), _KEY // 8)
+    return np.frombuffer(entries["key"].tobytes(), ">u8").reshape(len(entries), _KEY_LENGTH // 8)

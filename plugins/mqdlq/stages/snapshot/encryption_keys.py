@@ -1,7 +1,7 @@
-"""A connection's password and extra in, the keys that encrypt captured payload out.
+"""Read the keys that encrypt captured payload from a connection's password and extra.
 
-The password is the key, 16, 24 or 32 bytes in Base64; the extra names it (`key_id`) and may hold
-earlier keys by their names (`old_keys`), so that older snapshots can still be read.
+The password is the key, 16, 24 or 32 bytes in Base64. The extra holds its name (`key_id`) and may
+hold earlier keys by their names (`old_keys`), so that older snapshots stay readable.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from mqdlq.stages.snapshot.snapshot_options import PayloadKey
 _LENGTHS: Final = (16, 24, 32)
 
 
-def key_of(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> PayloadKey:
-    """Return the key that encrypts now; raises ConnectionSettingsError, never showing a key."""
+def read_current_key(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> PayloadKey:
+    """Return the key that encrypts now; raises ConnectionSettingsError, which never shows a key."""
     key_id = extra.get("key_id")
     if not key_id:
         raise ConnectionSettingsError(
@@ -26,18 +26,18 @@ def key_of(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> Payl
             f'connection {conn_id!r} does not name its key; add an extra such as {{"key_id":'
             ' "2026-11"}',
         )
-    return PayloadKey(str(key_id), _decoded(conn_id, "its password", password))
+    return PayloadKey(str(key_id), _decode_key(conn_id, "its password", password))
 
 
-def keys_of(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return every key the connection knows, by name: the present one and the old ones."""
+def read_all_keys(conn_id: str, password: str | None, extra: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return every key of the connection by its name: the current one and the old ones."""
     old: Mapping[str, str] = extra.get("old_keys") or {}
-    found = {name: _decoded(conn_id, f"old key {name!r}", text) for name, text in old.items()}
-    present = key_of(conn_id, password, extra)
+    found = {name: _decode_key(conn_id, f"old key {name!r}", text) for name, text in old.items()}
+    present = read_current_key(conn_id, password, extra)
     return {**found, present.key_id: present.key}
 
 
-def _decoded(conn_id: str, what: str, text: str | None) -> bytes:
+def _decode_key(conn_id: str, what: str, text: str | None) -> bytes:
     try:
         key = base64.b64decode(text or "", validate=True)
     except (binascii.Error, ValueError):

@@ -1,6 +1,6 @@
-"""The messages that a run names: which of them the run can act on, by its snapshot.
+"""Check which of the messages that a run names are on its queue and can be acted on.
 
-Without this check, a key of no message would look like a message that needed nothing.
+Without this check, a wrong message key would look like a message without work.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from mqdlq.model import MessageClass
 from mqdlq.plan import needs_a_dlh
 from mqdlq.rules import parse
 
-_SHOWN = 12
-"""As many digits of a message_key tell messages apart for people."""
+_SHOWN_DIGITS = 12
+"""How many digits of a message_key are shown; they distinguish messages well enough for people."""
 
 
-def check_named(run: Run, location: str) -> Iterator[str]:
+def check_named_messages(run: Run, location: str) -> Iterator[str]:
     """Yield warnings about named messages that the run will not act on.
 
-    Raises HandlerError where none of them is on the queue, and where the given action cannot be
-    carried out on one of them.
+    Raises HandlerError if none of them is on the queue, or if the given action cannot be carried
+    out on one of them.
     """
     named = run.named
     if not named:
         return
-    classes = _classes(run, location)
+    classes = _classify_named_messages(run, location)
     place = f"{run.queue} of {run.queue_manager}"
     if not classes:
         raise HandlerError(
@@ -36,31 +36,32 @@ def check_named(run: Run, location: str) -> Iterator[str]:
             " or the keys are not those of the JSON report; name messages that are on the queue",
         )
     if absent := named - set(classes):
-        yield f"{len(absent)} of {len(named)} named messages are not on {place}: {_shown(absent)}"
+        keys = _format_keys(absent)
+        yield f"{len(absent)} of {len(named)} named messages are not on {place}: {keys}"
     if run.has_given_action:
-        check_action(run, location)
-    elif without := _without_a_dlh(classes):
+        check_given_action(run, location)
+    elif without := _find_without_dlh(classes):
         yield (
             f"{len(without)} of {len(named)} named messages have no valid MQDLH, so that no rule"
-            f" applies to them; they stay unless `action` is given: {_shown(without)}"
+            f" applies to them; they stay unless `action` is given: {_format_keys(without)}"
         )
 
 
-def check_action(run: Run, location: str) -> None:
-    """Raise HandlerError where an action is given that cannot be carried out on a named message."""
+def check_given_action(run: Run, location: str) -> None:
+    """Raise HandlerError if a given action cannot be carried out on a named message."""
     if not run.has_given_action:
         return
-    without = _without_a_dlh(_classes(run, location))
+    without = _find_without_dlh(_classify_named_messages(run, location))
     if without and (needed := needs_a_dlh(parse(run.rules_text).rules[0])):
         raise HandlerError(
             "MQDLQ-121",
             f"{needed} is refused for {len(without)} of {len(run.named)} named messages, which"
-            f" have no valid MQDLH: {_shown(without)}; forward such messages to a queue given by"
-            " its name, discard or ignore them",
+            f" have no valid MQDLH: {_format_keys(without)}; forward such messages to a queue given"
+            " by its name, discard or ignore them",
         )
 
 
-def _classes(run: Run, location: str) -> dict[bytes, str]:
+def _classify_named_messages(run: Run, location: str) -> dict[bytes, str]:
     """Return the classes of the named messages in a snapshot by key."""
     named = run.named
     return {
@@ -70,9 +71,9 @@ def _classes(run: Run, location: str) -> dict[bytes, str]:
     }
 
 
-def _without_a_dlh(classes: Mapping[bytes, str]) -> list[bytes]:
+def _find_without_dlh(classes: Mapping[bytes, str]) -> list[bytes]:
     return [key for key, cls in classes.items() if cls != MessageClass.DEAD_LETTER]
 
 
-def _shown(keys: Iterable[bytes]) -> str:
-    return ", ".join(f"{key[:_SHOWN]}…" for key in sorted(key.hex() for key in keys))
+def _format_keys(keys: Iterable[bytes]) -> str:
+    return ", ".join(f"{key[:_SHOWN_DIGITS]}…" for key in sorted(key.hex() for key in keys))

@@ -1,6 +1,6 @@
-"""A queue as it is now and a rules table in; what the table would do with its messages out.
+"""Preview what a rules table would do with the messages now on a queue.
 
-Nothing is written and nothing moves: the queue is opened for browsing, and for nothing else.
+Nothing is written and no message moves: the queue is opened only to browse and inquire.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.cause_counts import Cause, CauseCount
-from mqdlq.stages.snapshot.highlights import Marks
-from mqdlq.stages.snapshot.rows import RowBuilder, Sighted
+from mqdlq.stages.snapshot.cause_counts import Cause, CauseCounter
+from mqdlq.stages.snapshot.highlights import Highlighter
+from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder
 
-_AT_ONCE: Final = 4096
-_SAMPLES: Final = 8
+_BATCH_SIZE: Final = 4096
+_MAX_SAMPLES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """What would be tried first, how often at most, and for how many messages."""
+class PlannedAction:
+    """The step that would be tried first, its number of tries, and the number of messages."""
 
     rule: int
     rule_line: int
@@ -40,10 +40,10 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Messages of one cause that the table leaves to a person, the first few by browse_seq.
+class UnhandledMessages:
+    """Messages of one cause that the table does not handle, with the first few by browse_seq.
 
-    `outcome` is the one they would have; `problem` says what is odd about the message itself.
+    `outcome` is the outcome they would have; `problem` says what is wrong with the message itself.
     """
 
     outcome: Outcome
@@ -58,15 +58,15 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What is on a queue, and what a table would do with it; `planned` in the table's order."""
+    """The messages on a queue, and what a table would do with them; `planned` is in table order."""
 
     queue_manager: str
     queue: str
     messages: int
     bytes: int
     causes: tuple[Cause, ...]
-    planned: tuple[Planned, ...]
-    needs_attention: tuple[Trouble, ...]
+    planned: tuple[PlannedAction, ...]
+    needs_attention: tuple[UnhandledMessages, ...]
     maybe_truncated: int
     at: datetime
 
@@ -80,35 +80,35 @@ def preview_queue(
     progress: Callable[[int], None] = lambda _: None,
     nul_as_blank: bool = False,
 ) -> Preview:
-    """Browse a queue and ask the table about every message; nothing is written.
+    """Browse a queue and evaluate the table for every message; nothing is written.
 
-    Without a name the queue is the table's INPUTQ, else the queue manager's DEADQ. `progress` is
-    told how many messages were browsed. Raises QueueManagerError, and ConnectionSettingsError
-    where there is no queue to look at.
+    Without a name the queue is the table's INPUTQ, else the queue manager's DEADQ. `progress`
+    receives the number of messages browsed so far. Raises QueueManagerError, and
+    ConnectionSettingsError if no queue is named anywhere.
     """
-    name = queue_to_browse(queue_manager, table, queue)
-    asked = _Asked(table, nul_as_blank=nul_as_blank)
-    for rows in browsed_rows(queue_manager, name, asked.columns, clock):
+    name = choose_queue(queue_manager, table, queue)
+    asked = _PreviewCounter(table, nul_as_blank=nul_as_blank)
+    for rows in browse_rows(queue_manager, name, asked.columns, clock):
         for row in rows:
             asked.add(row)
         progress(asked.messages)
-    return asked.preview(queue_manager.name, name, clock())
+    return asked.build_preview(queue_manager.name, name, clock())
 
 
-def queue_to_browse(queue_manager: QueueManager, table: RulesTable, queue: str = "") -> str:
-    """Return the queue that is named, else the table's INPUTQ, else the queue manager's DEADQ.
+def choose_queue(queue_manager: QueueManager, table: RulesTable, queue: str = "") -> str:
+    """Return the named queue, else the table's INPUTQ, else the queue manager's DEADQ.
 
-    Raises QueueManagerError, and ConnectionSettingsError where none of them names a queue.
+    Raises QueueManagerError, and ConnectionSettingsError if no queue is named anywhere.
     """
     return queue or table.control.input_q.strip() or queue_manager.dead_letter_q_name()
 
 
-def browsed_rows(
+def browse_rows(
     queue_manager: QueueManager, name: str, columns: Sequence[str], clock: Callable[[], datetime]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Browse a queue from its first message; yield these columns of a snapshot, many rows at once.
+    """Browse a queue from its first message; yield batches of rows with these snapshot columns.
 
-    The queue is opened for browsing and inquiring only. Raises QueueManagerError.
+    The queue is opened only to browse and inquire. Raises QueueManagerError.
     """
     constants = queue_manager.client.CMQC
     lengths = (
@@ -116,34 +116,34 @@ def browsed_rows(
         queue_manager.inquire(constants.MQIA_MAX_MSG_LENGTH),
     )
     builder = RowBuilder(
-        Marks(queue_manager.name, name, 0, lambda _: None),
-        longest=min(map(int, lengths)),
+        Highlighter(queue_manager.name, name, 0, lambda _: None),
+        max_length=min(map(int, lengths)),
         ccsid=int(queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
     )
     with queue_manager.browsing(name) as opened:
         cursor = BrowseCursor(queue_manager, opened, name, PREFIX_LENGTH)
         numbers = count(1)
         sighted = (
-            Sighted(next(numbers), message_key(b.descriptor, b.total_length, b.prefix), b)
+            NumberedMessage(next(numbers), message_key(b.descriptor, b.total_length, b.prefix), b)
             for b in cursor.messages()
         )
-        while batch := list(islice(sighted, _AT_ONCE)):
+        while batch := list(islice(sighted, _BATCH_SIZE)):
             yield builder.rows(batch, clock()).select(columns).to_pylist()
 
 
-class _Asked:
-    """Counts what a table says of messages; each combination of what it looks at is asked once."""
+class _PreviewCounter:
+    """Counts the results of a table; each combination of the columns it reads is evaluated once."""
 
     def __init__(self, table: RulesTable, *, nul_as_blank: bool) -> None:
         self._table, self._nul_as_blank = table, nul_as_blank
-        self._key = ("class", *table.columns)
+        self._key_columns = ("class", *table.columns)
         own = ("browse_seq", "problem", "total_length", "maybe_truncated")
         self.columns = sorted({*own, *Cause.COLUMNS, *table.columns, *TARGET_COLUMNS})
         self.messages = self._bytes = self._truncated = 0
-        self._causes = CauseCount()
+        self._causes = CauseCounter()
         self._steps: dict[tuple[Any, ...], tuple[StepTemplate, ...]] = {}
         self._planned: Counter[tuple[int, int, Action, str, str, int]] = Counter()
-        self._troubles: Counter[tuple[Any, ...]] = Counter()
+        self._unhandled: Counter[tuple[Any, ...]] = Counter()
         self._samples: dict[tuple[Any, ...], list[int]] = defaultdict(list)
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -152,7 +152,7 @@ class _Asked:
         self._bytes += row["total_length"]
         self._truncated += row["maybe_truncated"]
         self._causes.add(row)
-        steps = self._steps_for(row)
+        steps = self._find_steps(row)
         if steps:
             first = resolve(steps[0], row)
             where = (first.target_q, first.target_q_mgr, first.tries)
@@ -161,21 +161,21 @@ class _Asked:
         is_dead = row["class"] == MessageClass.DEAD_LETTER
         outcome = Outcome.UNMATCHED if is_dead else Outcome.UNPROCESSABLE
         trouble = (outcome, row["problem"], *(row[name] for name in Cause.COLUMNS[:-1]))
-        self._troubles[trouble] += 1
-        if len(self._samples[trouble]) < _SAMPLES:
+        self._unhandled[trouble] += 1
+        if len(self._samples[trouble]) < _MAX_SAMPLES:
             self._samples[trouble].append(row["browse_seq"])
 
-    def _steps_for(self, row: Mapping[str, Any]) -> tuple[StepTemplate, ...]:
-        key = tuple(row[name] for name in self._key)
+    def _find_steps(self, row: Mapping[str, Any]) -> tuple[StepTemplate, ...]:
+        key = tuple(row[name] for name in self._key_columns)
         if key not in self._steps:
             is_dead = row["class"] == MessageClass.DEAD_LETTER
             values = with_nuls_as_blanks(row) if self._nul_as_blank else row
             self._steps[key] = steps_for(self._table, values) if is_dead else ()
         return self._steps[key]
 
-    def preview(self, queue_manager: str, queue: str, at: datetime) -> Preview:
-        """Return what was counted."""
-        planned = [Planned(*what, messages) for what, messages in self._planned.items()]
+    def build_preview(self, queue_manager: str, queue: str, at: datetime) -> Preview:
+        """Return the counts."""
+        planned = [PlannedAction(*what, messages) for what, messages in self._planned.items()]
         planned.sort(key=lambda p: (p.rule, -p.messages, p.target_q, p.target_q_mgr))
         return Preview(
             queue_manager=queue_manager,
@@ -184,14 +184,16 @@ class _Asked:
             bytes=self._bytes,
             causes=tuple(self._causes.causes()),
             planned=tuple(planned),
-            needs_attention=tuple(self._trouble(*item) for item in self._troubles.most_common()),
+            needs_attention=tuple(
+                self._build_unhandled(*item) for item in self._unhandled.most_common()
+            ),
             maybe_truncated=self._truncated,
             at=at,
         )
 
-    def _trouble(self, trouble: tuple[Any, ...], messages: int) -> Trouble:
+    def _build_unhandled(self, trouble: tuple[Any, ...], messages: int) -> UnhandledMessages:
         outcome, problem, cls, reason, queue, queue_manager = trouble
-        return Trouble(
+        return UnhandledMessages(
             outcome=outcome,
             cls=MessageClass(cls),
             problem=problem,

@@ -1,4 +1,4 @@
-"""How a snapshot is to be taken: a handler's configuration in, what the stage needs to know out."""
+"""The options of a snapshot, from a handler's configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqdlq.handlers import Handler
 
 @dataclass(frozen=True, slots=True)
 class PayloadKey:
-    """A key for AES-GCM (16, 24 or 32 bytes), and the name by which it is found again."""
+    """A key for AES-GCM (16, 24 or 32 bytes) and its name."""
 
     key_id: str
     key: bytes = field(repr=False)
@@ -19,11 +19,11 @@ class PayloadKey:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """What a snapshot holds beside the headers, and when every message gets a full row again.
+    """The payload that a snapshot captures, and when every message gets a full row again.
 
-    `payload` says what is captured of the bodies ("none", "head: N" bytes of each, "full"), `key`
-    by what it is encrypted, if it is. Every message has a full row where the last such snapshot
-    is `full_every` ago, and where `rescan` asks for it.
+    `payload` is "none", "head: N" (N bytes of each body) or "full"; `key` encrypts it, None for no
+    encryption. Every message gets a full row if the last such snapshot is `full_every` old, or if
+    `rescan` requests it.
     """
 
     payload: str = "none"
@@ -32,12 +32,14 @@ class SnapshotOptions:
     rescan: bool = False
 
     @classmethod
-    def of(cls, handler: Handler, *, rescan: bool = False, key: PayloadKey | None = None) -> Self:
-        """Return what a handler's configuration says."""
+    def from_handler(
+        cls, handler: Handler, *, rescan: bool = False, key: PayloadKey | None = None
+    ) -> Self:
+        """Return the options of a handler's configuration."""
         return cls(handler.payload, key, handler.full_snapshot_every, rescan)
 
     @property
-    def captured(self) -> int | None:
+    def max_captured_bytes(self) -> int | None:
         """How many bytes of each payload are captured at most; None means all."""
         if self.payload == "full":
             return None

@@ -1,4 +1,4 @@
-"""Which snapshots are kept and which go: lake, ledger and two limits in, what was removed out."""
+"""Prune snapshots that exceed the limits of their number or age."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mqdlq.handlers import Handler
 from mqdlq.lake import Snapshot, finished_snapshots, remove_snapshot
 from mqdlq.ledger import Ledger, Run
 
-NEWEST: Final = "it is the newest of its queue"
-IN_USE: Final = "a backfill may still evaluate it"
-USE: Final = timedelta(days=1)
-"""How long what a backfill has put together may be needed: the ledger knows not of every one."""
+NEWEST_OF_QUEUE: Final = "it is the newest of its queue"
+USED_BY_BACKFILL: Final = "a backfill may still evaluate it"
+BACKFILL_USE: Final = timedelta(days=1)
+"""How long a merged snapshot is kept for its backfill: the ledger does not record every one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
-    """What a pruning removed; and what it would have, but for the reason given."""
+class PruneResult:
+    """The removed snapshots, and the snapshots kept beyond the limits, each with its reason."""
 
     removed: tuple[Snapshot, ...]
     kept: tuple[tuple[Snapshot, str], ...]
@@ -36,31 +36,33 @@ def prune_snapshots(
     keep: int | None = None,
     keep_for: timedelta | None = None,
     queue: tuple[str, str] | None = None,
-    only_say: bool = False,
-) -> Pruned:
+    is_dry_run: bool = False,
+) -> PruneResult:
     """Remove the snapshots of each queue beyond the `keep` newest or older than `keep_for`.
 
-    With both limits a snapshot goes that exceeds either; without any, none does. Never removed are
-    the newest of a queue, those that compact rows of a kept one refer to, and those of a run that
-    has not settled its account. `queue` (queue manager, queue) names the only one to look at;
-    with `only_say` nothing is removed. The ledger knows from then on what was pruned, and so is
-    not lost. What backfills have put together is counted by itself: it neither pushes out what
-    was taken nor is the newest of a queue, and none goes within a day. Raises LakeError for a
-    manifest that is none.
+    With both limits, a snapshot that exceeds either is removed; without limits, none is. These
+    snapshots always stay: the newest of a queue, those to which compact rows of a kept snapshot
+    refer, and those of a run that has not settled its account. `queue` (queue manager, queue)
+    restricts the pruning to one queue; with `is_dry_run` nothing is removed. The ledger records the
+    pruned snapshots. Merged snapshots of backfills are counted separately: they neither push out
+    others nor count as the newest of a queue, and they stay for a day. Raises LakeError for an
+    invalid manifest.
     """
     found = finished_snapshots(lake_root)
-    beyond = [one for one in _beyond(found, now, keep, keep_for) if queue in {None, one.queue}]
-    reasons = why_kept(found, ledger, now, {one.manifest.snapshot_id for one in beyond})
+    beyond = [
+        one for one in _find_beyond_limits(found, now, keep, keep_for) if queue in {None, one.queue}
+    ]
+    reasons = find_reasons_to_keep(found, ledger, now, {one.manifest.snapshot_id for one in beyond})
     removed = [one for one in beyond if one.manifest.snapshot_id not in reasons]
-    if not only_say and removed:
+    if not is_dry_run and removed:
         ledger.snapshots.record_pruned([one.manifest.snapshot_id for one in removed], now)
         for one in removed:
             remove_snapshot(lake_root, one)
     kept = [(one, reasons[one.manifest.snapshot_id]) for one in beyond if one not in removed]
-    return Pruned(tuple(removed), tuple(kept))
+    return PruneResult(tuple(removed), tuple(kept))
 
 
-def prune_after(
+def prune_for_handler(
     run: Run,
     handler: Handler,
     lake_root: str,
@@ -69,7 +71,7 @@ def prune_after(
     now: datetime,
     log: logging.Logger,
 ) -> None:
-    """Remove snapshots of a run's queue that its handler does not keep; never fails the run."""
+    """Remove snapshots of a run's queue beyond its handler's limits; never fails the run."""
     if not (handler.keep_snapshots or handler.keep_snapshots_for):
         return
     try:
@@ -88,26 +90,27 @@ def prune_after(
         log.info("%d snapshots pruned", len(pruned.removed))
 
 
-def why_kept(
+def find_reasons_to_keep(
     found: Sequence[Snapshot],
     ledger: Ledger,
     now: datetime,
     beyond: frozenset[str] | set[str] = frozenset(),
 ) -> Mapping[str, str]:
-    """Return by id why snapshots must not be removed.
+    """Return by id the reasons why snapshots must not be removed.
 
-    What only snapshots refer to that go themselves, those `beyond` the limits, may go with them.
+    `beyond` are the ids of snapshots beyond the limits. A snapshot to which only these refer may be
+    removed with them.
     """
     reasons = ledger.snapshots.not_settled()
     kept = {key: f"run {run} has not settled its account" for key, run in reasons.items()}
     seen: set[tuple[str, str]] = set()
     for one in found:  # the newest of each queue first
         if one.manifest.put_together_from:
-            if now - one.manifest.taken_at < USE:
-                kept.setdefault(one.manifest.snapshot_id, IN_USE)
+            if now - one.manifest.taken_at < BACKFILL_USE:
+                kept.setdefault(one.manifest.snapshot_id, USED_BY_BACKFILL)
         elif one.queue not in seen:
             seen.add(one.queue)
-            kept.setdefault(one.manifest.snapshot_id, NEWEST)
+            kept.setdefault(one.manifest.snapshot_id, NEWEST_OF_QUEUE)
     for one in found:
         identifier = one.manifest.snapshot_id
         if identifier not in beyond or identifier in kept:
@@ -116,7 +119,7 @@ def why_kept(
     return kept
 
 
-def _beyond(
+def _find_beyond_limits(
     found: Sequence[Snapshot], now: datetime, keep: int | None, keep_for: timedelta | None
 ) -> list[Snapshot]:
     ranks: Counter[tuple[tuple[str, str], bool]] = Counter()

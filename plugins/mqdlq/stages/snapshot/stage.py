@@ -1,4 +1,4 @@
-"""The stage snapshot: take a run's snapshot, and decide whether anything is left to evaluate."""
+"""The stage snapshot: take a run's snapshot, and decide whether there is anything to evaluate."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from mqdlq import lake
 from mqdlq.errors import HandlerError
 from mqdlq.lake import SnapshotManifest
-from mqdlq.stages.approve import note_causes
+from mqdlq.stages.approve import record_causes
 from mqdlq.stages.execute import Execution, settle
 from mqdlq.stages.sense.work_detection import has_open_units
-from mqdlq.stages.snapshot.named_messages import check_named
+from mqdlq.stages.snapshot.named_messages import check_named_messages
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot
 
 
 def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotManifest | None:
-    """Take the snapshot of a run's queue; return None where there is nothing to evaluate.
+    """Take the snapshot of a run's queue; return None if there is nothing to evaluate.
 
-    Messages that earlier runs have settled need no plan to have an outcome: a run that finds no
-    other message settles its account here, unless a unit of work was interrupted. Run twice, it
-    finds the snapshot that was taken. Raises HandlerError, recorded for the report, for named
-    messages that the run cannot act on, and what `take_snapshot` and `settle` raise.
+    Messages that earlier runs have settled need no plan. If a run finds no other message and no
+    interrupted unit of work, it settles its account here. A second call finds the snapshot of the
+    first. Raises HandlerError, recorded for the report, for named messages that the run cannot act
+    on, and the errors of `take_snapshot` and `settle`.
     """
     run, ledger, log = execution.run, execution.ledger, execution.log
     manifest = take_snapshot(
@@ -34,19 +34,23 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotMa
         progress=log.info,
         options=options,
     )
-    with recording_refusals(execution):
-        for warning in check_named(run, str(places_of(manifest, execution.lake_root)["snapshot"])):
+    with record_refusals(execution):
+        for warning in check_named_messages(
+            run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"])
+        ):
             log.warning("%s", warning)
-    note_causes(run, ledger=ledger)
+    record_causes(run, ledger=ledger)
     if manifest.counts.full or run.dry_run or has_open_units(run, ledger):
         return manifest
     settle(execution)
-    log.info("nothing new: %d messages, all settled; the rest is skipped", manifest.messages)
+    log.info(
+        "nothing new: %d messages, all settled; the other tasks are skipped", manifest.messages
+    )
     return None
 
 
-def places_of(manifest: SnapshotManifest, lake_root: str) -> dict[str, str | int]:
-    """Return where a snapshot is, where its plan is to be, and the number of its messages."""
+def locate_snapshot(manifest: SnapshotManifest, lake_root: str) -> dict[str, str | int]:
+    """Return the locations of a snapshot and of its plan, and the number of its messages."""
     plan_id = lake.plan_id(manifest.snapshot_id, manifest.rules_digest)
     return {
         "snapshot": lake.snapshot_directory(
@@ -59,8 +63,8 @@ def places_of(manifest: SnapshotManifest, lake_root: str) -> dict[str, str | int
 
 
 @contextmanager
-def recording_refusals(execution: Execution) -> Iterator[None]:
-    """Record why the run is refused, for its report."""
+def record_refusals(execution: Execution) -> Iterator[None]:
+    """Record a HandlerError of the block as the reason why the run is refused."""
     try:
         yield
     except HandlerError as error:

@@ -1,4 +1,4 @@
-"""Taking a snapshot: a recorded run in, what is on its queue in the lake out."""
+"""Take a snapshot: browse a run's queue and write its messages to the lake."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from mqdlq.ledger import Ledger, Run, TakenSnapshot
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
-from mqdlq.stages.snapshot.capture import Capture
-from mqdlq.stages.snapshot.compact_rows import Known
-from mqdlq.stages.snapshot.highlights import Marks, asking
-from mqdlq.stages.snapshot.rows import RowBuilder, Sighted, as_array, expiries
+from mqdlq.stages.snapshot.capture import PayloadCapture
+from mqdlq.stages.snapshot.compact_rows import SettledMessageIndex
+from mqdlq.stages.snapshot.highlights import Highlighter, make_backout_inquiry
+from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder, compute_expiries, to_array
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.structures import MQMD
 
 PROGRESS_EVERY: Final = 10_000
-_AT_ONCE: Final = 4096
-_BYTES_AT_ONCE: Final = 8 << 20
+_MAX_BATCH_MESSAGES: Final = 4096
+_MAX_BATCH_BYTES: Final = 8 << 20
 _EXPIRY: Final = MQMD.slice_of("expiry")
 
 Clock = Callable[[], datetime]
@@ -46,30 +46,30 @@ def take_snapshot(
     progress: Progress,
     options: SnapshotOptions | None = None,
 ) -> SnapshotManifest:
-    """Browse the queue once and write a snapshot of it, with the rules of the run.
+    """Browse the queue once and write its messages to the lake, with the run's frozen rules.
 
-    The queue is opened for browsing only, so nobody is disturbed and no BackoutCount moves. What
-    the ledger knows as settled gets a compact row, all else a full one; where `counts.full` of the
-    manifest is 0 there is nothing to evaluate or to execute, and settling the run needs no plan.
-    Called again for the same run it returns the snapshot already taken. Raises QueueManagerError
-    and LakeError; what a crash leaves behind has no manifest, so later stages do not see it.
+    The queue is opened only to browse, so no application is disturbed and no BackoutCount changes.
+    Settled messages get compact rows, all others full rows. If the manifest's `counts.full` is 0,
+    there is nothing to evaluate or execute, and settling the run needs no plan. A second call for
+    the same run returns its snapshot. Raises QueueManagerError and LakeError; the files that a
+    crash leaves have no manifest, so later stages ignore them.
     """
     recorded = ledger.snapshots.of_run(run.run_id)
     if recorded is not None:
-        progress(f"this run's snapshot was taken before: {recorded.snapshot_id}")
+        progress(f"this run already has a snapshot: {recorded.snapshot_id}")
         return read_manifest(recorded.location)
     chosen, taken_at = options or SnapshotOptions(), clock()
     snapshot_id = f"{taken_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-    known = Known(run, chosen, ledger, lake_root)
-    because = known.begin(taken_at)
-    if because and not run.has_given_action:  # for which nothing can have been settled
+    known = SettledMessageIndex(run, chosen, ledger, lake_root)
+    because = known.load(taken_at)
+    if because and not run.has_given_action:  # a given action has no settled messages
         progress(f"every message is read in full: {because}")
     with (
         connect(settings) as queue_manager,
         SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
     ):
-        with closing(Capture(chosen, writer, queue_manager, run.queue)) as capture:
-            browse = _Browse(run, queue_manager, writer, known, capture, clock, progress)
+        with closing(PayloadCapture(chosen, writer, queue_manager, run.queue)) as capture:
+            browse = _SnapshotBrowse(run, queue_manager, writer, known, capture, clock, progress)
             strays = browse.write()
         manifest = _finish(writer, run, chosen, taken_at)
     ledger.snapshots.record(
@@ -79,7 +79,7 @@ def take_snapshot(
         settled=manifest.settled,
     )
     if strays and not run.has_given_action:
-        # IBM's handler reports each such message whenever it passes over it.
+        # IBM's handler reports each such message every time it skips it.
         progress(f"AMQ8721: {strays} messages are not prefixed by a valid MQDLH; they are left")
     known_of = f", {manifest.settled} of them settled" if manifest.settled else ""
     progress(
@@ -91,7 +91,7 @@ def take_snapshot(
 def _finish(
     writer: SnapshotWriter, run: Run, options: SnapshotOptions, taken_at: datetime
 ) -> SnapshotManifest:
-    """Publish a whole snapshot with the run's frozen rules, and what else describes it."""
+    """Complete a snapshot with the run's frozen rules and the rest of its description."""
     return writer.finish(
         taken_at=taken_at,
         taken_by=run.started_by,
@@ -99,37 +99,39 @@ def _finish(
         rules_text=run.rules_text,
         nul_as_blank=run.nul_as_blank,
         payload=options.payload,
-        payload_key_id=options.key.key_id if options.key and options.captured != 0 else "",
+        payload_key_id=options.key.key_id
+        if options.key and options.max_captured_bytes != 0
+        else "",
         message_keys=run.message_keys,
         has_given_action=run.has_given_action,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Browse:
+class _SnapshotBrowse:
     """One browse of a queue into a snapshot."""
 
     run: Run
     queue_manager: QueueManager
     writer: SnapshotWriter
-    known: Known
-    capture: Capture
+    known: SettledMessageIndex
+    capture: PayloadCapture
     clock: Clock
     progress: Progress
 
     def write(self) -> int:
-        """Write a row per message; return how many the run is for that have no valid MQDLH."""
+        """Write a row per message; return how many of the run's messages have no valid MQDLH."""
         run, constants = self.run, self.queue_manager.client.CMQC
-        ask = asking(self.queue_manager)
+        ask = make_backout_inquiry(self.queue_manager)
         named = pa.array(sorted(run.named), pa.binary()) if run.named else None
         builder = RowBuilder(
-            Marks(run.queue_manager, run.queue, run.retry_interval_s, ask),
-            longest=self._longest(),
+            Highlighter(run.queue_manager, run.queue, run.retry_interval_s, ask),
+            max_length=self._find_max_length(),
             ccsid=int(self.queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
         )
         strays = 0
-        for batch in self._batches():
-            fresh = self._without_settled(batch)
+        for batch in self._browse_batches():
+            fresh = self._separate_settled(batch)
             if fresh:
                 rows = builder.rows(fresh, self.clock())
                 self._write(fresh, rows)
@@ -139,45 +141,47 @@ class _Browse:
                 strays += pc.sum(stray).as_py()
         return strays
 
-    def _write(self, sighted: Sequence[Sighted], rows: pa.RecordBatch) -> None:
+    def _write(self, sighted: Sequence[NumberedMessage], rows: pa.RecordBatch) -> None:
         self.writer.write_batch(rows)
         offsets = rows.column("payload_offset").to_pylist()
         for one, offset in zip(sighted, offsets, strict=True):
             self.capture.keep(one, offset)
 
-    def _batches(self) -> Iterator[list[Sighted]]:
-        """Browse the queue, some thousand messages at a time, fewer where much is read of each."""
+    def _browse_batches(self) -> Iterator[list[NumberedMessage]]:
+        """Browse the queue in batches of some thousand messages, fewer if their bodies are read."""
         with self.queue_manager.browsing(self.run.queue) as queue:
             cursor = BrowseCursor(
                 self.queue_manager, queue, self.run.queue, self.capture.browsed_length
             )
-            batch: list[Sighted] = []
+            batch: list[NumberedMessage] = []
             held, count = 0, self.writer.count
             for browse_seq, browsed in enumerate(cursor.messages(), start=1):
                 key = message_key(browsed.descriptor, browsed.total_length, browsed.prefix)
                 count(key, browsed.total_length)
-                batch.append(Sighted(browse_seq, key, browsed))
+                batch.append(NumberedMessage(browse_seq, key, browsed))
                 held += len(browsed.prefix)
-                if len(batch) == _AT_ONCE or held >= _BYTES_AT_ONCE:
+                if len(batch) == _MAX_BATCH_MESSAGES or held >= _MAX_BATCH_BYTES:
                     yield batch
                     batch, held = [], 0
                 if browse_seq % PROGRESS_EVERY == 0:
                     self.progress(f"{browse_seq} messages browsed")
             yield batch
 
-    def _without_settled(self, batch: Sequence[Sighted]) -> Sequence[Sighted]:
-        """Write compact rows of settled messages, and return the other messages."""
-        entries = self.known.among([sighted.message_key for sighted in batch])
+    def _separate_settled(self, batch: Sequence[NumberedMessage]) -> Sequence[NumberedMessage]:
+        """Write compact rows of settled messages; return the other messages."""
+        entries = self.known.match([sighted.message_key for sighted in batch])
         places = np.flatnonzero(entries >= 0)
         if not places.size:
             return batch
         occurrences, lots = self.known.entries(entries[places])
         settled = [batch[place] for place in places.tolist()]
-        self.writer.write_settled(self._compact(settled, occurrences, lots))
+        self.writer.write_settled(self._build_compact_rows(settled, occurrences, lots))
         return [batch[place] for place in np.flatnonzero(entries < 0).tolist()]
 
-    def _compact(self, settled: Sequence[Sighted], occurrences: Any, lots: Any) -> pa.RecordBatch:
-        """Return compact rows; `lots` are places in what is known."""
+    def _build_compact_rows(
+        self, settled: Sequence[NumberedMessage], occurrences: Any, lots: Any
+    ) -> pa.RecordBatch:
+        """Return compact rows; `lots` are positions in the lots of the index."""
         known = self.known.lots
         chosen = pa.array(lots)
         endings = [lot.settled for lot in known]
@@ -191,14 +195,14 @@ class _Browse:
             "browse_seq": [sighted.browse_seq for sighted in settled],
             "message_key": [sighted.message_key for sighted in settled],
             "occurrence": occurrences,
-            "expires_at": expiries(np.frombuffer(joined, np.int32), self.clock()),
+            "expires_at": compute_expiries(np.frombuffer(joined, np.int32), self.clock()),
             **{name: pa.array(values).take(chosen) for name, values in of_lots.items()},
         }
-        arrays = [as_array(columns[field.name], field.type) for field in SETTLED]
+        arrays = [to_array(columns[field.name], field.type) for field in SETTLED]
         return pa.RecordBatch.from_arrays(arrays, schema=SETTLED)
 
-    def _longest(self) -> int:
-        """Return the length of a message that may have been cut; warn where the queue cuts."""
+    def _find_max_length(self) -> int:
+        """Return the length of a possibly truncated message; warn if the queue can truncate."""
         constants = self.queue_manager.client.CMQC
         longest = int(
             self.queue_manager.inquire_queue(self.run.queue, constants.MQIA_MAX_MSG_LENGTH)

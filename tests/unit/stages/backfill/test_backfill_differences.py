@@ -11,10 +11,10 @@ import pytest
 from mqdlq import lake
 from mqdlq.lake import SnapshotManifest, snapshot_rows
 from mqdlq.ledger import Run, TakenSnapshot
-from mqdlq.stages.backfill.backfill_differences import Difference, differences
-from mqdlq.stages.backfill.merged_snapshot import put_together, still_kept
+from mqdlq.stages.backfill.backfill_differences import Difference, find_differences
+from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.backfill_window import Window, snapshots_of
+from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot import prune_snapshots
 from tests.support.world import NOON, World
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 THEN = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(IGNORE)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
 NOW = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\nDESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)\n"
-DAY = Window(NOON, NOON + timedelta(days=1))
+DAY = BackfillWindow(NOON, NOON + timedelta(days=1))
 
 
 @pytest.fixture(name="world")
@@ -43,10 +43,10 @@ def backfill_run(world: World, rules: str) -> Run:
     return world.start(rules, dry_run=True)
 
 
-def made(world: World, run: Run, *, apply: bool, window: Window = DAY) -> SnapshotManifest:
-    return put_together(
+def made(world: World, run: Run, *, apply: bool, window: BackfillWindow = DAY) -> SnapshotManifest:
+    return merge_snapshots(
         run,
-        still_kept(snapshots_of(run, window, world.ledger)),
+        drop_pruned(find_snapshots_in_window(run, window, world.ledger)),
         world.settings if apply else None,
         ledger=world.ledger,
         lake_root=world.lake_root,
@@ -72,14 +72,19 @@ def test_the_newest_row_of_each_message_of_the_window_is_taken(world: World) -> 
 
 def test_a_window_is_from_its_start_up_to_its_end(world: World) -> None:
     run = backfill_run(world, NOW)
-    first, second = snapshots_of(run, DAY, world.ledger)
+    first, second = find_snapshots_in_window(run, DAY, world.ledger)
 
     assert first.taken_at == NOON
-    assert snapshots_of(run, Window(NOON, second.taken_at), world.ledger) == [first]
-    assert snapshots_of(run, Window(second.taken_at, NOON + timedelta(days=9)), world.ledger) == [
-        second
+    assert find_snapshots_in_window(run, BackfillWindow(NOON, second.taken_at), world.ledger) == [
+        first
     ]
-    assert snapshots_of(run, Window(NOON - timedelta(days=1), NOON), world.ledger) == []
+    assert find_snapshots_in_window(
+        run, BackfillWindow(second.taken_at, NOON + timedelta(days=9)), world.ledger
+    ) == [second]
+    assert (
+        find_snapshots_in_window(run, BackfillWindow(NOON - timedelta(days=1), NOON), world.ledger)
+        == []
+    )
 
 
 def test_snapshots_that_are_pruned_are_left_out(tmp_path: Path) -> None:
@@ -94,8 +99,8 @@ def test_snapshots_that_are_pruned_are_left_out(tmp_path: Path) -> None:
     prune_snapshots(world.lake_root, ledger=world.ledger, now=world.clock(), keep=2)
     run = backfill_run(world, NOW)
 
-    assert len(snapshots_of(run, DAY, world.ledger)) == 3
-    assert len(still_kept(snapshots_of(run, DAY, world.ledger))) == 2
+    assert len(find_snapshots_in_window(run, DAY, world.ledger)) == 3
+    assert len(drop_pruned(find_snapshots_in_window(run, DAY, world.ledger))) == 2
     assert made(world, run, apply=False).messages == 3
 
 
@@ -133,10 +138,10 @@ def test_a_backfill_counts_differences_to_the_plans_of_that_time(world: World) -
     )
     plan = lake.plan_directory(world.lake_root, world.evaluate(recorded))
 
-    until_then = Window(NOON, NOON + timedelta(minutes=90))
+    until_then = BackfillWindow(NOON, NOON + timedelta(minutes=90))
 
-    evaluated, changed = differences(
-        snapshots_of(run, until_then, world.ledger),
+    evaluated, changed = find_differences(
+        find_snapshots_in_window(run, until_then, world.ledger),
         place(world, manifest),
         plan,
         ledger=world.ledger,
@@ -147,11 +152,13 @@ def test_a_backfill_counts_differences_to_the_plans_of_that_time(world: World) -
 
 
 def test_a_run_for_named_messages_hides_no_plan_for_the_others(world: World) -> None:
-    (named, *_) = snapshot_rows(snapshots_of(world.start(THEN), DAY, world.ledger)[0].location)
+    (named, *_) = snapshot_rows(
+        find_snapshots_in_window(world.start(THEN), DAY, world.ledger)[0].location
+    )
     settle(world.plan(THEN, message_keys=(named["message_key"].hex(),), action="ACTION(IGNORE)"))
     world.clock.now += timedelta(hours=1)
     run = backfill_run(world, THEN)
-    taken = snapshots_of(run, DAY, world.ledger)
+    taken = find_snapshots_in_window(run, DAY, world.ledger)
     manifest = made(world, run, apply=False)
     recorded = world.start(THEN, run_id="evaluation", dry_run=True)
     world.ledger.snapshots.record(
@@ -161,7 +168,7 @@ def test_a_run_for_named_messages_hides_no_plan_for_the_others(world: World) -> 
     )
     plan = lake.plan_directory(world.lake_root, world.evaluate(recorded))
 
-    assert differences(taken, place(world, manifest), plan, ledger=world.ledger) == (3, [])
+    assert find_differences(taken, place(world, manifest), plan, ledger=world.ledger) == (3, [])
 
 
 def test_a_backfill_acts_once_and_only_on_messages_that_are_on_the_queue(world: World) -> None:

@@ -11,12 +11,12 @@ import pytest
 from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
-from mqdlq.stages.backfill.merged_snapshot import snapshot_of_window
+from mqdlq.stages.backfill.merged_snapshot import merge_window
 from mqdlq.stages.execute import settle
-from mqdlq.stages.sense.backfill_window import Window
+from mqdlq.stages.sense.backfill_window import BackfillWindow
 from tests.support.world import NOON, World
 
-DAY = Window(NOON, NOON + timedelta(days=1))
+DAY = BackfillWindow(NOON, NOON + timedelta(days=1))
 RULES = "WAIT(NO)\nACTION(IGNORE)\n"
 
 
@@ -50,7 +50,7 @@ def test_a_backfill_refuses_actions_that_need_an_mqdlh_for_a_message_without_one
     )
 
     with pytest.raises(HandlerError) as refused:
-        snapshot_of_window(world.execution(run), DAY, apply=apply)
+        merge_window(world.execution(run), DAY, apply=apply)
 
     assert str(refused.value) == why
     assert world.ledger.runs.refusal(run.run_id) == why

@@ -13,16 +13,16 @@ from mqdlq import lake
 from mqdlq.cli.rules.diff import stored_snapshots
 from mqdlq.ledger import Run
 from mqdlq.model import Outcome
-from mqdlq.stages.backfill.merged_snapshot import put_together, still_kept
+from mqdlq.stages.backfill.merged_snapshot import drop_pruned, merge_snapshots
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.backfill_window import Window, snapshots_of
-from mqdlq.stages.snapshot import prune_snapshots, why_kept
+from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
+from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
 from tests.support.world import NOON, World
 
 pytestmark = pytest.mark.slow
 
 RULES = "WAIT(NO)\nACTION(RETRY)\n"
-DAY = Window(NOON, NOON + timedelta(days=1))
+DAY = BackfillWindow(NOON, NOON + timedelta(days=1))
 
 
 @pytest.fixture(name="world")
@@ -49,9 +49,9 @@ def backfilled(
     """Merge the snapshots of the day, an hour after the last one; return run and id."""
     world.clock.sleep(3600)
     run = world.start(RULES, dry_run=not apply, message_keys=message_keys)
-    manifest = put_together(
+    manifest = merge_snapshots(
         run,
-        still_kept(snapshots_of(run, DAY, world.ledger)),
+        drop_pruned(find_snapshots_in_window(run, DAY, world.ledger)),
         world.settings if apply else None,
         ledger=world.ledger,
         lake_root=world.lake_root,
@@ -80,7 +80,7 @@ def test_a_backfill_does_not_replace_the_newest_taken_snapshot(world: World) -> 
 
     found = lake.finished_snapshots(world.lake_root)
 
-    assert why_kept(found, world.ledger, world.clock()) == {
+    assert find_reasons_to_keep(found, world.ledger, world.clock()) == {
         newest: "it is the newest of its queue",
         evaluated: "a backfill may still evaluate it",
     }

@@ -173,7 +173,7 @@ def test_a_dry_run_reports_messages_that_a_real_run_would_not_attempt(world: Wor
 
     loop = "its target, DLQ, is a queue of this very handler"
     assert [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()] == [
-        f"dry run; else it would stay all the same: {loop}",
+        f"dry run; it would also stay because {loop}",
         "dry run",
     ]
 
@@ -338,7 +338,7 @@ def test_a_message_that_another_run_handled_is_not_taken(world: World) -> None:
     (fact,) = world.ledger.outcomes.of_run("run-1").values()
     assert (fact.outcome, fact.why) == (
         Outcome.LEASED_BY_RUN,
-        "run run-2 dealt with it in the meantime",
+        "run run-2 handled it in the meantime",
     )
 
 

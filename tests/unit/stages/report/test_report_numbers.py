@@ -195,7 +195,7 @@ def test_a_dry_run_does_not_promise_actions_that_a_real_run_would_skip(
     report_of: ReportOf,
 ) -> None:
     planned = replace(delivered(), outcome=Outcome.NOT_ATTEMPTED, why="dry run", tries=())
-    why = "dry run; else it would stay all the same: it was not selected for this run"
+    why = "dry run; it would also stay because it was not selected for this run"
 
     report = report_of(EndedRun([planned, replace(planned, why=why)], dry_run=True))
 

@@ -91,7 +91,7 @@ def test_a_cleared_state_queue_makes_a_lost_answer_unknown(
         " MsgId on DLQ and at who reads from there; if it never came, restore it with again"
     )
     assert whys(world) == [why]
-    assert f"1 messages of restoration restoration-1 are booked as unknown: {why}" in caplog.text
+    assert f"1 messages of restoration restoration-1 are recorded as unknown: {why}" in caplog.text
     assert world.depths("DLQ") == (1,)
     assert restored(world, "restoration-2") == {"refused": 1}
     assert whys(world, "restoration-2") == [

@@ -14,14 +14,14 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Approval, Look, Run, TakenSnapshot
 from mqdlq.stages.run_options import RunOptions
-from mqdlq.stages.sense.backfill_window import Window
-from mqdlq.stages.sense.inspect_queue import Sensing, look
+from mqdlq.stages.sense.backfill_window import BackfillWindow
+from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
 from mqdlq.stages.sense.waiting import (
+    Decision,
+    EarlierWait,
     Pause,
     Proceed,
     Skip,
-    Step,
-    Waited,
     WaitForMessages,
     WaitForQueueManager,
 )
@@ -40,8 +40,8 @@ class Looker:
     warned: list[str] = field(default_factory=list)
 
     def look(
-        self, rules: str, waited: Waited | None = None, run_id: str = "one", **changes: Any
-    ) -> Step:
+        self, rules: str, waited: EarlierWait | None = None, run_id: str = "one", **changes: Any
+    ) -> Decision:
         folder = self.world.directory / "rules"
         folder.mkdir(exist_ok=True)
         (folder / "test.rules").write_text(rules, encoding="utf-8")
@@ -50,7 +50,7 @@ class Looker:
         handler = Handler(
             name="test", directory=folder, connection="mq", rules="test.rules", **keys
         )
-        sensing = Sensing(
+        sensing = SenseResources(
             run_id=run_id,
             handler=handler,
             options=RunOptions(dag_run_id=run_id, **options),
@@ -59,12 +59,12 @@ class Looker:
             clock=self.world.clock,
             sleep=self.world.clock.sleep,
             log=self.world.log,
-            defer_from_s=DEFER_FROM_S,
+            min_deferred_wait_s=DEFER_FROM_S,
             awaits_approval=self.awaiting.__contains__,
             warnings=self._warnings,
             **changes,
         )
-        return look(sensing, waited)
+        return inspect_queue(sensing, waited)
 
     def _warnings(self, run: Run) -> list[str]:
         self.warned.append(run.run_id)
@@ -101,7 +101,10 @@ def test_a_run_without_work_is_recorded_as_such(
     assert looker.look(rules()) == Skip(0)
 
     assert looker.recorded() == Look(0, False, "", looker.world.clock())
-    assert caplog.messages[-1] == "no messages on DLQ of QM1: nothing to do, the rest is skipped"
+    assert (
+        caplog.messages[-1]
+        == "no messages on DLQ of QM1: nothing to do, the other tasks are skipped"
+    )
 
 
 def test_a_run_that_waits_has_not_begun(looker: Looker, caplog: pytest.LogCaptureFixture) -> None:
@@ -174,7 +177,7 @@ def test_a_scheduled_run_ignores_messages_that_wait_for_approval(
     looker.awaiting.add("one")
 
     assert looker.look(rules(), run_id="two") == Skip(1)
-    said = "one waits for an approval of what it would do with 1 messages"
+    said = "one waits for an approval of its plan for 1 messages"
     assert said in caplog.messages
     by_hand = looker.look(rules(), run_id="three", options={"run_type": "manual"})
     assert by_hand == Proceed(1, "1 messages")
@@ -211,7 +214,7 @@ def test_a_short_pause_is_slept(looker: Looker) -> None:
 
 def test_a_full_snapshot_of_an_empty_queue_is_work(looker: Looker) -> None:
     assert looker.look(rules("600"), full_snapshot=True) == Proceed(
-        0, "a full snapshot is asked for"
+        0, "a full snapshot is requested"
     )
 
 
@@ -219,7 +222,7 @@ def test_a_backfill_looks_for_the_snapshots_of_its_window(
     looker: Looker, caplog: pytest.LogCaptureFixture
 ) -> None:
     noon = looker.world.clock()
-    window = Window(noon, noon + timedelta(hours=1))
+    window = BackfillWindow(noon, noon + timedelta(hours=1))
 
     none = looker.look(rules(), run_id="first", window=window)
     looker.world.snapshot(looker.world.start(rules()))

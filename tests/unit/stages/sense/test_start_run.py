@@ -10,7 +10,7 @@ from mqdlq.ledger import Run
 from mqdlq.rules import RulesError
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense import start_run
-from mqdlq.stages.sense.work_detection import has_open_units, is_unfinished
+from mqdlq.stages.sense.work_detection import has_open_units, has_unfinished_work
 from tests.support.world import World
 
 
@@ -123,7 +123,7 @@ def test_depth_is_inquired(world: World) -> None:
     world.dead_letter()
     run = world.start("ACTION(RETRY)")
 
-    assert start_run.depth(run, world.settings) == 1
+    assert start_run.inquire_depth(run, world.settings) == 1
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_an_interrupted_unit_is_work_on_an_empty_queue_too(world: World) -> None
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
     later = world.start("ACTION(RETRY)")
 
-    assert start_run.depth(later, world.settings) == 0
-    assert is_unfinished(later, world.ledger)
+    assert start_run.inquire_depth(later, world.settings) == 0
+    assert has_unfinished_work(later, world.ledger)
     assert has_open_units(later, world.ledger)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mqdlq.ledger import Look
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.sense.work_detection import Watch, watch_for
+from mqdlq.stages.sense.work_detection import Watch, find_watch
 from tests.support.world import World
 
 RULES = (
@@ -30,13 +30,13 @@ def _world(tmp_path: Path) -> World:
 
 def watch(world: World, rules: str = RULES, run_type: str = "scheduled") -> Watch:
     run = replace(world.start(rules), run_type=run_type)
-    return watch_for(run, world.ledger)
+    return find_watch(run, world.ledger)
 
 
 def test_every_message_is_work_for_the_first_run(world: World) -> None:
     assert watch(world) == Watch()
-    assert Watch().news(3, world.clock()) == "3 messages"
-    assert Watch().news(0, world.clock()) == ""
+    assert Watch().find_work(3, world.clock()) == "3 messages"
+    assert Watch().find_work(0, world.clock()) == ""
 
 
 def test_messages_left_by_the_last_run_become_work_at_the_rescan(world: World) -> None:
@@ -46,10 +46,12 @@ def test_messages_left_by_the_last_run_become_work_at_the_rescan(world: World) -
     found = watch(world)
 
     assert found == Watch(3, ended + timedelta(seconds=600), "it is time to rescan")
-    assert found.news(3, ended) == ""
-    assert found.news(3, ended + timedelta(seconds=600)) == "3 messages, and it is time to rescan"
-    assert found.news(4, ended) == "4 messages, 3 of them were there when the last run ended"
-    assert found.news(2, ended) == "2 messages, 3 of them were there when the last run ended"
+    assert found.find_work(3, ended) == ""
+    assert (
+        found.find_work(3, ended + timedelta(seconds=600)) == "3 messages, and it is time to rescan"
+    )
+    assert found.find_work(4, ended) == "4 messages, 3 of them were there when the last run ended"
+    assert found.find_work(2, ended) == "2 messages, 3 of them were there when the last run ended"
 
 
 def test_messages_that_arrived_during_the_last_run_are_work(world: World) -> None:
@@ -58,7 +60,7 @@ def test_messages_that_arrived_during_the_last_run_are_work(world: World) -> Non
     world.dead_letter(dest_q="PAYMENTS", body=b"late")
     settle(execution)
 
-    assert watch(world).news(4, world.clock()) != ""
+    assert watch(world).find_work(4, world.clock()) != ""
 
 
 def test_changed_rules_make_settled_messages_work(world: World) -> None:
@@ -66,7 +68,7 @@ def test_changed_rules_make_settled_messages_work(world: World) -> None:
 
     found = watch(world, f"{RULES}ACTION(DISCARD)\n")
 
-    assert found.news(3, world.clock()) == "3 messages, and the rules have changed"
+    assert found.find_work(3, world.clock()) == "3 messages, and the rules have changed"
 
 
 @pytest.mark.parametrize("run_type", ["manual", "operator_triggered", "asset_materialization"])

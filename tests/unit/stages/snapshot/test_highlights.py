@@ -10,7 +10,7 @@ import pytest
 from mqdlq import lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.stages.snapshot.highlights import MOST_DESTINATIONS, BackoutRule, Marks
+from mqdlq.stages.snapshot.highlights import MAX_INQUIRED_DESTINATIONS, BackoutRule, Highlighter
 from tests.support.world import World
 
 IGNORE = "RETRYINT(60)\nACTION(IGNORE)"
@@ -93,12 +93,12 @@ def test_a_snapshot_inquires_a_limited_number_of_destinations() -> None:
         asked.append(queue)
         return BackoutRule(0, "")
 
-    made = Marks("QM1", "DLQ", 60, ask)
-    for number in range(2 * MOST_DESTINATIONS):
+    made = Highlighter("QM1", "DLQ", 60, ask)
+    for number in range(2 * MAX_INQUIRED_DESTINATIONS):
         for _ in range(2):
-            made._rule(f"Q{number}", "QM1")
+            made._find_backout_rule(f"Q{number}", "QM1")
 
-    assert len(asked) == MOST_DESTINATIONS
+    assert len(asked) == MAX_INQUIRED_DESTINATIONS
 
 
 def test_a_queue_whose_maxmsgl_cuts_messages_is_warned_of(world: World) -> None:

@@ -15,8 +15,8 @@ from mqdlq.errors import ConnectionSettingsError, LakeError
 from mqdlq.lake import SnapshotManifest
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.stages.snapshot import PayloadKey
-from mqdlq.stages.snapshot.capture import payloads
-from mqdlq.stages.snapshot.encryption_keys import key_of, keys_of
+from mqdlq.stages.snapshot.capture import read_payloads
+from mqdlq.stages.snapshot.encryption_keys import read_all_keys, read_current_key
 from tests.support.world import World
 
 KEY = PayloadKey("2026-11", b"k" * 32)
@@ -31,7 +31,7 @@ def take(world: World, payload: str, key: PayloadKey | None = None) -> tuple[str
 
 def bodies(directory: str, *keys: PayloadKey) -> list[bytes]:
     known = {key.key_id: key.key for key in keys}
-    return [payload for _, payload in payloads(directory, known)]
+    return [payload for _, payload in read_payloads(directory, known)]
 
 
 def fill(world: World) -> None:
@@ -131,11 +131,11 @@ def test_old_snapshots_can_be_read_after_a_key_rotation(world: World) -> None:
         "old_keys": {"2026-11": base64.b64encode(old.key).decode()},
     }
 
-    after, manifest = take(world, "full", key_of("dlq_key", password, extra))
+    after, manifest = take(world, "full", read_current_key("dlq_key", password, extra))
 
     assert manifest.payload_key_id == "2027-01"
     for directory in (before, after):
-        found = payloads(directory, keys_of("dlq_key", password, extra))
+        found = read_payloads(directory, read_all_keys("dlq_key", password, extra))
         assert [body for _, body in found] == [b"body"]
 
 
@@ -164,7 +164,7 @@ def test_an_invalid_key_is_refused_without_printing_it(
     password: str, extra: dict[str, str], text: str
 ) -> None:
     with pytest.raises(ConnectionSettingsError) as caught:
-        key_of("dlq_key", password, extra)
+        read_current_key("dlq_key", password, extra)
 
     assert str(caught.value) == text
     assert repr(KEY) == "PayloadKey(key_id='2026-11')"

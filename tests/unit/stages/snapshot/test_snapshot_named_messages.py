@@ -8,7 +8,7 @@ from mqdlq import lake
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
 from mqdlq.stages.execute import settle
-from mqdlq.stages.snapshot.named_messages import check_named
+from mqdlq.stages.snapshot.named_messages import check_named_messages
 from tests.support.world import World
 
 RULES = "WAIT(NO)\nACTION(IGNORE)\n"
@@ -18,7 +18,7 @@ NOBODY = "ab" * 32
 def warnings(world: World, *keys: str, action: str | None = None) -> list[str]:
     run = world.start(RULES, message_keys=keys, action=action)
     world.snapshot(run)
-    return list(check_named(run, world.recorded_snapshot(run.run_id).location))
+    return list(check_named_messages(run, world.recorded_snapshot(run.run_id).location))
 
 
 def told(world: World, *keys: str, action: str | None = None) -> list[str]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row, message_key
 from mqdlq.lake.schema import HEADERS
 from mqdlq.mqi.browse import Browsed
-from mqdlq.stages.snapshot.highlights import BackoutRule, Marks
-from mqdlq.stages.snapshot.rows import RowBuilder, Sighted
+from mqdlq.stages.snapshot.highlights import BackoutRule, Highlighter
+from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
 RULES = {"PAYMENTS": BackoutRule(3, "PAYMENTS.BACKOUT"), "ORDERS": BackoutRule(0, "DLQ")}
@@ -26,15 +26,15 @@ LONG = st.integers(-(2**31), 2**31 - 1)
 
 
 def builder(ccsid: int = 1208) -> RowBuilder:
-    return RowBuilder(Marks("QM1", "DLQ", 60, RULES.get), longest=300, ccsid=ccsid)
+    return RowBuilder(Highlighter("QM1", "DLQ", 60, RULES.get), max_length=300, ccsid=ccsid)
 
 
-def sighted(number: int, md: bytes, body: bytes) -> Sighted:
-    return Sighted(number, message_key(md, len(body), body), Browsed(md, body, len(body)))
+def sighted(number: int, md: bytes, body: bytes) -> NumberedMessage:
+    return NumberedMessage(number, message_key(md, len(body), body), Browsed(md, body, len(body)))
 
 
-def one_by_one(messages: list[Sighted], ccsid: int = 1208) -> list[dict[str, Any]]:
-    marks = Marks("QM1", "DLQ", 60, RULES.get)
+def one_by_one(messages: list[NumberedMessage], ccsid: int = 1208) -> list[dict[str, Any]]:
+    marks = Highlighter("QM1", "DLQ", 60, RULES.get)
     rows = []
     for message in messages:
         browsed = message.browsed
@@ -47,13 +47,13 @@ def one_by_one(messages: list[Sighted], ccsid: int = 1208) -> list[dict[str, Any
             maybe_truncated=browsed.total_length >= 300,
             ccsid=ccsid,
         )
-        rows.append(row | marks.of_row(row))
+        rows.append(row | marks.highlight_row(row))
     read: list[dict[str, Any]] = pa.RecordBatch.from_pylist(rows, schema=HEADERS).to_pylist()
     return read
 
 
 @st.composite
-def messages(draw: st.DrawFn) -> Sighted:
+def messages(draw: st.DrawFn) -> NumberedMessage:
     encoding = draw(st.sampled_from([546, 273, 785, 0]))
     ccsid = draw(st.sampled_from([819, 1208, 437, 500, 0, -2, 1200, 943]))
     md = MessageDescriptor(
@@ -102,7 +102,7 @@ def messages(draw: st.DrawFn) -> Sighted:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(messages(), max_size=8))
-def test_rows_parsed_together_equal_rows_parsed_one_by_one(found: list[Sighted]) -> None:
+def test_rows_parsed_together_equal_rows_parsed_one_by_one(found: list[NumberedMessage]) -> None:
     in_order = sorted(
         {message.browse_seq: message for message in found}.values(), key=lambda m: m.browse_seq
     )
@@ -140,7 +140,7 @@ def test_a_plain_dead_letter_is_parsed_in_batches(monkeypatch: pytest.MonkeyPatc
     )
     md = MessageDescriptor(format="MQDEAD", coded_char_set_id=819, backout_count=3).encode()
     made = builder()
-    monkeypatch.setattr(made, "_slow", None)
+    monkeypatch.setattr(made, "_build_row", None)
 
     (row,) = made.rows([sighted(1, md, body + b"rest")], NOON).to_pylist()
 

@@ -12,7 +12,7 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import snapshot_rows
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.stages.execute import make_pass, settle
-from mqdlq.stages.restore.listing import listed
+from mqdlq.stages.restore.listing import list_copies
 from tests.support.restorations import restored
 from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import (
@@ -103,8 +103,12 @@ def test_a_discarded_unprocessable_message_is_archived_and_can_be_restored(
 
     assert settle(execution) == {Outcome.DISCARDED: 1, Outcome.NOT_SELECTED: 1}
     assert world.depths("DLQ") == (1,)
-    (copy,) = listed(world.ledger.archive.copies(handler="test"), world.ledger)
-    assert (copy.reason_text, copy.dest_q, copy.can_be) == ("no valid MQDLH", "", "can be restored")
+    (copy,) = list_copies(world.ledger.archive.copies(handler="test"), world.ledger)
+    assert (copy.reason_text, copy.dest_q, copy.restorability) == (
+        "no valid MQDLH",
+        "",
+        "can be restored",
+    )
     assert restored(world) == {"restored": 1}
     ((again, same),) = world.messages("DLQ")[1:]
     assert (again.pack(), same) == (md.pack(), body)
