@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mqdlq.errors import MalformedHeaderError, PasteError
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, RulesHeader2, classify
-from mqdlq.headers.ebcdic import tables
+from mqdlq.headers.ebcdic import load_tables
 from mqdlq.headers.limits import HEADERS_READ
 from mqdlq.headers.pasted_messages import PastedMessage, read_pasted
 from mqdlq.model import MessageClass
@@ -24,7 +24,7 @@ from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
 
 pytestmark = pytest.mark.slow
 
-EBCDIC = {37, 273, 424, 500, 875, 1026, 1140, *tables()}
+EBCDIC = {37, 273, 424, 500, 875, 1026, 1140, *load_tables()}
 CCSIDS = st.sampled_from(
     [819, 1208, 437, 932, 943, 949, 950, 954, 1386, 5488, 37, 500, 1047, 875, 924, 930, 1141, 1148]
 )

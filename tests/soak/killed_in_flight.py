@@ -134,7 +134,7 @@ def units_of(log: Path) -> Iterator[Unit]:
 
 
 @dataclass(frozen=True)
-class Browsed:
+class BrowsedMessage:
     """A message as it lies on a queue."""
 
     body: str
@@ -205,7 +205,7 @@ class Audit:
         return {name: count for name, count in expected.items() if name not in gone}
 
     def _check_backouts(
-        self, units: list[Unit], on_in: Iterable[Browsed], expected: dict[str, int]
+        self, units: list[Unit], on_in: Iterable[BrowsedMessage], expected: dict[str, int]
     ) -> None:
         """Compare each BackoutCount; an MQGET cut off may have raised one that no log knows of."""
         asking = sum(unit.is_asking for unit in units)
@@ -230,7 +230,7 @@ class Audit:
         return count - known
 
     @staticmethod
-    def _check_order(on_in: list[Browsed], on_out: list[Browsed]) -> None:
+    def _check_order(on_in: list[BrowsedMessage], on_out: list[BrowsedMessage]) -> None:
         for messages, place in (
             (on_in, lambda body: body.rpartition(".")),
             (on_out, lambda body: (body.split()[1].rpartition(".")[0], "", body.split()[2])),
@@ -244,7 +244,7 @@ class Audit:
                 assert before < int(number), f"{message} stands behind number {before}"
                 last[message.priority, worker] = int(number)
 
-    def _browse(self, queue_manager: Any, name: str) -> list[Browsed]:
+    def _browse(self, queue_manager: Any, name: str) -> list[BrowsedMessage]:
         options = self.mq.MQOO_BROWSE | self.mq.MQOO_INQUIRE
         queue = self.mqi.Queue(queue_manager, name, options)
         found = []
@@ -256,7 +256,7 @@ class Audit:
                 if error.reason != self.mq.MQRC_NO_MSG_AVAILABLE:
                     raise
                 break
-            found.append(Browsed(body.decode(), md.Priority, md.BackoutCount))
+            found.append(BrowsedMessage(body.decode(), md.Priority, md.BackoutCount))
         depth = queue.inquire(self.mq.MQIA_CURRENT_Q_DEPTH)
         assert depth == len(found), f"{name}: CURDEPTH {depth}, browsed {len(found)}"
         queue.close()

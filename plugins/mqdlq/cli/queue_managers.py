@@ -122,12 +122,12 @@ def settings_for(name: str, address: Address) -> ConnectionSettings:
 
 def _is_embedded(name: str) -> bool:
     directories.queue_managers()  # HomeError, before the provider meets an unusable MQDLQ_HOME
-    embedded = transports.installed()
+    embedded = transports.find_provider()
     return embedded is not None and embedded.exists(name)
 
 
 def _embedded_names() -> str:
-    embedded = transports.installed()
+    embedded = transports.find_provider()
     return ", ".join(embedded.names() if embedded else ()) or "none"
 
 

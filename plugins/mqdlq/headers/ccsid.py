@@ -127,7 +127,7 @@ def text_codec(ccsid: int) -> TextCodec | None:
         )
     if ccsid in _EBCDIC:
         return TextCodec(ccsid, Family.EBCDIC, _table(_characters(_EBCDIC[ccsid])))
-    if characters := ebcdic.tables().get(ccsid):
+    if characters := ebcdic.load_tables().get(ccsid):
         return TextCodec(ccsid, Family.EBCDIC, _table(characters))
     return None
 
@@ -140,7 +140,7 @@ def following_ccsid(ccsid: int, preceding: int) -> int:
     return preceding if ccsid == MQCCSI_INHERIT else ccsid
 
 
-def storable(text: str) -> str:
+def replace_undecodable(text: str) -> str:
     """Replace undecodable bytes by U+FFFD, because Parquet and JSON cannot hold surrogates."""
     return text if text.isascii() else _NO_CHARACTER.sub("\ufffd", text)
 

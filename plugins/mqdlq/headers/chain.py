@@ -73,7 +73,7 @@ class _Following:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     """The position of a header in the available bytes, with its Encoding and CCSID."""
 
     body: bytes
@@ -83,7 +83,7 @@ class _Place:
     ccsid: int
 
     @property
-    def how(self) -> dict[str, int]:
+    def representation(self) -> dict[str, int]:
         """Return the Encoding and CCSID as the decoders take them."""
         return {"encoding": self.encoding, "ccsid": self.ccsid}
 
@@ -92,7 +92,7 @@ class _Place:
         """Return the number of bytes of the message from here, whether `body` has them or not."""
         return self.total_length - self.offset
 
-    def first(self, length: int) -> bytes:
+    def leading_bytes(self, length: int) -> bytes:
         """Return the first `length` bytes from here, or fewer if the message ends before."""
         data = self.body[self.offset : self.offset + length]
         if len(data) < min(length, self.available):
@@ -130,7 +130,7 @@ def walk(
     following: _Following | None = _Following(encoding, ccsid, format)
     while following and (reader := _READERS.get(following.format.rstrip(" \0"))):
         structure, read = reader
-        place = _Place(body, offset, total_length, following.encoding, following.ccsid)
+        place = _Position(body, offset, total_length, following.encoding, following.ccsid)
         try:
             length, record, problem = _read(read, place, len(headers))
         except MalformedHeaderError as error:
@@ -139,16 +139,20 @@ def walk(
             return Chain(tuple(headers), offset, f"{beyond}{structure} at offset {offset}: {end}")
         if problem and not beyond:
             beyond = f"{structure} at offset {offset}: {problem}; "
-        headers.append(ChainedHeader(structure, offset, length, **place.how, record=record))
+        headers.append(
+            ChainedHeader(structure, offset, length, **place.representation, record=record)
+        )
         following = _following(record, place)
         offset += length
     if body[offset : offset + 4] in _AMS_STRUC_IDS:
-        how = following or _Following(encoding, ccsid, format)
-        headers.append(ChainedHeader(AMS_HEADER, offset, 0, how.encoding, how.ccsid, None))
+        description = following or _Following(encoding, ccsid, format)
+        headers.append(
+            ChainedHeader(AMS_HEADER, offset, 0, description.encoding, description.ccsid, None)
+        )
     return Chain(tuple(headers), offset, beyond.removesuffix("; "))
 
 
-def _read(read: _Reader, place: _Place, before: int) -> tuple[int, Record, str]:
+def _read(read: _Reader, place: _Position, before: int) -> tuple[int, Record, str]:
     if before == HEADERS_READ:
         raise _ChainEndsError(
             f"{HEADERS_READ} headers were read, which is the limit;"
@@ -162,7 +166,7 @@ def _problem_text(error: MalformedHeaderError, offset: int) -> str:
     return f"{at}; from offset {offset} on all is payload"
 
 
-def _following(record: Record, place: _Place) -> _Following | None:
+def _following(record: Record, place: _Position) -> _Following | None:
     """Return a header's description of the bytes after it, or None if nothing follows."""
     if isinstance(record, TriggerMessage):
         return None
@@ -175,31 +179,35 @@ def _following(record: Record, place: _Place) -> _Following | None:
     return _Following(says.encoding, ccsid, says.format)
 
 
-_Reader = Callable[[_Place], tuple[int, Record, str]]
+_Reader = Callable[[_Position], tuple[int, Record, str]]
 """Reads a header; returns its length, its record, and the limit that it exceeds, or ""."""
 
 
 def _fixed(kind: type[Record], length: int) -> _Reader:
-    return lambda place: (length, kind.decode(place.first(length), **place.how), "")
+    return lambda place: (
+        length,
+        kind.decode(place.leading_bytes(length), **place.representation),
+        "",
+    )
 
 
-def _cih(place: _Place) -> tuple[int, Record, str]:
-    start = place.first(_IDENTITY_LENGTH)
+def _cih(place: _Position) -> tuple[int, Record, str]:
+    start = place.leading_bytes(_IDENTITY_LENGTH)
     kind = kind_of_version((CicsHeader1, CicsHeader), start, place.encoding)
-    return kind.length, kind.decode(place.first(kind.length), **place.how), ""
+    return kind.length, kind.decode(place.leading_bytes(kind.length), **place.representation), ""
 
 
 def _measured(kind: type[RulesHeader | RulesHeader2]) -> _Reader:
-    def read(place: _Place) -> tuple[int, Record, str]:
-        start = place.first(kind.length)
-        fixed = kind.decode_fixed_part(start, **place.how)
+    def read(place: _Position) -> tuple[int, Record, str]:
+        start = place.leading_bytes(kind.length)
+        fixed = kind.decode_fixed_part(start, **place.representation)
         length = kind.measure(start, encoding=place.encoding, available=place.available)
         data = length - kind.length
         if data > NAME_VALUE_BYTES_READ:
             limit = f"more than the limit of {NAME_VALUE_BYTES_READ}"
             return length, fixed, f"its {data} bytes of name/value data, {limit}, are not read"
         try:
-            return length, kind.decode(place.first(length), **place.how), ""
+            return length, kind.decode(place.leading_bytes(length), **place.representation), ""
         except _OutOfSightError:
             return length, fixed, ""
         except TooManyFoldersError as error:

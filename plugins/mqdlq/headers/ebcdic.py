@@ -16,7 +16,7 @@ UNDEFINED: Final = "\ufffd"
 
 
 @cache
-def tables() -> dict[int, str]:
+def load_tables() -> dict[int, str]:
     """Return the tables of the file by CCSID; a byte without a character is U+FFFD."""
     rows = (line.split() for line in TABLES_FILE.read_text(encoding="ascii").splitlines())
     return {int(ccsid): bytes.fromhex(digits).decode("utf-16-be") for ccsid, digits in rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mqdlq.headers.ccsid import storable
+from mqdlq.headers.ccsid import replace_undecodable
 from mqdlq.headers.chain import AMS_HEADER, ChainedHeader
 from mqdlq.headers.records import MessageDescriptor1, Record, TransmissionQueueHeader
 from mqdlq.headers.rfh import NAME_VALUE_LENGTH, RulesHeader, RulesHeader2
@@ -86,7 +86,7 @@ def as_json(fields: tuple[HeaderField, ...]) -> dict[str, Any]:
         if isinstance(value, bytes):
             value = value.hex()
         elif isinstance(value, str):
-            value = storable(value)
+            value = replace_undecodable(value)
         if field.ibm_name == "NameValueData":
             place.setdefault(field.ibm_name, []).append(value)
         else:
@@ -99,5 +99,5 @@ def undecodable_fields(fields: tuple[HeaderField, ...]) -> tuple[HeaderField, ..
     return tuple(
         field
         for field in fields
-        if isinstance(field.value, str) and storable(field.value) != field.value
+        if isinstance(field.value, str) and replace_undecodable(field.value) != field.value
     )

@@ -78,12 +78,12 @@ class Record(Structure[str]):
         values = [
             self.length + more
             if each.name == "struc_length"
-            else self._packable(each, getattr(self, each.name), codec)
+            else self._packed_value(each, getattr(self, each.name), codec)
             for each in self.fields
         ]
         return self._packers[order].pack(codec.encode(self.struc_id), self.version, *values)
 
-    def _packable(self, entry: Field, value: object, codec: TextCodec) -> int | bytes:
+    def _packed_value(self, entry: Field, value: object, codec: TextCodec) -> int | bytes:
         match entry.kind, value:
             case Kind.LONG, int() if -(2**31) <= value < 2**31:
                 return value

@@ -6,7 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
-from mqdlq.headers.ccsid import storable
+from mqdlq.headers.ccsid import replace_undecodable
 from mqdlq.headers.key import message_key
 from mqdlq.headers.message_description import describe
 from mqdlq.headers.records import DLH_LENGTH, XQH_LENGTH, DeadLetterHeader, MessageDescriptor
@@ -66,7 +66,8 @@ def header_row(
         else None,
     }
     return {
-        name: storable(value) if isinstance(value, str) else value for name, value in row.items()
+        name: replace_undecodable(value) if isinstance(value, str) else value
+        for name, value in row.items()
     }
 
 

@@ -42,8 +42,8 @@ def without_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, byt
 
 def _remove_trace_properties(descriptor: bytes, body: bytes) -> tuple[bytes, bytes]:
     md = MessageDescriptor.decode(descriptor)
-    how = {"encoding": md.encoding, "ccsid": md.coded_char_set_id}
-    chain = walk(body, len(body), **how, format=md.format)
+    representation = {"encoding": md.encoding, "ccsid": md.coded_char_set_id}
+    chain = walk(body, len(body), **representation, format=md.format)
     parts = [body[chain.payload_offset :]]
     described: dict[str, Any] = {}
     for header in reversed(chain.headers):

@@ -14,7 +14,7 @@ GONE = (MQRC["MQRC_NO_MSG_AVAILABLE"], MQRC["MQRC_NO_MSG_UNDER_CURSOR"])
 """Reason codes of a get that mean that another application has the message."""
 
 
-class Browsed(NamedTuple):
+class BrowsedMessage(NamedTuple):
     """A browsed message: its packed MQMD (version 2, 364 bytes) and the first bytes of its body.
 
     `token` is its MsgToken, with which the queue manager finds the same message again.
@@ -80,7 +80,7 @@ class BrowseCursor:
         self._get_options = message_options(queue_manager, 0, self.handle)
         self._options = self._get_options.Options
 
-    def messages(self) -> Iterator[Browsed]:
+    def messages(self) -> Iterator[BrowsedMessage]:
         """Yield every message from the head of the queue to its end.
 
         The message that was yielded last is under the cursor: MQGMO_MSG_UNDER_CURSOR on the same
@@ -95,7 +95,7 @@ class BrowseCursor:
             where = constants.MQGMO_BROWSE_FIRST if self._is_at_end else constants.MQGMO_BROWSE_NEXT
         self._is_at_end = True
 
-    def find(self, token: bytes, length: int | None = None) -> Browsed | None:
+    def find(self, token: bytes, length: int | None = None) -> BrowsedMessage | None:
         """Move the cursor to the message with this MsgToken; return None if it is not available.
 
         `length` is the number of bytes of its body to browse; the default is the cursor's length.
@@ -104,7 +104,9 @@ class BrowseCursor:
         self._is_at_end = self._is_at_end and found is None
         return found
 
-    def _next(self, where: int, token: bytes = b"", length: int | None = None) -> Browsed | None:
+    def _next(
+        self, where: int, token: bytes = b"", length: int | None = None
+    ) -> BrowsedMessage | None:
         gmo, descriptor = self._get_options, self._descriptor
         gmo.Options = self._options | where | self._accept
         descriptor.packed[:] = self._empty_descriptor
@@ -122,7 +124,7 @@ class BrowseCursor:
             if cut.reason != MQRC["MQRC_TRUNCATED_MSG_ACCEPTED"]:
                 raise self._error(cut) from cut
             body, total = cut.message, cut.original_length
-        return Browsed(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken)
+        return BrowsedMessage(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken)
 
     def _error(self, error: Any) -> QueueManagerError:
         text = reason_text(error.reason)

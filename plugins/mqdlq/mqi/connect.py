@@ -163,7 +163,7 @@ def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> Que
     name, subject = settings.queue_manager, f"queue manager {settings.queue_manager}"
     if settings.transport == transports.EMBEDDED:
         _install_embedded(name, subject)
-    elif (embedded := transports.installed()) and embedded.shadows(name):
+    elif (embedded := transports.find_provider()) and embedded.shadows(name):
         raise ConnectionSettingsError(
             "MQDLQ-107",
             f"{subject} is embedded in this process, so transport {settings.transport!r} cannot"

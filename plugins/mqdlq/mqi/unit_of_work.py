@@ -20,7 +20,7 @@ MQMD_VERSION_1 = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class GotMessage:
     """A message got under syncpoint: the client's MQMD and the whole body."""
 
     descriptor: Any
@@ -151,7 +151,7 @@ class UnitOfWork(Syncpoint):
         super().__init__(cursor.queue_manager)
         self._cursor = cursor
 
-    def get_under_cursor(self, length: int) -> Got:
+    def get_under_cursor(self, length: int) -> GotMessage:
         """Get the message under the browse cursor, whole and unconverted (MQGET).
 
         `length` is its length as browsed; a message that has grown fails with
@@ -163,15 +163,15 @@ class UnitOfWork(Syncpoint):
         gmo = message_options(self._queue_manager, options, self._cursor.handle)
         with self._client.translating_errors("MQGET", f"queue {self._cursor.name}"):
             body = self._cursor.queue.get(length, descriptor, gmo)
-        return Got(descriptor, bytes(body))
+        return GotMessage(descriptor, bytes(body))
 
-    def get_with_properties(self, length: int) -> Got:
+    def get_with_properties(self, length: int) -> GotMessage:
         """Get the message under the browse cursor in the archive's form (`archived_messages`)."""
         constants = self._client.CMQC
         options = constants.MQGMO_MSG_UNDER_CURSOR | constants.MQGMO_SYNCPOINT
-        return Got(*read_with_properties(self._cursor, options, length))
+        return GotMessage(*read_with_properties(self._cursor, options, length))
 
-    def put(self, got: Got, delivery: Delivery) -> None:
+    def put(self, got: GotMessage, delivery: Delivery) -> None:
         """Put the message of the last get with all its context and properties (MQPUT1).
 
         The context is passed from the last get, so gets and puts alternate (IBM MQ docs,

@@ -81,7 +81,7 @@ def test_python_compiles(block: CodeBlock) -> None:
 
 @pytest.mark.parametrize("block", of("mqsc"), ids=str)
 def test_mqsc_is_understood(block: CodeBlock) -> None:
-    assert not [one for one in mqsc.commands(block.text) if isinstance(one, mqsc.Problem)]
+    assert not [one for one in mqsc.parse_commands(block.text) if isinstance(one, mqsc.Problem)]
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -145,6 +145,6 @@ def test_a_property_is_found_by_name_after_others_have_moved() -> None:
         ("c", "2"),
         ("b", "4"),
     ]
-    handle.fill(handle.properties[:1])
+    handle.replace_all(handle.properties[:1])
     handle.set("b", mq.MQTYPE_STRING, "5", DESCRIPTOR, SET_FIRST)
     assert [held.name for held in handle.properties] == ["x", "b"]

@@ -80,12 +80,12 @@ def connection_at(hconn: int) -> Connection:
 def execute_call(
     verb: str,
     hconn: int,
-    work: Callable[..., tuple[Any, ...]],
+    operation: Callable[..., tuple[Any, ...]],
     failed: tuple[Any, ...],
     subject: int | bytes = 0,
     *arguments: Any,
 ) -> Any:
-    """Execute one call on a connection: run `work` with the connection and the arguments.
+    """Execute one call on a connection: run `operation` with the connection and the arguments.
 
     If the call fails, the result is `failed` and the two codes. `subject` is the object handle or
     the packed MQOD of the call, if it has one.
@@ -101,8 +101,8 @@ def execute_call(
             connection.store.has_written = False
             catalogue = connection.check_running()
             if faults or catalogue.has_faults:
-                return _run_with_faults(verb, connection, work, subject, arguments)
-            answer = work(connection, *arguments)
+                return _run_with_faults(verb, connection, operation, subject, arguments)
+            answer = operation(connection, *arguments)
             if connection.has_new_commands:
                 _serve_commands(connection)
             return answer
@@ -120,7 +120,7 @@ def execute_call(
 def _run_with_faults(
     verb: str,
     connection: Connection,
-    work: Callable[..., tuple[Any, ...]],
+    operation: Callable[..., tuple[Any, ...]],
     subject: int | bytes,
     arguments: tuple[Any, ...],
 ) -> tuple[Any, ...]:
@@ -131,7 +131,7 @@ def _run_with_faults(
     )
     due = faults.due(verb, queue) + queue_manager_faults_due(connection, verb, queue)
     apply_faults(due, "before", connection)
-    answer = work(connection, *arguments)
+    answer = operation(connection, *arguments)
     if connection.has_new_commands:
         _serve_commands(connection)
     apply_faults(due, "after", connection)
@@ -144,12 +144,12 @@ def _serve_commands(connection: Connection) -> None:
 
 
 def execute_simple_call(
-    verb: str, hconn: int, work: Callable[[Connection], object], subject: int | bytes = 0
+    verb: str, hconn: int, operation: Callable[[Connection], object], subject: int | bytes = 0
 ) -> Codes:
     """Execute a call that returns only its two codes."""
 
     def operation_with_codes(connection: Connection) -> Codes:
-        work(connection)
+        operation(connection)
         return OK
 
     codes: Codes = execute_call(verb, hconn, operation_with_codes, (), subject)

@@ -57,11 +57,13 @@ def MQINQ(
 ) -> tuple[list[int], bytes, int, int]:
     """Inquire attributes: (integers, characters, completion, reason)."""
 
-    def work(connection: Connection) -> tuple[list[int], bytes, int, int]:
+    def operation(connection: Connection) -> tuple[list[int], bytes, int, int]:
         answer = inquiring.inquire(connection, hobj, selectors)
         return answer.numbers, answer.characters, answer.completion, answer.reason
 
-    answer: tuple[list[int], bytes, int, int] = execute_call("MQINQ", hconn, work, ([], b""), hobj)
+    answer: tuple[list[int], bytes, int, int] = execute_call(
+        "MQINQ", hconn, operation, ([], b""), hobj
+    )
     return answer
 
 
@@ -93,12 +95,14 @@ def MQINQMP(
     calls.check_length(impo, MQIMPO.length, "MQIMPO")
     options = MQIMPO.unpack(impo).options
 
-    def work(connection: Connection) -> tuple[Any, int, str, int, int]:
+    def operation(connection: Connection) -> tuple[Any, int, str, int, int]:
         held = inquire_property(connection, hmsg, options, name, kind, max_length)
         shown = held.name if name.endswith(b"%") else ""
         return held.value, held.length, shown, *held.codes
 
-    answer: tuple[Any, int, str, int, int] = execute_call("MQINQMP", hconn, work, (None, 0, ""))
+    answer: tuple[Any, int, str, int, int] = execute_call(
+        "MQINQMP", hconn, operation, (None, 0, "")
+    )
     return answer
 
 

@@ -53,7 +53,7 @@ def set_property(
     check_length(smpo, MQSMPO.length, "MQSMPO")
     check_length(pd, MQPD.length, "MQPD")
 
-    def work(connection: Connection) -> None:
+    def operation(connection: Connection) -> None:
         descriptor = MQPD.unpack(pd)
         if descriptor.struc_id != b"PD  ":
             raise CallFailedError("MQRC_PD_ERROR")
@@ -63,18 +63,18 @@ def set_property(
         handle = connection.message_handles.at(hmsg)
         handle.set(_text(name), kind, cut, descriptor, MQSMPO.unpack(smpo).options)
 
-    return execute_simple_call("MQSETMP", hconn, work)
+    return execute_simple_call("MQSETMP", hconn, operation)
 
 
 def delete_property(hconn: int, hmsg: int, dmpo: bytes, name: bytes) -> Codes:
     """Delete a property (MQDLTMP)."""
     check_length(dmpo, MQDMPO.length, "MQDMPO")
 
-    def work(connection: Connection) -> None:
+    def operation(connection: Connection) -> None:
         handle = connection.message_handles.at(hmsg)
         handle.delete(_text(name), MQDMPO.unpack(dmpo).options)
 
-    return execute_simple_call("MQDLTMP", hconn, work)
+    return execute_simple_call("MQDLTMP", hconn, operation)
 
 
 def _text(name: bytes) -> str:

@@ -34,12 +34,14 @@ def MQCONNX(
 def MQINQ(hconn: int, hobj: int, selector: int) -> tuple[int | bytes | None, int, int]:
     """Inquire one attribute: (value, completion, reason)."""
 
-    def work(connection: Connection) -> tuple[int | bytes | None, int, int]:
+    def operation(connection: Connection) -> tuple[int | bytes | None, int, int]:
         answer = inquiring.inquire(connection, hobj, [selector])
         value = answer.numbers[0] if answer.numbers else answer.characters
         return value, answer.completion, answer.reason
 
-    answer: tuple[int | bytes | None, int, int] = execute_call("MQINQ", hconn, work, (None,), hobj)
+    answer: tuple[int | bytes | None, int, int] = execute_call(
+        "MQINQ", hconn, operation, (None,), hobj
+    )
     return answer
 
 
@@ -62,11 +64,11 @@ def MQINQMP(
 ) -> tuple[Any, int, int, int]:
     """Inquire a property: (value, length, completion, reason)."""
 
-    def work(connection: Connection) -> tuple[Any, int, int, int]:
+    def operation(connection: Connection) -> tuple[Any, int, int, int]:
         held = inquire_property(connection, hmsg, options, name, kind, max_length)
         return held.value, held.length, *held.codes
 
-    answer: tuple[Any, int, int, int] = execute_call("MQINQMP", hconn, work, (None, 0))
+    answer: tuple[Any, int, int, int] = execute_call("MQINQMP", hconn, operation, (None, 0))
     return answer
 
 

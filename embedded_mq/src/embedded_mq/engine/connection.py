@@ -322,7 +322,7 @@ class Connection:
 
     def _end(self) -> None:
         with self.store.transaction():
-            self._forget(self.connection_id)
+            self._delete_rows_of(self.connection_id)
             is_last = self.store.fetch_value("SELECT 1 FROM connection") is None
             if is_last and self.store.catalogue().status == QUIESCING:
                 self.store.execute("UPDATE operation SET status = ?", (ENDED,))
@@ -335,7 +335,7 @@ class Connection:
         self.unit_of_work = UnitOfWork()
         self.store.close()
 
-    def _forget(self, connection_id: int) -> None:
+    def _delete_rows_of(self, connection_id: int) -> None:
         for table in ("held", "open_handle", "connection"):
             delete = f"DELETE FROM {table} WHERE connection_id = ?"  # noqa: S608 (one of the three)
             self.store.execute(delete, (connection_id,))
@@ -355,7 +355,7 @@ class Connection:
         dead = self._dead_connections()
         for connection_id in dead:
             unit_of_work.back_out_messages(self.store, connection_id)
-            self._forget(connection_id)
+            self._delete_rows_of(connection_id)
             self.unit_of_work.search_starts.clear()
         return bool(dead)
 

@@ -21,9 +21,9 @@ class CallFailedError(Exception):
         super().__init__(reason_text(self.reason))
 
 
-def not_emulated(what: str, reason: str = "MQRC_OPTIONS_ERROR") -> CallFailedError:
+def not_emulated(feature: str, reason: str = "MQRC_OPTIONS_ERROR") -> CallFailedError:
     """Return the error of a function that is not emulated, and log it."""
-    log.warning("%s is not emulated; the call fails with %s", what, reason_text(MQRC[reason]))
+    log.warning("%s is not emulated; the call fails with %s", feature, reason_text(MQRC[reason]))
     return CallFailedError(reason)
 
 

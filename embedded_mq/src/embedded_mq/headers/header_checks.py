@@ -63,7 +63,7 @@ _BEGINNING = {order: struct.Struct(f"{order}4sii") for order in "<>"}
 """StrucId, Version, and StrucLength if the header has one."""
 
 
-def check(md: MQMD, body: bytes) -> None:
+def check_headers(md: MQMD, body: bytes) -> None:
     """Refuse a message whose chain of headers is invalid, up to its first MQDLH.
 
     The reason code is that of the first invalid header.

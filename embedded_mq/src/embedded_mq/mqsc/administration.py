@@ -15,7 +15,7 @@ from embedded_mq.mqsc import authority as mqsc_authority
 from embedded_mq.mqsc import display as mqsc_display
 from embedded_mq.mqsc import faults as mqsc_faults
 from embedded_mq.mqsc import queues as mqsc_queues
-from embedded_mq.mqsc.syntax import Command, Problem, ProblemError, commands
+from embedded_mq.mqsc.syntax import Command, Problem, ProblemError, parse_commands
 from embedded_mq.storage import directories
 
 Handler = Callable[[Connection, Command], list[str]]
@@ -43,7 +43,7 @@ def run_mqsc(name: str, text: str, directory: Path | None = None) -> list[str]:
     If one of the commands is wrong, none of them takes effect, and MqscError lists every problem
     with its line.
     """
-    read = list(commands(text))
+    read = list(parse_commands(text))
     problems = [part for part in read if isinstance(part, Problem)]
     done: list[str] = []
     connection = connect(name, directory)

@@ -94,7 +94,7 @@ _TOKEN = re.compile(
 )
 
 
-def commands(text: str) -> Iterator[Command | Problem]:
+def parse_commands(text: str) -> Iterator[Command | Problem]:
     """Yield the commands of a text, and a `Problem` for each that cannot be parsed."""
     for characters in _statements(text):
         try:

@@ -207,7 +207,7 @@ def _put(
     pmo.options = mq.MQPMO_SYNCPOINT | mq.MQPMO_SET_ALL_CONTEXT
     if properties:
         pmo.new_msg_handle = connection.message_handles.create(mq.MQCMHO_NO_VALIDATION)
-        connection.message_handles.at(pmo.new_msg_handle).fill(properties)
+        connection.message_handles.at(pmo.new_msg_handle).replace_all(properties)
     putting.put(connection, opened.handle, md.pack(), pmo.pack(), body)
     if md.backout_count:  # an MQPUT cannot set it
         with connection.store.transaction():

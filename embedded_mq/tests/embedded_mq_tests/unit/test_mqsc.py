@@ -10,7 +10,7 @@ import pytest
 import embedded_mq
 from embedded_mq.engine.objects.attributes import SYSTEM_QUEUES
 from embedded_mq.errors import EmbeddedQueueManagerError, MqscError
-from embedded_mq.mqsc.syntax import Command, Parameter, commands
+from embedded_mq.mqsc.syntax import Command, Parameter, parse_commands
 from embedded_mq.storage.store import DATABASE
 
 
@@ -34,14 +34,14 @@ def ql(my.queue) +
   here') ; clear ql('Mixed.Case')
   * another comment
 """
-    assert list(commands(text)) == [
+    assert list(parse_commands(text)) == [
         Command("DEFINE", "QLOCAL", "MY.QUEUE", (Parameter("DESCR", "it's   here", 4),), 3),
         Command("CLEAR", "QLOCAL", "Mixed.Case", (), 5),
     ]
 
 
 def test_a_quoted_semicolon_does_not_end_a_command() -> None:
-    (command,) = commands("DEFINE QLOCAL(A) DESCR('one; two')")
+    (command,) = parse_commands("DEFINE QLOCAL(A) DESCR('one; two')")
 
     assert isinstance(command, Command)
     assert command.parameters == (Parameter("DESCR", "one; two", 1),)

@@ -7,7 +7,7 @@ from typing import Final
 
 from mqdlq import constants
 from mqdlq.headers import ChainedHeader, Description, MessageDescriptor
-from mqdlq.headers.ccsid import SPECIAL_CCSIDS, storable
+from mqdlq.headers.ccsid import SPECIAL_CCSIDS, replace_undecodable
 from mqdlq.headers.fields import HeaderField, descriptor_fields, header_fields
 from mqdlq.headers.pasted_messages import PastedMessage
 from mqdlq.headers.representation import ByteOrder, integer_order
@@ -117,7 +117,7 @@ def _visible(text: str) -> str:
     """Show text as it is, what cannot be printed as Python writes it, and count NULs at its end."""
     bare = text.rstrip("\0")
     nuls = len(text) - len(bare)
-    shown = storable(bare)
+    shown = replace_undecodable(bare)
     if not shown.isprintable():
         shown = shown.encode("unicode_escape").decode("ascii")
     if not nuls:

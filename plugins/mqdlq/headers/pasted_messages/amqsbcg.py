@@ -22,8 +22,8 @@ from mqdlq.headers.pasted_messages.pasted import (
     FIELDS,
     Draft,
     PastedMessage,
-    hexadecimal,
-    message_length,
+    parse_hexadecimal,
+    parse_message_length,
 )
 from mqdlq.structures import Kind
 
@@ -132,7 +132,7 @@ class _Reader:
             if written not in ("1", "2"):
                 raise PasteError(number, f"an MQMD is of version 1 or 2, found {written!r}")
             return
-        draft.set(name, _unquoted(name, written, number), number)
+        draft.set(name, _unquote(name, written, number), number)
 
     def _body(self, line: str, number: int) -> Iterator[PastedMessage]:
         length, dumped = _LENGTH.match(line), _DUMPED.match(line)
@@ -146,7 +146,7 @@ class _Reader:
         if length or dumped:
             self.draft = draft = draft or Draft(number, SOURCE)
             if length:
-                draft.total_length = message_length(length[2] or length[1], number)
+                draft.total_length = parse_message_length(length[2] or length[1], number)
             if dumped:
                 _take_dumped(draft, offset, dumped[2], number)
 
@@ -159,7 +159,7 @@ def _take_dumped(draft: Draft, offset: int, written: str, number: int) -> None:
     digits = "".join(_groups(written.translate(_QUOTES).partition("'")[0]))
     if not digits:
         raise PasteError(number, "expected hexadecimal digits after the offset")
-    draft.body += hexadecimal(digits, number, "the dump")
+    draft.body += parse_hexadecimal(digits, number, "the dump")
     if draft.total_length is not None and len(draft.body) > draft.total_length:
         total = draft.total_length
         raise PasteError(number, f"the message has {total} bytes, but more are dumped")
@@ -185,7 +185,7 @@ def _split(written: str, second: str, number: int) -> tuple[str, str]:
     return written[: match.start()].strip(), written[match.end() :].strip()
 
 
-def _unquoted(name: str, written: str, number: int) -> str:
+def _unquote(name: str, written: str, number: int) -> str:
     """Remove the quotation marks from a value; those of identifiers begin with X."""
     kind = FIELDS[name].kind
     bare = written.strip()

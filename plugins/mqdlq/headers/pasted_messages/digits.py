@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.pasted_messages.pasted import NO_DIGIT, PastedMessage, hexadecimal
+from mqdlq.headers.pasted_messages.pasted import NO_DIGIT, PastedMessage, parse_hexadecimal
 
 _EXPECTED: Final = (
     "expected the digits of a message's body, the output of amqsbcg, or a file of dmpmqmsg"
@@ -32,5 +32,5 @@ def read(lines: Sequence[str]) -> PastedMessage:
             last = number
     if not parts:
         raise PasteError(1, f"there is nothing to read; {_EXPECTED}")
-    data = hexadecimal("".join(parts), last, "the body")
+    data = parse_hexadecimal("".join(parts), last, "the body")
     return PastedMessage(None, data, len(data), 1, "hexadecimal digits")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqdlq.errors import PasteError
-from mqdlq.headers.pasted_messages.pasted import Draft, PastedMessage, hexadecimal
+from mqdlq.headers.pasted_messages.pasted import Draft, PastedMessage, parse_hexadecimal
 
 SOURCE: Final = "dmpmqmsg"
 CODES: Final = {
@@ -100,7 +100,7 @@ def _data(line: str, number: int) -> bytes:
     match kind:
         case "X":
             found = _DIGITS_AND_CHARACTERS.match(written.rstrip())
-            return hexadecimal(found[1] if found else written, number, "the data")
+            return parse_hexadecimal(found[1] if found else written, number, "the data")
         case "S":
             quoted = written.strip()
             if len(quoted) < 2 or quoted[0] != '"' or quoted[-1] != '"':  # noqa: PLR2004 - ""

@@ -16,8 +16,8 @@ from mqdlq.headers.pasted_messages.pasted import (
     FIELDS,
     Draft,
     PastedMessage,
-    hexadecimal,
-    shortened,
+    parse_hexadecimal,
+    shorten,
 )
 from mqdlq.structures import Kind
 
@@ -69,11 +69,11 @@ def _message(row: dict[str, Any], number: int) -> PastedMessage:
             value = fields[ibm_name]
             if not isinstance(value, str if entry.kind is not Kind.LONG else str | int):
                 kind = "a number" if entry.kind is Kind.LONG else "text"
-                found = shortened(json.dumps(value))
+                found = shorten(json.dumps(value))
                 raise PasteError(number, f"{ibm_name} must be {kind}, found {found}")
             written = str(value)
             draft.set(ibm_name, _text(written) if entry.kind is Kind.TEXT else written, number)
-    draft.body += hexadecimal(body, number, "the body")
+    draft.body += parse_hexadecimal(body, number, "the body")
     return draft.finish()
 
 

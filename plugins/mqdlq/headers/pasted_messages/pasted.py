@@ -73,7 +73,7 @@ class Draft:
         return MessageDescriptor(**self.values)
 
 
-def hexadecimal(written: str, line: int, what: str) -> bytes:
+def parse_hexadecimal(written: str, line: int, what: str) -> bytes:
     """Parse hexadecimal digits; the `PasteError` names `what` they stand for."""
     if wrong := NO_DIGIT.search(written):
         raise PasteError(line, f"{what}: {wrong[0]!r} is not a hexadecimal digit")
@@ -82,17 +82,17 @@ def hexadecimal(written: str, line: int, what: str) -> bytes:
     return bytes.fromhex(written)
 
 
-def message_length(written: str, line: int) -> int:
+def parse_message_length(written: str, line: int) -> int:
     """Parse the length of a message; raise `PasteError` for an impossible length."""
     digits = written.lstrip("0") or "0"
     if len(digits) > len(str(LONGEST_MESSAGE)) or int(digits) > LONGEST_MESSAGE:
         raise PasteError(
-            line, f"a message has at most {LONGEST_MESSAGE} bytes, found {shortened(digits)}"
+            line, f"a message has at most {LONGEST_MESSAGE} bytes, found {shorten(digits)}"
         )
     return int(digits)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return text shortened for an error."""
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
@@ -102,7 +102,7 @@ def _value(entry: Field, written: str, line: int) -> int | str | bytes:
         case Kind.LONG:
             return _number(entry, written, line)
         case Kind.BYTES:
-            data = hexadecimal(written, line, entry.ibm_name)
+            data = parse_hexadecimal(written, line, entry.ibm_name)
             if len(data) != entry.length:
                 found = f"found {len(data)}"
                 raise PasteError(line, f"{entry.ibm_name} has {entry.length} bytes, {found}")
@@ -125,9 +125,9 @@ def _number(entry: Field, written: str, line: int) -> int:
     try:
         number = int(written)
     except ValueError:
-        found = repr(shortened(written))
+        found = repr(shorten(written))
         raise PasteError(line, f"{entry.ibm_name} must be a number, found {found}") from None
     if not -(2**31) <= number < 2**31:
-        found = shortened(written)
+        found = shorten(written)
         raise PasteError(line, f"{entry.ibm_name} must fit four bytes, found {found}")
     return number

@@ -94,8 +94,8 @@ def _faults(settings: ConnectionSettings) -> Iterator[str]:
 def _unknown_choices(settings: ConnectionSettings) -> Iterator[str]:
     if settings.transport not in TRANSPORTS:
         yield f"unknown transport {settings.transport!r}; known are {', '.join(TRANSPORTS)}"
-    if settings.transport == transports.EMBEDDED and transports.installed() is None:
-        yield transports.missing("transport 'embedded'")
+    if settings.transport == transports.EMBEDDED and transports.find_provider() is None:
+        yield transports.missing_text("transport 'embedded'")
     if settings.reconnect not in RECONNECT:
         yield f"unknown reconnect {settings.reconnect!r}; known are {', '.join(RECONNECT)}"
 

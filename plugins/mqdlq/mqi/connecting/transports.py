@@ -45,7 +45,7 @@ class EmbeddedQueueManagers(Protocol):
 
 
 @cache
-def installed() -> EmbeddedQueueManagers | None:
+def find_provider() -> EmbeddedQueueManagers | None:
     """Return the provider of transport `embedded`, or None if it is not installed."""
     for entry_point in entry_points(group=GROUP, name=EMBEDDED):
         provider: EmbeddedQueueManagers = entry_point.load()
@@ -59,16 +59,16 @@ def embedded(user: str) -> Iterator[EmbeddedQueueManagers]:
 
     Raises TransportError if it is not installed; `user` names what needs it.
     """
-    provider = installed()
+    provider = find_provider()
     if provider is None:
-        raise TransportError("MQDLQ-108", missing(user))
+        raise TransportError("MQDLQ-108", missing_text(user))
     try:
         yield provider
     except provider.EmbeddedQueueManagerError as error:
         raise TransportError("MQDLQ-109", with_our_command_name(str(error))) from error
 
 
-def missing(user: str) -> str:
+def missing_text(user: str) -> str:
     """Return the error text for a missing embedded-mq; `user` names what needs it."""
     return (
         f"{user} needs the distribution embedded-mq, which is not installed;"

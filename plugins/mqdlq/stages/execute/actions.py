@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, MessageDescriptor, following_ccsid
 from mqdlq.model import Action, PutAuthority, Step
-from mqdlq.mqi.browse import Browsed
-from mqdlq.mqi.unit_of_work import Delivery, Got
+from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.mqi.unit_of_work import Delivery, GotMessage
 from mqdlq.structures import MQDLH
 
 _FORMAT = MQDLH.slice_of("format")
 
 
-def build_delivery(step: Step, got: Got) -> Delivery:
+def build_delivery(step: Step, got: GotMessage) -> Delivery:
     """Return the put that a RETRY or FWD requires.
 
     If the MQDLH is removed, the MQMD takes Format, Encoding and CodedCharSetId from it; otherwise
@@ -76,7 +76,7 @@ def _format_after_header(body: bytes, header: DeadLetterHeader) -> bytes:
     return header.format.ljust(8).encode("latin-1", "replace")
 
 
-def decode_dead_letter_header(browsed: Browsed) -> DeadLetterHeader:
+def decode_dead_letter_header(browsed: BrowsedMessage) -> DeadLetterHeader:
     """Decode the MQDLH of a browsed message; raises MalformedHeaderError."""
     md = MessageDescriptor.decode(browsed.descriptor)
     return DeadLetterHeader.decode(browsed.prefix, encoding=md.encoding, ccsid=md.coded_char_set_id)

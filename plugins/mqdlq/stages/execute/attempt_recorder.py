@@ -13,7 +13,7 @@ from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers import DLH_LENGTH
 from mqdlq.ledger import Attempt, OutcomeFact
 from mqdlq.model import Action, AttemptState, Outcome, PutAuthority, Step
-from mqdlq.mqi.browse import Browsed
+from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Marker
 from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
@@ -38,7 +38,7 @@ class PlannedAttempt:
 
     item: WorkItem
     step: Step
-    browsed: Browsed
+    browsed: BrowsedMessage
 
     is_got: ClassVar[bool] = True
 

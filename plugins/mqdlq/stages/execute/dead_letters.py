@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.headers import message_key
 from mqdlq.lake.archive import steady_digest
-from mqdlq.mqi.browse import GONE, BrowseCursor, Browsed
-from mqdlq.mqi.unit_of_work import Got, UnitOfWork
+from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
+from mqdlq.mqi.unit_of_work import GotMessage, UnitOfWork
 from mqdlq.stages.execute.actions import build_delivery
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError
@@ -64,13 +64,13 @@ class DeadLetterSource:
         self._check_message_key(planned, got)
         return lambda: unit.put(got, build_delivery(planned.step, got))
 
-    def _check_against_copy(self, planned: PlannedAttempt, got: Got) -> None:
+    def _check_against_copy(self, planned: PlannedAttempt, got: GotMessage) -> None:
         copy = self._copies.get(planned.item.message.message_id)
         if steady_digest(got.descriptor.pack(), got.body) != copy:
             planned.item.withheld_reason = NOT_ARCHIVED
             raise MoveWithdrawnError
 
-    def _check_message_key(self, planned: PlannedAttempt, got: Got) -> None:
+    def _check_message_key(self, planned: PlannedAttempt, got: GotMessage) -> None:
         """Refuse a message that is not the planned one, before anything is done with it."""
         if message_key(got.descriptor.pack(), len(got.body), got.body) != planned.message_key:
             raise ExecutionError(
@@ -85,5 +85,5 @@ def _put_nothing() -> None:
     """Put nothing: a discarded message has no target."""
 
 
-def _compute_key(browsed: Browsed) -> bytes:
+def _compute_key(browsed: BrowsedMessage) -> bytes:
     return message_key(browsed.descriptor, browsed.total_length, browsed.prefix)

@@ -12,7 +12,7 @@ from mqdlq.headers import message_key
 from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger, Run, RunMessage
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, PlannedMessage, Step
-from mqdlq.mqi.browse import BrowseCursor, Browsed
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.plan import plan_hash
 
 
@@ -67,7 +67,7 @@ class BrowsedItem:
     """A browsed message; `item` is None if it is not one of the run's messages."""
 
     key: bytes
-    browsed: Browsed
+    browsed: BrowsedMessage
     item: WorkItem | None
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from mqdlq.errors import LakeError
 from mqdlq.headers import PREFIX_LENGTH
 from mqdlq.lake import SnapshotWriter, payload_rows, read_manifest
-from mqdlq.mqi.browse import BrowseCursor, Browsed
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.snapshot.rows import NumberedMessage
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
@@ -79,7 +79,7 @@ class PayloadCapture:
             sighted.browse_seq, sighted.message_key, max(0, total - offset), payload
         )
 
-    def _read_whole_body(self, browsed: Browsed) -> bytes:
+    def _read_whole_body(self, browsed: BrowsedMessage) -> bytes:
         """Return a whole body, b"" if the message is gone."""
         if self._body_cursor is None:
             queue = self._open_queues.enter_context(self._queue_manager.browsing(self._queue))

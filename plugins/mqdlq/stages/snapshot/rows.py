@@ -23,7 +23,7 @@ from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
 from mqdlq.headers.times import parse_gmt
 from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass
-from mqdlq.mqi.browse import Browsed
+from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.stages.snapshot.highlights import Highlighter
 from mqdlq.structures import MQDLH, MQMD, Kind, Packed
 
@@ -42,7 +42,7 @@ class NumberedMessage(NamedTuple):
 
     browse_seq: int
     message_key: bytes
-    browsed: Browsed
+    browsed: BrowsedMessage
 
 
 def _make_numpy_record(layout: type[Packed], order: str) -> np.dtype[Any]:

@@ -9,7 +9,7 @@ import pytest
 import embedded_mq
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.mqi.unit_of_work import Got, UnitOfWork
+from mqdlq.mqi.unit_of_work import GotMessage, UnitOfWork
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.units.engine import UnitEngine
@@ -126,7 +126,7 @@ def test_a_message_that_is_not_the_one_browsed_is_never_moved(
     execution = world.plan("ACTION(RETRY)")
     get = UnitOfWork.get_under_cursor
 
-    def get_the_next(unit: UnitOfWork, _length: int) -> Got:
+    def get_the_next(unit: UnitOfWork, _length: int) -> GotMessage:
         following = iter(unit._cursor.messages())
         next(following)
         return get(unit, next(following).total_length)

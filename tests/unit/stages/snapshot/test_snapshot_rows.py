@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row, message_key
 from mqdlq.lake.schema import HEADERS
-from mqdlq.mqi.browse import Browsed
+from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.stages.snapshot.highlights import BackoutRule, Highlighter
 from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder
 
@@ -30,7 +30,9 @@ def builder(ccsid: int = 1208) -> RowBuilder:
 
 
 def sighted(number: int, md: bytes, body: bytes) -> NumberedMessage:
-    return NumberedMessage(number, message_key(md, len(body), body), Browsed(md, body, len(body)))
+    return NumberedMessage(
+        number, message_key(md, len(body), body), BrowsedMessage(md, body, len(body))
+    )
 
 
 def one_by_one(messages: list[NumberedMessage], ccsid: int = 1208) -> list[dict[str, Any]]:

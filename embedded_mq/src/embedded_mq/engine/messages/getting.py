@@ -103,7 +103,7 @@ def get(
         gmo.options,
         max_length,
         selection.read_criteria(packed_md, gmo),
-        connection.message_handles.for_get(gmo),
+        connection.message_handles.find_for_get(gmo),
     )
     got = _try_get(connection, request)
     if got is not None:
@@ -299,7 +299,7 @@ def _fill_result(request: GetRequest, resolved: ResolvedQueue, found: Message) -
     if length > max_length or request.options & mq.MQGMO_CONVERT:
         codes = _completion(request, resolved, descriptor, length)
     if request.message_handle is not None and codes[1] != TRUNCATED_MSG_FAILED:
-        request.message_handle.fill(properties)
+        request.message_handle.replace_all(properties)
     data, given = body[:max_length], request.packed_gmo
     answer = given[:RESOLVED_NAME_OF_MQGMO] + resolved.resolved_q_name
     if gmo.version >= MQGMO_VERSION_2:

@@ -58,7 +58,7 @@ class MessageHandle:
     _places: dict[str, int] | None = None
     """The position of the first property of each name; None after a change."""
 
-    def fill(self, properties: list[Property]) -> None:
+    def replace_all(self, properties: list[Property]) -> None:
         """Replace all properties by those of a message."""
         self.properties = properties
         self.cursor = self._places = None
@@ -85,7 +85,7 @@ class MessageHandle:
         if options & CURSOR_SET_OPTIONS:
             self._set_beside_cursor(held, options)
             return
-        first = self._first(plain)
+        first = self._first_position(plain)
         if first is None or options & mq.MQSMPO_APPEND_PROPERTY:
             if first is None and self._places is not None:
                 self._places[plain] = len(self.properties)
@@ -94,7 +94,7 @@ class MessageHandle:
             self.properties[first] = held
 
     def _set_beside_cursor(self, held: Property, options: int) -> None:
-        position, self._places = self._under_cursor(), None
+        position, self._places = self._position_under_cursor(), None
         if options & mq.MQSMPO_SET_PROP_UNDER_CURSOR:
             self.properties[position] = held
         elif options & mq.MQSMPO_SET_PROP_AFTER_CURSOR:
@@ -111,16 +111,16 @@ class MessageHandle:
         """
         check_bits(options, INQUIRE_OPTIONS, "MQIMPO", PROPERTY_OPTIONS[0])
         _check_length(name)
-        held = self._inquired(name, options)
+        held = self._move_to(name, options)
         if options & mq.MQIMPO_CONVERT_TYPE:
             return convert(held, property_type)
         if property_type not in {mq.MQTYPE_AS_SET, held.type}:
             raise CallFailedError("MQRC_PROPERTY_TYPE_ERROR")
         return held
 
-    def _inquired(self, name: str, options: int) -> Property:
+    def _move_to(self, name: str, options: int) -> Property:
         if options & mq.MQIMPO_INQ_PROP_UNDER_CURSOR:
-            return self.properties[self._under_cursor()]
+            return self.properties[self._position_under_cursor()]
         if name.startswith(DESCRIPTOR_PREFIXES):
             raise not_emulated(f"the property {name}", "MQRC_PROPERTY_NOT_AVAILABLE")
         if not PATTERN.fullmatch(name):
@@ -128,7 +128,7 @@ class MessageHandle:
         follows = options & mq.MQIMPO_INQ_NEXT and self.cursor is not None
         start = self.cursor + 1 if follows and self.cursor is not None else 0
         for position in range(start, len(self.properties)):
-            if _fits(name, self.properties[position].name):
+            if _matches_pattern(name, self.properties[position].name):
                 self.cursor = position
                 return self.properties[position]
         raise CallFailedError("MQRC_PROPERTY_NOT_AVAILABLE")
@@ -138,9 +138,9 @@ class MessageHandle:
         check_bits(options, DELETE_OPTIONS, "MQDMPO", PROPERTY_OPTIONS[2])
         _check_length(name)
         if options & mq.MQDMPO_DEL_PROP_UNDER_CURSOR:
-            position: int | None = self._under_cursor()
+            position: int | None = self._position_under_cursor()
         elif NAME.fullmatch(name):
-            position = self._first(name.removeprefix("usr."))
+            position = self._first_position(name.removeprefix("usr."))
         else:
             raise CallFailedError("MQRC_PROPERTY_NAME_ERROR")
         if position is None:
@@ -151,14 +151,14 @@ class MessageHandle:
             # The property after the deleted one is still the next one.
             self.cursor = self.cursor - 1 if self.cursor else None
 
-    def _first(self, name: str) -> int | None:
+    def _first_position(self, name: str) -> int | None:
         if self._places is None:
             self._places = {}
             for at, held in enumerate(self.properties):
                 self._places.setdefault(held.name, at)
         return self._places.get(name)
 
-    def _under_cursor(self) -> int:
+    def _position_under_cursor(self) -> int:
         if self.cursor is None or self.cursor >= len(self.properties):
             raise CallFailedError("MQRC_PROPERTY_NOT_AVAILABLE")
         return self.cursor
@@ -176,7 +176,7 @@ def _check_name(name: str) -> None:
         raise CallFailedError("MQRC_PROPERTY_NAME_ERROR")
 
 
-def _fits(pattern: str, name: str) -> bool:
+def _matches_pattern(pattern: str, name: str) -> bool:
     if pattern == "%":
         return True
     if pattern.endswith(".%"):
@@ -213,7 +213,7 @@ class MessageHandles:
             raise CallFailedError("MQRC_HMSG_ERROR")
         return self._handles[handle]
 
-    def for_get(self, gmo: MQGMO) -> MessageHandle | None:
+    def find_for_get(self, gmo: MQGMO) -> MessageHandle | None:
         """Return the handle that an MQGET fills; only version 4 of the MQGMO has one."""
         handle = gmo.msg_handle if gmo.version >= 4 else mq.MQHM_NONE  # noqa: PLR2004
         elsewhere = (
@@ -227,7 +227,7 @@ class MessageHandles:
         return None
 
 
-def properties_to_put(handles: MessageHandles, pmo: MQPMO, *, is_remote: bool) -> bytes | None:
+def collect_properties(handles: MessageHandles, pmo: MQPMO, *, is_remote: bool) -> bytes | None:
     """Return the properties with which a message is put; only an MQPMO of version 3 has handles.
 
     MQACTP_FORWARD takes the properties of the original handle that may be forwarded, then those of

@@ -21,7 +21,7 @@ from embedded_mq.engine.failures import (
 )
 from embedded_mq.engine.messages import context, groups, placing, reports, streaming, transmission
 from embedded_mq.engine.messages.placing import NULL_ID, Content
-from embedded_mq.engine.messages.properties import properties_to_put, uses_message_handles
+from embedded_mq.engine.messages.properties import collect_properties, uses_message_handles
 from embedded_mq.engine.objects.attributes import MAX_PRIORITY
 from embedded_mq.headers import header_checks, mqmde, rfh2
 from embedded_mq.headers.rfh2 import MQFMT_RF_HEADER_2, Description
@@ -70,9 +70,9 @@ def put(
     resolved = opened.resolved(connection.store.last_catalogue)
     if resolved.is_put_inhibited:
         raise CallFailedError("MQRC_PUT_INHIBITED")
-    warning = reports.check(md, is_remote=resolved.remote is not None)
+    warning = reports.check_report_options(md, is_remote=resolved.remote is not None)
     if resolved.checks_headers and md.version == mq.MQMD_VERSION_2:
-        header_checks.check(md, body)
+        header_checks.check_headers(md, body)
     now = time.time()
     properties = None
     if packed_pmo[HANDLES_OF_MQPMO] != NO_HANDLES:
@@ -107,7 +107,7 @@ def _properties(
 ) -> bytes | None:
     if not uses_message_handles(pmo):
         return None
-    properties = properties_to_put(
+    properties = collect_properties(
         connection.message_handles, pmo, is_remote=resolved.remote is not None
     )
     if properties is not None:

@@ -78,7 +78,7 @@ NOT_DELIVERED = frozenset({MQFMT_DEAD_LETTER_HEADER, MQFMT_XMIT_Q_HEADER})
 REPORT_OF_MQMD = MQMD.reader("report")
 
 
-def check(md: MQMD, *, is_remote: bool) -> str:
+def check_report_options(md: MQMD, *, is_remote: bool) -> str:
     """Check MQMD.Report and ReplyToQ of a message that is put; return the name of a warning, or "".
 
     Unknown options are refused, or accepted with a warning, depending on their part of the field
