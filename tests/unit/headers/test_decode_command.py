@@ -263,5 +263,5 @@ def test_input_without_a_message_is_one_error_with_its_line(tmp_path: Path) -> N
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"{file}:2: 'z' is not a hexadecimal digit; expected the digits of a message's body, the "
-        "output of amqsbcg, or a file of dmpmqmsg\n"
+        "output of amqsbcg, or a file of dmpmqmsg [MQDLQ-906]\n"
     )

@@ -78,7 +78,10 @@ def test_an_error_of_embedded_mq_becomes_a_transport_error(
         transports.embedded("a test") as queue_managers,
     ):
         queue_managers.run_mqsc("QM1", "DISPLAY QMGR")
-    assert str(caught.value) == "queue manager QM1 is ended; `mqdlq qm start QM1` starts it"
+    assert (
+        str(caught.value)
+        == "queue manager QM1 is ended; `mqdlq qm start QM1` starts it [MQDLQ-109]"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -123,7 +126,7 @@ except ConnectionSettingsError as error:
 
     assert done.stdout == (
         "connection 'mq_payments': transport 'embedded' needs the distribution embedded-mq, which"
-        f" is not installed; {INSTALL}\n"
+        f" is not installed; {INSTALL} [MQDLQ-105]\n"
     ), done.stderr
 
 
@@ -145,7 +148,8 @@ def test_a_command_reports_a_missing_embedded_mq_in_one_line(
 
     assert (done.returncode, done.stderr) == (
         1,
-        f"{needs} needs the distribution embedded-mq, which is not installed; {INSTALL}\n",
+        f"{needs} needs the distribution embedded-mq, which is not installed; {INSTALL}"
+        " [MQDLQ-108]\n",
     )
 
 
