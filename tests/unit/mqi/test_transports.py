@@ -146,10 +146,10 @@ def test_a_command_reports_a_missing_embedded_mq_in_one_line(
 ) -> None:
     done = python(without, tmp_path, call)
 
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"{needs} needs the distribution embedded-mq, which is not installed; {INSTALL}"
-        " [MQDLQ-108]\n",
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"{needs} needs the distribution embedded-mq, which is not installed;"
+        f" {INSTALL} [MQDLQ-108]\n"
     )
 
 
