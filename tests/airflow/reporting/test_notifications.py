@@ -186,7 +186,7 @@ def test_airflows_mail_notifier_sends_an_alert(monkeypatch: pytest.MonkeyPatch) 
 def test_a_notifier_gets_only_the_events_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Receiver()
     webhook(server, monkeypatch)
-    only = {"notifier": WEBHOOK, "on": ["failed"], "arguments": {"conn_id": "hook"}}
+    only = {"notifier": WEBHOOK, "events": ["failed"], "arguments": {"conn_id": "hook"}}
     with serving(server):
         notify(handler(only), [ALERT], {}, "demo-1")
 

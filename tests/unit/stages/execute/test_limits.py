@@ -74,7 +74,7 @@ def test_a_message_that_may_be_truncated_is_moved_with_its_header_or_on_request(
     assert world.handle(rules, **keys)[1] in {"forwarded", "delivered"}
 
 
-def test_messages_in_a_unit_limits_the_size_of_a_unit(world: World) -> None:
+def test_max_messages_per_unit_limits_the_size_of_a_unit(world: World) -> None:
     for number in range(9):
         world.dead_letter(b"%d" % number)
 
