@@ -34,6 +34,7 @@ Command = tuple[str, ...]
 
 OFFLINE = {
     ("decode",),
+    ("explain-error",),
     ("rules", "check"),
     ("rules", "format"),
     ("rules", "convert"),
