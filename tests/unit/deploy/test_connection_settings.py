@@ -74,21 +74,24 @@ TLS = {"tls_cipher_spec": "ANY_TLS12_OR_HIGHER", "key_repository": "/etc/mqdlq/k
             {**CLIENT, "queue_manager": "*GROUP"},
             (
                 "queue_manager '*GROUP' stands for any queue manager of a group; name the one whose"
-                " queue is to be handled"
+                " queue the handler reads"
             ),
         ),
         (
             {**CLIENT, "channel": "DEV APP"},
-            "channel 'DEV APP' is no MQ name: those have letters, digits and . _ / %",
+            "channel 'DEV APP' is not an MQ name; use letters, digits and . _ / %",
         ),
-        ({**CLIENT, "port": 70000}, "port 70000 is none; ports are 1 to 65535, MQ's own is 1414"),
+        (
+            {**CLIENT, "port": 70000},
+            "port 70000 is not valid; use 1 to 65535 (MQ's default: 1414)",
+        ),
         (
             {**CLIENT, "host": "mq.example.com(1414)"},
-            "host: 'mq.example.com(1414)' is no address; expected something like mq.example.com",
+            "host: 'mq.example.com(1414)' is not an address; expected, for example, mq.example.com",
         ),
         (
             {**CLIENT, "hosts": ("mq2:(1414)x",)},
-            "hosts: 'mq2:(1414)x' is no address; expected something like mq2.example.com(1415)",
+            "hosts: 'mq2:(1414)x' is not an address; expected, for example, mq2.example.com(1415)",
         ),
         (
             {**CLIENT, "hosts": ("mq2(99999)",)},
@@ -101,7 +104,7 @@ TLS = {"tls_cipher_spec": "ANY_TLS12_OR_HIGHER", "key_repository": "/etc/mqdlq/k
         (
             {"ccdt_url": "/etc/mqdlq/ccdt.json"},
             (
-                "ccdt_url '/etc/mqdlq/ccdt.json' is no URL of a file; expected something like"
+                "ccdt_url '/etc/mqdlq/ccdt.json' is not the URL of a file; expected something like"
                 " file:///etc/mqdlq/ccdt.json or https://mq.example.com/ccdt.json"
             ),
         ),

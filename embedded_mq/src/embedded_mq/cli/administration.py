@@ -31,7 +31,7 @@ def create(
     If one of the MQSC commands is wrong, no queue manager is created.
 
     For example:
-      embedded-mq create QM2 --mqsc include/mqsc/QM1.mqsc
+      echo 'DEFINE QLOCAL(ORDERS)' | embedded-mq create QM2 --mqsc -
     """
     commands = "" if mqsc is None else read_text(mqsc)
     attributes = {"HDRCHECK": 1} if check_headers else {}

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_FLOCK = struct.Struct("hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, length, pid
+# `struct flock` of 64-bit Linux: type, `whence`, start, length, pid
+_FLOCK = struct.Struct("hhqqi4x")
 WRITER_BYTE = 0
 _CLOSED = -1
 

@@ -136,23 +136,23 @@ def _invalid_values(settings: ConnectionSettings) -> Iterator[str]:
         if value.startswith("*"):
             yield (
                 f"{name} {value!r} stands for any queue manager of a group; name the one whose"
-                " queue is to be handled"
+                " queue the handler reads"
             )
         elif value and not NAME.fullmatch(value):
-            yield f"{name} {value!r} is no MQ name: those have letters, digits and . _ / %"
+            yield f"{name} {value!r} is not an MQ name; use letters, digits and . _ / %"
     yield from _invalid_addresses(settings)
 
 
 def _invalid_addresses(settings: ConnectionSettings) -> Iterator[str]:
     if settings.port not in PORTS:
-        yield f"port {settings.port} is none; ports are 1 to 65535, MQ's own is 1414"
+        yield f"port {settings.port} is not valid; use 1 to 65535 (MQ's default: 1414)"
     for address in [settings.host, *settings.hosts]:
         found = ADDRESS.fullmatch(address)
         is_first = address == settings.host
         if address and (not found or (is_first and found["port"])):
             expected = "mq.example.com" if is_first else "mq2.example.com(1415)"
             key = "host" if is_first else "hosts"
-            yield f"{key}: {address!r} is no address; expected something like {expected}"
+            yield f"{key}: {address!r} is not an address; expected, for example, {expected}"
         elif found and found["port"] and int(found["port"]) not in PORTS:
             yield f"hosts: {address!r} has no port of 1 to 65535"
     if len(settings.connection_name) > CONNECTION_NAME_LENGTH:
@@ -163,7 +163,7 @@ def _invalid_addresses(settings: ConnectionSettings) -> Iterator[str]:
     url = urlsplit(settings.ccdt_url)
     if settings.ccdt_url and not (url.scheme in CCDT_SCHEMES and (url.netloc or url.path)):
         yield (
-            f"ccdt_url {settings.ccdt_url!r} is no URL of a file; expected something like"
+            f"ccdt_url {settings.ccdt_url!r} is not the URL of a file; expected something like"
             " file:///etc/mqdlq/ccdt.json or https://mq.example.com/ccdt.json"
         )
     elif url.password or url.username:
