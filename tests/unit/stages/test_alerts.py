@@ -65,7 +65,9 @@ def names(world: World, run: Run, **how: Any) -> list[str]:
     return [alert.event for alert in events(world, run, **how)]
 
 
-def told(world: World, *, failed: bool = False, adds_up: bool = True, growth: int = 2) -> list[str]:
+def titles(
+    world: World, *, failed: bool = False, adds_up: bool = True, growth: int = 2
+) -> list[str]:
     """Complete a run, send its alerts, and return their titles."""
     found = events(world, ended(world), failed=failed, adds_up=adds_up, growth=growth)
     assert all(alert.text == "a short text" for alert in found)
@@ -75,7 +77,7 @@ def told(world: World, *, failed: bool = False, adds_up: bool = True, growth: in
 def test_the_first_messages_and_their_cause_raise_alerts(world: World) -> None:
     world.dead_letter()
 
-    assert told(world) == [
+    assert titles(world) == [
         "1 message arrived on an empty queue",
         "new reason MQRC_Q_FULL (2053)",
     ]
@@ -83,59 +85,59 @@ def test_the_first_messages_and_their_cause_raise_alerts(world: World) -> None:
 
 def test_a_known_cause_raises_one_alert(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
-    told(world)
+    titles(world)
     world.dead_letter(dest_q="ELSEWHERE", reason=2053)
     world.dead_letter(dest_q="ELSEWHERE", reason=2085)
 
-    assert told(world, growth=9) == ["new reason MQRC_UNKNOWN_OBJECT_NAME (2085)"]
+    assert titles(world, growth=9) == ["new reason MQRC_UNKNOWN_OBJECT_NAME (2085)"]
 
 
 def test_growth_raises_an_alert_from_its_threshold_on(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
-    told(world)
+    titles(world)
     world.dead_letter(dest_q="ELSEWHERE", body=b"2")
-    assert told(world) == []
+    assert titles(world) == []
     world.dead_letter(dest_q="ELSEWHERE", body=b"3")
     world.dead_letter(dest_q="ELSEWHERE", body=b"4")
 
-    assert told(world) == ["2 more messages than in the last run"]
+    assert titles(world) == ["2 more messages than in the last run"]
 
 
 def test_a_lasting_condition_raises_an_alert_when_it_begins_and_when_it_ends(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     world.dead_letter(dest_q="ELSEWHERE")
-    assert told(world)[-1] == "1 message unprocessable"
-    assert told(world) == []
+    assert titles(world)[-1] == "1 message unprocessable"
+    assert titles(world) == []
     world.mqsc("CLEAR QLOCAL(DLQ)")
     world.dead_letter(dest_q="ELSEWHERE")
 
-    assert told(world) == ["over: unprocessable"]
+    assert titles(world) == ["over: unprocessable"]
 
 
 def test_an_old_message_that_stays_raises_an_alert(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
-    told(world)
+    titles(world)
     world.clock.now += timedelta(hours=30)
 
-    assert told(world) == ["a message has been on the queue since 2026-11-21 11:00 UTC"]
+    assert titles(world) == ["a message has been on the queue since 2026-11-21 11:00 UTC"]
 
 
 def test_a_failed_run_and_a_wrong_account_raise_alerts_and_a_recovery(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
-    told(world)
+    titles(world)
 
-    assert told(world, failed=True) == ["the run failed"]
-    assert told(world, failed=True) == []
-    assert told(world, failed=True, adds_up=False) == ["the account does not add up"]
-    assert told(world) == ["over: unaccounted"]
+    assert titles(world, failed=True) == ["the run failed"]
+    assert titles(world, failed=True) == []
+    assert titles(world, failed=True, adds_up=False) == ["the account does not add up"]
+    assert titles(world) == ["over: unaccounted"]
 
 
 def test_messages_that_come_when_all_were_handled_are_a_first_arrival(world: World) -> None:
     world.dead_letter()
-    told(world)
+    titles(world)
     world.dead_letter(body=b"the next")
 
-    assert told(world) == ["1 message arrived on an empty queue"]
+    assert titles(world) == ["1 message arrived on an empty queue"]
 
 
 def test_a_run_without_work_reports_no_recovery(world: World) -> None:
@@ -252,12 +254,12 @@ def refuse(world: World, run_id: str, *, is_heard: bool = True) -> list[str]:
 
 
 def test_runs_that_cannot_begin_raise_one_alert_and_a_recovery(world: World) -> None:
-    told(world)
+    titles(world)
 
     assert refuse(world, "one") == ["test: the run could not start"]
     assert refuse(world, "two") == []
-    assert told(world) == ["over: failed"]
-    assert told(world) == []
+    assert titles(world) == ["over: failed"]
+    assert titles(world) == []
     assert refuse(world, "three") == ["test: the run could not start"]
 
 
@@ -293,7 +295,7 @@ def test_a_run_for_named_messages_raises_no_alert_about_the_queue(world: World) 
     run = ended(world, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")
 
     assert names(world, run, growth=1) == []
-    assert told(world) == [
+    assert titles(world) == [
         "1 message arrived on an empty queue",
         "new reason MQRC_UNKNOWN_OBJECT_NAME (2085)",
     ]
@@ -302,19 +304,19 @@ def test_a_run_for_named_messages_raises_no_alert_about_the_queue(world: World) 
 def test_a_run_for_another_message_ends_no_lasting_condition(world: World) -> None:
     world.put("DLQ", b"no dead letter", PutDate=b"20261121")
     key = named(world, b"another")
-    assert told(world)[-1] == "1 message unprocessable"
+    assert titles(world)[-1] == "1 message unprocessable"
 
     run = ended(world, message_keys=(key,), action="ACTION(FWD) FWDQ(PARKED)")
 
     assert names(world, run) == []
-    assert told(world) == []
+    assert titles(world) == []
 
 
 def test_growth_is_measured_between_runs_over_all_messages(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE")
-    told(world)
+    titles(world)
     key = named(world, b"2")
     names(world, ended(world, message_keys=(key,)))
     world.dead_letter(dest_q="ELSEWHERE", body=b"3")
 
-    assert told(world) == ["2 more messages than in the last run"]
+    assert titles(world) == ["2 more messages than in the last run"]

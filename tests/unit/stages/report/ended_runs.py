@@ -66,7 +66,7 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Letter:
+class EndedMessage:
     """A message on the dead-letter queue and its end; `body` replaces MQDLH and all."""
 
     reason: int = Q_FULL
@@ -82,12 +82,12 @@ class Letter:
     tries: Sequence[Try] = field(default_factory=tuple)
 
 
-def delivered(**changes: Any) -> Letter:
-    return replace(Letter(tries=(Try(20.0),)), **changes)
+def delivered(**changes: Any) -> EndedMessage:
+    return replace(EndedMessage(tries=(Try(20.0),)), **changes)
 
 
-def forwarded(**changes: Any) -> Letter:
-    forward = Letter(
+def forwarded(**changes: Any) -> EndedMessage:
+    forward = EndedMessage(
         reason=NO_QUEUE,
         dest_q_name="ORDERS.EU",
         outcome=Outcome.FORWARDED,
@@ -99,8 +99,8 @@ def forwarded(**changes: Any) -> Letter:
     return replace(forward, **changes)
 
 
-def discarded(**changes: Any) -> Letter:
-    letter = Letter(
+def discarded(**changes: Any) -> EndedMessage:
+    letter = EndedMessage(
         reason=NO_QUEUE,
         dest_q_name="QUOTES.STALE",
         outcome=Outcome.DISCARDED,
@@ -112,8 +112,8 @@ def discarded(**changes: Any) -> Letter:
     return replace(letter, **changes)
 
 
-def exhausted(**changes: Any) -> Letter:
-    letter = Letter(
+def exhausted(**changes: Any) -> EndedMessage:
+    letter = EndedMessage(
         reason=PUT_INHIBITED,
         dest_q_name="PAYMENTS.HELD",
         outcome=Outcome.EXHAUSTED,
@@ -125,8 +125,8 @@ def exhausted(**changes: Any) -> Letter:
     return replace(letter, **changes)
 
 
-def left_by_rule(**changes: Any) -> Letter:
-    letter = Letter(
+def left_by_rule(**changes: Any) -> EndedMessage:
+    letter = EndedMessage(
         reason=NO_AUTHORITY,
         dest_q_name="LEDGER.POSTINGS",
         outcome=Outcome.LEFT_BY_RULE,
@@ -138,8 +138,8 @@ def left_by_rule(**changes: Any) -> Letter:
     return replace(letter, **changes)
 
 
-def unmatched(**changes: Any) -> Letter:
-    letter = Letter(
+def unmatched(**changes: Any) -> EndedMessage:
+    letter = EndedMessage(
         reason=2030,
         dest_q_name="INVOICES",
         outcome=Outcome.UNMATCHED,
@@ -151,8 +151,8 @@ def unmatched(**changes: Any) -> Letter:
     return replace(letter, **changes)
 
 
-def bare(**changes: Any) -> Letter:
-    letter = Letter(
+def bare(**changes: Any) -> EndedMessage:
+    letter = EndedMessage(
         body=CANARY.encode() * 12,
         outcome=Outcome.UNPROCESSABLE,
         why="no MQDLH, although MQMD.Format is MQDEAD",
@@ -163,7 +163,7 @@ def bare(**changes: Any) -> Letter:
     return replace(letter, **changes)
 
 
-def truncated(**changes: Any) -> Letter:
+def truncated(**changes: Any) -> EndedMessage:
     return bare(
         body=b"DLH \1\0\0\0" + bytes(92),
         why="MQDLH needs 172 bytes, the message has 100",
@@ -175,7 +175,7 @@ def truncated(**changes: Any) -> Letter:
 class EndedRun:
     """A run to be recorded; a value of None or False means that it never happened."""
 
-    letters: Sequence[Letter] = ()
+    letters: Sequence[EndedMessage] = ()
     run_id: str = "demo-manual__2026-11-21T02-49-22"
     rules: str = RULES
     queue: str = "SYSTEM.DEAD.LETTER.QUEUE"
@@ -262,7 +262,7 @@ class EndedRun:
         if self.last_browse:
             ledger.accounts.record(run.run_id, self._sighting())
 
-    def _numbered(self, keys: list[bytes]) -> Iterable[tuple[tuple[int, bytes], Letter]]:
+    def _numbered(self, keys: list[bytes]) -> Iterable[tuple[tuple[int, bytes], EndedMessage]]:
         return zip(enumerate(keys, start=1), self.letters, strict=True)
 
     def _sighting(self) -> Sighting:
@@ -272,7 +272,7 @@ class EndedRun:
         return Sighting(depth, seen, self.returned, self.arrived, START + timedelta(seconds=41))
 
 
-def _row(browse_seq: int, letter: Letter) -> dict[str, Any]:
+def _row(browse_seq: int, letter: EndedMessage) -> dict[str, Any]:
     descriptor = MessageDescriptor(
         format="MQDEAD",
         coded_char_set_id=819,
@@ -286,7 +286,7 @@ def _row(browse_seq: int, letter: Letter) -> dict[str, Any]:
     return header_row(browse_seq, descriptor, body[:176], len(body), browsed_at=START)
 
 
-def _dead_letter(browse_seq: int, letter: Letter) -> bytes:
+def _dead_letter(browse_seq: int, letter: EndedMessage) -> bytes:
     at = START - timedelta(minutes=90) + timedelta(seconds=7 * browse_seq)
     header = DeadLetterHeader(
         reason=letter.reason,
@@ -303,13 +303,13 @@ def _dead_letter(browse_seq: int, letter: Letter) -> bytes:
     return header.encode(encoding=546, ccsid=819) + CANARY.encode()
 
 
-def _disposition(letter: Letter) -> Disposition:
+def _disposition(letter: EndedMessage) -> Disposition:
     if letter.body is not None:
         return Disposition.UNPROCESSABLE
     return Disposition.PLANNED if letter.rule else Disposition.UNMATCHED
 
 
-def _attempts(run: Run, letter: Letter, message_id: int, key: bytes) -> Iterator[Attempt]:
+def _attempts(run: Run, letter: EndedMessage, message_id: int, key: bytes) -> Iterator[Attempt]:
     for number, made in enumerate(letter.tries, start=1):
         yield Attempt(
             unit=secrets.token_hex(24),
@@ -328,7 +328,7 @@ def _attempts(run: Run, letter: Letter, message_id: int, key: bytes) -> Iterator
         )
 
 
-def _fact(letter: Letter, message_id: int) -> OutcomeFact:
+def _fact(letter: EndedMessage, message_id: int) -> OutcomeFact:
     assert letter.outcome is not None
     return OutcomeFact(
         message_id=message_id,
@@ -349,7 +349,7 @@ def ledger_in(directory: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-def the_story() -> list[Letter]:
+def messages_of_every_outcome() -> list[EndedMessage]:
     """Sixty-two dead letters, nine of which need attention."""
     return [
         *(delivered(tries=(Try(20.0 + n / 9),)) for n in range(21)),

@@ -27,8 +27,8 @@ from mqdlq.stages.report.json_report import render_json
 from tests.unit.stages.report.ended_runs import (
     ALL_WELL,
     START,
+    EndedMessage,
     EndedRun,
-    Letter,
     Try,
     delivered,
     exhausted,
@@ -48,7 +48,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs_attention, "MOST_ROWS", 4)
 
 
-def letters() -> list[Letter]:
+def letters() -> list[EndedMessage]:
     return [*[exhausted()] * 6, *[unmatched()] * 2, delivered(), unmatched(outcome=None)]
 
 

@@ -26,7 +26,7 @@ from tests.unit.stages.report.ended_runs import (
     delivered,
     failed_at,
     left_by_rule,
-    the_story,
+    messages_of_every_outcome,
     unmatched,
 )
 
@@ -59,7 +59,7 @@ def test_a_report_is_three_private_files_named_by_the_run(
 
 
 def test_no_body_and_no_user_identifier_is_in_any_file(files_of: FilesOf) -> None:
-    files = files_of(EndedRun(the_story()))
+    files = files_of(EndedRun(messages_of_every_outcome()))
 
     written = "".join(path.read_text() for path in files.html_path.parent.iterdir())
     assert CANARY not in written
@@ -88,7 +88,7 @@ def test_the_json_is_the_whole_report_and_acts_on_no_terminal(report_of: ReportO
 
 
 def test_the_json_holds_the_ledgers_numbers(files_of: FilesOf, ledger: Ledger) -> None:
-    run = EndedRun(the_story(), arrived=2)
+    run = EndedRun(messages_of_every_outcome(), arrived=2)
 
     document = json.loads(files_of(run).json_path.read_text())
 

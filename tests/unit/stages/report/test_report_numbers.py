@@ -25,7 +25,7 @@ from tests.unit.stages.report.ended_runs import (
     exhausted,
     forwarded,
     left_by_rule,
-    the_story,
+    messages_of_every_outcome,
     truncated,
     unmatched,
 )
@@ -36,7 +36,7 @@ ReportOf = Callable[..., Report]
 def test_the_headline_counts_messages_that_are_handled_left_or_need_attention(
     report_of: ReportOf,
 ) -> None:
-    report = report_of(EndedRun(the_story()))
+    report = report_of(EndedRun(messages_of_every_outcome()))
 
     assert report.headline == (
         "62 messages: 50 handled, 9 need attention, 3 left by rule. The account adds up."
@@ -287,7 +287,7 @@ def test_messages_that_arrived_meanwhile_do_not_disturb_the_account(report_of: R
 
 
 def test_the_timeline_holds_every_attempt_once(report_of: ReportOf, ledger: Ledger) -> None:
-    run = EndedRun(the_story())
+    run = EndedRun(messages_of_every_outcome())
 
     report = report_of(run)
 

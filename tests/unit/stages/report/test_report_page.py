@@ -21,7 +21,7 @@ from tests.unit.stages.report.ended_runs import (
     failed_at,
     forwarded,
     left_by_rule,
-    the_story,
+    messages_of_every_outcome,
     unmatched,
 )
 
@@ -95,7 +95,7 @@ def section(page: Element, title: str) -> Element:
 
 
 def test_the_html_report_loads_no_other_file(files_of: FilesOf) -> None:
-    files = files_of(EndedRun(the_story()))
+    files = files_of(EndedRun(messages_of_every_outcome()))
 
     page = page_of(files)
     tags = {element.tag for element in page.all("*")}
@@ -109,7 +109,7 @@ def test_the_html_report_loads_no_other_file(files_of: FilesOf) -> None:
 
 
 def test_the_content_security_policy_allows_only_the_pages_own_style(files_of: FilesOf) -> None:
-    files = files_of(EndedRun(the_story()))
+    files = files_of(EndedRun(messages_of_every_outcome()))
 
     html = files.html_path.read_text()
     css = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
@@ -124,7 +124,7 @@ def test_the_content_security_policy_allows_only_the_pages_own_style(files_of: F
 
 
 def test_the_account_on_the_page_is_the_ledgers(files_of: FilesOf, ledger: Ledger) -> None:
-    run = EndedRun(the_story(), arrived=2)
+    run = EndedRun(messages_of_every_outcome(), arrived=2)
 
     page = page_of(files_of(run))
 
@@ -143,7 +143,7 @@ def test_the_account_on_the_page_is_the_ledgers(files_of: FilesOf, ledger: Ledge
 
 
 def test_the_table_of_rules_is_the_ledgers(files_of: FilesOf, ledger: Ledger) -> None:
-    run = EndedRun(the_story())
+    run = EndedRun(messages_of_every_outcome())
 
     table = section(page_of(files_of(run)), "Rules").all("table")[0]
 
@@ -175,7 +175,7 @@ def test_the_page_shows_a_rule_as_written_in_the_table(files_of: FilesOf) -> Non
 
 
 def test_causes_on_the_page_add_up_to_the_dead_letters(files_of: FilesOf) -> None:
-    page = page_of(files_of(EndedRun(the_story())))
+    page = page_of(files_of(EndedRun(messages_of_every_outcome())))
 
     rows = section(page, "Causes").all("tbody")[0].all("tr")
     totals = [int(row.all("td", "n")[0].text) for row in rows]
@@ -188,7 +188,7 @@ def test_causes_on_the_page_add_up_to_the_dead_letters(files_of: FilesOf) -> Non
 
 
 def test_every_message_that_needs_attention_is_listed_with_its_attempts(files_of: FilesOf) -> None:
-    page = page_of(files_of(EndedRun(the_story())))
+    page = page_of(files_of(EndedRun(messages_of_every_outcome())))
 
     people = section(page, "Needs attention")
     rows = [row for body in people.all("tbody") for row in body.all("tr")]
@@ -204,7 +204,7 @@ def test_every_message_that_needs_attention_is_listed_with_its_attempts(files_of
 
 
 def test_the_drawn_attempts_are_the_ledgers(files_of: FilesOf, ledger: Ledger) -> None:
-    run = EndedRun(the_story())
+    run = EndedRun(messages_of_every_outcome())
 
     drawn: Counter[str] = Counter()
     for title in section(page_of(files_of(run)), "Attempts over time").all("title"):

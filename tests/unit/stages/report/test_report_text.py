@@ -15,7 +15,7 @@ from tests.unit.stages.report.ended_runs import (
     delivered,
     exhausted,
     failed_at,
-    the_story,
+    messages_of_every_outcome,
     unmatched,
 )
 
@@ -114,7 +114,7 @@ Causes
 
 
 def test_the_report_of_the_demo_fits_a_screen(files_of: FilesOf) -> None:
-    files = files_of(EndedRun(the_story(), arrived=2))
+    files = files_of(EndedRun(messages_of_every_outcome(), arrived=2))
 
     assert files.text == THE_STORY
 
@@ -162,7 +162,7 @@ def test_attempts_by_an_earlier_rule_are_counted_not_listed(report_of: ReportOf)
 
 
 def test_a_coloured_report_has_the_same_text(report_of: ReportOf) -> None:
-    report = report_of(EndedRun(the_story()))
+    report = report_of(EndedRun(messages_of_every_outcome()))
     file = StringIO()
 
     print_report(report, Console(file=file, width=140, force_terminal=True, no_color=True))

@@ -21,7 +21,7 @@ def warnings(world: World, *keys: str, action: str | None = None) -> list[str]:
     return list(check_named_messages(run, world.recorded_snapshot(run.run_id).location))
 
 
-def told(world: World, *keys: str, action: str | None = None) -> list[str]:
+def snapshot_warnings(world: World, *keys: str, action: str | None = None) -> list[str]:
     """Take the snapshot; return its warnings."""
     run, said = world.start(RULES, message_keys=keys, action=action), list[str]()
     world.snapshot(run, said)
@@ -118,7 +118,7 @@ def test_the_snapshot_announces_unprocessable_messages_only_where_they_stay(worl
     key, other = key_of_one(world), key_of_one(world, b"no dead letter")
     announced = "AMQ8721: 1 messages are not prefixed by a valid MQDLH; they are left"
 
-    assert announced in told(world)
-    assert announced in told(world, other)
-    assert announced not in told(world, key)
-    assert announced not in told(world, other, action="ACTION(FWD) FWDQ(PARKED)")
+    assert announced in snapshot_warnings(world)
+    assert announced in snapshot_warnings(world, other)
+    assert announced not in snapshot_warnings(world, key)
+    assert announced not in snapshot_warnings(world, other, action="ACTION(FWD) FWDQ(PARKED)")
