@@ -77,13 +77,14 @@ cluster: $(READY)  ## a Spark master and two workers on this machine; prints the
 cluster-stop: $(READY)  ## end them
 	@$(BIN)/python spark/local_cluster.py stop
 
-check: $(READY)  ## lint, format, types, dead code, import contracts, handlers and rules tables, documentation
+check: $(READY)  ## lint, format, types, dead code, import contracts, handlers and rules tables, documentation, prose
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/vulture
 	$(BIN)/lint-imports
 	$(BIN)/mqdlq rules check include/rules
+	$(BIN)/python -m tests.support.prose
 	$(BIN)/pytest --quiet tests/unit/docs
 
 prose: $(READY)  ## the words of documents, docstrings and messages (IN=directory: there only)

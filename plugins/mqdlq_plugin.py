@@ -1,4 +1,4 @@
-"""What this project adds to Airflow itself: the only file that Airflow's plugin scan executes.
+"""The project's plugin of Airflow: the only file that Airflow's plugin scan executes.
 
 The scan executes every file it finds here under its bare name; .airflowignore keeps it out of the
 package `mqdlq`, which is imported the ordinary way.

@@ -1,4 +1,4 @@
-"""What holds for every test: where it writes, and that the environment stays as it was."""
+"""Settings of every test: where it writes, and that the environment stays as it was."""
 
 from __future__ import annotations
 

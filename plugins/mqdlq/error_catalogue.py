@@ -14,7 +14,7 @@ PREFIX = "MQDLQ-"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the catalogue says about one error.
+    """An error's entry in the catalogue.
 
     `text` has … for names and numbers; `look` and `do` are Markdown, with links from
     docs/reference.

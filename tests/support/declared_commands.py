@@ -38,7 +38,7 @@ def everything() -> dict[Path, Any]:
 
 
 def loaded() -> dict[Path, Any]:
-    """Return every command that has a help of its own, by its path."""
+    """Return every command that has its own help, by its path."""
     without = {path for path, command in declared() if command.passes_on}
     return {path: command for path, command in everything().items() if path not in without}
 

@@ -35,7 +35,7 @@ class Moving(ABC):
     moves_per_maxumsgs: ClassVar[dict[int, int]]
     """How many messages fit a unit of work by MAXUMSGS."""
     words: ClassVar[dict[str, str]]
-    """What the task says where an execution says this."""
+    """The task's words for the words of an execution."""
 
     @abstractmethod
     def prepare(self, *bodies: bytes, to: str = "PAYMENTS", **fields: Any) -> None:
@@ -70,7 +70,7 @@ class Moving(ABC):
         return self.markers_before + unit
 
     def attempt_elsewhere(self, fault: str) -> int:
-        """Make an attempt in a process of its own, under a fault; return its exit status."""
+        """Make an attempt in a separate process, under a fault; return its exit status."""
         world = self.world
         return subprocess.run(
             [

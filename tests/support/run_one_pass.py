@@ -1,4 +1,4 @@
-"""One pass of a recorded run in a process of its own, which MQDLQ_FAULTS may kill."""
+"""One pass of a recorded run in a separate process, which MQDLQ_FAULTS may kill."""
 
 from __future__ import annotations
 

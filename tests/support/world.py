@@ -54,7 +54,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @dataclass
 class Clock:
-    """A clock that stands still until it is told to move; sleeping moves it."""
+    """A clock that stands still until a test moves it; sleeping moves it, too."""
 
     now: datetime = NOON
 

@@ -1,6 +1,6 @@
-"""A ledger's engine in, an error from whatever reads first and then writes without its turn out.
+"""Make a ledger raise an error for a transaction that reads and then writes without its lock.
 
-SQLite refuses that at once where another process has written in between; alone nobody notices.
+SQLite refuses such a write only if another process has written in between.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ WITHOUT_TEXT = frozenset({"MQDLQ-109", "MQDLQ-301", "MQDLQ-404", "MQDLQ-905", "M
 
 
 def text_of(node: ast.AST) -> str:
-    """Return a literal text, with … for what is put in at run time."""
+    """Return a literal text, with … for each value that is put in at run time."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return FORMAT.sub("…", node.value)
     if isinstance(node, ast.JoinedStr):

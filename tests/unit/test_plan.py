@@ -40,7 +40,7 @@ def test_a_forward_goes_where_the_rule_says() -> None:
     ]
 
 
-def test_a_forward_keeps_the_header_unless_told_not_to() -> None:
+def test_a_forward_keeps_the_header_unless_header_is_no() -> None:
     assert [step.header for step in steps("ACTION(FWD) FWDQ(PARKED)\n")] == [True]
 
 
@@ -151,7 +151,7 @@ def test_a_rows_content_measures_every_value() -> None:
     assert row_content(row) == b"12:1:\xab3:QM13:A:B" + digest
 
 
-def test_what_explains_a_row_is_no_part_of_the_hash() -> None:
+def test_the_explanation_of_a_row_does_not_change_the_hash() -> None:
     explained = replace(PLANNED, winning_rule=1, nearest_rule=2)
 
     assert plan_hash([explained]) == plan_hash([PLANNED])

@@ -1,4 +1,4 @@
-"""What users wrote under an old name works for one release, with a warning that names both."""
+"""An old name in users' files works for one release, with a warning that names both."""
 
 from __future__ import annotations
 

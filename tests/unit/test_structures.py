@@ -1,4 +1,4 @@
-"""What a structure's declaration gives: layout, copies, and readers of single fields."""
+"""A structure's declaration gives layout, copies, and readers of single fields."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _parts(found: Preview) -> Iterator[RenderableType]:
 def _matrix(planned: tuple[PlannedAction, ...]) -> RenderableType:
     if not planned:
         return Text("No rule matches any of them.", style="bold")
-    shown = _table("What the rules would try first", "Messages", "Rule", "Action", "Target")
+    shown = _table("First actions that the rules would try", "Messages", "Rule", "Action", "Target")
     for one in planned[:_MOST]:
         times = f" (up to {one.tries} times)" if one.tries > 1 else ""
         shown.add_row(

@@ -136,7 +136,7 @@ class Services:
         return process
 
     def stop_all(self, grace_s: float = GRACE_S) -> None:
-        """End all services of this state directory, also those that another process started."""
+        """End all services of this state directory, also services that another process started."""
         stop_all(grace_s)
         # The file may be missing, or MQDLQ_HOME may name another directory now.
         end([process for process, _ in self._started], grace_s)

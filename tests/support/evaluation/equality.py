@@ -31,7 +31,7 @@ def random_table(seed: int, rules: int) -> RulesTable:
 
 
 def random_rows(seed: int, number: int, start: int = 0) -> list[dict[str, Any]]:
-    """Return rows as a snapshot may hold them; every 16th is no dead letter."""
+    """Return rows as a snapshot may hold them; every 16th is not a dead letter."""
     chance = random.Random(seed)
     rows = []
     for browse_seq in range(start, start + number):

@@ -53,7 +53,7 @@ def take_snapshot(
     queue: str = "DLQ",
     nul_as_blank: bool = False,
 ) -> str:
-    """Publish a snapshot of these rows with its rules; return its directory."""
+    """Write a snapshot of these rows with its rules; return its directory."""
     with SnapshotWriter(root, "QM1", queue, "s1") as writer:
         for row in rows:
             writer.write(row)
@@ -79,7 +79,7 @@ def write_rows(
     taken_at: datetime = NOON,
     **manifest_fields: Any,
 ) -> str:
-    """Publish a snapshot of rows that need not be whole; return its directory."""
+    """Write a snapshot of rows that need not be whole; return its directory."""
     directory = lake.snapshot_directory(root, "QM1", queue, snapshot_id)
     make_directory(f"{directory}/headers")
     nullable = pa.schema([field.with_nullable(True) for field in HEADERS])
@@ -115,7 +115,7 @@ def write_compact(
     snapshot_id: str,
     taken_at: datetime = NOON,
 ) -> str:
-    """Publish a snapshot whose settled messages have compact rows; return its directory.
+    """Write a snapshot whose settled messages have compact rows; return its directory.
 
     Each is given by its browse number here, its full row, and the snapshot that holds that.
     """

@@ -1,4 +1,4 @@
-"""Builders for tests that send PCF commands as messages of their own making."""
+"""Builders for tests that send PCF commands as messages that they make themselves."""
 
 from __future__ import annotations
 

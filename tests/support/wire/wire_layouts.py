@@ -212,7 +212,7 @@ def packed(kind: str, values: dict[str, Any], encoding: int, ccsid: int) -> byte
 
 
 def complete(kind: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a value for every field: 0, "" and zeros where none is given."""
+    """Return a value for every field: 0, "" or zeros by default."""
     blank = {"long": 0, "text": ""}
     values = {name: blank.get(form, "00" * length) for name, form, _, length in KINDS[kind].fields}
     if "StrucLength" in values:

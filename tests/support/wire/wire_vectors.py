@@ -23,7 +23,7 @@ NOT_ALL = "MQDLH needs 172 bytes, the message has {}"
 
 @dataclass
 class Body:
-    """A body being written, with the headers that are to be found in it."""
+    """A body being written, with the headers that a reader must find in it."""
 
     encoding: int = 546
     ccsid: int = 819
@@ -100,7 +100,7 @@ class Body:
         return _vector(name, self, data, judged, whole, payload_offset=last["offset"])
 
     def no_letter(self, name: str, cls: str, problem: str, data: bytes) -> dict[str, Any]:
-        """Return the vector of a message that is no dead letter."""
+        """Return the vector of a message that is not a dead letter."""
         return _vector(name, self, data, (cls, problem), [], payload_offset=0)
 
 
@@ -190,7 +190,7 @@ def dead_letters() -> Iterator[dict[str, Any]]:
 
 
 def no_dead_letters() -> Iterator[dict[str, Any]]:
-    """Yield what is no dead letter, and why."""
+    """Yield messages that are not dead letters, and why."""
     for written in (ASCII_LITTLE, EBCDIC_BIG):
         body = letter(written)
         for _, _, offset, _ in [*KINDS["MQDLH"].fields, ("", "", 171, 0), ("", "", 4, 0)]:

@@ -99,7 +99,7 @@ def tables(engine: Engine) -> list[Table]:
 def fill(engine: Engine) -> None:
     """Put rows into each table: of equal names, equal values, so that they refer to each other.
 
-    What the database numbers by itself (seq) it numbers here, too.
+    The database numbers the rows itself (seq), here too.
     """
     for table in tables(engine):
         columns = [column for column in table.columns if column.name != "seq"]
@@ -165,8 +165,8 @@ def with_new_names(rows: Rows) -> Rows:
 def schema_of(engine: Engine) -> dict[str, dict[str, Any]]:
     """Describe the tables and the views of a ledger, all that SQL can say of them.
 
-    Names of constraints are left out, since SQLite has none for those of the first revision; and
-    so is the order of columns, since a column that is added later is the last one.
+    Names of constraints are left out, since SQLite has none for those of the first revision. The
+    order of columns is left out, too, since a column that is added later is the last one.
     """
     see = inspect(engine)
     described: dict[str, dict[str, Any]] = {}

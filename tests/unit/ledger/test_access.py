@@ -107,7 +107,7 @@ def test_a_session_that_the_server_ends_is_reported() -> None:
     assert error.value.is_transient
 
 
-def test_a_user_who_may_not_create_tables_is_told_which_rights_are_missing() -> None:
+def test_the_error_names_the_rights_that_a_user_needs_to_create_tables() -> None:
     server = running()
     server.ask_for_a_password("reader", "x")
 

@@ -111,7 +111,7 @@ def test_a_run_is_recorded_once(ledger: Ledger) -> None:
         ledger.runs.record(run())
 
 
-def test_equal_keys_are_told_apart_by_their_occurrence(ledger: Ledger) -> None:
+def test_equal_keys_differ_by_their_occurrence(ledger: Ledger) -> None:
     accept(ledger, run(), KEY, OTHER_KEY, KEY)
 
     places = [(m.message_key, m.occurrence) for m in ledger.messages.of_run("r1")]

@@ -100,7 +100,7 @@ def test_messages_are_settled_while_others_write(ledger_url: str) -> None:
         assert found == [message_id]
 
 
-def test_what_was_booked_is_there_after_postgresql_was_killed() -> None:
+def test_bookings_are_there_after_postgresql_was_killed() -> None:
     server = running()
     with open_ledger(server.new_ledger_url()) as ledger:
         (message_id,) = accept(ledger, run(), KEY)

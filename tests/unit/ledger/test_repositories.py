@@ -1,4 +1,4 @@
-"""What a ledger's repositories answer about rows that several of them have written."""
+"""A ledger's repositories answer about rows that several of them have written."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _ledger(ledger_url: str) -> Iterator[Ledger]:
         ledger.archive.record("r1", "lake/one", {first: "d1", second: "d2"}, NOON)
         tried = replace(attempt(first), action=Action.DISCARD, rule=7)
         confirmed = replace(tried, state=AttemptState.CONFIRMED)
-        # Whoever was frozen may write down late what another one has settled.
+        # A frozen process may write down late a copy that another process has settled.
         late = replace(tried, state=AttemptState.UNKNOWN)
         ledger.attempts.add([tried, confirmed, late])
         yield ledger
@@ -64,7 +64,7 @@ NARROWED: list[tuple[dict[str, Any], int]] = [
 ]
 
 
-def test_copies_are_narrowed_by_what_is_said(ledger: Ledger) -> None:
+def test_each_condition_narrows_the_copies(ledger: Ledger) -> None:
     for narrowing, number in NARROWED:
         assert len(ledger.archive.copies(**narrowing)) == number, narrowing
 

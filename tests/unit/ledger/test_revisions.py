@@ -103,7 +103,7 @@ def with_another_table(tables: dict[str, Table]) -> None:
     ],
 )
 def test_a_changed_declaration_without_a_revision_is_noticed(ledger_url: str, change: Any) -> None:
-    """What `test_a_new_ledger_has_the_declared_schema` compares would differ."""
+    """`test_a_new_ledger_has_the_declared_schema` would see a difference."""
     changed = MetaData(naming_convention=metadata.naming_convention)
     for table in metadata.sorted_tables:
         table.to_metadata(changed)

@@ -33,7 +33,7 @@ def test_messages_and_attempts_come_in_browse_order(ledger_url: str) -> None:
 
 
 def test_a_reading_that_is_broken_off_leaves_nothing_open(ledger_url: str) -> None:
-    """What is left open on PostgreSQL is a warning, and warnings fail a test."""
+    """An open cursor on PostgreSQL is a warning, and warnings fail a test."""
     with open_ledger(ledger_url) as ledger:
         (message_id, _) = accept(ledger, run(), KEY, OTHER_KEY)
         ledger.attempts.add([attempt(message_id), attempt(message_id, unit="u2")])
@@ -42,7 +42,7 @@ def test_a_reading_that_is_broken_off_leaves_nothing_open(ledger_url: str) -> No
         assert next(ledger.attempts.in_browse_order("r1"))[0] == 1
 
 
-def test_what_is_passed_by_is_not_handed_out() -> None:
+def test_skipped_messages_are_not_handed_out() -> None:
     sources = BrowseOrderReader(iter([(1, "a"), (3, "b"), (3, "c"), (7, "d")]))
 
     assert [sources.rows_for(place) for place in (2, 3, 4, 7, 9)] == [[], ["b", "c"], [], ["d"], []]
