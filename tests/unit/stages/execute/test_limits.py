@@ -15,7 +15,7 @@ from tests.support.world import World
 
 CUT = (
     "it is as long as the queue allows and may have been cut; deliver_truncated would deliver it"
-    " all the same"
+    " anyway"
 )
 
 
