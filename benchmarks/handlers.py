@@ -86,7 +86,7 @@ def under_airflow(directory: Path) -> dict[str, dict[str, float]]:
         rules.mkdir()
         (rules / "waiting.rules").write_text(TABLE)
         add_handlers(rules, range(NUMBERS[0]))
-        server = postgresql.running()
+        server = postgresql.running_server()
         metadata = server.new_database_url()
         place = airflow(
             directory,

@@ -19,7 +19,7 @@ def _place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.fixture(scope="session", name="running")
 def _running(place: Place) -> Iterator[Airflow]:
     """Start Airflow once, over PostgreSQL as in production."""
-    metadata = postgresql.running().new_database_url()
+    metadata = postgresql.running_server().new_database_url()
     with airflow(
         place.world.directory,
         AIRFLOW_CONN_MQ_LONG=CONNECTION,

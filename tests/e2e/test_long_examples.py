@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_demo import MQDLQ, call, fill, run_demo
-from tests.support.declared_commands import THROUGH_AIRFLOW, declared, script
+from tests.support.declared_commands import THROUGH_AIRFLOW, declared_commands, example_script
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -30,7 +30,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("path", sorted(THROUGH_AIRFLOW), ids=" ".join)
 def test_the_examples_of_a_command_run_through_airflow(path: tuple[str, ...], home: Path) -> None:
     archived = json.loads(call(home, MQDLQ, "restore", "list", "--format", "json").stdout)
-    program = script(path).replace(EXAMPLE_RUN, archived["archived"][0]["run"])
+    program = example_script(path).replace(EXAMPLE_RUN, archived["archived"][0]["run"])
 
     done = call(home, shutil.which("bash") or "bash", "-euc", program, PATH=PATH)
 
@@ -38,4 +38,4 @@ def test_the_examples_of_a_command_run_through_airflow(path: tuple[str, ...], ho
 
 
 def test_every_command_that_starts_an_airflow_exists() -> None:
-    assert {path for path, _ in declared()} >= THROUGH_AIRFLOW
+    assert {path for path, _ in declared_commands()} >= THROUGH_AIRFLOW

@@ -69,7 +69,7 @@ def test_an_approval_given_while_the_ledger_is_unavailable_is_kept(
     (tmp_path / "rules" / "ask.yaml").write_text(
         "connection: mq_ask\nrules: ask.rules\napproval: {discard: yes}\n"
     )
-    server = postgresql.Server(postgresql.running()._programs)
+    server = postgresql.Server(postgresql.running_server()._programs)
     ledger_url = server.new_ledger_url()
     world = World(tmp_path, ledger_url=ledger_url)
     world.dead_letter(dest_q="QUOTES")

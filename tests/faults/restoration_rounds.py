@@ -11,7 +11,7 @@ from mqdlq.stages.restore import restore
 from mqdlq.stages.restore.interrupted_copies import settle_open_units
 from mqdlq.stages.units.exclusive_access import hold_state_queue
 from tests.faults.rounds import Round, bare
-from tests.support.restorations import discarded, ended, restoring, states
+from tests.support.restorations import attempt_and_count, copy_states, discard, prepare_restoration
 from tests.support.world import World
 
 OPEN = {RestorationState.INTENDED, RestorationState.UNKNOWN}
@@ -24,18 +24,18 @@ class RestorationRound(Round):
         super().__init__(world)
         self.bodies = [b"%d.%02d" % (world.runs, number) for number in range(messages)]
         self.header = header
-        discarded(world, *self.bodies)
+        discard(world, *self.bodies)
         self.name = f"restoration-{world.runs}"
-        self.work = restoring(world, self.name, to_queue="PAYMENTS", header=header)
+        self.work = prepare_restoration(world, self.name, to_queue="PAYMENTS", header=header)
 
     def attempt(self, ledger: Ledger) -> None:
         restore(replace(self.work, ledger=ledger))
 
     def is_open(self) -> bool:
-        return any(state.state in OPEN for state in states(self.world, self.name))
+        return any(state.state in OPEN for state in copy_states(self.world, self.name))
 
     def restored(self, name: str) -> list[bool]:
-        found = states(self.world, name)
+        found = copy_states(self.world, name)
         return [state.state is RestorationState.RESTORED for state in found]
 
     def check_what_is_known(self) -> None:
@@ -54,9 +54,11 @@ class RestorationRound(Round):
         self.ended = [self.name]
         if by_another_run:
             other = f"{self.name}-other"
-            ended(restoring(self.world, other, to_queue="PAYMENTS", header=self.header))
+            attempt_and_count(
+                prepare_restoration(self.world, other, to_queue="PAYMENTS", header=self.header)
+            )
             self.ended.append(other)
-        ended(self.work)
+        attempt_and_count(self.work)
 
     def check_the_end(self) -> None:
         put = [bare(body) for body in self.world.bodies("PAYMENTS")]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqdlq.constants import TRANSIENT, reason_text
-from tests.support.moving_tasks import Moving
+from tests.support.moving_tasks import MovingTask
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mq-failures.md"
 REASONS = (
@@ -168,7 +168,7 @@ class Call:
     def effect_of(self, reason: int) -> Effect:
         return self.otherwise.get(reason, self.effect)
 
-    def faults(self, reason: int, moving: Moving) -> str:
+    def faults(self, reason: int, moving: MovingTask) -> str:
         fault = self.fault.format(unit=moving.nth(2))
         return ",".join(filter(None, [f"{fault}:{reason}:{self.when}", self.besides]))
 

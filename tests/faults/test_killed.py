@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.postgresql import running
+from tests.support.postgresql import running_server
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ MANY = "12"  # units of 1, 2, 4 and 5; the long form has 50 messages in a round
 @pytest.mark.parametrize(("database", "kills"), [("sqlite", 24), ("postgresql", 8)])
 def test_a_killed_execution_loses_and_doubles_no_message(database: str, kills: int) -> None:
     if database == "postgresql":
-        running()
+        running_server()
     seed = os.environ.get("MQDLQ_SEED") or str(random.randrange(10**6))  # noqa: S311 (chance)
     kills = int(os.environ.get("MQDLQ_KILLS") or kills)
 

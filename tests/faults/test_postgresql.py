@@ -12,7 +12,7 @@ import embedded_mq
 from mqdlq.errors import LedgerUnavailableError, QueueManagerError
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.postgresql import running
+from tests.support.postgresql import running_server
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ DESTQ(PAYMENTS) ACTION(RETRY)
 @pytest.fixture(name="world")
 def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    world = World(tmp_path, ledger_url=running().new_ledger_url())
+    world = World(tmp_path, ledger_url=running_server().new_ledger_url())
     with world.ledger:
         yield world
     embedded_mq.faults.set("")
@@ -78,7 +78,7 @@ def test_a_database_crash_during_a_pass_loses_and_doubles_no_message(
     for body in BODIES:
         world.dead_letter(body)
     execution = world.plan("ACTION(RETRY)")
-    server, seen = running(), []
+    server, seen = running_server(), []
 
     def die(*call: object) -> None:
         is_it = str(call[2]).startswith("INSERT INTO attempts") and state in str(call[3])

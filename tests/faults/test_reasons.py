@@ -14,7 +14,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.client import CLIENT_NAMES
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.faults.table import CALLS, PAGE, REASONS, Call, page
-from tests.support.moving_tasks import KINDS, Moving
+from tests.support.moving_tasks import KINDS, MovingTask
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ BODIES = [b"0", b"1", b"2", b"3"]
 @pytest.fixture(name="moving", scope="module")
 def _moving(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Moving]:
+) -> Iterator[MovingTask]:
     """One world for all cases of a kind: each case begins and ends with empty queues."""
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("world")
@@ -63,7 +63,7 @@ CASES = [
     ("moving", "call", "reason", "client"), CASES, indirect=["moving"], scope="module"
 )
 def test_a_reason_code_has_the_effect_the_table_says(
-    moving: Moving, call: Call, reason: int, client: str, caplog: pytest.LogCaptureFixture
+    moving: MovingTask, call: Call, reason: int, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = moving.world
     world.settings = ConnectionSettings("QM1", transport="embedded", client=client)
@@ -96,7 +96,7 @@ def test_the_page_of_mq_failures_is_generated_from_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.faults.table"
 
 
-def error_of(moving: Moving) -> str | None:
+def error_of(moving: MovingTask) -> str | None:
     try:
         moving.attempt()
     except QueueManagerError as error:

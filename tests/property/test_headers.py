@@ -20,7 +20,7 @@ from tests.fuzz.header_properties import (
     what_must_hold,
 )
 from tests.support.wire.hostile_messages import GROWING
-from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 
 pytestmark = pytest.mark.slow
 
@@ -182,7 +182,7 @@ def test_a_chain_of_headers_is_followed_to_its_end(
         max_size=3,
     ),
     st.binary(max_size=60),
-    st.sampled_from([amqsbcg, dmpmqmsg]),
+    st.sampled_from([print_amqsbcg, print_dmpmqmsg]),
 )
 def test_pasted_messages_are_read_as_they_were_written(
     descriptors: list[MessageDescriptor], body: bytes, write: Any
@@ -197,7 +197,7 @@ def test_pasted_messages_are_read_as_they_were_written(
 
 @given(st.data())
 def test_a_damaged_paste_is_read_or_refused_with_its_line(data: Any) -> None:
-    write = data.draw(st.sampled_from([amqsbcg, dmpmqmsg]))
+    write = data.draw(st.sampled_from([print_amqsbcg, print_dmpmqmsg]))
     text = write([(MessageDescriptor(format="MQDEAD"), b"DLH " + bytes(180))] * 2)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 80)))

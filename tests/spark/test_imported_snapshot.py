@@ -13,7 +13,7 @@ from mqdlq.cli import app
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.lake import StepCount
-from tests.support.wire.pasted_messages import amqsbcg
+from tests.support.wire.pasted_messages import print_amqsbcg
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -31,7 +31,7 @@ def test_a_plan_is_made_of_an_imported_snapshot(
     rules = tmp_path / "rehearsed.rules"
     rules.write_text("DESTQ(PAY*) ACTION(FWD) FWDQ(PARKED)\n")
     dump = tmp_path / "dump.txt"
-    dump.write_text(amqsbcg([*LETTERS, (MessageDescriptor(), b"stray")]))
+    dump.write_text(print_amqsbcg([*LETTERS, (MessageDescriptor(), b"stray")]))
     options = ["--queue-manager", "QM1", "--queue", "DLQ", "--rules", str(rules)]
 
     made = CliRunner().invoke(app, ["snapshots", "import", *options, "--format", "json", str(dump)])

@@ -16,11 +16,11 @@ from mqdlq.directories import PROJECT
 NAMES_FILE = PROJECT / "plugins/mqdlq/constants/names.txt"
 
 
-def constants_of_the_clients() -> Iterator[tuple[str, int]]:
+def client_constants() -> Iterator[tuple[str, int]]:
     """Yield the families' names as pymqi and ibmmq have them, in the order of the names file."""
-    ibmmq = _module_of_constants("ibmmq", "_CMQC_linux_x64")
-    names = _module_of_constants("pymqi", "CMQC") | ibmmq
-    texts = _module_of_constants("ibmmq", "CMQSTRC")
+    ibmmq = _load_constants("ibmmq", "_CMQC_linux_x64")
+    names = _load_constants("pymqi", "CMQC") | ibmmq
+    texts = _load_constants("ibmmq", "CMQSTRC")
     shown = {name for family in FAMILIES for name in texts[f"{family}_DICT"].values()}
     known = [
         (name, value)
@@ -35,8 +35,8 @@ def constants_of_the_clients() -> Iterator[tuple[str, int]]:
     yield from sorted(known, key=place)
 
 
-def _module_of_constants(package: str, module: str) -> dict[str, Any]:
-    """Run one module of constants by itself; importing its package would need IBM's C library."""
+def _load_constants(package: str, module: str) -> dict[str, Any]:
+    """Load one module of constants alone; importing its package would need IBM's C library."""
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
         msg = f"the client library {package} is not installed"
@@ -57,4 +57,4 @@ def names_text(constants: Iterable[tuple[str, int]]) -> str:
 
 
 if __name__ == "__main__":
-    NAMES_FILE.write_text(names_text(constants_of_the_clients()), encoding="ascii")
+    NAMES_FILE.write_text(names_text(client_constants()), encoding="ascii")

@@ -1,4 +1,4 @@
-"""Queue managers that the contract tests run on, embedded or real."""
+"""Embedded and real queue managers for the contract tests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class World:
         )
 
     def run(self, script: str, **environment: str) -> tuple[int, str]:
-        """Run a program in another process to its end: its exit code and its output."""
+        """Run a program in another process to its end; return its exit code and its output."""
         process = self.start(script, **environment)
         output, _ = process.communicate(timeout=60)
         return process.returncode, output.strip()
@@ -69,9 +69,9 @@ class World:
 
 @dataclass
 class RealWorld(World):
-    """A real queue manager, reached as the settings say; it has the queues of contract/queues.mqsc.
+    """A real queue manager with the queues of contract/queues.mqsc.
 
-    It has none of what tests marked `embedded_only` need.
+    It does not support tests marked `embedded_only`.
     """
 
     settings: ConnectionSettings = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""Counting of work: how many bytecode instructions a call executes, on any machine the same."""
+"""Count the bytecode instructions of a call, which is a measure of work on any machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 
-def steps(call: Callable[[], object]) -> int:
+def count_instructions(call: Callable[[], object]) -> int:
     """Return how many instructions of Python code run until `call` returns."""
     count = 0
 
@@ -28,7 +28,7 @@ def steps(call: Callable[[], object]) -> int:
 
 
 class CountedBytes(bytes):
-    """Bytes that count how many of them are copied by slicing."""
+    """Bytes that count the bytes copied by slicing."""
 
     copied = 0
 

@@ -1,4 +1,4 @@
-"""The two tasks that move messages in units of work, as one suite of tests sees them."""
+"""The two tasks that move messages in units of work, behind one interface for tests of both."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mqdlq.model import AttemptState, Outcome, RestorationState
 from mqdlq.stages.execute import Execution, PassResult, make_pass, settle
 from mqdlq.stages.restore import RestorationResources, restore
 from tests.support.paths import ROOT
-from tests.support.restorations import discarded, ended, restoring, states
+from tests.support.restorations import attempt_and_count, copy_states, discard, prepare_restoration
 from tests.support.world import World
 
-DECIDED = {RestorationState.FAILED, RestorationState.NOT_ATTEMPTED}
+FAILED_STATES = {RestorationState.FAILED, RestorationState.NOT_ATTEMPTED}
 
 
 @dataclass
-class Moving(ABC):
-    """Messages that a task moves to a queue in units of work, and what became of them.
+class MovingTask(ABC):
+    """A task that moves messages to a queue in units of work, and its results.
 
-    `markers_before` is how many units of work the task commits before the first that moves
+    `markers_before` is the number of units that the task commits before the first unit that moves
     messages; each has a marker.
     """
 
@@ -33,13 +33,13 @@ class Moving(ABC):
     markers_before: ClassVar[int]
     script: ClassVar[str]
     moves_per_maxumsgs: ClassVar[dict[int, int]]
-    """How many messages fit a unit of work by MAXUMSGS."""
+    """How many messages fit in a unit of work, by MAXUMSGS."""
     words: ClassVar[dict[str, str]]
-    """The task's words for the words of an execution."""
+    """Log texts of this task by the corresponding texts of an execution."""
 
     @abstractmethod
     def prepare(self, *bodies: bytes, to: str = "PAYMENTS", **fields: Any) -> None:
-        """Make the bodies ready to be moved to a queue; nothing is moved yet."""
+        """Prepare messages with these bodies for a move to a queue; nothing is moved yet."""
 
     @abstractmethod
     def attempt(self) -> None:
@@ -47,30 +47,30 @@ class Moving(ABC):
 
     @abstractmethod
     def bring_to_the_end(self) -> None:
-        """Attempt as often as the task would; every message must have been moved then."""
+        """Make attempts until the task has ended; it must have moved every message."""
 
     @abstractmethod
     def sizes(self) -> list[int]:
-        """Return how many messages each unit that committed held, in the order committed."""
+        """Return the number of messages in each committed unit, in commit order."""
 
     @abstractmethod
     def failed(self) -> list[int]:
-        """Return the reasons of the moves that are booked as failed."""
+        """Return the reasons of the moves that are recorded as failed."""
 
     @abstractmethod
     def whys(self) -> str:
-        """Return what the ledger says of messages that were not moved."""
+        """Return the explanations in the ledger of messages that were not moved."""
 
     @abstractmethod
     def name(self) -> str:
         """Return the id of the run or restoration."""
 
     def nth(self, unit: int) -> int:
-        """Return which commit, or which marker, is that of the nth unit that moves messages."""
+        """Return the number of the commit, and marker, of the nth unit that moves messages."""
         return self.markers_before + unit
 
     def attempt_elsewhere(self, fault: str) -> int:
-        """Make an attempt in a separate process, under a fault; return its exit status."""
+        """Make an attempt under a fault in another process; return its exit status."""
         world = self.world
         return subprocess.run(
             [
@@ -85,7 +85,7 @@ class Moving(ABC):
 
 
 @dataclass
-class Executing(Moving):
+class ExecutionTask(MovingTask):
     """Dead letters, and a run that retries them."""
 
     markers_before = 0
@@ -126,7 +126,7 @@ class Executing(Moving):
 
 
 @dataclass
-class Restoration(Moving):
+class RestorationTask(MovingTask):
     """Archived copies, and a restoration of them without their MQDLH."""
 
     markers_before = 1
@@ -137,9 +137,9 @@ class Restoration(Moving):
     restorations: int = 0
 
     def prepare(self, *bodies: bytes, to: str = "PAYMENTS", **fields: Any) -> None:
-        """Let a run discard the bodies, unless an earlier case had them, and select the copies."""
+        """Let a run discard the bodies, unless an earlier case did, and select the copies."""
         if bodies not in self.archived:
-            self.archived[bodies] = discarded(self.world, *bodies, **fields)
+            self.archived[bodies] = discard(self.world, *bodies, **fields)
             self.world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")  # of the discarding run's marker
         self.restorations += 1
         asked: dict[str, Any] = {
@@ -148,7 +148,7 @@ class Restoration(Moving):
             "header": False,
             "again": True,
         }
-        self.work: RestorationResources = restoring(
+        self.work: RestorationResources = prepare_restoration(
             self.world, f"restoration-{self.restorations}", **asked
         )
 
@@ -156,7 +156,7 @@ class Restoration(Moving):
         restore(self.work)
 
     def bring_to_the_end(self) -> None:
-        assert ended(self.work).keys() == {"restored"}
+        assert attempt_and_count(self.work).keys() == {"restored"}
 
     def sizes(self) -> list[int]:
         found = [s for s in self._states() if s.state is RestorationState.RESTORED]
@@ -164,7 +164,7 @@ class Restoration(Moving):
         return list(units.values())
 
     def failed(self) -> list[int]:
-        return [state.mqrc for state in self._states() if state.state in DECIDED]
+        return [state.mqrc for state in self._states() if state.state in FAILED_STATES]
 
     def whys(self) -> str:
         return " ".join(state.why for state in self._states())
@@ -173,7 +173,7 @@ class Restoration(Moving):
         return self.work.restoration.restoration_id
 
     def _states(self) -> list[CopyState]:
-        return states(self.world, self.name())
+        return copy_states(self.world, self.name())
 
 
-KINDS: dict[str, type[Moving]] = {"execution": Executing, "restoration": Restoration}
+KINDS: dict[str, type[MovingTask]] = {"execution": ExecutionTask, "restoration": RestorationTask}

@@ -1,4 +1,4 @@
-"""Where the project is, for tests that read its files or start its programs."""
+"""The project's directory, for tests that read its files or start its programs."""
 
 from __future__ import annotations
 

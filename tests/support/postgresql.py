@@ -1,7 +1,7 @@
-"""A PostgreSQL server of the tests' own: started at the first wish, stopped when they end.
+"""A PostgreSQL server for tests: it starts on first use and stops when the tests end.
 
-It listens on a socket in a private directory and on no port, so it is in nobody's way. Where
-PostgreSQL is not installed the tests that want it skip and say what would bring it.
+It listens on a socket in a private directory and on no port, so it disturbs no other server. If
+PostgreSQL is not installed, the tests that need it are skipped and name the package to install.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _numbers = itertools.count(1)
 
 
 class Server:
-    """A running server; `kill` ends it as a crash would, `start` brings it back."""
+    """A running server; `kill` stops it like a crash, `start` starts it again."""
 
     def __init__(self, programs: Path) -> None:
         self._programs = programs
@@ -50,11 +50,11 @@ class Server:
         self._run("pg_ctl", "-w", "-l", log, "-o", f"-k {self._directory} {options}", "start")
 
     def kill(self) -> None:
-        """Stop it at once, without a checkpoint: the next start recovers from its log."""
+        """Stop the server at once, without a checkpoint; the next start recovers from its log."""
         self._run("pg_ctl", "-m", "immediate", "stop")
 
     def pid(self) -> int:
-        """Return the number of its first process."""
+        """Return the process id of the server."""
         return int(Path(f"{self._directory}/data/postmaster.pid").read_text().split()[0])
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Server:
         )
 
     def new_ledger_url(self) -> str:
-        """Return the URL of an empty schema, which is as good as an empty database."""
+        """Return the URL of an empty schema, which serves as an empty database."""
         name = f"ledger_{next(_numbers)}"
         url = f"postgresql+psycopg://mqdlq@/postgres?host={self._directory}"
         engine = create_engine(url)
@@ -84,7 +84,7 @@ class Server:
         return f"{url}&options=-csearch_path%3D{name}"
 
     def ask_for_a_password(self, user: str, password: str) -> None:
-        """Make a user who must give a password, where all others need none."""
+        """Create a user who must give a password; all other users need none."""
         engine = create_engine(f"postgresql+psycopg://mqdlq@/postgres?host={self._directory}")
         with engine.begin() as connection:
             connection.execute(text(f"DROP ROLE IF EXISTS {user}"))
@@ -108,14 +108,14 @@ class Server:
 
 @cache
 def server() -> Server | None:
-    """Return the server, or None where PostgreSQL is not installed."""
+    """Return the server, None if PostgreSQL is not installed."""
     found = shutil.which("pg_ctl")
     newest = max(DEBIAN.glob("*/bin/pg_ctl"), key=lambda p: int(p.parts[-3]), default=None)
     program = Path(found) if found else newest
     return Server(program.parent) if program else None
 
 
-def running() -> Server:
+def running_server() -> Server:
     """Return the server, or skip the test."""
     found = server()
     if found is None:
@@ -130,4 +130,4 @@ def ledger_url_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of an empty ledger, once for each kind of database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/ledger.db"
-    return running().new_ledger_url()
+    return running_server().new_ledger_url()

@@ -1,4 +1,4 @@
-"""Builders for tests of restoring: messages that a run discarded, and restorations of them."""
+"""Builders for tests of restoring: discarded messages, and restorations of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.world import World
 DISCARD = "ACTION(DISCARD)"
 
 
-def discarded(world: World, *bodies: bytes, **fields: Any) -> str:
+def discard(world: World, *bodies: bytes, **fields: Any) -> str:
     """Put dead letters with these bodies and let a run discard them; return the run's id."""
     for body in bodies:
         world.dead_letter(body, **fields)
@@ -26,10 +26,10 @@ def discarded(world: World, *bodies: bytes, **fields: Any) -> str:
     return f"run-{world.runs}"
 
 
-def restoring(
+def prepare_restoration(
     world: World, name: str = "restoration-1", *, max_messages_per_unit: int = 128, **request: Any
 ) -> RestorationResources:
-    """Record a restoration, of the last run unless `request` says otherwise; nothing is put yet."""
+    """Record a restoration, by default of the last run; nothing is put yet."""
     asked = RestoreRequest(**{"run_id": f"run-{world.runs}", "who": "alex", **request})
     handler = Handler(
         name="test", directory=world.directory / "rules", connection="mq", rules="test.rules"
@@ -45,27 +45,27 @@ def restoring(
     )
 
 
-def restored(world: World, name: str = "restoration-1", **request: Any) -> dict[str, int]:
-    """Restore, and count how the copies ended."""
-    return ended(restoring(world, name, **request))
+def restore_and_count(world: World, name: str = "restoration-1", **request: Any) -> dict[str, int]:
+    """Restore, and count the final states of the copies."""
+    return attempt_and_count(prepare_restoration(world, name, **request))
 
 
-def ended(work: RestorationResources) -> dict[str, int]:
-    """Make an attempt at a restoration, and count how the copies ended."""
+def attempt_and_count(work: RestorationResources) -> dict[str, int]:
+    """Make an attempt at a restoration, and count the final states of the copies."""
     return {state.value: number for state, number in restore(work).outcomes.items()}
 
 
-def interrupted(work: RestorationResources, fault: str) -> None:
-    """Make an attempt that breaks off, since an MQ call fails by this fault."""
+def interrupt(work: RestorationResources, fault: str) -> None:
+    """Make an attempt that this fault interrupts."""
     embedded_mq.faults.set(fault)
     with pytest.raises(QueueManagerError):
         restore(work)
     embedded_mq.faults.set("")
 
 
-def states(world: World, name: str = "restoration-1") -> list[CopyState]:
+def copy_states(world: World, name: str = "restoration-1") -> list[CopyState]:
     return list(world.ledger.restorations.states(name).values())
 
 
-def whys(world: World, name: str = "restoration-1") -> list[str]:
-    return [state.why for state in states(world, name)]
+def reasons(world: World, name: str = "restoration-1") -> list[str]:
+    return [state.why for state in copy_states(world, name)]

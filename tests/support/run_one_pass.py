@@ -1,4 +1,4 @@
-"""One pass of a recorded run in a separate process, which MQDLQ_FAULTS may kill."""
+"""Make one pass of a recorded run in its own process, which MQDLQ_FAULTS may kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One attempt at a recorded restoration in a separate process, which MQDLQ_FAULTS may kill."""
+"""Make one attempt at a recorded restoration in its own process, which MQDLQ_FAULTS may kill."""
 
 from __future__ import annotations
 

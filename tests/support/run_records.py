@@ -1,4 +1,4 @@
-"""Builders of records, for tests of functions that touch no ledger."""
+"""Builders of run records, for tests of functions that use no ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue of messages that runs leave for good, and runs over it, for tests of settled messages."""
+"""A queue of messages that runs leave settled, and runs over it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DESTQ(PAYMENTS) ACTION(RETRY)
 """
 
 
-def handle(world: World, rules: str = RULES, **keys: Any) -> tuple[Run, Counter[Outcome]]:
+def run_to_end(world: World, rules: str = RULES, **keys: Any) -> tuple[Run, Counter[Outcome]]:
     """Run the handler to its end; return its run, and its outcomes, counted."""
     options = {name: keys.pop(name) for name in ("rescan", "full_every") if name in keys}
     run = world.start(rules, **keys)
@@ -33,19 +33,19 @@ def handle(world: World, rules: str = RULES, **keys: Any) -> tuple[Run, Counter[
     return run, settle(execution)
 
 
-def place(world: World, run: Run) -> str:
+def snapshot_location(world: World, run: Run) -> str:
     snapshot = world.ledger.snapshots.of_run(run.run_id)
     assert snapshot is not None
     return str(snapshot.location)
 
 
-def counts(world: World, run: Run) -> tuple[int, int]:
-    found = lake.read_manifest(place(world, run)).counts
+def count_rows(world: World, run: Run) -> tuple[int, int]:
+    found = lake.read_manifest(snapshot_location(world, run)).counts
     return found.full, found.settled
 
 
-def backlog(world: World) -> None:
-    """Put one message of each kind that a run leaves for good."""
+def put_backlog(world: World) -> None:
+    """Put one message of each kind that a run leaves settled."""
     world.dead_letter(b"ignored", dest_q="ORDERS")
     world.dead_letter(b"unmatched", dest_q="NOWHERE")
     world.put("DLQ", b"no header")

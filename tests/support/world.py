@@ -1,7 +1,7 @@
-"""A small world for tests of handling: an embedded queue manager, a lake, a ledger, a clock.
+"""A world for tests of handling: an embedded queue manager, a lake, a ledger and a clock.
 
-The stages are the real ones. Only the evaluation runs in this process instead of in Spark; it
-asks the same matcher, and tests/spark proves that Spark's plan is the same.
+The stages are real. Only the evaluation runs in this process instead of in Spark; it uses the same
+matcher, and tests/spark proves that Spark's plan is equal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, 
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import prepare_run, record_run
 from mqdlq.stages.snapshot import SnapshotOptions, take_snapshot
-from tests.support.write_locks import insist_on_turns
+from tests.support.write_locks import require_write_locks
 
 DEFINITIONS = """
 ALTER QMGR DEADQ(DLQ)
@@ -54,7 +54,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @dataclass
 class Clock:
-    """A clock that stands still until a test moves it; sleeping moves it, too."""
+    """A clock that moves only when a test sets or sleeps it."""
 
     now: datetime = NOON
 
@@ -66,7 +66,7 @@ class Clock:
 
 
 def create_ledger(file: Path) -> None:
-    """Copy an empty ledger to a file that does not exist: a tenth of the time of making one."""
+    """Copy an empty ledger to a new file, which takes a tenth of the time of creating one."""
     if not file.exists():
         file.touch(mode=0o600)
         file.write_bytes(_empty_ledger())
@@ -83,7 +83,7 @@ def _empty_ledger() -> bytes:
 
 @cache
 def _queue_manager(definitions: str, checks_headers: bool) -> Path:
-    """Make QM1 once, to be copied: making one waits for the disk several times."""
+    """Create QM1 once, to be copied; creating it waits for the disk several times."""
     directory = mkdtemp(prefix="mqdlq-tests-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     own = {"HDRCHECK": int(checks_headers)}
@@ -92,7 +92,7 @@ def _queue_manager(definitions: str, checks_headers: bool) -> Path:
 
 @dataclass
 class World:
-    """Everything one handler needs, in one directory."""
+    """The resources of one handler, in one directory."""
 
     directory: Path
     client: str | None = None
@@ -115,7 +115,7 @@ class World:
             self.ledger_url = f"sqlite:///{file}"
             create_ledger(file)
         self.ledger: Ledger = open_ledger(self.ledger_url)
-        insist_on_turns(self.ledger.engine)
+        require_write_locks(self.ledger.engine)
         self.log = logging.getLogger("mqdlq.test")
 
     def mqsc(self, text: str) -> None:
@@ -136,7 +136,7 @@ class World:
         action: str | None = None,
         **keys: Any,
     ) -> Run:
-        """Start a run with a rules table given as text; `keys` are the handler's."""
+        """Start a run with a rules table given as text; `keys` are those of the handler's YAML."""
         self.runs += 1
         folder = self.directory / "rules"
         folder.mkdir(exist_ok=True)
@@ -161,14 +161,14 @@ class World:
         return run
 
     def plan(self, rules: str, **options: Any) -> Execution:
-        """Start a run, take its snapshot, evaluate and accept the plan; nothing is done yet."""
+        """Start a run, take its snapshot, evaluate and accept the plan; nothing is executed."""
         run = self.start(rules, **options)
         self.snapshot(run)
         self.accept(run)
         return self.execution(run)
 
     def snapshot(self, run: Run, told: list[str] | None = None, **options: Any) -> SnapshotManifest:
-        """Take the run's snapshot; `told` gets what it says, `options` are the snapshot's."""
+        """Take the run's snapshot; `told` receives its progress, `options` are the snapshot's."""
         return take_snapshot(
             run,
             self.settings,
@@ -180,13 +180,13 @@ class World:
         )
 
     def recorded_snapshot(self, run_id: str) -> TakenSnapshot:
-        """Return what the ledger has of a run's snapshot, which must be there."""
+        """Return the ledger's record of a run's snapshot, which must exist."""
         found = self.ledger.snapshots.of_run(run_id)
         assert found is not None
         return found
 
     def accept(self, run: Run, plan_id: str = "") -> None:
-        """Accept a plan, by default that of the run's snapshot, evaluated now."""
+        """Accept a plan, by default the plan of the run's snapshot, evaluated now."""
         accept_plan(
             run,
             plan_id or self.evaluate(run),
@@ -274,7 +274,7 @@ class World:
         return found
 
     def passes(self, execution: Execution, count: int) -> list[PassResult]:
-        """Make so many passes, each as soon as it may be."""
+        """Make `count` passes, each as soon as it is due."""
         results = []
         for _ in range(count):
             results.append(make_pass(execution))
@@ -282,7 +282,7 @@ class World:
         return results
 
     def interrupted_pass(self, execution: Execution, fault: str) -> None:
-        """Make a pass that breaks off, since an MQ call fails by this fault."""
+        """Make a pass that this fault interrupts."""
         embedded_mq.faults.set(fault)
         with pytest.raises(QueueManagerError):
             make_pass(execution)
@@ -330,7 +330,7 @@ class World:
         self.put("DLQ", packed + body, **values)
 
     def lose_first(self, queue: str = "DLQ") -> None:
-        """Take the first message off a queue, as somebody else would."""
+        """Get the first message off a queue, as another application would."""
         with self.connect() as queue_manager:
             opened = queue_manager.open(queue, queue_manager.client.CMQC.MQOO_INPUT_AS_Q_DEF)
             opened.get()

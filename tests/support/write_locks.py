@@ -1,6 +1,7 @@
-"""Make a ledger raise an error for a transaction that reads and then writes without its lock.
+"""Detect ledger transactions that read first and then write without the write lock.
 
-SQLite refuses such a write only if another process has written in between.
+SQLite refuses such a transaction if another process has written in between; in a single process the
+error would stay hidden.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from sqlalchemy import Connection, Engine, event
 WRITES = ("INSERT", "UPDATE", "DELETE")
 
 
-def insist_on_turns(engine: Engine) -> None:
-    """Let every transaction that writes after it has read be one that waited for its turn."""
+def require_write_locks(engine: Engine) -> None:
+    """Raise an error in any transaction that writes after a read without the write lock."""
 
     def begun(connection: Connection) -> None:
         connection.info["has_read"] = False

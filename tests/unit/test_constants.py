@@ -12,11 +12,11 @@ from mqdlq.constants import (
     name_of,
     reason_text,
 )
-from tests.support.constant_names import NAMES_FILE, constants_of_the_clients, names_text
+from tests.support.constant_names import NAMES_FILE, client_constants, names_text
 
 
 def test_the_names_are_those_of_the_client_libraries() -> None:
-    assert NAMES_FILE.read_text(encoding="ascii") == names_text(constants_of_the_clients())
+    assert NAMES_FILE.read_text(encoding="ascii") == names_text(client_constants())
 
 
 def test_every_name_is_in_its_family() -> None:

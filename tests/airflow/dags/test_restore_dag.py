@@ -20,7 +20,7 @@ from mqdlq.airflow.params import fault
 from mqdlq.airflow.restore_params import reason_number, schemas
 from mqdlq.errors import HandlerError, LedgerError, RestoreError
 from mqdlq.handlers import load_handler
-from tests.support.restorations import discarded
+from tests.support.restorations import discard
 from tests.support.world import World
 
 ID = "restore-one"
@@ -118,7 +118,7 @@ def test_a_handler_cannot_be_called_restore(tmp_path: Path) -> None:
 def test_a_restore_run_that_is_cleared_puts_no_message_twice(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run_id = discarded(world, b"one", b"two")
+    run_id = discard(world, b"one", b"two")
 
     with caplog.at_level("INFO"):
         done = run_all(run=run_id, handler="test", again=True)
@@ -137,7 +137,7 @@ def test_a_restore_run_that_is_cleared_puts_no_message_twice(
 def test_a_restored_message_is_a_failure_only_if_another_queue_is_named(
     world: World,
 ) -> None:
-    discarded(world, b"one")
+    discard(world, b"one")
     run_all(run="run-1", handler="test")
 
     assert run_all("two", run="run-1", handler="test")["refused"] == 1
@@ -153,7 +153,7 @@ def test_a_restored_message_is_a_failure_only_if_another_queue_is_named(
 def test_a_failed_put_fails_the_restore_task_and_clearing_it_continues(
     world: World,
 ) -> None:
-    discarded(world, b"one", b"two")
+    discard(world, b"one", b"two")
     world.mqsc("ALTER QLOCAL(PARKED) MAXDEPTH(1)")
     asked: dict[str, Any] = {
         "run": "run-1",
@@ -175,7 +175,7 @@ def test_a_failed_put_fails_the_restore_task_and_clearing_it_continues(
 
 
 def test_a_restore_dry_run_reports_what_it_would_restore(world: World) -> None:
-    discarded(world, b"one")
+    discard(world, b"one")
 
     done = run_all(run="run-1", handler="test", dry_run=True, reason="MQRC_Q_FULL")
 

@@ -1,9 +1,9 @@
-"""Write docs/reference/mqi-coverage.md: the MQI support of the embedded queue manager, with tests.
+"""Write docs/reference/mqi-coverage.md: the coverage of the MQI by the embedded queue manager.
 
-Run ``python -m tests.support.coverage.mqi_coverage``. Whether an option is honoured, ignored or
-rejected comes from the engine's own tables and from IBM's constants in the client library. A
-contract test proves the names that it contains in full: in its docstring, as an expected reason
-code, or as an inquired selector.
+Run ``python -m tests.support.coverage.mqi_coverage`` to write the page. Honoured, ignored and
+refused options come from the engine's own tables and from IBM's constants in the client library. A
+contract test proves the names that it states in full: in its docstring, as the reason code it
+expects, or as a selector it inquires.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NO_OPTION = re.compile(
 
 @dataclass
 class Family:
-    """Names that belong together, sorted by how the engine treats them."""
+    """Names that belong together, sorted by their treatment."""
 
     title: str
     honoured: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Shown:
-    """A test and its file; the fewer `names` it contains, the more specific it is."""
+    """A test, its file, and how many names it proves: the fewer, the more specific the test."""
 
     names: int
     file: str
@@ -80,7 +80,7 @@ Proofs = Mapping[str, Shown]
 
 
 def proofs(directories: Iterable[Path] = SHOWN_BY) -> Proofs:
-    """Return the most specific test for each IBM name or MQSC keyword."""
+    """Return the test that proves each name of IBM's and each MQSC keyword."""
     found: dict[str, list[Shown]] = defaultdict(list)
     for directory in directories:
         for path in sorted(directory.rglob("test_*.py")):
@@ -100,7 +100,7 @@ def proofs(directories: Iterable[Path] = SHOWN_BY) -> Proofs:
 
 
 def _texts_by_name(tree: ast.Module) -> dict[str, str]:
-    """Return the text constants of a test module by name: MQSC that several tests run."""
+    """Return the module-level strings of a test module, which hold MQSC that several tests run."""
     return {
         target.id: node.value.value
         for node in tree.body
@@ -128,7 +128,7 @@ def _text(node: ast.AST) -> str:
 
 
 def options_of(cmqc: ModuleType, prefix: str) -> dict[str, int]:
-    """Return IBM's options of one family by name."""
+    """Return IBM's options of one family, by name."""
     return {
         name: value
         for name, value in sorted(vars(cmqc).items())
@@ -137,7 +137,7 @@ def options_of(cmqc: ModuleType, prefix: str) -> dict[str, int]:
 
 
 def by_mask(title: str, options: Mapping[str, int], known: int, ignored: int = 0) -> Family:
-    """Sort options by the engine's masks; zero is the default."""
+    """Sort options by the engine's masks; the option zero is the default."""
     family = Family(title)
     for name, value in options.items():
         if not value:
@@ -152,7 +152,7 @@ def by_mask(title: str, options: Mapping[str, int], known: int, ignored: int = 0
 
 
 def verbs() -> Family:
-    """Return the calls of both clients; the code of a rejected call names the reason."""
+    """Return the calls that either client makes; the code of a refused call says so."""
     family = Family("Verbs", refusal="MQRC_FUNCTION_NOT_SUPPORTED")
     made: dict[str, Any] = vars(pymqe.build_module()) | vars(ibmmqc.build_module(""))
     for name, call in sorted(made.items()):
@@ -168,7 +168,7 @@ def verbs() -> Family:
 
 
 def families(cmqc: ModuleType) -> Iterator[Family]:
-    """Yield all families."""
+    """Yield all families of names."""
 
     def options(title: str, prefix: str, known: int, ignored: int = 0) -> Family:
         return by_mask(title, options_of(cmqc, prefix), known, ignored)
@@ -218,7 +218,7 @@ def families(cmqc: ModuleType) -> Iterator[Family]:
 
 
 def message_fields(cmqc: ModuleType) -> Iterator[Family]:
-    """Yield the options of MQMD.Report and MQMD.MsgFlags, and the generated messages."""
+    """Yield the values of MQMD.Report and MQMD.MsgFlags, sorted by their treatment."""
     asked = options_of(cmqc, "MQRO")
     made = {name: bits for name, bits in asked.items() if not bits & MADE_BY_OTHERS}
     family = by_mask("Report options (MQMD)", made, reports.KNOWN_OPTIONS)
@@ -241,7 +241,7 @@ MADE_BY_OTHERS = mq.MQRO_EXCEPTION_WITH_FULL_DATA | mq.MQRO_PAN | mq.MQRO_NAN | 
 
 
 def selectors(title: str, known: Iterable[int]) -> Family:
-    """Return the selectors of MQINQ or MQSET."""
+    """Return the selectors that MQINQ or MQSET accepts."""
     names = {value: name for name, value in vars(mq).items() if re.match(r"MQ[IC]A_", name)}
     inert = {each.selector for each in every_attribute() if each.has_no_effect}
     honoured = sorted(names[selector] for selector in known if selector not in inert)
@@ -257,7 +257,7 @@ def every_attribute() -> Iterator[attributes.Attribute]:
 
 
 def pcf_commands() -> Family:
-    """Return the supported PCF commands."""
+    """Return the PCF commands that are answered."""
     names = {value: name for name, value in vars(pcf_constants).items() if "MQCMD_" in name}
     known = (names[command] for command in command_server.COMMANDS)
     note = (
@@ -280,7 +280,7 @@ def mqsc_commands() -> Family:
 
 
 def keywords(title: str, known: Iterable[str], ignored: Iterable[str]) -> Family:
-    """Return the keywords MQSC knows."""
+    """Return the accepted MQSC keywords."""
     inert = {each.keyword for each in every_attribute() if each.has_no_effect}
     honoured, kept = sorted(set(known) - inert), sorted(set(known) & inert)
     note = "Any other keyword is an error."
@@ -288,7 +288,7 @@ def keywords(title: str, known: Iterable[str], ignored: Iterable[str]) -> Family
 
 
 def reason_codes() -> set[str]:
-    """Return the reason codes that occur in the engine's code."""
+    """Return the reason codes that the engine's code names."""
     found: set[str] = set()
     for path in ENGINE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -370,7 +370,7 @@ def _section(part: Family, shown: Proofs) -> Iterator[str]:
 
 
 def generated() -> str:
-    """Return the document for the current code."""
+    """Return the document that matches the current code."""
     embedded_mq.install()
     from ibmmq import CMQC
 

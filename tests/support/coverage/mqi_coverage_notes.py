@@ -1,4 +1,4 @@
-"""Notes of docs/reference/mqi-coverage.md: limits of honoured options."""
+"""Notes of docs/reference/mqi-coverage.md on the limits of honoured options."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Facts of docs/reference/mqi-coverage.md beyond options and names, each with its test.
 
-`mqi_coverage` writes these tables. A fact names its test function, which must exist, or has none.
-If IBM's documentation was not available for a fact, its text says "unverified", and `TO_VERIFY`
-lists it too.
+`mqi_coverage` writes these tables. A fact names its test function, which must exist; a fact without
+a test says so. If IBM's documentation was not available for a fact, its text says "unverified", and
+`TO_VERIFY` lists it, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Fact(NamedTuple):
-    """One row: a field or a case, the behaviour of the embedded queue manager, and its test."""
+    """One row: a field or a case, what the embedded queue manager does, and its test."""
 
     item: str
     does: str

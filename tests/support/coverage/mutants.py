@@ -1,7 +1,7 @@
 """Compare the mutants that survived `make mutate` with those in docs/contributing/mutants.md.
 
-``python -m tests.support.coverage.mutants`` prints each survivor without a reason as the row that
-the page needs, and ends with 1 if there is one.
+``python -m tests.support.coverage.mutants`` prints each survivor without an explanation as a row
+for the page, and exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tests.support.paths import ROOT
 PAGE = ROOT / "docs" / "contributing" / "mutants.md"
 MUTMUT = Path(sys.executable).with_name("mutmut")
 ANY = "*"
-"""Stands on the page for all mutants of a function."""
+"""On the page, represents all mutants of a function."""
 UNDECIDED = ("survived", "no tests", "timeout", "suspicious")
 _ROW = re.compile(r"^\| `(\S+)` \| `(.*?)` \| `(.*?)` \| (.+) \|$", re.MULTILINE)
 _RESULT = re.compile(r"^\s*(\S+__mutmut_\d+): (.+)$", re.MULTILINE)
 
 
 class Mutant(NamedTuple):
-    """A change of one function: the lines removed and added, blanks at their ends apart."""
+    """A change of one function: the removed and the added lines, without surrounding blanks."""
 
     function: str
     before: str
@@ -38,7 +38,7 @@ class Mutant(NamedTuple):
 
 
 def explained() -> dict[Mutant, str]:
-    """Return the mutants of the page with their reasons."""
+    """Return the mutants on the page with their explanations."""
     rows = _ROW.findall(PAGE.read_text(encoding="utf-8"))
     return {
         Mutant(name, before.replace(r"\|", "|"), after.replace(r"\|", "|")): reason
@@ -47,7 +47,7 @@ def explained() -> dict[Mutant, str]:
 
 
 def undecided() -> Iterator[tuple[Mutant, str]]:
-    """Yield what mutmut has not seen killed, and how it ended."""
+    """Yield the mutants that mutmut has not seen killed, and their results."""
     for name, ended in _RESULT.findall(_mutmut("results")):
         if ended in UNDECIDED:
             yield _mutant(name, _mutmut("show", name)), ended

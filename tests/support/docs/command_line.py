@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from tests.support.declared_commands import Path, everything
+from tests.support.declared_commands import Path, all_commands
 from tests.support.docs.tables import table
 
 _HEAD = """\
@@ -22,7 +22,7 @@ _EXAMPLES = "For example:"
 
 def document() -> str:
     """Return the page."""
-    commands = everything()
+    commands = all_commands()
     rows = (
         (f"[`mqdlq {' '.join(path)}`](#mqdlq-{'-'.join(path)})", _summary(command))
         for path, command in commands.items()

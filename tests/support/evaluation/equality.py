@@ -1,7 +1,7 @@
-"""The proof that Spark finds what the core's matcher finds: random tables, random messages.
+"""Random tables and messages to prove that Spark matches messages as the core's matcher does.
 
-Both are made to be hard: values are the rules' own words cut and joined, with blanks, nulls, NULs,
-wildcards, quotes and letters beyond ASCII; some columns hardly ever repeat.
+Both are made to be difficult: values are cut and joined from the words of the rules, with blanks,
+nulls, NULs, wildcards, quotes and non-ASCII letters; some columns hardly ever repeat.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def random_table(seed: int, rules: int) -> RulesTable:
 
 
 def random_rows(seed: int, number: int, start: int = 0) -> list[dict[str, Any]]:
-    """Return rows as a snapshot may hold them; every 16th is not a dead letter."""
+    """Return rows that a snapshot may hold; every 16th is not a dead letter."""
     chance = random.Random(seed)
     rows = []
     for browse_seq in range(start, start + number):
@@ -53,7 +53,7 @@ def random_rows(seed: int, number: int, start: int = 0) -> list[dict[str, Any]]:
 def expected(
     rows: list[dict[str, Any]], table: RulesTable, *, nul_as_blank: bool = False
 ) -> Iterator[PlannedMessage]:
-    """Yield what the core makes of each message, explained."""
+    """Yield the core's plan for each message, with its explanation."""
     for row in rows:
         valid = row["class"] == "dead_letter"
         found = explain(table, with_nuls_as_blanks(row) if nul_as_blank else row)

@@ -1,4 +1,4 @@
-"""Builders: messages by the fields that matter, and snapshots of them."""
+"""Builders of message rows and of snapshots that hold them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def write_rows(
     taken_at: datetime = NOON,
     **manifest_fields: Any,
 ) -> str:
-    """Write a snapshot of rows that need not be whole; return its directory."""
+    """Write a snapshot of rows that may be incomplete; return its directory."""
     directory = lake.snapshot_directory(root, "QM1", queue, snapshot_id)
     make_directory(f"{directory}/headers")
     nullable = pa.schema([field.with_nullable(True) for field in HEADERS])
@@ -117,7 +117,8 @@ def write_compact(
 ) -> str:
     """Write a snapshot whose settled messages have compact rows; return its directory.
 
-    Each is given by its browse number here, its full row, and the snapshot that holds that.
+    Each settled message is given by its browse number here, its full row, and the id of the
+    snapshot with the full row.
     """
     compact = [
         {

@@ -1,6 +1,6 @@
-"""Builders of hostile messages: what stands behind an MQDLH, made of any number of parts.
+"""Builders of hostile messages: structures after an MQDLH, of any number of parts.
 
-Each kind grows with its number of parts, so that tests can also ask how the cost grows.
+Each kind grows with its number of parts, so that tests can measure how the cost grows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MESSAGE_DATA: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Hostile:
-    """The bytes behind an MQDLH, and the Format that the MQDLH states for them."""
+    """The bytes after an MQDLH, and the Format that the MQDLH states for them."""
 
     body: bytes
     format: str = "MQHRF2"
@@ -178,7 +178,7 @@ ABSURD_LENGTHS: Final = (0, -1, 35, 36, 2**31 - 1)
 
 
 def hostile_messages() -> dict[str, Hostile]:
-    """Return all of them, each of full size, by name."""
+    """Return all kinds in full size, by name."""
     grown = {name: build(count) for name, (build, count) in GROWING.items()}
     return {
         "a chain of 1,000 MQDLHs": chain_of_dlhs(1_000),

@@ -1,4 +1,4 @@
-"""Messages written as amqsbcg prints them and as dmpmqmsg files them."""
+"""Messages in the output formats of amqsbcg and dmpmqmsg."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mqdlq.headers import MessageDescriptor
 Message = tuple[MessageDescriptor, bytes]
 
 
-def amqsbcg(messages: Iterable[Message], queue: str = "SYSTEM.DEAD.LETTER.QUEUE") -> str:
-    """Write messages as amqsbcg of IBM MQ 9 prints them."""
+def print_amqsbcg(messages: Iterable[Message], queue: str = "SYSTEM.DEAD.LETTER.QUEUE") -> str:
+    """Return messages as amqsbcg of IBM MQ 9 prints them."""
     lines = ["", "AMQSBCG0 - starts here", "**********************", " ", f" MQOPEN - '{queue}'"]
     for number, (md, body) in enumerate(messages, start=1):
         lines += [" ", " ", f" MQGET of message number {number}, CompCode:0 Reason:0"]
@@ -62,8 +62,8 @@ def _dump(body: bytes) -> list[str]:
     return lines
 
 
-def dmpmqmsg(messages: Iterable[Message], queue: str = "SYSTEM.DEAD.LETTER.QUEUE") -> str:
-    """Write messages as dmpmqmsg writes them to a file, 25 bytes a line."""
+def print_dmpmqmsg(messages: Iterable[Message], queue: str = "SYSTEM.DEAD.LETTER.QUEUE") -> str:
+    """Return messages as dmpmqmsg writes them to a file, 25 bytes a line."""
     lines = [
         "* Queue Load and Unload",
         "* Queue Manager Name: QM1",

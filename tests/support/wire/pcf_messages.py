@@ -1,4 +1,4 @@
-"""Builders for tests that send PCF commands as messages that they make themselves."""
+"""Builders for tests that put their own PCF command messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The layouts of MQ's headers, written down by hand from IBM's documentation for the wire vectors.
+"""The layouts of MQ's headers for the wire vectors, written by hand from IBM's documentation.
 
-Nothing here comes from the code under test. Offsets and lengths are those of the C declarations in
-IBM MQ docs, "Data types used in the MQI"; characters of EBCDIC code pages are those of Python's
-codecs, but for the few that IBM's code page charts have elsewhere.
+This module uses no code under test. Offsets and lengths are those of the C declarations in IBM MQ
+docs, "Data types used in the MQI". Characters of EBCDIC code pages are those of Python's codecs,
+except for a few that IBM's code page charts place elsewhere.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ ELSEWHERE = {
     1146: {"£": 0x5B, "$": 0x4A, "€": 0x9F},
     1148: {"€": 0x9F},
 }
-"""Characters of a code page that are elsewhere than in the Python codec named above."""
+"""Characters that IBM's code page places elsewhere than the Python codec named above."""
 
 
 def text(value: str, ccsid: int) -> bytes:
@@ -186,12 +186,12 @@ def text(value: str, ccsid: int) -> bytes:
 
 
 def order(encoding: int) -> Any:
-    """Return the byte order of integers: the last hexadecimal digit of an Encoding tells it."""
+    """Return the byte order of integers, which the last hexadecimal digit of an Encoding states."""
     return {1: "big", 2: "little"}[encoding % 16]
 
 
 def packed(kind: str, values: dict[str, Any], encoding: int, ccsid: int) -> bytes:
-    """Write a structure: zeros and blanks where `values` has nothing."""
+    """Write a structure; missing values become zeros and blanks."""
     layout = KINDS[kind]
     data = bytearray(layout.length)
     data[0:4] = text(layout.struc_id, ccsid)
@@ -212,7 +212,7 @@ def packed(kind: str, values: dict[str, Any], encoding: int, ccsid: int) -> byte
 
 
 def complete(kind: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a value for every field: 0, "" or zeros by default."""
+    """Return a value for every field: by default 0, "" or zero bytes."""
     blank = {"long": 0, "text": ""}
     values = {name: blank.get(form, "00" * length) for name, form, _, length in KINDS[kind].fields}
     if "StrucLength" in values:

@@ -1,8 +1,8 @@
-"""Writes tests/corpus/wire/*.json: `python -m tests.support.wire.wire_vectors`.
+"""Write tests/corpus/wire/*.json: `python -m tests.support.wire.wire_vectors`.
 
-A vector is a message body in hexadecimal digits, what its MQMD says of it, and what must be read
-from it. Bodies and expectations are put together side by side from `wire_layouts`, which was
-written by hand; nothing here imports the code under test.
+A vector is a message body in hexadecimal digits, the fields of its MQMD that describe it, and the
+expected result of reading it. Bodies and expectations are built together from `wire_layouts`, which
+was written by hand; nothing here imports the code under test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOT_ALL = "MQDLH needs 172 bytes, the message has {}"
 
 @dataclass
 class Body:
-    """A body being written, with the headers that a reader must find in it."""
+    """A body that is being written, with the headers that a reader must find in it."""
 
     encoding: int = 546
     ccsid: int = 819
@@ -36,7 +36,7 @@ class Body:
         self.following = (self.encoding, self.ccsid)
 
     def add(self, kind: str, says: tuple[int, int], format: str, **values: Any) -> Body:  # noqa: A002
-        """Add a header, written as announced; it says in what the next bytes are written."""
+        """Add a header, written as announced; it states how the following bytes are written."""
         layout = KINDS[kind]
         own = {"Encoding": says[0], "CodedCharSetId": says[1], "Format": format}
         known = {name for name, *_ in layout.fields}
@@ -148,7 +148,7 @@ def letter(
 
 
 def dead_letters() -> Iterator[dict[str, Any]]:
-    """Yield every byte order with every code page, and what is noted of a dead letter."""
+    """Yield every byte order with every code page, and special cases of dead letters."""
     names = {
         819: "Müller", 1208: "Müller €", 437: "Müller", 850: "Müller", 1252: "Müller €",
         37: "a[b]^c", 273: "Müller ß", 500: "a[b]^c!", 1140: "price €", 1047: "a[b]^c",
@@ -190,7 +190,7 @@ def dead_letters() -> Iterator[dict[str, Any]]:
 
 
 def no_dead_letters() -> Iterator[dict[str, Any]]:
-    """Yield messages that are not dead letters, and why."""
+    """Yield messages that are not dead letters, with the reasons."""
     for written in (ASCII_LITTLE, EBCDIC_BIG):
         body = letter(written)
         for _, _, offset, _ in [*KINDS["MQDLH"].fields, ("", "", 171, 0), ("", "", 4, 0)]:
@@ -265,7 +265,7 @@ WRITTEN = [(546, 819), (273, 1208), (785, 37), (546, 500), (785, 1047)]
 
 
 def headers() -> Iterator[dict[str, Any]]:
-    """Yield each header behind an MQDLH, written in several ways, whole and cut off."""
+    """Yield each header after an MQDLH, written in several ways, complete and truncated."""
     for kind, values in SAMPLES.items():
         for written in WRITTEN:
             yield _behind(kind, values, written).vector(
@@ -312,7 +312,7 @@ def _cut_off(kind: str, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def chains() -> Iterator[dict[str, Any]]:
-    """Yield several headers, each written otherwise."""
+    """Yield messages with several headers, each written differently."""
     big, small, zos = (273, 1208), (546, 819), (785, 1047)
     yield (
         letter(says=zos, format="MQXMIT")

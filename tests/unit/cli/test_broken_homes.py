@@ -24,9 +24,9 @@ from mqdlq import directories
 from mqdlq.cli import app
 from mqdlq.headers import MessageDescriptor
 from mqdlq.ledger import database
-from tests.support.declared_commands import everything, examples
-from tests.support.postgresql import running
-from tests.support.wire.pasted_messages import amqsbcg
+from tests.support.declared_commands import all_commands, help_examples
+from tests.support.postgresql import running_server
+from tests.support.wire.pasted_messages import print_amqsbcg
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +86,7 @@ def locked(place: Path) -> str:
 
 
 def url_with_wrong_password(_: Path) -> str:
-    server = running()
+    server = running_server()
     url = make_url(server.new_ledger_url())
     server.ask_for_a_password("guarded", SECRET)
     return url.set(username="guarded", password=f"not-{SECRET}").render_as_string(
@@ -184,7 +184,7 @@ KINDS = {
     "a home that is a file": Broken(
         lambda place: {"MQDLQ_HOME": text_file(place)},
         "{}/file is not a directory; correct MQDLQ_HOME [MQDLQ-230]",
-        everything().keys() - OFFLINE,
+        all_commands().keys() - OFFLINE,
         in_airflow=True,
     ),
     "a home where nothing can be written": Broken(
@@ -242,7 +242,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.copytree(directories.PROJECT / "include", tmp_path / "include")
     shutil.copy(tmp_path / "include/rules/demo.rules", tmp_path / "old.rules")
     (tmp_path / "dead.jsonl").touch()
-    paste = amqsbcg([(MessageDescriptor(format="MQSTR"), b"stray")])
+    paste = print_amqsbcg([(MessageDescriptor(format="MQSTR"), b"stray")])
     (tmp_path / "dump.txt").write_text(paste, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path / "home"))
@@ -265,7 +265,7 @@ def _become(program: str, arguments: list[str]) -> None:
 def arguments_of(path: Command) -> list[str]:
     """Return the arguments of a command's first example in its help."""
     begin = f"mqdlq {' '.join(path)}"
-    lines = [line for line in examples(everything()[path]) if begin in line]
+    lines = [line for line in help_examples(all_commands()[path]) if begin in line]
     (called,) = (part for part in lines[0].split(" | ") if part.startswith(begin))
     words = shlex.split(called.partition(" > ")[0])[1:]
     return [found for word in words for found in matching(word)]
@@ -315,7 +315,7 @@ def test_every_command_reports_a_broken_home(
     sentence = kind.sentence.replace("{}", str(place))
     reporting = {}
 
-    for path in everything():
+    for path in all_commands():
         code, printed = called(path, in_airflow=kind.in_airflow)
         for word in ("Traceback", "sqlalche.me", SECRET):
             assert word not in printed, (path, printed)
@@ -333,7 +333,7 @@ def test_no_message_moves_while_the_ledger_cannot_be_used(
 ) -> None:
     depth = CliRunner().invoke(app, ["qm", "depth", "QM1", "SYSTEM.DEAD.LETTER.QUEUE"]).output
     monkeypatch.setenv("MQDLQ_LEDGER_URL", f"sqlite:///{text_file(place)}")
-    for path in everything():
+    for path in all_commands():
         if (
             path[0] != "qm"
         ):  # these put messages, or end queue managers, which removes nonpersistent messages

@@ -12,7 +12,12 @@ from typer.testing import CliRunner
 
 from mqdlq.cli import COMMANDS, app
 from mqdlq.cli.on_demand import Group
-from tests.support.declared_commands import declared, examples, loaded, mounted
+from tests.support.declared_commands import (
+    commands_with_help,
+    declared_commands,
+    help_examples,
+    mounted_commands,
+)
 
 TABLE = "include/rules/demo.rules"
 GROUPS: dict[tuple[str, ...], dict[str, str]] = (
@@ -32,13 +37,13 @@ def said(*arguments: str, width: int = 78) -> str:
 
 
 def test_every_command_has_an_example_that_calls_it() -> None:
-    commands = loaded()
+    commands = commands_with_help()
     assert len(commands) >= 30
 
     without = [
         path
         for path, command in commands.items()
-        if not any(f"mqdlq {' '.join(path)}" in line for line in examples(command))
+        if not any(f"mqdlq {' '.join(path)}" in line for line in help_examples(command))
     ]
 
     assert without == []
@@ -46,10 +51,10 @@ def test_every_command_has_an_example_that_calls_it() -> None:
 
 @pytest.mark.parametrize("width", [78, 98])
 def test_help_keeps_examples_and_fills_the_lines_of_paragraphs(width: int) -> None:
-    for path, command in loaded().items():
+    for path, command in commands_with_help().items():
         shown = said(*path, "--help", width=width)
         text = shown[: shown.index("\nOptions:")]
-        for example in examples(command):
+        for example in help_examples(command):
             assert f"\n    {example}\n" in text
         for paragraph in text.partition("\n  For example:")[0].split("\n\n"):
             if any(line.startswith("    ") for line in paragraph.splitlines()):
@@ -68,8 +73,10 @@ def test_the_help_of_a_group_has_a_line_for_each_command(group: tuple[str, ...])
 
 
 def test_the_help_of_mounted_commands_names_them_as_ours() -> None:
-    assert {"create", "mqsc", "put", "browse", "depth", "faults"} <= {name for _, name in mounted()}
-    for (group, name), command in mounted().items():
+    assert {"create", "mqsc", "put", "browse", "depth", "faults"} <= {
+        name for _, name in mounted_commands()
+    }
+    for (group, name), command in mounted_commands().items():
         shown = said(group, name, "--help")
         assert f"mqdlq {group} {name}" in shown
         assert "embedded-mq" not in shown
@@ -78,8 +85,8 @@ def test_the_help_of_mounted_commands_names_them_as_ours() -> None:
 
 
 def test_a_docstring_names_the_command_that_it_describes() -> None:
-    others = mounted()
-    for path, command in loaded().items():
+    others = mounted_commands()
+    for path, command in commands_with_help().items():
         if path not in others:
             assert command.callback.__doc__.startswith(f"Implement `mqdlq {' '.join(path)}`.\n")
 
@@ -129,6 +136,6 @@ def test_a_short_command_imports_no_slow_module(arguments: list[str]) -> None:
 
 
 def test_no_two_commands_share_a_declaration() -> None:
-    places = [command.place for _, command in declared()]
+    places = [command.place for _, command in declared_commands()]
 
     assert len(set(places)) == len(places)

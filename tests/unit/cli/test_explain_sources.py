@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
 from mqdlq.headers import MessageDescriptor
-from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 from tests.support.world import World
 
 RULES = """\
@@ -81,8 +81,8 @@ def test_explain_gives_the_same_answer_for_every_source(world: World) -> None:
         explained(imported(world)),
         explained("dump.jsonl"),
         explained("-", stdin=browsed()),
-        explained("-", stdin=amqsbcg(messages)),
-        explained("-", stdin=dmpmqmsg(messages)),
+        explained("-", stdin=print_amqsbcg(messages)),
+        explained("-", stdin=print_dmpmqmsg(messages)),
     ):
         assert without_message_number(found) == expected
 

@@ -18,9 +18,9 @@ from mqdlq import directories
 from mqdlq.headers import MessageDescriptor, message_key
 from mqdlq.local import demo
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.declared_commands import THROUGH_AIRFLOW, loaded, script
+from tests.support.declared_commands import THROUGH_AIRFLOW, commands_with_help, example_script
 from tests.support.docs.code_blocks import calls, code_blocks, inputs
-from tests.support.wire.pasted_messages import amqsbcg
+from tests.support.wire.pasted_messages import print_amqsbcg
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ BEFORE, AFTER = "20261121T120000Z-1a2b3c4d", "20261121T130000Z-5e6f7a8b"
 KEY = "3fa2b1c4"
 BASH = shutil.which("bash") or "bash"
 DLQ = "SYSTEM.DEAD.LETTER.QUEUE"
-HERE = sorted(loaded().keys() - THROUGH_AIRFLOW)
+HERE = sorted(commands_with_help().keys() - THROUGH_AIRFLOW)
 RUN_PAGES = (
     "docs/how-to/decode-messages.md",
     "docs/how-to/test-a-table-offline.md",
@@ -65,7 +65,7 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
             messages = [
                 (MessageDescriptor.decode(md.pack()), body) for md, body in world.messages(DLQ)
             ]
-            (directory / "dump.txt").write_text(amqsbcg(messages), encoding="utf-8")
+            (directory / "dump.txt").write_text(print_amqsbcg(messages), encoding="utf-8")
             descriptor, body = messages[0]
             (directory / "message.hex").write_text(body.hex(), encoding="utf-8")
             key = message_key(descriptor.encode(), len(body), body[:172]).hex()
@@ -98,9 +98,9 @@ def handle(world: World, rules: str) -> None:
 def test_the_examples_of_a_command_run(
     path: tuple[str, ...], prepared: Prepared, tmp_path: Path
 ) -> None:
-    done = run(script(path), prepared, tmp_path)
+    done = run(example_script(path), prepared, tmp_path)
 
-    assert done.returncode == 0, f"{script(path)}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{example_script(path)}\n{done.stdout}\n{done.stderr}"
     assert done.stderr == ""
 
 

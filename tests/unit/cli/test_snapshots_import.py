@@ -26,7 +26,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.plan import steps_for
 from mqdlq.rules import explain, parse
 from mqdlq.stages.execute import make_pass
-from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 from tests.support.world import World
 
 RULES = "REASON(MQRC_Q_FULL) DESTQ(PAY*) ACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(PARKED)\n"
@@ -60,7 +60,7 @@ def imported(*arguments: str, text: str | None = None) -> str:
     return str(json.loads(result.stdout)["directory"])
 
 
-@pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
+@pytest.mark.parametrize("write", [print_amqsbcg, print_dmpmqmsg])
 def test_an_import_has_the_rows_of_a_browse(write: Callable[..., str]) -> None:
     directory = imported("-", text=write(MESSAGES))
 
@@ -75,7 +75,7 @@ def test_an_import_has_the_rows_of_a_browse(write: Callable[..., str]) -> None:
 
 
 def test_the_manifest_of_an_import_names_its_files(tmp_path: Path) -> None:
-    first, second = amqsbcg(MESSAGES), dmpmqmsg(MESSAGES[:1])
+    first, second = print_amqsbcg(MESSAGES), print_dmpmqmsg(MESSAGES[:1])
     (tmp_path / "a.txt").write_text(first)
     (tmp_path / "b.txt").write_text(second)
 
@@ -105,13 +105,13 @@ def test_a_user_without_a_name_imports_by_number(
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
-    (tmp_path / "a.txt").write_text(amqsbcg(MESSAGES))
+    (tmp_path / "a.txt").write_text(print_amqsbcg(MESSAGES))
 
     assert lake.read_manifest(imported("a.txt")).taken_by == str(os.getuid())
 
 
 def test_an_import_is_shown_as_an_import(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(amqsbcg(MESSAGES))
+    (tmp_path / "a.txt").write_text(print_amqsbcg(MESSAGES))
     directory = imported("a.txt")
 
     shown = CliRunner().invoke(app, ["snapshots", "show", directory], env={"COLUMNS": "300"})
@@ -123,7 +123,7 @@ def test_an_import_is_shown_as_an_import(tmp_path: Path) -> None:
 
 
 def test_an_import_writes_no_body_to_the_lake() -> None:
-    directory = Path(imported("-", text=amqsbcg(MESSAGES)))
+    directory = Path(imported("-", text=print_amqsbcg(MESSAGES)))
 
     files = [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
     assert len(files) == 2
@@ -131,7 +131,7 @@ def test_an_import_writes_no_body_to_the_lake() -> None:
 
 
 def test_an_import_prints_that_it_is_for_rehearsals(tmp_path: Path) -> None:
-    result = import_files("-", text=amqsbcg(MESSAGES))
+    result = import_files("-", text=print_amqsbcg(MESSAGES))
 
     first, second = result.stdout.splitlines()
     assert first.startswith("snapshot 20261121T120000Z-")
@@ -141,7 +141,7 @@ def test_an_import_prints_that_it_is_for_rehearsals(tmp_path: Path) -> None:
 
 def test_the_matcher_explains_the_messages_of_an_import() -> None:
     table = parse(RULES)
-    rows = list(lake.snapshot_rows(imported("-", text=amqsbcg(MESSAGES))))
+    rows = list(lake.snapshot_rows(imported("-", text=print_amqsbcg(MESSAGES))))
 
     assert [[step.action for step in steps_for(table, row)] for row in rows[:1]] == [
         ["RETRY", "FWD"]
@@ -153,7 +153,7 @@ def test_the_matcher_explains_the_messages_of_an_import() -> None:
 def test_two_tables_are_compared_over_an_import(tmp_path: Path) -> None:
     (tmp_path / "old.rules").write_text("ACTION(RETRY)\n")
     (tmp_path / "new.rules").write_text("ACTION(FWD) FWDQ(PARKED)\n")
-    directory = imported("-", text=amqsbcg(MESSAGES))
+    directory = imported("-", text=print_amqsbcg(MESSAGES))
 
     result = CliRunner().invoke(
         app, ["rules", "diff", "old.rules", "new.rules", "--snapshot", directory]
@@ -174,7 +174,7 @@ def test_two_tables_are_compared_over_an_import(tmp_path: Path) -> None:
 def test_an_import_freezes_rules_as_a_run_does(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
 
-    manifest = lake.read_manifest(imported("--rules", name, "-", text=amqsbcg(MESSAGES)))
+    manifest = lake.read_manifest(imported("--rules", name, "-", text=print_amqsbcg(MESSAGES)))
 
     assert parse(manifest.rules_text).digest == manifest.rules_digest
     assert (manifest.rules_text == text) == (name == "a.rules")
@@ -184,12 +184,12 @@ def test_an_import_freezes_rules_as_a_run_does(name: str, text: str, tmp_path: P
     ("text", "options", "error"),
     [
         ("444c4820", [], "<stdin>:1: this message has no MQMD; a snapshot needs it [MQDLQ-906]\n"),
-        (amqsbcg(MESSAGES).replace("Encoding : 546", "Encoding : x"), [],
+        (print_amqsbcg(MESSAGES).replace("Encoding : 546", "Encoding : x"), [],
          "<stdin>:14: Encoding must be a number, found 'x' [MQDLQ-906]\n"),
-        (amqsbcg(MESSAGES), ["--queue", "Q" * 49],
+        (print_amqsbcg(MESSAGES), ["--queue", "Q" * 49],
          (f"'{'Q' * 49}' is not a name of a queue or queue manager; expected 1 to 48"
           " characters [MQDLQ-914]\n")),
-        (amqsbcg([(MD, BODY)]).replace("putter", "p\udcfftter"), [], None),
+        (print_amqsbcg([(MD, BODY)]).replace("putter", "p\udcfftter"), [], None),
     ],
 )  # fmt: skip
 def test_a_failed_import_leaves_no_files(
@@ -214,7 +214,7 @@ def test_a_failed_import_leaves_no_files(
 def test_an_import_rejects_an_invalid_rules_table(tmp_path: Path) -> None:
     (tmp_path / "bad.rules").write_text("ACTION(RETRIE)\n")
 
-    result = import_files("--rules", "bad.rules", "-", text=amqsbcg(MESSAGES))
+    result = import_files("--rules", "bad.rules", "-", text=print_amqsbcg(MESSAGES))
 
     assert result.exit_code == 1
     assert result.stderr.startswith("bad.rules:1:8: ")
@@ -233,7 +233,7 @@ def dumped(world: World) -> str:
             (MessageDescriptor.decode(one.descriptor), one.prefix) for one in cursor.messages()
         ]
         queue_manager.close(queue)
-    return amqsbcg(found)
+    return print_amqsbcg(found)
 
 
 def bound_to_a_run(world: World, text: str) -> tuple[Any, str]:
@@ -267,7 +267,7 @@ def test_a_dump_of_the_embedded_queue_manager_is_imported_with_the_same_keys(
     world.dead_letter(b"one", ReplyToQ=b"REPLIES", UserIdentifier=b"\xfc\xff")
     dumped_lines = "".join(dump("QM1", "DLQ"))
     browsed = CliRunner().invoke(app, ["qm", "browse", "QM1", "DLQ", "--format", "json"]).stdout
-    text = amqsbcg([(MD, BODY)])
+    text = print_amqsbcg([(MD, BODY)])
 
     keys = [
         [row["message_key"] for row in lake.snapshot_rows(imported("-", text=each))]

@@ -8,7 +8,7 @@ import pytest
 
 from mqdlq import directories
 from mqdlq.mqi import permissions
-from tests.support.restorations import restored
+from tests.support.restorations import restore_and_count
 from tests.support.world import World
 from tests.unit.deploy.test_authorities import (
     AUTHORITIES_BY_USER,
@@ -45,8 +45,8 @@ def test_authorities_restore_mqsc_grants_exactly_the_authorities_to_restore(
     world.mqsc(RESTORE)
     discarded(world)
 
-    assert restored(world) == {"restored": 12}
-    assert restored(world, "restoration-2", **TO_ANOTHER) == {"restored": 12}
+    assert restore_and_count(world) == {"restored": 12}
+    assert restore_and_count(world, "restoration-2", **TO_ANOTHER) == {"restored": 12}
 
     besides = {DLQ: {"PUT", "SETALL"}, PARKED: {"SETALL"}}
     may = authorities(world, EXECUTE)
@@ -72,8 +72,8 @@ def test_each_message_fails_if_one_authority_to_restore_is_missing(world: World)
     for number, (asked, record, word) in enumerate(GRANTED):
         name, profile = f"restoration-{number}", f"{record} PRINCIPAL('{EXECUTE}')"
         world.mqsc(f"SET AUTHREC {profile} AUTHRMV({word})")
-        assert restored(world, name, **asked) == {"failed": 1, "not_attempted": 11}
+        assert restore_and_count(world, name, **asked) == {"failed": 1, "not_attempted": 11}
         with world.connect() as queue_manager:
             assert permissions.find_missing(queue_manager, EXECUTE, STATE) == []
         world.mqsc(f"SET AUTHREC {profile} AUTHADD({word})")
-        assert restored(world, name, **asked) == {"restored": 12}
+        assert restore_and_count(world, name, **asked) == {"restored": 12}

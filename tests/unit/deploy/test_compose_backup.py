@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL, make_url
 
 from mqdlq import directories
 from mqdlq.ledger import open_ledger
-from tests.support.postgresql import DEBIAN, running
+from tests.support.postgresql import DEBIAN, running_server
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ esac
 @pytest.fixture(name="ledger")
 def _ledger() -> Iterator[URL]:
     """Create the empty database of the compose file; yield its URL."""
-    url = make_url(running().new_ledger_url())
+    url = make_url(running_server().new_ledger_url())
     _drop(url, "CREATE DATABASE mqdlq")
     yield url.set(database="mqdlq", query={"host": url.query["host"]})
     _drop(url)

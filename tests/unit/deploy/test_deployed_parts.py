@@ -19,7 +19,7 @@ import embedded_mq
 from mqdlq import directories
 from mqdlq.ledger import open_ledger
 from mqdlq.local import demo
-from tests.support.postgresql import running
+from tests.support.postgresql import running_server
 from tests.support.world import World
 
 RULES = (directories.PROJECT / "include" / "rules" / "demo.rules").read_text(encoding="utf-8")
@@ -112,7 +112,7 @@ def test_the_contract_tests_run_as_the_user_of_the_container(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_each_role_can_use_only_its_own_database() -> None:
     """Run the script of PostgreSQL's container on a test server, once as in the container."""
-    server = running()
+    server = running_server()
     url = make_url(server.new_ledger_url())
     script = directories.PROJECT / "deploy" / "postgres" / "create-databases.sh"
     # The test server asks for no password, but the script reads these files anyway.

@@ -15,7 +15,7 @@ from embedded_mq.mqsc import syntax as mqsc
 from mqdlq.handlers import load_handler
 from mqdlq.handlers.configuration import KEYS
 from mqdlq.rules.lint import review
-from tests.support.declared_commands import declared, everything
+from tests.support.declared_commands import all_commands, declared_commands
 from tests.support.docs.code_blocks import LANGUAGES, CodeBlock, calls, code_blocks, inputs, pages
 from tests.support.paths import ROOT
 
@@ -116,12 +116,12 @@ def unknown_words(arguments: list[str]) -> list[str]:
 @cache
 def known_options() -> dict[tuple[str, ...], set[str] | None]:
     """Return the options of each command, None for one that passes its arguments on."""
-    passed_on = {path for path, command in declared() if command.passes_on}
+    passed_on = {path for path, command in declared_commands() if command.passes_on}
     return {
         path: None
         if path in passed_on
         else {"--help", *(name for parameter in command.params for name in parameter.opts)}
-        for path, command in everything().items()
+        for path, command in all_commands().items()
     }
 
 

@@ -16,7 +16,7 @@ from mqdlq.headers import (
     RulesHeader2,
     TransmissionQueueHeader,
 )
-from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 
 SECRET = b"the customer's secret"
 LETTER = DeadLetterHeader(
@@ -170,7 +170,7 @@ MD = MessageDescriptor(format="MQDEAD", encoding=785, coded_char_set_id=500, msg
 ZOS = DeadLetterHeader(2051, "ORDERS").encode(encoding=785, ccsid=500)
 
 
-@pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
+@pytest.mark.parametrize("write", [print_amqsbcg, print_dmpmqmsg])
 def test_each_message_of_a_pasted_dump_is_decoded_by_its_own_mqmd(write: Any) -> None:
     found = decoded(write([(MD, ZOS), (MessageDescriptor(format="MQSTR"), b"x"), (MD, ZOS)]))
 
@@ -181,13 +181,13 @@ def test_each_message_of_a_pasted_dump_is_decoded_by_its_own_mqmd(write: Any) ->
 
 
 def test_an_option_of_decode_overrides_the_mqmd_of_a_pasted_dump() -> None:
-    paste = amqsbcg([(MD, ZOS)])
+    paste = print_amqsbcg([(MD, ZOS)])
 
     assert decoded(paste, "--md-ccsid", "819")[0]["class"] == "undecodable"
 
 
 def test_decoded_text_of_a_pasted_dump_begins_with_the_mqmd() -> None:
-    shown = decode(amqsbcg([(MD, ZOS), (MD, ZOS)])).stdout
+    shown = decode(print_amqsbcg([(MD, ZOS), (MD, ZOS)])).stdout
 
     assert "\n         ┬ MQMD\n         │   StrucId           MD\n" in shown
     assert "\n       0 ┼ MQDLH, 172 bytes, big-endian, CCSID 500\n" in shown
@@ -195,7 +195,7 @@ def test_decoded_text_of_a_pasted_dump_begins_with_the_mqmd() -> None:
 
 
 def test_decode_reads_output_that_a_windows_shell_redirected() -> None:
-    assert len(decoded(amqsbcg([(MD, ZOS)]).encode("utf-16"))) == 1
+    assert len(decoded(print_amqsbcg([(MD, ZOS)]).encode("utf-16"))) == 1
 
 
 def test_the_mqmd_in_an_mqxqh_is_a_nested_json_object() -> None:

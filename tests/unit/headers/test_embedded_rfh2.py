@@ -12,7 +12,7 @@ from embedded_mq.headers import rfh2
 from embedded_mq.headers.rfh2_folders import PropertyBudget, properties
 from embedded_mq.structures import MQMD, MQPD
 from mqdlq.headers import RulesHeader2
-from tests.support.instruction_counts import CountedBytes, steps
+from tests.support.instruction_counts import CountedBytes, count_instructions
 from tests.support.wire.hostile_messages import GROWING, NATIVE, Hostile, nested, nested_wide
 
 SET_FIRST = 0  # MQSMPO_SET_FIRST
@@ -35,8 +35,8 @@ def test_the_work_for_rfh2_headers_is_proportional_to_their_length(name: str) ->
     once, twice = (build(count) for count in (1_000, 2_000))
     md, counted = descriptor(once.format), CountedBytes(twice.body)
 
-    few = steps(lambda: locate_rfh2_headers(md, once.body).properties())
-    many = steps(lambda: locate_rfh2_headers(md, twice.body).properties())
+    few = count_instructions(lambda: locate_rfh2_headers(md, once.body).properties())
+    many = count_instructions(lambda: locate_rfh2_headers(md, twice.body).properties())
     locate_rfh2_headers(md, counted)
 
     assert many < 2.2 * few + 1_000
@@ -127,7 +127,9 @@ def handle_with(names: list[str]) -> MessageHandle:
 def test_setting_many_properties_takes_steps_in_proportion_to_their_number() -> None:
     few, many = ([f"p{n}" for n in range(count)] for count in (500, 1_000))
 
-    assert steps(lambda: handle_with(many * 2)) < 2.2 * steps(lambda: handle_with(few * 2))
+    assert count_instructions(lambda: handle_with(many * 2)) < 2.2 * count_instructions(
+        lambda: handle_with(few * 2)
+    )
 
 
 def test_a_property_is_found_by_name_after_others_have_moved() -> None:

@@ -12,7 +12,7 @@ from mqdlq.headers import DeadLetterHeader, MessageDescriptor
 from mqdlq.headers.fields import as_json, descriptor_fields
 from mqdlq.headers.pasted_messages import PastedMessage, read_pasted
 from mqdlq.headers.pasted_messages import dmpmqmsg as dmpmqmsg_files
-from tests.support.wire.pasted_messages import amqsbcg, dmpmqmsg
+from tests.support.wire.pasted_messages import print_amqsbcg, print_dmpmqmsg
 
 MD = MessageDescriptor(
     report=1,
@@ -37,7 +37,7 @@ MD = MessageDescriptor(
 )
 LETTER = DeadLetterHeader(2053, "PAYMENTS").encode(encoding=546, ccsid=819) + b"a 'b' \xc3\xa9"
 MESSAGES = [(MD, LETTER), (MessageDescriptor(format="MQSTR"), b""), (MD, b"X" * 33)]
-WRITERS = pytest.mark.parametrize("write", [amqsbcg, dmpmqmsg])
+WRITERS = pytest.mark.parametrize("write", [print_amqsbcg, print_dmpmqmsg])
 
 
 @WRITERS
@@ -46,7 +46,7 @@ def test_every_message_of_a_pasted_dump_is_parsed_unchanged(write: Callable[...,
 
     assert [(message.descriptor, message.body) for message in found] == MESSAGES
     assert [message.total_length for message in found] == [len(body) for _, body in MESSAGES]
-    assert {message.source for message in found} == {write.__name__}
+    assert {message.source for message in found} == {write.__name__.removeprefix("print_")}
 
 
 @WRITERS
@@ -57,13 +57,13 @@ def test_a_dump_with_windows_line_ends_is_parsed_unchanged(write: Callable[..., 
 
 
 def test_the_repr_of_a_pasted_message_omits_its_body() -> None:
-    assert repr(read_pasted(amqsbcg(MESSAGES))[0]) == (
+    assert repr(read_pasted(print_amqsbcg(MESSAGES))[0]) == (
         f"<PastedMessage from line 9, {len(LETTER)} bytes>"
     )
 
 
 def test_a_dump_with_typographic_quotation_marks_and_asterisks_is_parsed() -> None:
-    text = amqsbcg(MESSAGES[1:]).replace("****", "\\*\\*\\*\\*")
+    text = print_amqsbcg(MESSAGES[1:]).replace("****", "\\*\\*\\*\\*")
     left, right = "\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}"
     text = re.sub(r": (X?)'(.*?)'", rf": \1{left}\2{right}", text)
 
@@ -71,7 +71,7 @@ def test_a_dump_with_typographic_quotation_marks_and_asterisks_is_parsed() -> No
 
 
 def test_a_message_longer_than_its_dump_keeps_its_length() -> None:
-    text = amqsbcg([(MD, LETTER)]).replace(f"of {len(LETTER)} bytes", "of 900000 bytes")
+    text = print_amqsbcg([(MD, LETTER)]).replace(f"of {len(LETTER)} bytes", "of 900000 bytes")
 
     (message,) = read_pasted(text)
 
@@ -79,13 +79,15 @@ def test_a_message_longer_than_its_dump_keeps_its_length() -> None:
 
 
 def test_a_dump_of_an_older_amqsbcg_has_its_length_once() -> None:
-    text = amqsbcg([(MD, LETTER)]).replace(f"{len(LETTER)} of {len(LETTER)}", str(len(LETTER)))
+    text = print_amqsbcg([(MD, LETTER)]).replace(
+        f"{len(LETTER)} of {len(LETTER)}", str(len(LETTER))
+    )
 
     assert read_pasted(text)[0].total_length == len(LETTER)
 
 
 def test_properties_and_unknown_lines_of_a_dump_are_skipped() -> None:
-    text = amqsbcg([(MD, LETTER)]).replace(
+    text = print_amqsbcg([(MD, LETTER)]).replace(
         "****   Message      ****",
         "****Message properties****\n  colour : 'red'\n  Format : 'x'\n\n****   Message      ****",
     )
@@ -94,7 +96,7 @@ def test_properties_and_unknown_lines_of_a_dump_are_skipped() -> None:
 
 
 def test_lines_after_the_mqmd_in_a_newer_dump_are_skipped() -> None:
-    text = amqsbcg([(MD, LETTER)]).replace(
+    text = print_amqsbcg([(MD, LETTER)]).replace(
         "OriginalLength : '-1'", "OriginalLength : '-1'\n  Reason : 2053\n  Format : 'MQSTR   '"
     )
 
@@ -125,14 +127,14 @@ def test_undecodable_bytes_of_names_survive_json() -> None:
 
 
 def test_hexadecimal_digits_of_a_body_alone_are_a_message() -> None:
-    text = amqsbcg([(MD, LETTER)])
+    text = print_amqsbcg([(MD, LETTER)])
     dump = text[text.index("00000000:") : text.index(" No more")]
 
     assert [(m.descriptor, m.body) for m in read_pasted(dump + dump)] == [(None, LETTER)] * 2
 
 
 def test_an_mqmd_of_version_1_has_no_group_fields() -> None:
-    text = amqsbcg([(MessageDescriptor(format="MQSTR"), b"x")])
+    text = print_amqsbcg([(MessageDescriptor(format="MQSTR"), b"x")])
     text = re.sub(r"  (GroupId|MsgSeq|Offset|MsgFlags|OriginalL).*\n", "", text)
 
     (message,) = read_pasted(text.replace("Version : 2", "Version : 1"))
@@ -153,8 +155,8 @@ def test_message_data_of_dmpmqmsg_may_be_text() -> None:
     assert read_pasted(text)[0].body == b'\0A say "hi"  to all'
 
 
-GOOD = amqsbcg([(MD, LETTER)])
-FILE = dmpmqmsg([(MD, LETTER)])
+GOOD = print_amqsbcg([(MD, LETTER)])
+FILE = print_dmpmqmsg([(MD, LETTER)])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS, stat
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.messages import ATTEMPT_STATES
 from mqdlq.model import Action, AttemptState, Disposition, Outcome
-from tests.support.postgresql import running
+from tests.support.postgresql import running_server
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 WORDS = {
@@ -85,7 +85,7 @@ def another(ledger_url: str) -> str:
     """Return the URL of another empty ledger in a database of the same kind."""
     if ledger_url.startswith("sqlite"):
         return f"{ledger_url}.another"
-    return running().new_ledger_url()
+    return running_server().new_ledger_url()
 
 
 def tables(engine: Engine) -> list[Table]:

@@ -14,7 +14,7 @@ from mqdlq.errors import LedgerUnavailableError
 from mqdlq.ledger import open_ledger
 from mqdlq.ledger.access import shown
 from mqdlq.ledger.migrations import revision_of, revisions
-from tests.support.postgresql import running
+from tests.support.postgresql import running_server
 from tests.unit.ledger.older_ledgers import ledger_of
 from tests.unit.ledger.test_ledger import run
 
@@ -27,7 +27,7 @@ def refused(url: str) -> LedgerUnavailableError:
 
 @pytest.mark.slow
 def test_a_server_that_stops_while_it_is_used_is_reported_and_found_again() -> None:
-    server = running()
+    server = running_server()
     with open_ledger(server.new_ledger_url()) as ledger:
         server.kill()
 
@@ -44,7 +44,7 @@ def test_a_server_that_stops_while_it_is_used_is_reported_and_found_again() -> N
 
 @pytest.mark.slow
 def test_a_server_that_stops_during_an_upgrade_is_reported_and_the_upgrade_is_made_again() -> None:
-    server = running()
+    server = running_server()
     url = server.new_ledger_url()
     ledger_of("0001", url).dispose()
 
@@ -70,7 +70,7 @@ def test_a_server_that_stops_during_an_upgrade_is_reported_and_the_upgrade_is_ma
 def test_a_deadlock_is_reported_and_may_pass() -> None:
     lock = "LOCK TABLE {} IN ACCESS EXCLUSIVE MODE"
     with (
-        open_ledger(running().new_ledger_url()) as ledger,
+        open_ledger(running_server().new_ledger_url()) as ledger,
         ledger.engine.connect() as one,
         ledger.engine.connect() as other,
         ThreadPoolExecutor() as threads,
@@ -94,7 +94,7 @@ def test_a_deadlock_is_reported_and_may_pass() -> None:
 
 
 def test_a_session_that_the_server_ends_is_reported() -> None:
-    server = running()
+    server = running_server()
     with open_ledger(server.new_ledger_url()) as ledger:
         other = create_engine(server.new_ledger_url())
         with ledger.engine.connect() as used, other.begin() as ending:
@@ -108,7 +108,7 @@ def test_a_session_that_the_server_ends_is_reported() -> None:
 
 
 def test_the_error_names_the_rights_that_a_user_needs_to_create_tables() -> None:
-    server = running()
+    server = running_server()
     server.ask_for_a_password("reader", "x")
 
     error = refused(server.new_ledger_url().replace("mqdlq@", "reader:x@"))
@@ -121,7 +121,7 @@ def test_the_error_names_the_rights_that_a_user_needs_to_create_tables() -> None
 
 
 def test_a_database_that_does_not_exist_is_named() -> None:
-    url = make_url(running().new_ledger_url()).set(database="nowhere")
+    url = make_url(running_server().new_ledger_url()).set(database="nowhere")
 
     error = refused(url.render_as_string(hide_password=False))
 
@@ -203,7 +203,7 @@ def test_a_url_that_cannot_be_read_is_not_quoted(url: str) -> None:
 
 
 def test_postgresql_needs_no_driver_in_its_url() -> None:
-    url = running().new_ledger_url().replace("postgresql+psycopg:", "postgresql:")
+    url = running_server().new_ledger_url().replace("postgresql+psycopg:", "postgresql:")
 
     with open_ledger(url) as ledger:
         assert ledger.engine.url.drivername == "postgresql+psycopg"

@@ -17,7 +17,7 @@ from mqdlq.ledger import NewlySettled, Settled, open_ledger
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.migrations import revision_of, revisions
 from mqdlq.model import Outcome
-from tests.support.postgresql import running
+from tests.support.postgresql import running_server
 from tests.unit.ledger.test_ledger import KEY, NOON, accept, attempt, outcome, run
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def test_messages_are_settled_while_others_write(ledger_url: str) -> None:
 
 
 def test_bookings_are_there_after_postgresql_was_killed() -> None:
-    server = running()
+    server = running_server()
     with open_ledger(server.new_ledger_url()) as ledger:
         (message_id,) = accept(ledger, run(), KEY)
         ledger.attempts.add([attempt(message_id)], [("r1", outcome(message_id))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqdlq.rules import compare, parse
 from mqdlq.rules.comparing import action_text
-from tests.support.instruction_counts import steps
+from tests.support.instruction_counts import count_instructions
 
 
 def changes(old: str, new: str) -> list[tuple[str, int | None, int | None]]:
@@ -88,4 +88,6 @@ def test_the_steps_for_comparing_repeated_rules_are_proportional_to_their_number
         for same in ("DESTQ(A) ACTION(RETRY)\n" * count for count in (400, 800))
     )
 
-    assert steps(lambda: compare(*many)) < 2.5 * steps(lambda: compare(*few))
+    assert count_instructions(lambda: compare(*many)) < 2.5 * count_instructions(
+        lambda: compare(*few)
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from mqdlq.errors import MqDlqError
 from mqdlq.rules import RulesError, Severity, check, parse
-from tests.support.instruction_counts import steps
+from tests.support.instruction_counts import count_instructions
 
 BAD = "* comment\nREASON(MQRC_Q_FUL) ACTION(RETRY)\nACTION(FWD)\tFWDQM(A)\n"
 
@@ -102,7 +102,7 @@ def test_parsing_twice_as_many_rules_takes_twice_the_work() -> None:
     )
 
     assert len(parse(twice).rules) == 200
-    assert steps(lambda: parse(twice)) < 2.1 * steps(lambda: parse(once))
+    assert count_instructions(lambda: parse(twice)) < 2.1 * count_instructions(lambda: parse(once))
 
 
 def test_a_long_word_is_not_compared_with_every_symbolic_name() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.restorations import restored
+from tests.support.restorations import restore_and_count
 from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import (
     copies,
@@ -39,7 +39,7 @@ def test_a_message_is_discarded_even_if_its_trace_changes(
     world.mqsc("CLEAR FAULT")
     (copy,) = copies(world)
     assert (TRACEPARENT.encode() in copy["body"]) == (TRACE in properties)
-    assert restored(world) == {"restored": 1}
+    assert restore_and_count(world) == {"restored": 1}
     assert seen_by_an_application(world) == before
 
 

@@ -82,13 +82,13 @@ def test_the_twin_that_another_run_moved_meanwhile_belongs_to_that_run(
 
 def test_a_settled_message_that_another_run_moved_belongs_to_that_run(world: World) -> None:
     """A run by other rules does not know it as settled."""
-    settled_backlog.backlog(world)
-    settled_backlog.handle(world)
+    settled_backlog.put_backlog(world)
+    settled_backlog.run_to_end(world)
     run = world.start(settled_backlog.RULES)
     world.clock.sleep(1)
     world.snapshot(run)
     world.accept(run)
-    assert settled_backlog.counts(world, run) == (0, 3)
+    assert settled_backlog.count_rows(world, run) == (0, 3)
     world.handle("WAIT(NO)\nDESTQ(NOWHERE) ACTION(FWD) FWDQ(PARKED) HEADER(YES)")
 
     outcomes = settle(world.execution(run))

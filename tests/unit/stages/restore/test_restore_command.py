@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mqdlq.cli import app
-from tests.support.restorations import DISCARD, discarded, restored
+from tests.support.restorations import DISCARD, discard, restore_and_count
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -36,10 +36,10 @@ def lines(shown: Result) -> list[str]:
 
 
 def test_equal_messages_are_listed_together_with_their_state(world: World) -> None:
-    discarded(world, b"one", b"two", Expiry=TEN_HOURS)
+    discard(world, b"one", b"two", Expiry=TEN_HOURS)
     world.dead_letter(b"three", dest_q="ORDERS", reason=2085)
     world.handle(f"WAIT(NO)\nDESTQ(ORDERS) {DISCARD}")
-    restored(world, run_id="run-1", to_queue="PARKED")
+    restore_and_count(world, run_id="run-1", to_queue="PARKED")
     world.dead_letter(b"four")
     world.interrupted_pass(world.plan(DISCARD), "MQPUT1[MQDLQ.STATE]:1:2195:before")
 
@@ -72,7 +72,7 @@ def test_equal_messages_are_listed_together_with_their_state(world: World) -> No
 
 
 def test_the_json_list_has_every_archived_message(world: World) -> None:
-    discarded(world, b"body", Expiry=TEN_HOURS)
+    discard(world, b"body", Expiry=TEN_HOURS)
     (copy,) = world.ledger.archive.copies()
     key = copy.message_key.hex()
 
@@ -103,7 +103,7 @@ def test_the_json_list_has_every_archived_message(world: World) -> None:
 
 
 def test_a_missing_copy_is_listed_as_unusable(world: World) -> None:
-    discarded(world, b"body")
+    discard(world, b"body")
     file = Path(world.ledger.archive.copies()[0].location)
     file.unlink()
 

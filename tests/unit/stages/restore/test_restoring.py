@@ -15,7 +15,14 @@ from mqdlq.headers import MessageDescriptor
 from mqdlq.lake import archive
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
-from tests.support.restorations import DISCARD, discarded, ended, restored, restoring, whys
+from tests.support.restorations import (
+    DISCARD,
+    attempt_and_count,
+    discard,
+    prepare_restoration,
+    reasons,
+    restore_and_count,
+)
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -36,7 +43,7 @@ def test_a_restored_message_is_unchanged_and_its_copy_stays(world: World) -> Non
     before = seen(world)
     world.handle(DISCARD)
 
-    assert restored(world) == {"restored": 3}
+    assert restore_and_count(world) == {"restored": 3}
 
     assert seen(world) == before
     assert world.depths("MQDLQ.STATE") == (1,)  # the executor's own, until its next unit
@@ -44,8 +51,8 @@ def test_a_restored_message_is_unchanged_and_its_copy_stays(world: World) -> Non
 
 
 def test_a_restoration_records_who_asked_for_which_messages(world: World) -> None:
-    run_id = discarded(world, b"body")
-    restored(world)
+    run_id = discard(world, b"body")
+    restore_and_count(world)
 
     recorded = world.ledger.restorations.get("restoration-1")
     assert recorded is not None
@@ -86,7 +93,7 @@ def test_every_discarded_message_is_restored_byte_for_byte(
     before = seen(world)
     world.handle(DISCARD)
 
-    restored(world, f"restoration-{world.runs}")
+    restore_and_count(world, f"restoration-{world.runs}")
 
     assert seen(world) == before
     world.mqsc("CLEAR QLOCAL(DLQ)")
@@ -94,9 +101,9 @@ def test_every_discarded_message_is_restored_byte_for_byte(
 
 @BOTH
 def test_a_message_is_restored_to_another_queue_without_its_header(world: World) -> None:
-    discarded(world, b"body", inner=(273, 500, "INNER"))
+    discard(world, b"body", inner=(273, 500, "INNER"))
 
-    assert restored(world, to_queue="PARKED", header=False) == {"restored": 1}
+    assert restore_and_count(world, to_queue="PARKED", header=False) == {"restored": 1}
 
     ((descriptor, body),) = world.messages("PARKED")
     md = MessageDescriptor.decode(descriptor.pack())
@@ -110,16 +117,16 @@ def test_a_message_is_restored_to_another_queue_with_its_header(world: World) ->
     before = seen(world)
     world.handle(DISCARD)
 
-    assert restored(world, to_queue="PARKED", to_queue_manager="QM1") == {"restored": 1}
+    assert restore_and_count(world, to_queue="PARKED", to_queue_manager="QM1") == {"restored": 1}
 
     assert seen(world, "PARKED") == before
 
 
 def test_only_named_messages_are_restored(world: World) -> None:
-    discarded(world, *BODIES)
+    discard(world, *BODIES)
     keys = tuple(copy.message_key.hex() for copy in world.ledger.archive.copies()[1:])
 
-    assert restored(world, run_id="", message_keys=keys) == {"restored": 2}
+    assert restore_and_count(world, run_id="", message_keys=keys) == {"restored": 2}
 
     assert [body[172:] for body in world.bodies("DLQ")] == BODIES[1:]
 
@@ -127,21 +134,21 @@ def test_only_named_messages_are_restored(world: World) -> None:
 def test_only_dead_letters_with_the_given_reason_are_restored(world: World) -> None:
     for reason in (2053, 2051):
         world.dead_letter(b"%d" % reason, reason=reason)
-    discarded(world)
+    discard(world)
 
-    assert restored(world, reason=2051) == {"restored": 1}
+    assert restore_and_count(world, reason=2051) == {"restored": 1}
 
     assert [body[172:] for body in world.bodies("DLQ")] == [b"2051"]
 
 
 def test_a_dry_run_of_a_restoration_puts_no_message_and_does_not_connect(world: World) -> None:
-    discarded(world, *BODIES)
-    work = restoring(world, dry_run=True)
+    discard(world, *BODIES)
+    work = prepare_restoration(world, dry_run=True)
     nobody = replace(work, settings=replace(work.settings, queue_manager="QM9"))
 
-    assert ended(nobody) == {"not_attempted": 3}
+    assert attempt_and_count(nobody) == {"not_attempted": 3}
 
-    assert set(whys(world)) == {"dry run"}
+    assert set(reasons(world)) == {"dry run"}
     assert world.depths("DLQ") == (0,)
 
 
@@ -196,11 +203,11 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
 
 
 def test_an_impossible_selection_is_reported_in_one_sentence(world: World) -> None:
-    discarded(world, b"body")
+    discard(world, b"body")
 
     for asked, text in IMPOSSIBLE:
         with pytest.raises(RestoreError) as refused:
-            restoring(world, **asked)
+            prepare_restoration(world, **asked)
 
         assert str(refused.value) == text
     assert world.ledger.restorations.get("restoration-1") is None
@@ -208,7 +215,7 @@ def test_an_impossible_selection_is_reported_in_one_sentence(world: World) -> No
 
 def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
     world.mqsc("DEFINE QLOCAL(DLQ2) DEFPSIST(YES)")
-    discarded(world, b"one")
+    discard(world, b"one")
     world.dead_letter(b"two")
     ((descriptor, body),) = world.messages("DLQ")
     world.mqsc("CLEAR QLOCAL(DLQ)")
@@ -217,7 +224,7 @@ def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
     keys = tuple(copy.message_key.hex() for copy in world.ledger.archive.copies())
 
     with pytest.raises(RestoreError) as refused:
-        restoring(world, run_id="", message_keys=keys)
+        prepare_restoration(world, run_id="", message_keys=keys)
 
     assert str(refused.value) == (
         "the messages named were on several queues (DLQ @ QM1, DLQ2 @ QM1); restore those"
@@ -226,11 +233,11 @@ def test_messages_of_two_queues_are_not_restored_at_once(world: World) -> None:
 
 
 def test_a_restoration_id_cannot_be_reused_for_another_selection(world: World) -> None:
-    discarded(world, b"body")
-    restoring(world)
+    discard(world, b"body")
+    prepare_restoration(world)
 
     with pytest.raises(RestoreError) as refused:
-        restoring(world, to_queue="PARKED")
+        prepare_restoration(world, to_queue="PARKED")
 
     assert str(refused.value) == (
         "restoration restoration-1 is in the ledger with another selection or target,"
@@ -258,9 +265,9 @@ def test_a_provisional_copy_is_refused(world: World, fault: str, why: str) -> No
     world.dead_letter(b"body")
     world.interrupted_pass(world.plan(DISCARD), fault)
 
-    assert restored(world) == {"refused": 1}
+    assert restore_and_count(world) == {"refused": 1}
 
-    assert whys(world) == [
+    assert reasons(world) == [
         f"its copy is provisional: {why} the message may still be on DLQ",
     ]
 
@@ -271,7 +278,7 @@ def test_a_copy_proven_by_a_marker_is_not_provisional(world: World) -> None:
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
     make_pass(execution)
 
-    assert restored(world) == {"restored": 1}
+    assert restore_and_count(world) == {"restored": 1}
     assert settle(execution) == {Outcome.DISCARDED: 1}
 
 
@@ -282,8 +289,8 @@ def test_a_copy_of_a_message_with_unknown_outcome_is_refused(world: World) -> No
     world.mqsc("CLEAR QLOCAL(MQDLQ.STATE)")
     make_pass(execution)
 
-    assert restored(world) == {"refused": 1}
-    assert whys(world) == [
+    assert restore_and_count(world) == {"refused": 1}
+    assert reasons(world) == [
         (
             "its copy is provisional: nobody knows whether the unit of work that was to discard it"
             " took effect; the message may still be on DLQ"
@@ -292,16 +299,16 @@ def test_a_copy_of_a_message_with_unknown_outcome_is_refused(world: World) -> No
 
 
 def test_an_altered_copy_is_refused_and_the_others_are_restored(world: World) -> None:
-    discarded(world, *BODIES)
+    discard(world, *BODIES)
     location = world.ledger.archive.copies()[0].location
     copies = list(archive.read_copies(location))
     changed = [replace(copies[0], body=copies[0].body + b"!"), copies[2]]
     root, _, name = location.partition("/archive/")
     archive.write_copies(root, "run-1", name.rpartition("/")[2].removesuffix(".parquet"), changed)
 
-    assert restored(world) == {"refused": 2, "restored": 1}
+    assert restore_and_count(world) == {"refused": 2, "restored": 1}
 
-    assert set(whys(world)) == {
+    assert set(reasons(world)) == {
         f"its copy in {location} was altered: it is not what the ledger has the digest of",
         f"its copy is missing: {location} does not hold it",
         "",
@@ -310,55 +317,55 @@ def test_an_altered_copy_is_refused_and_the_others_are_restored(world: World) ->
 
 
 def test_a_missing_or_unreadable_copy_is_refused_until_it_is_back(world: World) -> None:
-    discarded(world, b"body")
+    discard(world, b"body")
     file = Path(world.ledger.archive.copies()[0].location)
     whole = file.read_bytes()
-    work = restoring(world)
+    work = prepare_restoration(world)
 
     file.unlink()
-    assert ended(work) == {"refused": 1}
-    assert whys(world) == [f"its copy is missing: {file} is not there"]
+    assert attempt_and_count(work) == {"refused": 1}
+    assert reasons(world) == [f"its copy is missing: {file} is not there"]
     file.write_bytes(whole[:-20])
-    assert ended(work) == {"refused": 1}
-    assert whys(world)[0].startswith(f"its copy cannot be read from {file}: ")
+    assert attempt_and_count(work) == {"refused": 1}
+    assert reasons(world)[0].startswith(f"its copy cannot be read from {file}: ")
     file.write_bytes(whole)
-    assert ended(work) == {"restored": 1}
+    assert attempt_and_count(work) == {"restored": 1}
 
 
 def test_a_restored_message_is_put_again_only_on_demand(world: World) -> None:
-    discarded(world, b"body")
-    restored(world, to_queue="PARKED")
+    discard(world, b"body")
+    restore_and_count(world, to_queue="PARKED")
 
-    assert restored(world, "restoration-2") == {"refused": 1}
-    assert whys(world, "restoration-2") == [
+    assert restore_and_count(world, "restoration-2") == {"refused": 1}
+    assert reasons(world, "restoration-2") == [
         (
             "it was restored to PARKED at 2026-11-21 12:00:00 UTC by restoration restoration-1;"
             " again puts it once more"
         )
     ]
-    assert restored(world, "restoration-3", again=True) == {"restored": 1}
+    assert restore_and_count(world, "restoration-3", again=True) == {"restored": 1}
     assert world.depths("PARKED", "DLQ") == (1, 1)
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_repeated_restoration_puts_no_message_twice(world: World, again: bool) -> None:
-    discarded(world, *BODIES)
-    work = restoring(world, again=again)
+    discard(world, *BODIES)
+    work = prepare_restoration(world, again=again)
 
-    assert [ended(work), ended(work)] == [{"restored": 3}] * 2
+    assert [attempt_and_count(work), attempt_and_count(work)] == [{"restored": 3}] * 2
 
     assert world.depths("DLQ") == (3,)
 
 
 def test_a_restoration_waits_for_the_state_queue_and_then_names_its_holder(world: World) -> None:
-    discarded(world, b"body")
-    work = restoring(world)
+    discard(world, b"body")
+    work = prepare_restoration(world)
     with world.connect() as queue_manager:
         cmqc = queue_manager.client.CMQC
         held = queue_manager.open("MQDLQ.STATE", cmqc.MQOO_INPUT_EXCLUSIVE)
 
         with pytest.raises(AnotherExecutorError) as refused:
-            ended(work)
+            attempt_and_count(work)
         queue_manager.close(held)
 
     assert str(refused.value) == (
@@ -367,4 +374,4 @@ def test_a_restoration_waits_for_the_state_queue_and_then_names_its_holder(world
         " by this ledger it is restoration restoration-1, asked for at 2026-11-21 12:00:00 UTC"
         " [MQDLQ-602]"
     )
-    assert ended(work) == {"restored": 1}
+    assert attempt_and_count(work) == {"restored": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.restorations import DISCARD, restored
+from tests.support.restorations import DISCARD, restore_and_count
 from tests.support.world import World
 
 
@@ -13,7 +13,7 @@ def test_a_dead_letter_with_an_mqdlh_that_mq_refuses_can_be_restored(world: Worl
     world.handle(DISCARD)
     world.mqsc("ALTER QMGR HDRCHECK(YES)")
 
-    assert restored(world) == {"restored": 1}
+    assert restore_and_count(world) == {"restored": 1}
 
     ((after, body),) = world.messages("DLQ")
     assert body == whole

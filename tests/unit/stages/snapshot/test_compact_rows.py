@@ -14,20 +14,20 @@ from mqdlq.ledger import Run
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import settle
 from mqdlq.stages.report import read_report
-from tests.support.settled_backlog import RULES, backlog, counts, handle
+from tests.support.settled_backlog import RULES, count_rows, put_backlog, run_to_end
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
 
 def test_settled_messages_get_compact_rows(world: World) -> None:
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
     world.dead_letter(b"new", dest_q="PAYMENTS")
 
-    run, outcomes = handle(world)
+    run, outcomes = run_to_end(world)
 
-    assert counts(world, run) == (1, 3)
+    assert count_rows(world, run) == (1, 3)
     assert outcomes == {
         Outcome.DELIVERED: 1,
         Outcome.LEFT_BY_RULE: 1,
@@ -37,11 +37,11 @@ def test_settled_messages_get_compact_rows(world: World) -> None:
 
 
 def test_compact_rows_name_the_snapshot_of_their_full_rows(world: World) -> None:
-    backlog(world)
-    first, _ = handle(world)
+    put_backlog(world)
+    first, _ = run_to_end(world)
     world.dead_letter(b"another unmatched", dest_q="NOWHERE")
-    second, _ = handle(world)
-    third, _ = handle(world)
+    second, _ = run_to_end(world)
+    third, _ = run_to_end(world)
 
     ids = [world.recorded_snapshot(run.run_id).snapshot_id for run in (first, second)]
     location = world.recorded_snapshot(third.run_id).location
@@ -57,8 +57,8 @@ def test_compact_rows_name_the_snapshot_of_their_full_rows(world: World) -> None
 
 
 def test_without_new_messages_a_run_settles_without_a_plan(world: World) -> None:
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
     run = world.start(RULES)
     manifest = world.snapshot(run)
 
@@ -73,10 +73,10 @@ def test_without_new_messages_a_run_settles_without_a_plan(world: World) -> None
 
 
 def test_the_report_of_a_run_with_settled_messages_adds_up(world: World) -> None:
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
     world.dead_letter(b"new", dest_q="PAYMENTS")
-    run, _ = handle(world)
+    run, _ = run_to_end(world)
 
     report = read_report(
         run.run_id,
@@ -110,7 +110,7 @@ def test_the_report_of_a_run_with_settled_messages_adds_up(world: World) -> None
 
 def test_the_report_names_a_settled_message_that_has_vanished(world: World) -> None:
     world.dead_letter(b"unmatched", dest_q="NOWHERE", MsgId=b"m" * 24)
-    handle(world)
+    run_to_end(world)
     world.dead_letter(b"new", dest_q="PAYMENTS")
     run = world.start(RULES)
     world.snapshot(run)
@@ -141,12 +141,12 @@ def test_the_report_names_a_settled_message_that_has_vanished(world: World) -> N
 def test_all_messages_are_read_in_full_on_demand_and_at_intervals(
     world: World, options: dict[str, Any], full: int
 ) -> None:
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
 
-    run, _ = handle(world, **options)
+    run, _ = run_to_end(world, **options)
 
-    assert counts(world, run) == (full, 3 - full)
+    assert count_rows(world, run) == (full, 3 - full)
 
 
 @pytest.mark.parametrize(
@@ -156,21 +156,21 @@ def test_all_messages_are_read_in_full_on_demand_and_at_intervals(
 def test_changed_rules_read_every_message_in_full(
     world: World, rules: str, keys: dict[str, Any]
 ) -> None:
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
 
-    run, _ = handle(world, rules, **keys)
+    run, _ = run_to_end(world, rules, **keys)
 
-    assert counts(world, run) == (3, 0)
+    assert count_rows(world, run) == (3, 0)
 
 
 def test_a_changed_comment_keeps_compact_rows(world: World) -> None:
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
 
-    run, _ = handle(world, "* by Ann\n" + RULES)
+    run, _ = run_to_end(world, "* by Ann\n" + RULES)
 
-    assert counts(world, run) == (0, 3)
+    assert count_rows(world, run) == (0, 3)
 
 
 @pytest.mark.parametrize(("attempts", "full"), [("per_run", 1), ("across_runs", 0)])
@@ -179,12 +179,12 @@ def test_exhausted_messages_are_settled_only_if_attempts_carry_on(
 ) -> None:
     world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
     world.dead_letter(dest_q="PAYMENTS")
-    _, outcomes = handle(world, count_attempts=attempts)
+    _, outcomes = run_to_end(world, count_attempts=attempts)
     assert outcomes == {Outcome.EXHAUSTED: 1}
 
-    run, again = handle(world, count_attempts=attempts)
+    run, again = run_to_end(world, count_attempts=attempts)
 
-    assert counts(world, run) == (full, 1 - full)
+    assert count_rows(world, run) == (full, 1 - full)
     assert again == {Outcome.EXHAUSTED: 1}
 
 
@@ -195,27 +195,27 @@ def test_an_ignore_reached_by_attempts_is_reached_again_by_a_run_from_zero(
     world.mqsc("ALTER QLOCAL(PAYMENTS) PUT(DISABLED)")
     world.dead_letter(dest_q="PAYMENTS")
     rules = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\nACTION(IGNORE)\n"
-    _, outcomes = handle(world, rules, count_attempts=attempts)
+    _, outcomes = run_to_end(world, rules, count_attempts=attempts)
     assert outcomes == {Outcome.LEFT_BY_RULE: 1}
 
-    run, _ = handle(world, rules, count_attempts=attempts)
+    run, _ = run_to_end(world, rules, count_attempts=attempts)
 
-    assert counts(world, run) == (full, 1 - full)
+    assert count_rows(world, run) == (full, 1 - full)
 
 
 def test_only_as_many_equal_messages_are_settled_as_were_seen(world: World) -> None:
     same: dict[str, Any] = {"MsgId": b"m" * 24, "dest_q": "ORDERS"}
     world.dead_letter(b"same", **same)
-    handle(world)
+    run_to_end(world)
     world.dead_letter(b"same", **same)
 
-    run, outcomes = handle(world)
+    run, outcomes = run_to_end(world)
 
-    assert counts(world, run) == (1, 1)
+    assert count_rows(world, run) == (1, 1)
     assert outcomes == {Outcome.LEFT_BY_RULE: 2}
     assert [m.occurrence for m in world.ledger.messages.of_run(run.run_id)] == [1]
-    third, _ = handle(world)
-    assert counts(world, third) == (0, 2)
+    third, _ = run_to_end(world)
+    assert count_rows(world, third) == (0, 2)
 
 
 ONE_OF_EACH = {
@@ -228,8 +228,8 @@ ONE_OF_EACH = {
 
 def with_one_taken_meanwhile(world: World) -> Run:
     """Settle a backlog; return a run over it and a new message, with the first message gone."""
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
     return new_run_with_the_first_taken(world)
 
 
@@ -278,8 +278,8 @@ def test_an_interrupted_settling_is_completed_by_the_next_call(world: World, tab
 
 
 def test_a_settled_message_that_left_and_comes_back_is_read_in_full(world: World) -> None:
-    backlog(world)
-    handle(world)
+    put_backlog(world)
+    run_to_end(world)
     ((descriptor, body),) = world.messages("DLQ")[:1]
     settle(world.execution(new_run_with_the_first_taken(world)))
     with world.connect() as queue_manager:
@@ -287,14 +287,14 @@ def test_a_settled_message_that_left_and_comes_back_is_read_in_full(world: World
         options = constants.MQPMO_SET_ALL_CONTEXT | constants.MQPMO_NO_SYNCPOINT
         queue_manager.handle.put1(b"DLQ", body, descriptor, module.PMO(Options=options))
 
-    last, _ = handle(world)
+    last, _ = run_to_end(world)
 
-    assert counts(world, last) == (1, 3)
+    assert count_rows(world, last) == (1, 3)
 
 
 def test_a_settled_message_that_expires_is_recorded_as_expired(world: World) -> None:
     world.dead_letter(b"short-lived", dest_q="ORDERS", Expiry=36000)
-    handle(world)
+    run_to_end(world)
     world.dead_letter(b"new", dest_q="ORDERS")
     run = world.start(RULES)
     world.snapshot(run)
@@ -306,25 +306,25 @@ def test_a_settled_message_that_expires_is_recorded_as_expired(world: World) -> 
 
 
 def test_a_settled_message_gets_a_new_full_row_if_the_old_one_is_gone(world: World) -> None:
-    backlog(world)
-    first, _ = handle(world)
+    put_backlog(world)
+    first, _ = run_to_end(world)
     location = world.recorded_snapshot(first.run_id).location
     (Path(location) / "_MANIFEST.json").unlink()
 
-    run, _ = handle(world)
+    run, _ = run_to_end(world)
 
-    assert counts(world, run) == (3, 0)
+    assert count_rows(world, run) == (3, 0)
 
 
 def test_a_dry_run_settles_no_message_that_it_would_have_acted_on(world: World) -> None:
-    backlog(world)
+    put_backlog(world)
     world.dead_letter(dest_q="PAYMENTS")
     run = world.start(RULES, dry_run=True)
     world.snapshot(run)
     world.accept(run)
     settle(world.execution(run))
 
-    after, _ = handle(world)
+    after, _ = run_to_end(world)
 
-    assert counts(world, after) == (2, 2)
+    assert count_rows(world, after) == (2, 2)
     assert world.ledger.settled.outcomes(run.run_id) == {}

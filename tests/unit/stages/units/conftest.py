@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import embedded_mq
-from tests.support.moving_tasks import KINDS, Moving
+from tests.support.moving_tasks import KINDS, MovingTask
 from tests.support.world import World
 
 CLIENTS = ("ibmmq", "pymqi")
@@ -20,7 +20,7 @@ TASKS = [FIRST, *(pytest.param(task, marks=pytest.mark.slow) for task in OTHERS)
 @pytest.fixture(name="moving", params=TASKS, ids="-".join)
 def _moving(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Moving]:
+) -> Iterator[MovingTask]:
     monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     kind, client = request.param
     world = World(tmp_path, client=client)

@@ -7,7 +7,7 @@ import pytest
 import embedded_mq
 from mqdlq.mqi.unit_of_work import Syncpoint
 from mqdlq.stages.units import engine
-from tests.support.moving_tasks import Moving
+from tests.support.moving_tasks import MovingTask
 
 SMALL = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(4)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)"
 """Nobody knows how long a message an alias takes before the first put."""
@@ -17,13 +17,13 @@ def numbered(count: int) -> list[bytes]:
     return [b"%02d" % number for number in range(count)]
 
 
-def attempt_with_fault(moving: Moving, fault: str) -> None:
+def attempt_with_fault(moving: MovingTask, fault: str) -> None:
     embedded_mq.faults.set(fault)
     moving.attempt()
     embedded_mq.faults.set("")
 
 
-def test_units_double_while_puts_succeed(moving: Moving) -> None:
+def test_units_double_while_puts_succeed(moving: MovingTask) -> None:
     moving.prepare(*numbered(20))
 
     moving.attempt()
@@ -32,7 +32,7 @@ def test_units_double_while_puts_succeed(moving: Moving) -> None:
     assert moving.world.bodies("PAYMENTS") == numbered(20)
 
 
-def test_maxumsgs_bounds_a_unit(moving: Moving) -> None:
+def test_maxumsgs_bounds_a_unit(moving: MovingTask) -> None:
     """Gets, puts, the new marker and the cleared marker all count."""
     moving.prepare(*numbered(15))
     ((limit, most),) = moving.moves_per_maxumsgs.items()
@@ -44,7 +44,7 @@ def test_maxumsgs_bounds_a_unit(moving: Moving) -> None:
     assert moving.world.bodies("PAYMENTS") == numbered(15)
 
 
-def test_trigger_and_report_messages_count_against_maxumsgs(moving: Moving) -> None:
+def test_trigger_and_report_messages_count_against_maxumsgs(moving: MovingTask) -> None:
     """A put counts three, with its trigger message and its COA report; a get counts one more."""
     moving.prepare(*numbered(4), Report=256, ReplyToQ=b"ORDERS")
     moving.world.mqsc("ALTER QMGR MAXUMSGS(7)\nALTER QLOCAL(PAYMENTS) TRIGGER TRIGTYPE(EVERY)")
@@ -56,7 +56,7 @@ def test_trigger_and_report_messages_count_against_maxumsgs(moving: Moving) -> N
 
 
 def test_a_unit_holds_no_more_bytes_than_its_limit(
-    moving: Moving, monkeypatch: pytest.MonkeyPatch
+    moving: MovingTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is 32 MiB; in this test it is the size of two messages."""
     monkeypatch.setattr(engine, "MAX_BYTES_IN_A_UNIT", 4)
@@ -67,7 +67,7 @@ def test_a_unit_holds_no_more_bytes_than_its_limit(
     assert moving.sizes() == [1, 2, 2, 2]
 
 
-def test_a_message_that_fails_costs_its_neighbours_nothing(moving: Moving) -> None:
+def test_a_message_that_fails_costs_its_neighbours_nothing(moving: MovingTask) -> None:
     """The unit is backed out, the message recorded, and the others move before later messages."""
     moving.world.mqsc(SMALL)
     bodies = [*numbered(5), b"too long", b"06"]
@@ -80,7 +80,7 @@ def test_a_message_that_fails_costs_its_neighbours_nothing(moving: Moving) -> No
     assert moving.sizes() == [1, 2, 1, 1, 1]
 
 
-def test_a_queue_that_fills_up_takes_what_fits(moving: Moving) -> None:
+def test_a_queue_that_fills_up_takes_what_fits(moving: MovingTask) -> None:
     moving.world.mqsc("DEFINE QLOCAL(ROOM.FOR.FIVE) MAXDEPTH(5)")
     moving.prepare(*numbered(9), to="ROOM.FOR.FIVE")
 
@@ -90,7 +90,7 @@ def test_a_queue_that_fills_up_takes_what_fits(moving: Moving) -> None:
     assert moving.failed() == [2053] * 4
 
 
-def test_a_blocked_destination_is_inquired_and_not_tried(moving: Moving) -> None:
+def test_a_blocked_destination_is_inquired_and_not_tried(moving: MovingTask) -> None:
     moving.prepare(*numbered(5), to="CLOSED")
 
     attempt_with_fault(moving, "MQPUT1[CLOSED]:1:2195:before")  # would say so if it were tried
@@ -98,7 +98,7 @@ def test_a_blocked_destination_is_inquired_and_not_tried(moving: Moving) -> None
     assert moving.failed() == [2051] * 5
 
 
-def test_a_message_too_long_for_its_queue_is_recorded_without_a_put(moving: Moving) -> None:
+def test_a_message_too_long_for_its_queue_is_recorded_without_a_put(moving: MovingTask) -> None:
     moving.world.mqsc("DEFINE QLOCAL(NARROW) MAXMSGL(4)")
     moving.prepare(b"four", b"fiver", b"1234", to="NARROW")
 
@@ -115,7 +115,7 @@ def test_a_message_too_long_for_its_queue_is_recorded_without_a_put(moving: Movi
 @pytest.mark.parametrize("reason", [2003, 2024])
 @pytest.mark.parametrize("call", ["MQPUT1[PAYMENTS]:3", "MQPUT1[MQDLQ.STATE]:{second}"])
 def test_a_failure_of_a_whole_unit_charges_no_message(
-    moving: Moving, call: str, reason: int
+    moving: MovingTask, call: str, reason: int
 ) -> None:
     """MQRC_SYNCPOINT_LIMIT_REACHED (2024): trigger and report messages count, too.
 
@@ -130,7 +130,7 @@ def test_a_failure_of_a_whole_unit_charges_no_message(
     assert moving.sizes() == [1, 1, 1, 1, 2, 1]
 
 
-def test_a_unit_that_mqcmit_backs_out_is_repeated_message_by_message(moving: Moving) -> None:
+def test_a_unit_that_mqcmit_backs_out_is_repeated_message_by_message(moving: MovingTask) -> None:
     """MQRC_BACKED_OUT (2003) at MQCMIT means that the unit had no effect."""
     moving.prepare(*numbered(5))
 
@@ -144,7 +144,7 @@ def test_a_unit_that_mqcmit_backs_out_is_repeated_message_by_message(moving: Mov
 @pytest.mark.parametrize("call", ["MQPUT1[PAYMENTS]:{0}", "MQPUT1[MQDLQ.STATE]:{1}", "MQCMIT:{1}"])
 @pytest.mark.parametrize("failures", [1, 2, 3])
 def test_a_message_alone_whose_unit_is_backed_out_is_tried_twice_more(
-    moving: Moving, call: str, failures: int
+    moving: MovingTask, call: str, failures: int
 ) -> None:
     """After that it waits for the next pass, uncounted, or fails until the next attempt."""
     moving.prepare(b"body")
@@ -161,7 +161,7 @@ def test_a_message_alone_whose_unit_is_backed_out_is_tried_twice_more(
     assert moving.world.bodies("PAYMENTS") == [b"body"]
 
 
-def test_a_message_alone_that_no_unit_can_hold_fails(moving: Moving) -> None:
+def test_a_message_alone_that_no_unit_can_hold_fails(moving: MovingTask) -> None:
     """MQRC_SYNCPOINT_LIMIT_REACHED (2024) for a single message is the message's fault."""
     moving.prepare(b"body")
 
@@ -170,7 +170,7 @@ def test_a_message_alone_that_no_unit_can_hold_fails(moving: Moving) -> None:
     assert moving.failed() == [2024]
 
 
-def test_a_neighbour_that_fails_alone_is_recorded_too(moving: Moving) -> None:
+def test_a_neighbour_that_fails_alone_is_recorded_too(moving: MovingTask) -> None:
     moving.prepare(*numbered(4))
 
     attempt_with_fault(moving, "MQPUT1[PAYMENTS]:3:2030:before,MQPUT1[PAYMENTS]:4:2030:before")
@@ -183,7 +183,7 @@ def test_a_neighbour_that_fails_alone_is_recorded_too(moving: Moving) -> None:
 
 
 def test_an_exception_in_the_block_backs_out_uncommitted_messages(
-    moving: Moving, monkeypatch: pytest.MonkeyPatch
+    moving: MovingTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moving.prepare(*numbered(6))
     were_open: list[bool] = []

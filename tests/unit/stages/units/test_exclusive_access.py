@@ -13,7 +13,7 @@ import pytest
 from mqdlq.errors import AnotherExecutorError
 from mqdlq.stages.units.exclusive_access import hold_state_queue
 from mqdlq.stages.units.resources import Resources
-from tests.support.restorations import discarded, restoring
+from tests.support.restorations import discard, prepare_restoration
 from tests.support.world import NOON, World
 
 HELD = (
@@ -98,17 +98,17 @@ def test_the_newer_of_a_restoration_and_a_pass_is_named(
     world: World, later: int, holder: str
 ) -> None:
     """If both began at once, it is the restoration: a pass ends before a restoration starts."""
-    discarded(world, b"body")
+    discard(world, b"body")
     world.clock.now = asked_at = NOON + timedelta(seconds=later)
-    restoring(world)
+    prepare_restoration(world)
 
     assert refusal(world) == HELD + holder.format(f"{asked_at:%Y-%m-%d %H:%M:%S}")
 
 
 def test_a_restoration_is_named_where_no_pass_is_known(world: World) -> None:
-    discarded(world, b"body")
+    discard(world, b"body")
     elsewhere = replace(
-        restoring(world).restoration, restoration_id="restoration-2", state_queue="ORDERS"
+        prepare_restoration(world).restoration, restoration_id="restoration-2", state_queue="ORDERS"
     )
     world.ledger.restorations.record(elsewhere, world.ledger.archive.copies())
     with world.connect() as other, world.connect() as ours:

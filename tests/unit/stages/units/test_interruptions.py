@@ -9,7 +9,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.errors import QueueManagerError
-from tests.support.moving_tasks import KINDS, Moving
+from tests.support.moving_tasks import KINDS, MovingTask
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ ALL = "MQDLQ_ALL_REASONS" in os.environ
 KILLS = ("MQCMIT:{unit}:kill:before", "MQCMIT:{unit}:kill:after")
 
 
-def calls(moving: Moving) -> list[str]:
+def calls(moving: MovingTask) -> list[str]:
     """Return every call of a task that moves four messages, in units of 1, 2 and 1."""
     last = moving.nth(3)
     return [
@@ -33,7 +33,7 @@ def calls(moving: Moving) -> list[str]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_failure_of_any_call_loses_and_repeats_no_message(moving: Moving, when: str) -> None:
+def test_a_failure_of_any_call_loses_and_repeats_no_message(moving: MovingTask, when: str) -> None:
     """Each call in turn, with or without effect; then the task is run again."""
     for call in calls(moving):
         moving.prepare(*BODIES)
@@ -56,7 +56,7 @@ def test_a_failure_of_any_call_loses_and_repeats_no_message(moving: Moving, when
         moving.world.mqsc("CLEAR QLOCAL(PAYMENTS)\nCLEAR QLOCAL(MQDLQ.STATE)")
 
 
-def test_a_whole_unit_is_known_after_a_lost_answer(moving: Moving) -> None:
+def test_a_whole_unit_is_known_after_a_lost_answer(moving: MovingTask) -> None:
     moving.prepare(*(b"%d" % number for number in range(7)))
     embedded_mq.faults.set(f"MQCMIT:{moving.nth(3)}:{BROKEN}:after")
     with pytest.raises(QueueManagerError, match=r"MQCMIT of QM1 failed: .* \(2009\)"):
@@ -71,7 +71,7 @@ def test_a_whole_unit_is_known_after_a_lost_answer(moving: Moving) -> None:
 
 @pytest.mark.parametrize("moving", [(kind, "ibmmq") for kind in KINDS], indirect=True, ids="-".join)
 @pytest.mark.parametrize("kill", KILLS)
-def test_a_killed_task_resumes_where_it_stopped(moving: Moving, kill: str) -> None:
+def test_a_killed_task_resumes_where_it_stopped(moving: MovingTask, kill: str) -> None:
     """SIGKILL at the commit of a unit of two; tests/faults kills at every step."""
     moving.prepare(*BODIES)
 
@@ -84,7 +84,7 @@ def test_a_killed_task_resumes_where_it_stopped(moving: Moving, kill: str) -> No
 
 @pytest.mark.skipif(not ALL, reason="takes minutes; MQDLQ_ALL_REASONS=1 runs it, as make soak does")
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_task_killed_at_any_call_resumes_where_it_stopped(moving: Moving, when: str) -> None:
+def test_a_task_killed_at_any_call_resumes_where_it_stopped(moving: MovingTask, when: str) -> None:
     for call in calls(moving):
         moving.prepare(*BODIES)
 

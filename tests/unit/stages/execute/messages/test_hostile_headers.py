@@ -13,7 +13,7 @@ from mqdlq import lake
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import BrowseCursor
-from tests.support.restorations import restored
+from tests.support.restorations import restore_and_count
 from tests.support.wire.hostile_messages import (
     ABSURD_LENGTHS,
     GROWING,
@@ -92,7 +92,7 @@ def test_a_message_with_hostile_headers_is_discarded_and_restored_byte_for_byte(
     before = messages_with_properties(hostile, "DLQ")
     assert set(hostile.handle("ACTION(DISCARD)").values()) == {"discarded"}
 
-    assert restored(hostile) == {"restored": len(MESSAGES)}
+    assert restore_and_count(hostile) == {"restored": len(MESSAGES)}
 
     assert messages_with_properties(hostile, "DLQ") == before
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mqdlq.headers import DLH_LENGTH
-from tests.support.restorations import discarded, restored
+from tests.support.restorations import discard, restore_and_count
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -96,9 +96,9 @@ def test_a_discarded_message_is_restored_with_its_group(
     world: World, kind: str, *, header: bool
 ) -> None:
     fields, expected = AS_KEPT[kind]
-    discarded(world, b"body", **fields)
+    discard(world, b"body", **fields)
 
-    assert restored(world, to_queue="PAYMENTS", header=header) == {"restored": 1}
+    assert restore_and_count(world, to_queue="PAYMENTS", header=header) == {"restored": 1}
 
     ((md, body),) = world.messages("PAYMENTS")
     assert body.endswith(b"body")

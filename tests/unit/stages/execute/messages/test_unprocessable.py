@@ -13,7 +13,7 @@ from mqdlq.lake import snapshot_rows
 from mqdlq.model import AttemptState, MessageClass, Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.restore.listing import list_copies
-from tests.support.restorations import restored
+from tests.support.restorations import restore_and_count
 from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import (
     ALL_KINDS,
@@ -109,7 +109,7 @@ def test_a_discarded_unprocessable_message_is_archived_and_can_be_restored(
         "",
         "can be restored",
     )
-    assert restored(world) == {"restored": 1}
+    assert restore_and_count(world) == {"restored": 1}
     ((again, same),) = world.messages("DLQ")[1:]
     assert (again.pack(), same) == (md.pack(), body)
 
