@@ -33,7 +33,7 @@ in_the_lake() {
 }
 
 backup() {
-  [ ! -e "$directory" ] || refuse "$directory is there already; name a new directory"
+  [ ! -e "$directory" ] || refuse "$directory exists; name a new directory [MQDLQ-920]"
   umask 077 # the archive holds customers' messages
   rm -rf "$directory.part"
   mkdir -p "$directory.part"

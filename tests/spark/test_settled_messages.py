@@ -109,5 +109,5 @@ def test_a_missing_full_row_is_one_clear_error(spark: SparkSession, tmp_path: Pa
     )
 
     remove_directory(first, MANIFEST)
-    with pytest.raises(LakeError, match=r"is not a snapshot: it has no _MANIFEST\.json"):
+    with pytest.raises(LakeError, match=r"is not a snapshot, as it has no _MANIFEST\.json"):
         compare(spark, [snapshot], OLD, NEW)
