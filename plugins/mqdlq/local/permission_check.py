@@ -48,7 +48,9 @@ def check(name: str) -> int:
         typer.echo(permissions.advice(error, settings.user))
         return 1
     named = ", ".join(targets) or "none"
-    typer.echo(f"queues the rules put to by name: {named}; what only messages name is not known")
+    typer.echo(
+        f"queues the rules put to by name: {named}; queues that only messages name are not checked"
+    )
     if any(rule.action in {Action.FWD, Action.RETRY} for rule in as_others):
         where = ", ".join(fixed_targets(as_others, settings.queue_manager))
         typer.echo(

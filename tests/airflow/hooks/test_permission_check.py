@@ -32,7 +32,10 @@ SET AUTHREC PROFILE(DLQ.ORDERS) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(INQ,BR
 SET AUTHREC PROFILE(MQDLQ.STATE) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(BROWSE,GET,PUT)
 SET AUTHREC PROFILE(PARKED) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(PUT)
 """
-NAMED = "queues the rules put to by name: ORDERS.IN, PARKED; what only messages name is not known\n"
+NAMED = (
+    "queues the rules put to by name: ORDERS.IN, PARKED;"
+    " queues that only messages name are not checked\n"
+)
 
 
 @pytest.fixture(name="granted")
@@ -109,7 +112,8 @@ def test_check_does_not_ask_for_put_authority_with_putaut_ctx(
         0,
         (
             "no authority is missing\n"
-            "queues the rules put to by name: none; what only messages name is not known\n"
+            "queues the rules put to by name: none;"
+            " queues that only messages name are not checked\n"
             "rules with PUTAUT(CTX) need +altusr on the queue manager, +passall on their targets"
             " (PARKED), and +put there of each message's user: not tried\n"
         ),

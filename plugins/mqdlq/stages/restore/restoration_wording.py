@@ -32,7 +32,7 @@ def announce(restoration: Restoration, selected: int) -> Iterator[str]:
     """Yield what a restoration will do, and a warning if there is one."""
     of = f" of run {restoration.run_id}" if restoration.run_id else ""
     why = f" for {reason_text(restoration.reason)}" if restoration.reason else ""
-    would = "would go" if restoration.dry_run else "go"
+    would = "would go" if restoration.dry_run else "goes" if selected == 1 else "go"
     messages = count(selected, "archived message")
     yield f"{messages}{of}{why} {would} to {describe_target(restoration)}"
     if restoration.puts_back:
