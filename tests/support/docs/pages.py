@@ -8,7 +8,7 @@ from typing import Final
 
 from mqdlq.lake import schema_document
 from tests.support.coverage import mqi_coverage
-from tests.support.docs import command_line, errors, handler, metrics, parameters
+from tests.support.docs import command_line, errors, handler, metrics, parameters, schemas
 from tests.support.paths import ROOT
 
 DIRECTORY: Final = ROOT / "docs" / "reference"
@@ -19,6 +19,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "metrics.md": metrics.document,
     "mqi-coverage.md": mqi_coverage.generated,
     "parameters.md": parameters.document,
+    "schemas.md": schemas.document,
     "snapshot-schema.md": schema_document.document,
 }
 

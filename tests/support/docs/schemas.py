@@ -1,0 +1,91 @@
+"""Write docs/reference/schemas.md: the ledger's tables, and the records of the JSON report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from inspect import getdoc
+from typing import Any, Final
+
+from sqlalchemy import Column, Table
+
+from mqdlq.ledger.tables import metadata
+from mqdlq.stages.report import json_report, report_records
+from tests.support.docs.tables import table
+
+_LEDGER: Final = """\
+# Ledger and report schemas
+
+This page is for people who query the ledger or read the JSON report with a program.
+[Snapshot schema](snapshot-schema.md) describes the Parquet files of the lake.
+
+## Ledger
+
+The ledger is a SQL database (SQLite or PostgreSQL). Runs only add rows; they change none.
+Times are in UTC. Query it with a user that can only read. An upgrade may change the tables; the
+[changelog](../../CHANGELOG.md) says how.
+
+"""
+_REPORT: Final = f"""
+## JSON report
+
+`report.json` beside the HTML report, and `mqdlq report RUN --format json`, have these keys, and
+`format` (`{json_report.FORMAT}`), `version` ({json_report.VERSION}) and `failed` before them. A new
+key may appear within a version; no key changes its meaning. Times are ISO 8601 in UTC; an unknown
+value is null or "".
+
+"""
+_MEANINGS: Final = {
+    "ages": "since when the oldest message that a run left is on its queue",
+    "alerts": "the events of a run: alerts that were sent, and conditions that last after the run",
+    "approvals": "the requests for approval of a plan, and the decisions on them",
+    "archive": "the archive copy of a message that a run discards",
+    "attempts": "each state of each try of a rule's action on a message",
+    "causes": "how many messages of a run's snapshot have a reason code",
+    "compact_snapshots": "how many messages of a snapshot were settled earlier",
+    "learned": "an outcome of an earlier run that a later run found out",
+    "leases": "the run that a message belongs to, and until when",
+    "looks": "what each inquiry of a waiting run found, and whether it is work",
+    "messages": "the identity of each message; `residence` counts its returns to the queue",
+    "outcomes": "how a message of a run ended",
+    "passes": "when each pass of a run began",
+    "plans": "the accepted plan of a run",
+    "prunings": "snapshots that retention removed from the lake",
+    "refusals": "why a run could not begin",
+    "restoration_states": "each state of each archived copy in a restoration",
+    "restorations": "who asked to restore which copies to which queue",
+    "run_messages": "the messages of a run, in browse order",
+    "runs": "what a run was given at its start",
+    "settled_lots": "messages with one outcome that later runs may skip",
+    "settled_messages": "the messages of such a lot",
+    "settled_outcomes": "how many messages of a run kept an earlier outcome",
+    "sightings": "the last browse of a run",
+    "snapshots": "the snapshot of a run",
+}
+
+
+def document() -> str:
+    """Return the page. Raises KeyError for a table without a meaning."""
+    tables = (_table(found) for found in sorted(metadata.tables.values(), key=lambda t: t.name))
+    return "".join((_LEDGER, *tables, _REPORT, *_records()))
+
+
+def _table(found: Table) -> str:
+    rows = ((f"`{column.name}`", str(column.type), _key(column)) for column in found.columns)
+    head = f"### {found.name}\n\nHolds {_MEANINGS[found.name]}.\n\n"
+    return f"{head}{table(('column', 'type', 'key'), rows)}\n"
+
+
+def _key(column: Column[Any]) -> str:
+    keys = ["primary"] if column.primary_key else []
+    return ", ".join([*keys, *sorted(f"`{key.target_fullname}`" for key in column.foreign_keys)])
+
+
+def _records() -> Iterator[str]:
+    declared = vars(report_records).values()
+    records = [found for found in declared if isinstance(found, type) and is_dataclass(found)]
+    records.sort(key=lambda found: found is not report_records.Report)  # the document first
+    for found in records:
+        if found.__module__ == report_records.__name__:
+            rows = ((f"`{field.name}`", f"`{field.type}`") for field in fields(found))
+            yield f"### {found.__name__}\n\n{getdoc(found)}\n\n{table(('key', 'type'), rows)}\n"
