@@ -15,8 +15,8 @@ import threading
 
 def _end_with_parent() -> None:
     os.read(sys.stdin.fileno(), 1)  # nothing is ever written: this returns at the pipe's end
-    # A running task answers SIGTERM and KeyboardInterrupt by going on or by failing the task in
-    # good order. A kill is what the ledger and the markers are made for.
+    # A running task answers SIGTERM and KeyboardInterrupt by continuing or by failing the
+    # task in good order. A kill is what the ledger and the markers are made for.
     os.killpg(0, signal.SIGKILL)
 
 

@@ -22,14 +22,14 @@ from mqdlq.directories import account
 from mqdlq.local.foreground import TERMINATED
 from tests.support.world import World
 
-TIED = """
-import os, subprocess, sys
-from mqdlq.local import tied
-os.setsid()
+WATCHED = """
+import subprocess, sys, threading
+from mqdlq.local.parent_watch import end_with_parent
+end_with_parent()
 subprocess.Popen(["sleep", "600"])
 sys.stdout.write("started\\n")
 sys.stdout.flush()
-tied._end_with_parent()
+threading.Event().wait()
 """
 
 
@@ -198,7 +198,10 @@ KEY = "0" * 64
         ),
         (
             {"rules": "new.rules"},
-            "{rules}/new.rules: the rules table cannot be read: No such file or directory",
+            (
+                "{rules}/new.rules: the rules table cannot be read: No such file or directory"
+                " [MQDLQ-305]"
+            ),
         ),
     ],
 )
@@ -250,15 +253,15 @@ def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
 def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TIED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as tied:
-        assert tied.stdout is not None
-        assert tied.stdin is not None
-        assert tied.stdout.readline() == "started\n"
+    ) as watched:
+        assert watched.stdout is not None
+        assert watched.stdin is not None
+        assert watched.stdout.readline() == "started\n"
 
-        tied.stdin.close()
+        watched.stdin.close()
 
         # The end of the output is the end of every process that had it open.
-        assert tied.stdout.read() == ""
+        assert watched.stdout.read() == ""
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 from mqdlq import directories
 from mqdlq.headers import MessageDescriptor, message_key
 from mqdlq.local import demo
+from mqdlq.rules.formatting import format_table
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.declared_commands import THROUGH_AIRFLOW, commands_with_help, example_script
 from tests.support.docs.code_blocks import calls, code_blocks, inputs
@@ -54,8 +55,9 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     for place in ("include", "docs/tutorial"):
         shutil.copytree(directories.PROJECT / place, directory / place)
     rules = (directory / "include/rules/demo.rules").read_text(encoding="utf-8")
-    for name in ("old.rules", "new.rules", "include/rules/orders.rules"):
+    for name in ("old.rules", "new.rules"):
         (directory / name).write_text(rules, encoding="utf-8")
+    (directory / "include/rules/orders.rules").write_text(format_table(rules), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MQDLQ_HOME", str(directory / "var"))
         (directory / "var").mkdir()

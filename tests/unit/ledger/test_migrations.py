@@ -175,11 +175,11 @@ def test_rows_that_refer_to_nothing_stop_an_upgrade_and_stay(ledger_url: str) ->
         open_ledger(ledger_url)
 
     assert re.fullmatch(
-        re.escape(f"the ledger {engine.url} cannot be used: it cannot be upgraded, and was left as")
-        + " it was: "
+        re.escape(f"the ledger {engine.url} cannot be used: it cannot be upgraded and was not")
+        + " changed: "
         + r"(row 4 of table ages refers to a row that runs does not have|.*ages_run_id_fkey.*"
         + r'Key \(run_id\)=\(no such run\) is not present in table "runs"\.)'
-        + re.escape("; restore a backup, or report this text"),
+        + re.escape("; restore a backup, or report this text [MQDLQ-226]"),
         str(refused.value),
     )
     assert held(engine) == before
