@@ -252,7 +252,7 @@ def test_a_terminated_run_leaves_no_process_behind(place: Place) -> None:
 
 def test_a_watched_process_ends_with_its_children_when_its_parent_ends() -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", TIED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WATCHED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as watched:
         assert watched.stdout is not None
         assert watched.stdin is not None
