@@ -17,7 +17,6 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 import embedded_mq
-from mqdlq.airflow.hooks import ledger as ledger_connection
 from mqdlq.airflow.hooks.ibmmq import forget_settings
 from mqdlq.airflow.schedules import schedule_of
 from mqdlq.airflow.triggers import arrival as arrival_trigger
@@ -55,7 +54,6 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "night.rules").write_text("INPUTQ(DLQ)\nACTION(IGNORE)\n")
     embedded_mq.create("QMT")
     embedded_mq.run_mqsc("QMT", "DEFINE QLOCAL(DLQ)\nDEFINE QLOCAL(OTHER)")
-    ledger_connection._opened.cache_clear()
     shared_inquiry_pool.cache_clear()
     forget_settings("mq")
     yield tmp_path

@@ -8,7 +8,7 @@ from functools import cache
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from mqdlq import ledger
+from mqdlq import directories, ledger
 from mqdlq.errors import ConnectionSettingsError
 from mqdlq.ledger.access import postgresql_url
 
@@ -31,11 +31,12 @@ def shared_ledger() -> ledger.Ledger:
 
     It stays open. Raises what `open_ledger` raises.
     """
-    return _opened(_url())
+    # By its URL: the environment may name another ledger by the next call.
+    return _opened(_url() or directories.ledger_url())
 
 
 @cache
-def _opened(url: str | None) -> ledger.Ledger:
+def _opened(url: str) -> ledger.Ledger:
     return ledger.open_ledger(url)
 
 
