@@ -63,7 +63,7 @@ def _default_parent() -> Path:
     """Return the directory that a distribution names; its error becomes an error of this one."""
     try:
         return _home()()
-    except Exception as error:
+    except Exception as error:  # of that distribution, whose errors have no name here
         raise EmbeddedQueueManagerError(str(error)) from error
 
 

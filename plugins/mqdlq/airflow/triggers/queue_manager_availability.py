@@ -37,7 +37,7 @@ async def settings_for(
     read = shared_threads().submit(partial(shared_settings, conn_id, utc_now()))
     try:
         return select_queue_manager(await asyncio.wrap_future(read), queue_manager)
-    except Exception as error:  # a wait of hours must not end with it
+    except Exception as error:  # kept waiting for hours, not ended by a secrets backend
         if known is None:
             raise
         log.warning(
