@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from tests.support.paths import ROOT
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 TYPED = commands(ROOT / "docs" / "tutorial" / "first-queue.md")
-QUIET_S = 10
-"""Airflow takes a task that is answered at once for failed: people are slower than that."""
 
 
 def test_the_tutorials_commands_print_what_it_shows(tmp_path: Path) -> None:
@@ -79,8 +76,7 @@ def test_the_tutorials_steps_in_airflow_lead_to_the_report(
     with browser(tmp_path / "browser") as page:
         page.log_in(running.services.address, running.token)
         run = start(page, running, pictures / "trigger-form.webp")
-        running.wait_for_task("shop", run, "approve", "awaiting_input")
-        time.sleep(QUIET_S)
+        running.wait_for_question("shop", run)
         page.open(
             f"{dag}/runs/{run}/tasks/approve/required_actions",
             "May shop act on SHOP.DLQ of SHOP?",
