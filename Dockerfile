@@ -52,7 +52,7 @@ RUN python3 -m venv .venv && \
     echo pymqi > .venv/excluded.txt && \
     .venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes --no-deps \
       --build-constraints requirements.lock --excludes .venv/excluded.txt -r requirements.lock
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY plugins plugins
 RUN .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . && \
     MQ_FILE_PATH=/opt/mqm .venv/bin/python -m mqdlq.mqi.pymqi_layer requirements.lock && \

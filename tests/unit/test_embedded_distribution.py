@@ -47,6 +47,8 @@ def test_its_wheel_has_all_of_it_and_needs_nothing(tmp_path: Path) -> None:
         files = {name for name in file.namelist() if ".dist-info/" not in name}
         (entry_points,) = (name for name in file.namelist() if name.endswith("entry_points.txt"))
         declared = file.read(entry_points).decode()
+        (licence,) = (name for name in file.namelist() if name.endswith("licenses/LICENSE"))
+        text = file.read(licence).decode()
 
     source = DISTRIBUTION / "src"
     wanted = {
@@ -58,6 +60,7 @@ def test_its_wheel_has_all_of_it_and_needs_nothing(tmp_path: Path) -> None:
     }
     assert {name for name in files if name.endswith((".py", ".txt"))} == wanted
     assert {"pytest_embedded_mq.py", "embedded_mq/structures/__init__.py"} <= files
+    assert text == (ROOT / "LICENSE").read_text(encoding="utf-8")
     project = tomllib.loads((DISTRIBUTION / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["dependencies"] == []
     for group in ("console_scripts", "mqdlq.transports", "mqdlq.commands", "pytest11"):
