@@ -6,7 +6,7 @@
 ARG AIRFLOW_IMAGE=apache/airflow:slim-3.3.2-python3.11
 
 # IBM's client: libmqm_r and libmqic_r for both Python clients, headers to build pymqi with.
-# By downloading it you accept IBM's licence for it, which is in licenses/ of the archive.
+# By downloading it you accept IBM's licence for it; the image keeps it in /opt/mqm/licenses.
 FROM debian:12.11-slim AS mq-client
 ARG MQ_CLIENT_VERSION=9.4.0.5
 ARG MQ_CLIENT_SHA256=5398c48756e80f1cbba86d17d75a55d18f9164bafa6b48eb7f501efc5243dfd9
@@ -31,7 +31,8 @@ ENV genmqpkg_inc32=0 genmqpkg_incadm=0 genmqpkg_incamqp=0 genmqpkg_inccbl=0 \
     genmqpkg_incmqsf=0 genmqpkg_incmqxr=0 genmqpkg_incnls=1 genmqpkg_incras=1 \
     genmqpkg_incsamp=0 genmqpkg_inctls=1 genmqpkg_incunthrd=0
 RUN genmqpkg_incsdk=0 bin/genmqpkg.sh -b /opt/mqm && \
-    genmqpkg_incsdk=1 bin/genmqpkg.sh -b /opt/mqm-sdk
+    genmqpkg_incsdk=1 bin/genmqpkg.sh -b /opt/mqm-sdk && \
+    cp --recursive licenses /opt/mqm/
 
 # The virtual environment, with pymqi's C extension built from its sdist against IBM's headers.
 FROM ${AIRFLOW_IMAGE} AS environment

@@ -119,7 +119,7 @@ check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadoli
 	.tools/bin/hadolint Dockerfile
 	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/airflow/deploy
 
-supply-chain: .tools/.set-up $(READY)  ## licences of all that is installed (var/licences.md), vulnerabilities
+supply-chain: .tools/.set-up $(READY)  ## docs/reference/licences.md, and known vulnerabilities
 	@$(BIN)/python deploy/supply_chain.py
 
 .tools/.set-up: deploy/tools.lock $(UV)

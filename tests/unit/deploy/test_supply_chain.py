@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from typing import Any
 
 import pytest
@@ -21,19 +22,52 @@ def _report() -> Any:
     return module
 
 
-def package(name: str, licence: str) -> dict[str, str]:
-    return {"Name": name, "Version": "1.0", "License": licence}
+def package(name: str, licence: str, version: str = "1.0") -> dict[str, str]:
+    return {"Name": name, "Version": version, "License": licence}
 
 
 def test_an_unreviewed_licence_is_reported(report: Any) -> None:
-    taken = [package("b", "MIT License"), package("mqdlq", "UNKNOWN"), package("a", "Apache-2.0")]
+    taken = [package("b", "MIT License"), package("a", "Apache-2.0")]
     strange = [package("c", "AGPL-3.0"), package("d", "UNKNOWN"), package("e", "GPL-2.0")]
 
     assert report.unaccepted(taken + strange) == strange
-    assert report.as_page(taken) == (
+    assert report.as_table(taken) == (
         "| package | version | licence |\n|---|---|---|\n"
-        "| a | 1.0 | Apache-2.0 |\n| b | 1.0 | MIT License |\n| mqdlq | 1.0 | this project |\n"
+        "| a | 1.0 | Apache-2.0 |\n| b | 1.0 | MIT License |\n"
     )
+
+
+def test_the_page_of_licences_has_every_package_of_the_lock(report: Any) -> None:
+    lock = (directories.PROJECT / "requirements.lock").read_text(encoding="utf-8")
+    page = report.PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| ([a-z0-9-]+) \| ([^|]+) \| ([^|]+) \|$", page)
+    listed = [package(name, licence, version) for name, version, licence in rows]
+
+    packages = report.of_the_lock(lock, listed)
+    assert page == report.as_page(packages), "run `make supply-chain`"
+    assert len(packages) > 150
+    assert report.unaccepted(packages) == []
+    assert set(report.REMARKS) == {
+        found["Name"] for found in packages if report.COPYLEFT.search(found["License"])
+    }
+
+
+def test_a_package_of_the_lock_without_a_known_licence_is_reported(report: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        report.of_the_lock(
+            "a==1.0\nnew-one==2.0 ; sys_platform == 'win32'\n", [package("A", "MIT")]
+        )
+
+    assert str(ended.value) == (
+        "the licence of new-one is unknown, since .venv does not have the package: write it to"
+        " ELSEWHERE in deploy/supply_chain.py"
+    )
+
+
+def test_versions_of_a_package_share_a_row(report: Any) -> None:
+    found = report.of_the_lock("numpy==2.4.6 ; x\nnumpy==2.5.5 ; y\n", [package("NumPy", "BSD")])
+
+    assert found == [package("numpy", "BSD", "2.4.6, 2.5.5")]
 
 
 def test_packages_that_could_not_be_checked_are_not_reported_as_safe(report: Any) -> None:
