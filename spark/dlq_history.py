@@ -1,26 +1,10 @@
-"""`spark-submit dlq_history.py`: see `mqdlq.evaluation.history`."""
+"""`spark-submit dlq_history.py`: see `mqdlq.evaluation.applications.dlq_history`."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 
-from mqdlq.evaluation.application import exit_code
-from mqdlq.evaluation.history import write_history
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Write the history; return the exit code, 1 with one line on stderr for bad input."""
-    parser = argparse.ArgumentParser(
-        prog="dlq_history.py", description="Write the history of all snapshots and outcomes."
-    )
-    parser.add_argument("--lake", required=True, help="the lake's directory")
-    parser.add_argument("--history", required=True, help="the directory to write to")
-    options = parser.parse_args(arguments)
-    root, history = options.lake.rstrip("/"), options.history.rstrip("/")
-    return exit_code("dlq_history", lambda: write_history(root, history))
-
+from mqdlq.evaluation.applications.dlq_history import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -6,16 +6,22 @@ import os
 import pwd
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from mqdlq.errors import HomeError, LedgerUnavailableError
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT: Final = Path(__file__).resolve().parents[2]
+"""The project's directory if the package is in its folder `plugins`: in a checkout or an image."""
+
+IS_INSTALLED: Final = not (PROJECT / "plugins" / "mqdlq").is_dir()
+"""Whether the package was installed from a wheel, without the project's other folders."""
 
 
 def home() -> Path:
-    """Return the state directory, MQDLQ_HOME or `var/` beside the code; it is not created here.
+    """Return the state directory; it is not created here.
 
-    Raises HomeError if it exists and is not a directory.
+    MQDLQ_HOME names it. The default is `var` in the project's directory, or `mqdlq` in AIRFLOW_HOME
+    for an installed package. Raises HomeError if it exists and is not a directory.
     """
     place = _named_home()
     _refuse_files("MQDLQ_HOME", place)
@@ -23,7 +29,13 @@ def home() -> Path:
 
 
 def _named_home() -> Path:
-    return Path(os.environ.get("MQDLQ_HOME") or PROJECT / "var")
+    if named := os.environ.get("MQDLQ_HOME"):
+        return Path(named)
+    return _airflow_home() / "mqdlq" if IS_INSTALLED else PROJECT / "var"
+
+
+def _airflow_home() -> Path:
+    return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
 
 
 def make_private_directory(directory: Path) -> None:
@@ -62,11 +74,14 @@ def lake() -> str:
 
 
 def rules_directory() -> Path:
-    """Return the directory of handlers and rules tables (MQDLQ_RULES_DIR overrides it).
+    """Return the directory of handlers and rules tables.
 
-    Raises HomeError if there is no such directory.
+    MQDLQ_RULES_DIR names it. The default is `include/rules` in the project's directory, or
+    `handlers` in the state directory for an installed package. Raises HomeError if there is no such
+    directory.
     """
-    place = Path(os.environ.get("MQDLQ_RULES_DIR") or PROJECT / "include" / "rules")
+    default = home() / "handlers" if IS_INSTALLED else PROJECT / "include" / "rules"
+    place = Path(os.environ.get("MQDLQ_RULES_DIR") or default)
     _refuse_files("MQDLQ_RULES_DIR", place)
     if not place.exists():
         raise HomeError(
@@ -74,6 +89,18 @@ def rules_directory() -> Path:
             f"the directory {place} does not exist; create it, or correct MQDLQ_RULES_DIR",
         )
     return place
+
+
+def project_file(*parts: str) -> Path:
+    """Return a file of the project's directory; raises HomeError if the package has none."""
+    file = PROJECT.joinpath(*parts)
+    if not file.exists():
+        raise HomeError(
+            "MQDLQ-234",
+            f"{'/'.join(parts)} is in the project's repository, and not in the installed package;"
+            " use a checkout",
+        )
+    return file
 
 
 def explain(error: OSError) -> str:

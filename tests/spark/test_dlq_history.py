@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dlq_history import main
 
 from mqdlq import lake
+from mqdlq.evaluation.applications.dlq_history import main
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.history import write_history
 from mqdlq.rules import parse

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from evaluate_rules import main
 
 from mqdlq import lake
 from mqdlq.directories import PROJECT
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.applications.evaluate_rules import main
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment

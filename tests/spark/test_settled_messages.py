@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import compare_rules
 import pytest
 from pyspark.sql import SparkSession
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
+from mqdlq.evaluation.applications import compare_rules
 from mqdlq.evaluation.compare import compare
 from mqdlq.evaluation.differences import Treatments, treatments_in
 from mqdlq.evaluation.evaluate import evaluate

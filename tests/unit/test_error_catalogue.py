@@ -16,7 +16,7 @@ from mqdlq.directories import PROJECT
 from mqdlq.errors import HandlerError, LakeError, QueueManagerError
 
 ENTRIES = error_catalogue.entries()
-GIVEN = "100-134 201-226 230-233 240-241 301-309 401-435 501-509 601-614 701-715 801-808 810-817 \
+GIVEN = "100-134 201-226 230-234 240-241 301-312 401-435 501-509 601-614 701-715 801-808 810-817 \
 901-916 920-926"
 """Every number that was ever given to an error, so that none is given to another one."""
 ID = re.compile(r"MQDLQ-\d{3}")

@@ -41,7 +41,7 @@ def shared_without_a_pool(handler: Handler, run: Run) -> Iterator[str]:
     as those of one handler do; Airflow's default has many. Executors that meet wait for each other
     at the state queue: nothing is done twice, but the second holds a worker meanwhile.
     """
-    handlers, control = load_handlers()[0], read_control_data(handler)
+    handlers, control = load_handlers(handler.directory)[0], read_control_data(handler)
     is_blank_ours = control is None or not control.input_q.strip()
     places = _places([one for one in handlers if not one.pool])
     own = _pool(handler, places)

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from mqdlq import directories, lake
+from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.deciding.comparison import SAMPLES, Comparison, compared
 from mqdlq.evaluation.deciding.decisions import columns_needed
+from mqdlq.evaluation.spark_conf import application
 from mqdlq.lake import Snapshot
 from mqdlq.lake.schema import HEADERS
 from mqdlq.rules import Rule, RulesTable, print_table
@@ -129,8 +130,7 @@ def _compare_in_spark(
         for snapshot in stored:
             arguments += ["--snapshot", snapshot.directory]
         messages = sum(snapshot.manifest.messages for snapshot in stored)
-        application = directories.PROJECT / "spark" / "compare_rules.py"
-        if submit(application, arguments, messages) or not output.is_file():
+        if submit(application("compare_rules"), arguments, messages) or not output.is_file():
             raise LakeError(
                 "MQDLQ-412", "the comparison in Spark failed; the lines above have its output"
             )

@@ -20,7 +20,7 @@ LARGE_FROM: Final = 100_000
 """The number of messages from which the full compiler saves more time than it costs."""
 
 CLASS_ARCHIVE: Final = Path(sys.prefix) / "spark-classes.jsa"
-"""The archive of Spark's classes that `make set-up` writes (see `mqdlq.local.class_archive`)."""
+"""The archive of Spark's classes that `python -m mqdlq.local.class_archive` writes."""
 
 _ALWAYS: Final = {
     # The driver, and a worker if one starts, use this Python environment.
@@ -53,6 +53,11 @@ _LARGE: Final = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.driver.memory": "4g",
 }
+
+
+def application(name: str) -> Path:
+    """Return the file of a Spark application of this package, such as `evaluate_rules`."""
+    return Path(__file__).with_name("applications") / f"{name}.py"
 
 
 def submit_conf(messages: int, archive: Path = CLASS_ARCHIVE) -> dict[str, str]:

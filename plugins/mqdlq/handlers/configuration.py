@@ -180,7 +180,7 @@ class Handler(Operation):
 
 _NOT_KEYS: Final = ("name", "directory")
 _READ_HERE: Final = ("lint", "table")
-OF_OTHER_DAGS: Final = ("history", "restore")
+OF_OTHER_DAGS: Final = ("broken_handlers", "history", "restore")
 """Names that no handler may have, because its DAG would have the id of another DAG of mqdlq."""
 LONGEST_NAME: Final = 100
 """Most characters of a name, by the ledger's column; a DAG id that is too long disables all DAGs of

@@ -14,8 +14,12 @@ from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
 
-from mqdlq import directories
-from mqdlq.evaluation.spark_conf import CLASS_ARCHIVE, submit_command, submit_environment
+from mqdlq.evaluation.spark_conf import (
+    CLASS_ARCHIVE,
+    application,
+    submit_command,
+    submit_environment,
+)
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
 from mqdlq.rules import parse
@@ -32,9 +36,9 @@ def make_archive(archive: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="mqdlq-") as directory:
         snapshot = _snapshot(f"{directory}/lake")
         arguments = ["--snapshot", snapshot, "--plan", f"{directory}/plan"]
-        application = directories.PROJECT / "spark" / "evaluate_rules.py"
-        command = submit_command(application, arguments, messages=0)
-        place = command.index(str(application))
+        program = application("evaluate_rules")
+        command = submit_command(program, arguments, messages=0)
+        place = command.index(str(program))
         options = f"-XX:ArchiveClassesAtExit={archive} -XX:+UseSerialGC -Xlog:disable"
         command[place:place] = ["--conf", f"spark.driver.extraJavaOptions={options}"]
         ended = subprocess.run(  # noqa: S603 (our own command)

@@ -227,7 +227,7 @@ def main(
 
 
 def _own(client: str | None) -> ConnectionSettings:
-    definitions = directories.PROJECT / "include" / "mqsc" / f"{QUEUE_MANAGER}.mqsc"
+    definitions = directories.project_file("include", "mqsc", f"{QUEUE_MANAGER}.mqsc")
     with transports.embedded(f"queue manager {QUEUE_MANAGER} of the demo") as queue_managers:
         if not queue_managers.exists(QUEUE_MANAGER):
             queue_managers.create(QUEUE_MANAGER)

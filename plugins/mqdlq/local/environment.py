@@ -56,8 +56,7 @@ def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
     }
     own = {
         "AIRFLOW_HOME": str(airflow_home()),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(directories.PROJECT / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(directories.PROJECT / "plugins"),
+        **_dags_and_plugins(),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         _METADATA: f"sqlite:///{airflow_home() / 'airflow.db'}",
         "MQDLQ_HOME": str(directories.home().resolve()),
@@ -68,6 +67,22 @@ def environment(base: Mapping[str, str] = os.environ) -> dict[str, str]:
     }
     prepared = {**_DEFAULTS, **connections, **base, **own}
     return {name: value for name, value in prepared.items() if not _leads_astray(name)}
+
+
+def _dags_and_plugins() -> dict[str, str]:
+    """Return where Airflow finds DAGs and plugins: in the project's folders, or in the package."""
+    if not directories.IS_INSTALLED:
+        return {
+            "AIRFLOW__CORE__DAGS_FOLDER": str(directories.PROJECT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(directories.PROJECT / "plugins"),
+        }
+    bundle = {"name": "mqdlq", "classpath": "mqdlq.airflow.dags.bundle.HandlerBundle", "kwargs": {}}
+    return {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(airflow_home() / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(airflow_home() / "plugins"),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(airflow_home() / "dag_bundles"),
+    }
 
 
 def _leads_astray(name: str) -> bool:

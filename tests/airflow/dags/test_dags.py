@@ -17,6 +17,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from mqdlq import directories
 from mqdlq.airflow.retries import RetryTransient
+from mqdlq.evaluation.spark_conf import application
 
 PARSE = """
 import json, socket, sys
@@ -88,7 +89,7 @@ def test_the_evaluation_is_submitted_to_spark(dag: DAG) -> None:
     evaluate = dag.get_task("evaluate")
 
     assert type(evaluate) is SparkSubmitOperator
-    assert evaluate.application == str(directories.PROJECT / "spark" / "evaluate_rules.py")
+    assert evaluate.application == str(application("evaluate_rules"))
 
 
 def test_only_the_report_runs_after_a_failed_task(dag: DAG) -> None:

@@ -17,8 +17,8 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 import embedded_mq
+from mqdlq.airflow.dags.schedules import schedule_of
 from mqdlq.airflow.hooks.ibmmq import forget_settings
-from mqdlq.airflow.schedules import schedule_of
 from mqdlq.airflow.triggers import arrival as arrival_trigger
 from mqdlq.airflow.triggers import daemon_threads
 from mqdlq.airflow.triggers.arrival import ArrivalTrigger, Lookout

@@ -11,7 +11,6 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.operators.base import Stage, in_the_foreground, progress, result_of, utc_now
-from mqdlq.handlers import load_handler
 
 if TYPE_CHECKING:
     from mqdlq.ledger import Run
@@ -64,7 +63,7 @@ class Approve(Stage):
             accepted = approve.review_plan(
                 work.run,
                 made["plan_id"],
-                load_handler(self.handler).approval,
+                self.configuration().approval,
                 ledger=work.ledger,
                 lake_root=directories.lake(),
                 clock=utc_now,
@@ -99,7 +98,7 @@ class Approve(Stage):
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only if a person is asked)
         from mqdlq.stages.approve import build_approval_alert, write_review_page  # noqa: PLC0415 (the same)
 
-        handler = load_handler(self.handler)
+        handler = self.configuration()
         within, store = handler.approval.timeout, context["task_state_store"]
         upsert_hitl_detail(
             ti_id=context["ti"].id,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 from airflow.sdk import BaseOperator, Context
@@ -16,7 +17,7 @@ from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import ExecutionError, HandlerError, LedgerError
-from mqdlq.handlers import load_handler
+from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.sense.backfill_window import BackfillWindow
@@ -84,11 +85,17 @@ class Stage(BaseOperator):
     finds it there.
 
     :param handler: name of the handler, the stem of its YAML file
+    :param directory: directory of that file, None for MQDLQ_RULES_DIR
     """
 
-    def __init__(self, *, handler: str, **kwargs: Any) -> None:
+    def __init__(self, *, handler: str, directory: Path | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.handler = handler
+        self.directory = directory
+
+    def configuration(self) -> Handler:
+        """Read the handler's file; raises HandlerError."""
+        return load_handler(self.handler, self.directory)
 
     def run_id(self, context: Context) -> str:
         """Return the id under which ledger, lake and report know this DAG run."""
@@ -119,7 +126,7 @@ class Stage(BaseOperator):
 
     def settings(self) -> ConnectionSettings:
         """Return the settings of the handler's connection."""
-        return MqHook(load_handler(self.handler).connection).settings()
+        return MqHook(self.configuration().connection).settings()
 
     def skip_what_follows(self) -> NoReturn:
         """End this task as a success, and skip all tasks after it but the report."""

@@ -14,7 +14,6 @@ from mqdlq.airflow.assets import tell
 from mqdlq.airflow.hooks.ledger import open_ledger
 from mqdlq.airflow.metrics import emit
 from mqdlq.airflow.operators.base import Stage, progress, utc_now
-from mqdlq.handlers import load_handler
 from mqdlq.ledger import Ledger, Run
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Report(Stage):
             if run is not None:
                 self._conclude(run, files, context, ledger)
             elif files.failed:
-                handler = load_handler(self.handler)
+                handler = self.configuration()
                 send = partial(notify, handler, context=context, run_id=run_id)
                 refusal = alerts.Refusal(handler.name, run_id, files.why, files.short)
                 alerts.send_start_failure(refusal, send, ledger=ledger, now=utc_now())
@@ -82,7 +81,7 @@ class Report(Stage):
         from mqdlq.stages import alerts  # noqa: PLC0415 (the same)
         from mqdlq.stages.snapshot import prune_for_handler  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
 
-        handler, now = load_handler(self.handler), utc_now()
+        handler, now = self.configuration(), utc_now()
         send = partial(notify, handler, context=context, run_id=run.run_id)
         oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)
         facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest)

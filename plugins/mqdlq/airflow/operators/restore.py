@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Context
@@ -40,7 +41,13 @@ class Select(BaseBranchOperator):
 
     Run twice, it finds what the first one has written down: the selection of a DAG run holds to its
     end, and what the run's configuration says otherwise by then is refused.
+
+    :param directory: directory of the handlers, None for MQDLQ_RULES_DIR
     """
+
+    def __init__(self, *, directory: Path | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.directory = directory
 
     def choose_branch(self, context: Context) -> str:
         """Record the restoration; return the id of the task that continues."""
@@ -48,7 +55,7 @@ class Select(BaseBranchOperator):
         from mqdlq.stages.restore.restoration_wording import announce  # noqa: PLC0415 (the same)
 
         values = context["params"]
-        handler = load_handler(str(values["handler"]))
+        handler = load_handler(str(values["handler"]), self.directory)
         with open_ledger() as ledger:
             new = begin_restoration(
                 restoration_id(context),
@@ -93,7 +100,7 @@ class Restore(Stage):
                     restoration=recorded,
                     settings=select_queue_manager(self.settings(), recorded.queue_manager),
                     ledger=ledger,
-                    max_messages_per_unit=load_handler(self.handler).max_messages_per_unit,
+                    max_messages_per_unit=self.configuration().max_messages_per_unit,
                     clock=utc_now,
                     sleep=time.sleep,
                     log=progress,

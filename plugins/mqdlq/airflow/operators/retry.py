@@ -11,7 +11,6 @@ from airflow.sdk import Context
 from mqdlq.airflow.operators.base import DEFER_FROM_S, Stage, Work, progress, result_of, utc_now
 from mqdlq.airflow.operators.execute import execution_of, left_by
 from mqdlq.airflow.triggers.retry import RetryTrigger
-from mqdlq.handlers import load_handler
 
 
 class Retry(Stage):
@@ -53,7 +52,7 @@ class Retry(Stage):
         from mqdlq.stages.execute.next_pass import find_reason_not_to_wait  # noqa: PLC0415
 
         moment = datetime.fromisoformat(left["next_pass_at"])
-        handler, pending = load_handler(self.handler), left["pending"]
+        handler, pending = self.configuration(), left["pending"]
         if why := find_reason_not_to_wait(work.run, handler, work.ledger, pending, moment):
             progress.info("%s", why)
             return False

@@ -26,7 +26,6 @@ from mqdlq.airflow.triggers.depth import RULES_CHANGED, DepthTrigger
 from mqdlq.airflow.triggers.queue_manager_availability import AnswerTrigger
 from mqdlq.airflow.triggers.retry import RetryTrigger
 from mqdlq.errors import MqDlqError
-from mqdlq.handlers import load_handler
 from mqdlq.stages.sense.inspect_queue import SenseResources, inspect_queue
 from mqdlq.stages.sense.waiting import (
     FAILURE_DELAY,
@@ -73,7 +72,7 @@ class Sense(Stage):
         except MqDlqError as error:
             if in_the_foreground():
                 raise
-            pause = delay_failure(error, load_handler(self.handler), utc_now())
+            pause = delay_failure(error, self.configuration(), utc_now())
             progress.warning(
                 "%s; the run looks once more in %s, then it fails [MQDLQ-133]",
                 error.text,
@@ -101,7 +100,7 @@ class Sense(Stage):
         self._look(context, EarlierWait(event=event))
 
     def _look(self, context: Context, waited: EarlierWait) -> None:
-        handler = load_handler(self.handler)
+        handler = self.configuration()
 
         def awaits_approval(dag_run_id: str) -> bool:
             states = context["ti"].get_task_states(
@@ -141,7 +140,7 @@ class Sense(Stage):
             case Fail(error):
                 raise AirflowFailException(str(error)) from error
             case WaitForMessages():
-                trigger = DepthTrigger(wait=asdict(step), poll_s=POLL_S)
+                trigger = DepthTrigger(wait=asdict(step), poll_s=POLL_S, directory=self.directory)
                 self.defer(trigger=trigger, method_name="resume")
             case WaitForQueueManager():
                 answer = AnswerTrigger(wait=asdict(step), poll_s=POLL_S)

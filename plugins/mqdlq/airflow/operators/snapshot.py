@@ -10,7 +10,6 @@ from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.operators.base import Stage
 from mqdlq.airflow.operators.execute import execution_of
-from mqdlq.handlers import load_handler
 
 if TYPE_CHECKING:
     from mqdlq.stages.snapshot import PayloadKey
@@ -33,7 +32,7 @@ class Snapshot(Stage):
         from mqdlq.stages.snapshot import SnapshotOptions  # noqa: PLC0415
         from mqdlq.stages.snapshot.stage import locate_snapshot, snapshot_queue  # noqa: PLC0415
 
-        handler, params = load_handler(self.handler), context["params"]
+        handler, params = self.configuration(), context["params"]
         key = _payload_key(handler.payload_key) if handler.payload_key else None
         window = self.window(context)
         with self.work(context) as work:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -51,23 +52,29 @@ class ArrivalTrigger(BaseEventTrigger):
     pauses between two looks become longer while they last.
 
     :param handler: name of the handler
+    :param directory: directory of its file, None for MQDLQ_RULES_DIR
     :param poll_s: seconds between two looks; the first comes at some moment of that time, so that
         many triggers do not look at once
     """
 
-    def __init__(self, *, handler: str, poll_s: float) -> None:
+    def __init__(self, *, handler: str, poll_s: float, directory: str | Path | None = None) -> None:
         super().__init__()
         self.handler = handler
+        self.directory = None if directory is None else str(directory)
         self.poll_s = poll_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments that make this trigger again."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {"handler": self.handler, "poll_s": self.poll_s}
+        return path, {
+            "handler": self.handler,
+            "poll_s": self.poll_s,
+            "directory": self.directory,
+        }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every `poll_s` seconds, and never end."""
-        lookout, told, failures = Lookout(self.handler), None, 0
+        lookout, told, failures = Lookout(self.handler, self.directory), None, 0
         await asyncio.sleep(self.poll_s * random.random())  # noqa: S311 (only spreads the looks)
         while True:
             try:
@@ -102,9 +109,10 @@ class Lookout:
     own handlers waiting.
     """
 
-    def __init__(self, handler: str) -> None:
+    def __init__(self, handler: str, directory: str | None = None) -> None:
         """Read nothing yet."""
         self._name = handler
+        self._directory = Path(directory) if directory else None
         self._stamp: FileStamps = ()
         self._kept: _Kept | None = None
 
@@ -138,7 +146,7 @@ class Lookout:
         return self._kept is None or stamp_files(find_rule_files(self._kept.handler)) != self._stamp
 
     def _read_handler(self, now: datetime) -> tuple[Handler, ConnectionSettings, str, Ledger]:
-        handler = load_handler(self._name)
+        handler = load_handler(self._name, self._directory)
         self._stamp = stamp_files(
             find_rule_files(handler)
         )  # before the reading: a change is seen next time

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from airflow.triggers.base import TriggerEvent
 
@@ -40,16 +41,31 @@ class DepthTrigger(WaitTrigger):
 
     The first look comes at some moment of the first `poll_s`, so that many triggers do not look at
     once.
+
+    :param wait: the fields of the record of what is waited for
+    :param poll_s: seconds between two looks
+    :param directory: directory of the handler's file, None for MQDLQ_RULES_DIR
     """
 
     kind = WaitForMessages
     wait: WaitForMessages
 
+    def __init__(
+        self, *, wait: dict[str, Any], poll_s: float, directory: str | Path | None = None
+    ) -> None:
+        super().__init__(wait=wait, poll_s=poll_s)
+        self.directory = None if directory is None else str(directory)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments that make this trigger again."""
+        path, kwargs = super().serialize()
+        return path, {**kwargs, "directory": self.directory}
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every `poll_s` seconds."""
         wait = self.wait
         watch = Watch(wait.known, wait.due_at, wait.due_why)
-        rules = RulesWatch(wait.handler, wait.rules, wait.rules_digest)
+        rules = RulesWatch(wait.handler, wait.rules, wait.rules_digest, self.directory)
         settings = await settings_for(wait.conn_id, wait.queue_manager)
         depth, why, failures = 0, "", 0
         # However soon something is due: a task that is resumed at once is taken for failed.

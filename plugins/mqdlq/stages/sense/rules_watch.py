@@ -21,9 +21,15 @@ class RulesWatch:
     invalid rules are reported once and count as unchanged, since no run could begin with them.
     """
 
-    def __init__(self, handler: str, rules: str | None, digest: str) -> None:
-        """Watch a handler's own table, or the table that was named for the run."""
+    def __init__(
+        self, handler: str, rules: str | None, digest: str, directory: str | None = None
+    ) -> None:
+        """Watch a handler's own table, or the table that was named for the run.
+
+        `directory` has the handler's file, None for MQDLQ_RULES_DIR.
+        """
         self._handler = handler
+        self._directory = Path(directory) if directory else None
         self._rules = rules
         self._digest = digest
         self._files: tuple[Path, ...] = ()
@@ -37,7 +43,7 @@ class RulesWatch:
         if self._files and stamp_files(self._files) == self._stamp:
             return False
         try:
-            handler = load_handler(self._handler)
+            handler = load_handler(self._handler, self._directory)
             files = find_rule_files(handler, self._rules)
             # Stamped before the files are read, so that the next check sees a change in between.
             self._files, self._stamp = files, stamp_files(files)

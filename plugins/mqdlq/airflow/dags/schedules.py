@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import Asset, AssetWatcher, CronDataIntervalTimetable
@@ -24,17 +25,18 @@ def start_of(handler: Handler) -> datetime | None:
     return LONG_AGO if handler.is_continuous else None
 
 
-def schedule_of(handler: Handler) -> Any:
+def schedule_of(handler: Handler, directory: Path | None = None) -> Any:
     """Return what Airflow takes as a DAG's `schedule`.
 
     The intervals of a cron schedule go each from one start to the next, so that a backfill knows
-    its snapshots.
+    its snapshots. `directory` is where the triggerer reads the handler's files, None for
+    MQDLQ_RULES_DIR.
     """
     if handler.schedule is None or handler.is_continuous:
         return handler.schedule
     if not handler.is_by_event:
         return CronDataIntervalTimetable(handler.schedule, timezone="UTC")
     name = f"mq_dlq_{handler.name}.arrivals"
-    trigger = ArrivalTrigger(handler=handler.name, poll_s=POLL_S)
+    trigger = ArrivalTrigger(handler=handler.name, poll_s=POLL_S, directory=directory)
     watcher = AssetWatcher(name=name, trigger=trigger)
     return [Asset(name=name, uri=f"mqdlq://{handler.name}/arrivals", watchers=[watcher])]

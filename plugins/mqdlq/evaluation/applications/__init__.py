@@ -1,4 +1,4 @@
-"""Run an application for a script in `spark/`, and convert errors to exit codes."""
+"""The applications that `spark-submit` runs; they convert errors to exit codes."""
 
 from __future__ import annotations
 
