@@ -18,7 +18,7 @@ CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock clean java
-.PHONY: compose-up compose-down compose-test check-deploy supply-chain rehearse
+.PHONY: compose-up compose-down compose-test check-deploy supply-chain sbom rehearse
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,10 +117,13 @@ compose-test:  ## the contract tests and the demo against the queue manager in i
 
 check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadolint and Docker Compose
 	.tools/bin/hadolint Dockerfile
-	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/airflow/deploy
+	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/unit/deploy/image tests/airflow/deploy
 
 supply-chain: .tools/.set-up $(READY)  ## docs/reference/licences.md, and known vulnerabilities
 	@$(BIN)/python deploy/supply_chain.py
+
+sbom: .tools/.set-up $(READY)  ## the bill of materials of the image, CycloneDX in var/sbom.json
+	@.tools/bin/python -m deploy.sbom var/sbom.json
 
 .tools/.set-up: deploy/tools.lock $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .tools

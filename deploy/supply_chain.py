@@ -74,7 +74,7 @@ The [image](../how-to/deploy.md) also contains the following parts. The wheel co
 
 def main() -> int:
     """Write both lists of licences, and look for vulnerabilities."""
-    packages = _licences()
+    packages = installed()
     target = PROJECT / "var" / "licences.md"
     target.parent.mkdir(mode=0o700, exist_ok=True)
     target.write_text(as_table(packages), encoding="utf-8")
@@ -168,7 +168,8 @@ def audited(found: dict[str, Any] | str) -> tuple[list[str], str]:
     return faults, "\n".join([summary, *faults])
 
 
-def _licences() -> list[dict[str, str]]:
+def installed() -> list[dict[str, str]]:
+    """Return name, version and licence of each package of .venv, by pip-licenses."""
     python = PROJECT / ".venv" / "bin" / "python"
     done = subprocess.run(
         [TOOLS / "pip-licenses", f"--python={python}", "--format=json", "--with-system"],
