@@ -79,6 +79,13 @@ def test_the_header_chain_of_a_row_names_the_headers_after_the_mqdlh() -> None:
     assert (row["class"], row["problem"]) == ("dead_letter", "")
 
 
+def test_a_format_padded_with_nuls_names_the_next_header() -> None:
+    header = RulesHeader2(546, 1208, "MQSTR").encode(encoding=546, ccsid=819)
+    row = row_of(replace(LETTER, format="MQHRF2\0\0", encoding=546), header + b"text")
+
+    assert row["header_chain"] == ["MQDLH", "MQRFH2"]
+
+
 def test_a_missing_header_is_noted_and_is_not_in_the_header_chain() -> None:
     row = row_of(replace(LETTER, format="MQHRF2", encoding=546), b"text")
 

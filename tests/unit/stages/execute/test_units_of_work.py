@@ -248,6 +248,21 @@ def test_a_get_that_fails_for_another_reason_ends_the_pass(world: World) -> None
     assert world.depths("DLQ") == (3,)
 
 
+def test_a_get_that_no_unit_can_hold_ends_the_pass(world: World) -> None:
+    """The message was in a unit that was backed out, and is now alone in its unit of work."""
+    for number in range(3):
+        world.dead_letter(b"%d" % number)
+    execution = world.plan("ACTION(RETRY)")
+    embedded_mq.faults.set("MQPUT1[PAYMENTS]:3:2003:before,MQGET[DLQ]:8:2024:before")
+
+    with pytest.raises(QueueManagerError, match=r"MQGET of queue DLQ failed: .* \(2024\)"):
+        make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert world.bodies("PAYMENTS") == [b"0"]
+    assert world.depths("DLQ") == (2,)
+
+
 @pytest.mark.parametrize(("get", "reason"), [(2, 2003), (6, 2003), (6, 2024)])
 def test_a_get_that_fails_because_of_its_unit_is_repeated_alone(
     world: World, get: int, reason: int

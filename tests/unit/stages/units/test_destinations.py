@@ -184,6 +184,12 @@ def test_a_blank_queue_name_has_its_own_advice(destinations: Destinations) -> No
     )
 
 
+def test_a_security_error_names_the_policy_of_its_queue(destinations: Destinations) -> None:
+    assert destinations.explain_failure(PAYMENTS, MQRC["MQRC_SECURITY_ERROR"]).startswith(
+        "the Advanced Message Security policy PAYMENTS, which has its queue's name, refuses it"
+    )
+
+
 def test_advice_about_a_destination_is_requested_once(destinations: Destinations) -> None:
     first = destinations.explain_failure(("STREAMED", ""), INHIBITED)
 
