@@ -3,13 +3,19 @@
 # images, IBM's redistributable MQ client, Debian's Java, uv, and the packages of requirements.lock:
 # the images by version, the client and the Python packages by checksum.
 #     docker compose build
+# For IBM MQ 10.0, set MQ_CLIENT_VERSION=10.0.0.0 and MQ_CLIENT_SHA256 to the checksum at IBM Fix Central.
+#
+# There is no HEALTHCHECK, because the services that run this image have different checks: they are
+# in the compose file and in Airflow's Helm chart.
 ARG AIRFLOW_IMAGE=apache/airflow:slim-3.3.2-python3.11
+ARG MQ_CLIENT_VERSION=9.4.0.5
+ARG MQ_CLIENT_SHA256=5398c48756e80f1cbba86d17d75a55d18f9164bafa6b48eb7f501efc5243dfd9
 
 # IBM's client: libmqm_r and libmqic_r for both Python clients, headers to build pymqi with.
 # By downloading it you accept IBM's licence for it; the image keeps it in /opt/mqm/licenses.
 FROM debian:12.11-slim AS mq-client
-ARG MQ_CLIENT_VERSION=9.4.0.5
-ARG MQ_CLIENT_SHA256=5398c48756e80f1cbba86d17d75a55d18f9164bafa6b48eb7f501efc5243dfd9
+ARG MQ_CLIENT_VERSION
+ARG MQ_CLIENT_SHA256
 ARG MQ_CLIENT_SITE=https://public.dhe.ibm.com/ibmdl/export/pub/software/websphere/messaging/mqdev/redist
 SHELL ["/bin/bash", "-eo", "pipefail", "-c"]
 # Debian keeps only the newest version of a package: a pinned one would soon be gone.
@@ -20,8 +26,9 @@ RUN apt-get update && \
 WORKDIR /opt/mq-archive
 RUN archive="${MQ_CLIENT_VERSION}-IBM-MQC-Redist-LinuxX64.tar.gz" && \
     curl --fail --silent --show-error --location --retry 5 --remote-name "${MQ_CLIENT_SITE}/${archive}" && \
-    { echo "${MQ_CLIENT_SHA256}  ${archive}" | sha256sum --check --strict || \
-      { echo "MQ client ${MQ_CLIENT_VERSION} is not the archive MQ_CLIENT_SHA256 names: compare with the checksum at IBM Fix Central" >&2; exit 1; }; } && \
+    found="$(sha256sum "${archive}" | cut --delimiter=' ' --fields=1)" && \
+    { [ "${found}" = "${MQ_CLIENT_SHA256}" ] || \
+      { echo "the archive of MQ client ${MQ_CLIENT_VERSION} has the SHA-256 ${found}, and MQ_CLIENT_SHA256 is '${MQ_CLIENT_SHA256}': compare both with the checksum at IBM Fix Central, and set MQ_CLIENT_SHA256 to that" >&2; exit 1; }; } && \
     tar --extract --gzip --file "${archive}" && \
     rm "${archive}"
 # genmqpkg.sh copies the requested parts: a threaded 64-bit client with messages and TLS.
@@ -61,6 +68,22 @@ RUN .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-bu
 USER 50000
 
 FROM ${AIRFLOW_IMAGE} AS production
+ARG AIRFLOW_IMAGE
+ARG MQ_CLIENT_VERSION
+ARG VERSION=0.1.0
+# `make image` sets these from the repository.
+ARG REVISION=unknown
+ARG CREATED=1970-01-01T00:00:00Z
+ARG SOURCE=unknown
+LABEL org.opencontainers.image.title="mqdlq" \
+      org.opencontainers.image.description="A dead-letter queue handler for IBM MQ that runs as an Airflow workflow on Spark" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.licenses="Apache-2.0 AND LicenseRef-IBM-MQ-redistributable-client" \
+      org.opencontainers.image.base.name="docker.io/${AIRFLOW_IMAGE}" \
+      mqdlq.mq-client.version="${MQ_CLIENT_VERSION}"
 USER 0
 # hadolint ignore=DL3008
 RUN apt-get update && \

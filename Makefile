@@ -6,6 +6,11 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 TEST_PROCESSES ?= 2
 
+# The image that `make image` builds, and the address of the repository for its labels.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE ?= mqdlq:$(VERSION)
+SOURCE ?= unknown
+
 # By themselves they reach every branch of the packages under [tool.coverage.run] in pyproject.toml.
 CORE_TESTS := tests/unit/rules tests/unit/headers tests/unit/test_plan.py \
   tests/unit/test_structures.py tests/unit/stages/units \
@@ -18,7 +23,7 @@ CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock clean java
-.PHONY: compose-up compose-down compose-test check-deploy supply-chain sbom rehearse
+.PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom rehearse
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +126,12 @@ check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadoli
 
 supply-chain: .tools/.set-up $(READY)  ## docs/reference/licences.md, and known vulnerabilities
 	@$(BIN)/python deploy/supply_chain.py
+
+image:  ## the image with its labels, by Docker: IMAGE=registry.example.com/mqdlq:0.1.0
+	@docker build --target production --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
+	  --build-arg REVISION="$$(git rev-parse HEAD)" --build-arg SOURCE="$(SOURCE)" \
+	  --build-arg CREATED="$$(git log -1 --format=%cI)" \
+	  --build-arg MQ_CLIENT_VERSION --build-arg MQ_CLIENT_SHA256 .
 
 sbom: .tools/.set-up $(READY)  ## the bill of materials of the image, CycloneDX in var/sbom.json
 	@.tools/bin/python -m deploy.sbom var/sbom.json

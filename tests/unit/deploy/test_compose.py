@@ -6,7 +6,6 @@ file, the MQSC files run on the embedded queue manager, the database script on P
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -29,13 +28,6 @@ from tests.unit.deploy.compose_file import (
 
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)([^}]*)\}")
 TOOLS = PROJECT / ".tools" / "lib"
-
-
-def locked(package: str) -> str:
-    text = (PROJECT / "requirements.lock").read_text(encoding="utf-8")
-    found = re.search(rf"(?m)^{package}==(\S+)", text)
-    assert found
-    return found[1]
 
 
 def targets(service: dict[str, Any]) -> set[str]:
@@ -221,97 +213,3 @@ def test_the_program_reads_every_mqdlq_setting_of_the_compose_file() -> None:
 
     read = set(re.findall(r"\"(MQDLQ_\w+)\"", source))
     assert {name for name in environment if name.startswith("MQDLQ_")} <= read
-
-
-# The Dockerfile
-
-
-def test_dockerfile_and_project_pin_the_same_versions() -> None:
-    arguments = dict(re.findall(r"(?m)^ARG (\w+)=(\S+)$", dockerfile()))
-    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
-
-    for name in ("AIRFLOW_IMAGE", "MQ_CLIENT_VERSION", "MQ_CLIENT_SHA256"):
-        assert arguments[name] == variables()[name], name
-        assert name in services()["airflow-init"]["build"]["args"]
-    assert arguments["AIRFLOW_IMAGE"] == (
-        f"apache/airflow:slim-{locked('apache-airflow')}-python3.11"
-    )
-    assert f"UV_VERSION := {arguments['UV_VERSION']}\n" in makefile
-    for name in ("MQ_CLIENT_SHA256", "UV_SHA256"):
-        assert re.fullmatch(r"[0-9a-f]{64}", arguments[name])
-    # pip and uv install only packages pinned by a hash, and this project itself.
-    installs = re.findall(r"pip install ([^&\n]*)", re.sub(r"\\\n", " ", dockerfile()))
-    assert len(installs) == 5
-    assert [options for options in installs if "--require-hashes" not in options] == [
-        f"--quiet --python .venv/bin/python --no-deps --no-build-isolation --editable {ours} "
-        for ours in (".", "./embedded_mq")
-    ]
-    project = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
-    version = variables()["MQDLQ_IMAGE"].partition(":")[2]
-    assert f'version = "{version}"' in project
-
-
-def test_dockerfile_and_makefile_set_up_the_project_by_the_same_commands() -> None:
-    """No image is built here; `make set-up` runs these commands with the development lock."""
-    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
-    makefile = makefile.replace("requirements-dev.lock", "requirements.lock")
-    for name, place in {"UV": ".venv/bin/uv", "BIN": ".venv/bin"}.items():
-        makefile = makefile.replace(f"$({name})", place)
-    commands = re.findall(
-        r"(?m)^\t@(\.venv/bin/(?:uv pip install|python -m mqdlq\.(?:mqi|local\.class)).*)$",
-        re.sub(r"\s*\\\n\s*", " ", makefile),
-    )
-    image = re.sub(r"\s*\\\n\s*", " ", dockerfile())
-
-    of_the_tools = [command for command in commands if ".tools" in command]
-    needed = [command for command in commands if command not in of_the_tools]
-    assert len(needed) == 5
-    assert [command for command in needed if command not in image] == []
-
-
-def test_the_image_contains_every_file_that_the_services_use() -> None:
-    text = dockerfile()
-    volumes = {
-        volume.split(":")[1]
-        for name, service in services().items()
-        if service["image"] == "${MQDLQ_IMAGE}" and name != "tests"
-        for volume in service.get("volumes", ())
-    }
-
-    assert volumes == {"/opt/airflow", "/var/lib/mqdlq", "/opt/mqdlq/dags", "/opt/mqdlq/include"}
-    for path in volumes:
-        assert path in text, path
-    spark_class = services()["spark-master"]["entrypoint"][-1]
-    site = spark_class.partition("/lib/python3.11/site-packages/")[2]
-    assert (Path(importlib.util.find_spec("pyspark").origin).parents[1] / site).exists()  # type: ignore[union-attr,arg-type]
-    assert "MQDLQ_HOME=/var/lib/mqdlq" in text
-    assert variables()["MQDLQ_LAKE"].startswith("/var/lib/mqdlq/")
-
-
-def test_the_production_image_has_neither_embedded_queue_manager_nor_tools() -> None:
-    stages = re.split(r"(?m)^FROM (\S+(?: AS \S+)?)$", dockerfile())
-    production, trial, default = (
-        stages[stages.index(name) + 1]
-        for name in ("${AIRFLOW_IMAGE} AS production", "production AS trial", "production")
-    )
-    environment = stages[stages.index("${AIRFLOW_IMAGE} AS environment") + 1]
-
-    assert default.strip() == ""
-    for needed in ("embedded_mq", "requirements-dev.lock"):
-        assert needed in trial
-        assert needed not in production + environment
-    assert services()["airflow-init"]["build"]["target"] == "${MQDLQ_TARGET}"
-    assert variables()["MQDLQ_TARGET"] == "production"
-
-
-def test_the_image_does_not_run_as_root() -> None:
-    assert re.findall(r"(?m)^USER (\d+)$", dockerfile())[-1] == "50000"
-
-
-def test_only_the_program_is_copied_into_the_image() -> None:
-    lines = (PROJECT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-
-    let_in = {line[1:] for line in lines if line.startswith("!")}
-    copied = re.findall(r"(?m)^COPY (?!--from)(.+) \S+$", dockerfile())
-    assert lines[1] == "*"
-    assert let_in == {name for names in copied for name in names.split()}
