@@ -9,8 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.observability import stats
+from airflow.providers.common.compat.sdk import Stats, conf
 
 from mqdlq.constants import reason_text
 from mqdlq.ledger import Ledger, Run
@@ -75,14 +74,14 @@ def emit(
     tags = {"handler": run.handler, "queue_manager": run.queue_manager, "queue": run.queue}
     seen, look = ledger.accounts.of_run(run.run_id), ledger.runs.last_look(run.run_id)
     if seen is not None:
-        stats.gauge(Metric.DEPTH, seen.depth, tags=tags)
+        Stats.gauge(Metric.DEPTH, seen.depth, tags=tags)
     elif look is not None and run.run_type != "backfill":  # which looks at no queue
-        stats.gauge(Metric.DEPTH, look.depth, tags=tags)
+        Stats.gauge(Metric.DEPTH, look.depth, tags=tags)
     outcomes = ledger.outcomes.counts(run.run_id)
     del outcomes[Outcome.NOT_SELECTED]
     for outcome, number in outcomes.items():
-        stats.incr(Metric.OUTCOMES, number, tags={**tags, "outcome": str(outcome)})
-    stats.timing(Metric.RUN_DURATION, now - run.started_at, tags=tags)
+        Stats.incr(Metric.OUTCOMES, number, tags={**tags, "outcome": str(outcome)})
+    Stats.timing(Metric.RUN_DURATION, now - run.started_at, tags=tags)
     if not run.message_keys:  # such a run knows too little of the queue
         _emit_about_the_queue(reasons, oldest_left, is_closed=seen is not None, now=now, tags=tags)
     _send()
@@ -102,10 +101,10 @@ def _emit_about_the_queue(
         name = reason_text(reason).split(" ")[0] if reason else "none"
         by_reason[name if rank < REASONS else "other"] += number
     for name, number in by_reason.items():
-        stats.gauge(Metric.MESSAGES, number, tags={**tags, "reason": name})
+        Stats.gauge(Metric.MESSAGES, number, tags={**tags, "reason": name})
     if oldest_left is not None or is_closed:
         age = (now - oldest_left).total_seconds() if oldest_left else 0.0
-        stats.gauge(Metric.OLDEST_AGE, max(0.0, age), tags=tags)
+        Stats.gauge(Metric.OLDEST_AGE, max(0.0, age), tags=tags)
 
 
 def _send() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from airflow.sdk import Context, RetryPolicy
-from airflow.sdk.definitions.retry_policy import RetryDecision
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout
+from airflow.sdk import Context
 
+from mqdlq.airflow.older_versions import HAS_RETRY_POLICIES, RetryPolicy
 from mqdlq.airflow.operators.base import in_the_foreground, progress
 from mqdlq.constants import TRANSIENT
 from mqdlq.errors import (
@@ -23,8 +23,14 @@ from mqdlq.errors import (
 )
 from mqdlq.rules import RulesError
 
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.retry_policy import RetryDecision
+
 DELAYS: Final = (timedelta(seconds=20), timedelta(minutes=1), timedelta(minutes=3))
 """The pauses before the second, the third and each later attempt of a task."""
+
+RETRY_DELAY: Final = DELAYS[0 if HAS_RETRY_POLICIES else 1]
+"""The pause where Airflow does not ask the policy: after a worker's death, and before 3.3."""
 
 INVALID_INPUT: Final = (HandlerError, RulesError, ConnectionSettingsError)
 
@@ -54,13 +60,11 @@ class RetryTransient(RetryPolicy):
         context: Context | None = None,
     ) -> RetryDecision:
         """Decide by the exception; `max_tries` is how often the task may run again."""
+        from airflow.sdk.definitions.retry_policy import RetryDecision  # noqa: PLC0415 (from 3.3)
+
         del context
-        if not is_transient(exception):
-            return RetryDecision.fail("a lasting fault: another attempt would fail, too")
-        if try_number > max_tries:
-            return RetryDecision.fail("this was the last attempt")
-        if in_the_foreground() and not self.waits_for_people:
-            return RetryDecision.fail("a person who waits for it can start it again")
+        if reason := self.reason_to_fail(exception, try_number, max_tries):
+            return RetryDecision.fail(reason)
         delay = DELAYS[min(try_number, len(DELAYS)) - 1]
         progress.warning(
             "attempt %d of %d failed; the next one begins in %d s [MQDLQ-804]",
@@ -69,6 +73,16 @@ class RetryTransient(RetryPolicy):
             delay.total_seconds(),
         )
         return RetryDecision.retry(delay, "a transient fault")
+
+    def reason_to_fail(self, exception: BaseException, try_number: int, max_tries: int) -> str:
+        """Return why the task does not run again after this exception, or "" if it does."""
+        if not is_transient(exception):
+            return "a lasting fault: another attempt would fail, too"
+        if try_number > max_tries:
+            return "this was the last attempt"
+        if in_the_foreground() and not self.waits_for_people:
+            return "a person who waits for it can start it again"
+        return ""
 
 
 def is_transient(exception: BaseException) -> bool:

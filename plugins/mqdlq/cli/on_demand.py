@@ -8,16 +8,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import typer
-from typer._coercion import FileRuntimeParam, RuntimeParam, build_runtime_param
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 
 from mqdlq import directories, renamed
 from mqdlq.errors import MqDlqError
+
+try:
+    from mqdlq.cli.quick_parameters import quick
+except ImportError:  # before 0.29 typer does not ask pydantic
+
+    def quick(parameters: list[Any]) -> list[Any]:
+        """Return the parameters as they are."""
+        return parameters
+
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
 
@@ -186,7 +193,7 @@ class _Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, --help among them."""
-        return _quick(super().get_params(ctx))
+        return quick(super().get_params(ctx))
 
 
 class _Group(TyperGroup):
@@ -194,7 +201,7 @@ class _Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, --help among them."""
-        return _quick(super().get_params(ctx))
+        return quick(super().get_params(ctx))
 
 
 class _MountedGroup(_Group):
@@ -220,47 +227,3 @@ class _MountedGroup(_Group):
         if not self.commands:
             with _reported():
                 self.commands.update(_imported(self._place)())
-
-
-class _Argument(TyperArgument):
-    """An argument in upper case, without its Python type, such as list[FileBinaryRead]."""
-
-    @property
-    def display_name_raw(self) -> str:
-        """Return the name that the help shows."""
-        return self.metavar or self.name.upper()
-
-    def display_type_rich(self, ctx: Any) -> str | None:  # noqa: ARG002 (typer's signature)
-        """Return no type."""
-        return None
-
-
-def _quick(parameters: list[Any]) -> list[Any]:
-    for parameter in parameters:
-        parameter._runtime_param = _conversion(parameter)  # noqa: SLF001 (typer has no public way)
-        if isinstance(parameter, TyperArgument):
-            parameter.__class__ = _Argument
-    return parameters
-
-
-def _conversion(parameter: TyperArgument | TyperOption) -> RuntimeParam:
-    """Return what converts a parameter's text into its value."""
-    kind = parameter.type_descriptor
-    if kind.file_annotation is not None:
-        return FileRuntimeParam(kind.parameter_info, kind.annotation, kind.file_annotation)
-    return _Conversion(kind.parameter_info, kind.annotation)
-
-
-class _Conversion(RuntimeParam):
-    """Takes text, defaults and choices as they are; typer converts or refuses everything else.
-
-    Typer asks pydantic even for text, and importing pydantic doubles the time a command takes.
-    """
-
-    def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
-        kind = self.annotation
-        if type(value) is kind or kind == list[str]:
-            return value
-        if isinstance(kind, type) and issubclass(kind, StrEnum) and value in set(kind):
-            return kind(value)
-        return build_runtime_param(param.type_descriptor)._coerce_value(value, param, ctx)  # noqa: SLF001

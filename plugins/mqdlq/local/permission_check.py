@@ -87,7 +87,7 @@ def _settings(handler: Handler) -> ConnectionSettings:
         os.environ.update(environment())
     # Airflow takes its settings from the environment as it is imported.
     from airflow.models.connection import Connection  # noqa: PLC0415
-    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException  # noqa: PLC0415
 
     from mqdlq.airflow.hooks.ibmmq import settings_of  # noqa: PLC0415
 

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq.errors import HandlerError
 from mqdlq.handlers import load_handlers

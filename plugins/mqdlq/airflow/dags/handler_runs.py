@@ -33,7 +33,7 @@ from mqdlq.airflow.operators.retry import Retry
 from mqdlq.airflow.operators.sense import Sense
 from mqdlq.airflow.operators.snapshot import Snapshot
 from mqdlq.airflow.params import form
-from mqdlq.airflow.retries import DELAYS, RetryTransient
+from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
 from mqdlq.evaluation.spark_conf import submit_conf
 from mqdlq.handlers import Handler
 
@@ -60,7 +60,7 @@ def build_handler_dag(handler: Handler, pool: str, directory: Path | None) -> DA
             "owner": handler.owner,
             "retries": handler.task_retries,  # every task is safe to run again
             "retry_policy": RetryTransient(),
-            "retry_delay": DELAYS[0],  # where the policy is not asked: after a worker's death
+            "retry_delay": RETRY_DELAY,
         },
         tags=["mq", "dead-letter-queue", *handler.tags],
         description=f"Handles the dead-letter queue behind connection {handler.connection}",

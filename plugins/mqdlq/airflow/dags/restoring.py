@@ -27,7 +27,7 @@ from airflow.sdk import DAG, Param, chain
 from mqdlq.airflow.operators.restore import Restore, Select, task_id_of
 from mqdlq.airflow.params import form
 from mqdlq.airflow.restore_params import schemas
-from mqdlq.airflow.retries import DELAYS, RetryTransient
+from mqdlq.airflow.retries import RETRY_DELAY, RetryTransient
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import TASK_RETRIES
 
@@ -50,7 +50,7 @@ def build_restore_dag(
         },
         default_args={
             "retry_policy": RetryTransient(waits_for_people=False),
-            "retry_delay": DELAYS[0],  # where the policy is not asked: after a worker's death
+            "retry_delay": RETRY_DELAY,
         },
         tags=["mq", "dead-letter-queue", "restore"],
         description="Restores messages that were discarded from the archive",

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import Asset, AssetWatcher, CronDataIntervalTimetable
+from airflow.sdk import Asset, AssetWatcher
 
+from mqdlq.airflow.older_versions import CronDataIntervalTimetable
 from mqdlq.airflow.operators.sense import POLL_S
 from mqdlq.airflow.triggers.arrival import ArrivalTrigger
 from mqdlq.handlers import Handler

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
-from mqdlq.airflow.operators.base import Stage, in_the_foreground, progress, result_of, utc_now
+from mqdlq.airflow.older_versions import task_state, wait_for_person
+from mqdlq.airflow.operators.base import (
+    SENSE,
+    Stage,
+    in_the_foreground,
+    progress,
+    result_of,
+    utc_now,
+)
 
 if TYPE_CHECKING:
     from mqdlq.ledger import Run
@@ -24,8 +31,9 @@ class Approve(Stage):
     """Check the plan against its hash, record it, and have a person approve it if guards say so.
 
     A guard that is on and sees something puts the task into Airflow's state `awaiting_input`,
-    where it takes neither a worker nor the triggerer: a person approves or rejects in Airflow, and
-    silence for the handler's `approval: within` rejects. Question, answer, who and when go to the
+    where it takes neither a worker nor the triggerer (before Airflow 3.3 it is `deferred`, and the
+    triggerer looks for the answer): a person approves or rejects in Airflow, and silence for the
+    handler's `approval: within` rejects. Question, answer, who and when go to the
     ledger; the execution carries out exactly the plan whose hash was approved. After a
     rejection the run continues without acting, and reports that for every message. In
     ``airflow dags test`` nobody can answer, so nobody is asked. Touches the ledger and the lake,
@@ -59,7 +67,7 @@ class Approve(Stage):
                     log=progress,
                 )
                 self.skip_what_follows()
-            given: Any = context["task_state_store"].get(f"answer-{work.run.run_id}")
+            given: Any = task_state(context, SENSE).get(f"answer-{work.run.run_id}")
             accepted = approve.review_plan(
                 work.run,
                 made["plan_id"],
@@ -91,7 +99,7 @@ class Approve(Stage):
             who=person.get("name") or person.get("id") or "",
             at=utc_now(),
         )
-        context["task_state_store"].set(f"answer-{self.run_id(context)}", answer)
+        task_state(context, SENSE).set(f"answer-{self.run_id(context)}", answer)
         return self.execute(context)
 
     def _ask(self, context: Context, run: Run, accepted: PlanReview) -> None:
@@ -99,7 +107,7 @@ class Approve(Stage):
         from mqdlq.stages.approve import build_approval_alert, write_review_page  # noqa: PLC0415 (the same)
 
         handler = self.configuration()
-        within, store = handler.approval.timeout, context["task_state_store"]
+        within, store = handler.approval.timeout, task_state(context, SENSE)
         upsert_hitl_detail(
             ti_id=context["ti"].id,
             options=[APPROVE, REJECT],
@@ -112,4 +120,6 @@ class Approve(Stage):
             notify(handler, [build_approval_alert(run, accepted.questions)], context, run.run_id)
             store.set(f"notified-{run.run_id}", value=True)
         progress.info("waiting for a person to approve or reject this in Airflow within %s", within)
-        raise TaskAwaitingInput(method_name="resume", timeout=within)
+        wait_for_person(
+            self, context, options=[APPROVE, REJECT], default=REJECT, within=within, then="resume"
+        )

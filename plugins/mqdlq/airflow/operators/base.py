@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import DownstreamTasksSkipped
+from airflow.providers.common.compat.sdk import DownstreamTasksSkipped
+from airflow.sdk import Context
 
 from mqdlq.airflow.hooks.ibmmq import MqHook
 from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.older_versions import PolicedOperator
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.errors import ExecutionError, HandlerError, LedgerError
 from mqdlq.handlers import Handler, load_handler
@@ -77,7 +78,7 @@ class Work:
     ledger: Ledger
 
 
-class Stage(BaseOperator):
+class Stage(PolicedOperator):
     """A stage of a handler's workflow: passes arguments to the stage's function.
 
     Tasks pass ids and counts to each other, never a message. A stage records its work in the

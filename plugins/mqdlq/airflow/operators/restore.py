@@ -7,11 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
-from airflow.sdk.bases.branch import BaseBranchOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.older_versions import PolicedOperator
 from mqdlq.airflow.operators.base import Stage, progress, utc_now
 from mqdlq.airflow.operators.options import started_by
 from mqdlq.airflow.restore_params import request
@@ -34,7 +35,7 @@ def restoration_id(context: Context) -> str:
     return ledger_run_id("restore", context["dag_run"].run_id)
 
 
-class Select(BaseBranchOperator):
+class Select(PolicedOperator, BaseBranchOperator):
     """Select the copies a person asks for, write them down, and choose the handler's own task.
 
     Reads the ledger and, where a reason is given, the archive; touches no queue manager.

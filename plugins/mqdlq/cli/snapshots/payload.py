@@ -90,7 +90,7 @@ def _keys(conn_id: str | None) -> dict[str, bytes]:
         return {}
     # Airflow takes seconds to import, and only an encrypted payload needs it.
     from airflow.models.connection import Connection  # noqa: PLC0415
-    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException  # noqa: PLC0415
 
     try:
         found = Connection.get_connection_from_secrets(conn_id)
