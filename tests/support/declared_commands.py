@@ -49,7 +49,14 @@ def help_examples(command: Any) -> list[str]:
     return [line.strip() for line in below.splitlines()]
 
 
-THROUGH_AIRFLOW: set[Path] = {("airflow",), ("check",), ("restore", "run"), ("run",)}
+THROUGH_AIRFLOW: set[Path] = {
+    ("airflow",),
+    ("check",),
+    ("connection", "add"),
+    ("connection", "test"),
+    ("restore", "run"),
+    ("run",),
+}
 """The commands that start an Airflow; tests/e2e runs their examples."""
 
 

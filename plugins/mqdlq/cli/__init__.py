@@ -13,6 +13,19 @@ COMMANDS: Final[dict[str, Declared]] = {
     "check": Command(
         "mqdlq.cli.check:check", "Connect, and report what a handler's user may and may not do."
     ),
+    "connection": Group(
+        "Define and test Airflow connections to queue managers.",
+        {
+            "add": Command(
+                "mqdlq.cli.installing.connections:add",
+                "Define a connection from options, from MQSERVER or from a CCDT.",
+            ),
+            "test": Command(
+                "mqdlq.cli.installing.connections:test",
+                "Connect, and report what a connection's user may and may not do.",
+            ),
+        },
+    ),
     "preview": Command(
         "mqdlq.cli.preview:preview", "Browse a queue, and show what a rules table would do with it."
     ),

@@ -12,16 +12,16 @@ from collections.abc import Iterable
 
 import typer
 
-from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, MqDlqError, QueueManagerError
-from mqdlq.handlers import Handler, load_handler
+from mqdlq.errors import ClientNotFoundError, MqDlqError, QueueManagerError
+from mqdlq.handlers import load_handler
+from mqdlq.local.connection_store import read_settings
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
-from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.connect import connect
 from mqdlq.rules import Rule, parse
 from mqdlq.stages.sense.start_run import select_queue_manager
 
 USAGE = 2
-OF_AN_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
 
 
 def check(name: str) -> int:
@@ -29,7 +29,7 @@ def check(name: str) -> int:
     handler = load_handler(name)
     source, text = handler.rules_text()
     table = parse(text, source)
-    settings = select_queue_manager(_settings(handler), table.control.input_q_mgr)
+    settings = select_queue_manager(read_settings(handler.connection), table.control.input_q_mgr)
     try:
         with connect(settings) as queue_manager:
             as_others = [rule for rule in table.rules if rule.put_authority is PutAuthority.CTX]
@@ -75,32 +75,6 @@ def fixed_targets(rules: Iterable[Rule], queue_manager: str) -> tuple[str, ...]:
         if is_named and place in {"", queue_manager}:
             found.setdefault(name)
     return tuple(found)
-
-
-def _settings(handler: Handler) -> ConnectionSettings:
-    if not any(name in os.environ for name in OF_AN_AIRFLOW):
-        # Nobody's Airflow: that of `make run` and `make up`.
-        from mqdlq.local.environment import environment  # noqa: PLC0415
-        from mqdlq.local.foreground import migrate  # noqa: PLC0415
-
-        migrate()
-        os.environ.update(environment())
-    # Airflow takes its settings from the environment as it is imported.
-    from airflow.models.connection import Connection  # noqa: PLC0415
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException  # noqa: PLC0415
-
-    from mqdlq.airflow.hooks.ibmmq import settings_of  # noqa: PLC0415
-
-    try:
-        found = Connection.get_connection_from_secrets(handler.connection)
-    except AirflowNotFoundException:
-        raise ConnectionSettingsError(
-            "MQDLQ-124",
-            f"connection {handler.connection!r} is not defined in this Airflow, neither in the"
-            " environment nor in its metadata database; define it, or run the command where it is"
-            " defined",
-        ) from None
-    return settings_of(found)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import ConnectionSettingsError, QueueManagerError
-from mqdlq.mqi.connect import QueueManager
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 
 STAGES = ("sense", "dry run", "execution")
 GRANTED = "no authority is missing"
@@ -56,6 +56,22 @@ def advice(error: QueueManagerError, user: str) -> str:
         if MQRC[name] == error.reason:
             return f"{error.text}: {text.format(user=_user_text(user))} [{error.error_id}]"
     return str(error)
+
+
+def check_connection(settings: ConnectionSettings, state_queue: str) -> tuple[bool, str]:
+    """Connect; return whether sensing would succeed, and what the user may and may not do.
+
+    Checks the queue manager's dead-letter queue and `state_queue`; the targets of rules are not
+    known here. Raises ConnectionSettingsError and ClientNotFoundError.
+    """
+    try:
+        with connect(settings) as queue_manager:
+            found = find_missing(queue_manager, settings.user, state_queue)
+            where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
+            is_usable = not any(fault.stage == "sense" for fault in found)
+            return is_usable, describe_stages(found, where, settings.user)
+    except QueueManagerError as error:
+        return False, advice(error, settings.user)
 
 
 def find_missing(

@@ -46,7 +46,10 @@ LAKE = {
     ("rules", "suggest"),
     *(("snapshots", name) for name in ("list", "show", "prune", "import", "payload")),
 }
-IN_AIRFLOW = {("run",), ("check",), ("restore", "run"), ("airflow",)}
+IN_AIRFLOW = {
+    *(("run",), ("check",), ("restore", "run"), ("airflow",)),
+    *(("connection", "add"), ("connection", "test")),
+}
 """The commands that become processes of Airflow's side."""
 
 SECRET = "pass-word"  # noqa: S105 (no secret)

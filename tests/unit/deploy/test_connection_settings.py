@@ -24,6 +24,10 @@ TLS = {"tls_cipher_spec": "ANY_TLS12_OR_HIGHER", "key_repository": "/etc/mqdlq/k
             "unknown transport 'pigeon'; known are client, bindings, embedded",
         ),
         (
+            {**CLIENT, "client": "pigeon"},
+            "unknown client 'pigeon'; known are pymqi, ibmmq",
+        ),
+        (
             {**CLIENT, "reconnect": "maybe"},
             "unknown reconnect 'maybe'; known are no, yes, queue_manager",
         ),

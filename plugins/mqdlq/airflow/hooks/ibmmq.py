@@ -7,7 +7,7 @@ from typing import Final
 
 from airflow.sdk import BaseHook, Connection
 
-from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError, QueueManagerError
+from mqdlq.errors import ClientNotFoundError, ConnectionSettingsError
 from mqdlq.handlers import Handler
 from mqdlq.mqi import permissions
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
@@ -56,17 +56,8 @@ class MqHook(BaseHook):
         Nothing is browsed, got or put. Called by Airflow's Test button and
         `airflow connections test`, where `[core] test_connection` allows them.
         """
-        user = ""
         try:
-            settings = self.settings()
-            user = settings.user
-            with connect(settings) as queue_manager:
-                found = permissions.find_missing(queue_manager, user, STATE_QUEUE)
-                where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
-                is_usable = not any(fault.stage == "sense" for fault in found)
-                return is_usable, permissions.describe_stages(found, where, user)
-        except QueueManagerError as error:
-            return False, permissions.advice(error, user)
+            return permissions.check_connection(self.settings(), STATE_QUEUE)
         except (ConnectionSettingsError, ClientNotFoundError) as error:
             return False, str(error)
 

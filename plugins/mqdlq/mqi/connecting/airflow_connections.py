@@ -47,6 +47,22 @@ class AirflowConnection:
     login: str = ""
     password: str = field(default="", repr=False)
 
+    def document(self) -> dict[str, Any]:
+        """Return the fields that have a value as Airflow's JSON names them, but no password."""
+        fields = {
+            "conn_type": self.conn_type,
+            "host": self.host,
+            "port": self.port,
+            "login": self.login,
+            "extra": dict(self.extra),
+        }
+        return {key: value for key, value in fields.items() if value}
+
+    @property
+    def variable(self) -> str:
+        """Return the name of the environment variable that defines a connection of this id."""
+        return f"{_VARIABLE}{self.conn_id.upper()}"
+
     def settings(self) -> ConnectionSettings:
         """Return the connection settings; ConnectionSettingsError names the connection."""
         if self.conn_type != CONNECTION_TYPE:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi.client import CLIENT_NAMES
 from mqdlq.mqi.connecting import transports
 
 TRANSPORTS = ("client", "bindings", "embedded")
@@ -96,6 +97,8 @@ def _unknown_choices(settings: ConnectionSettings) -> Iterator[str]:
         yield f"unknown transport {settings.transport!r}; known are {', '.join(TRANSPORTS)}"
     if settings.transport == transports.EMBEDDED and transports.find_provider() is None:
         yield transports.missing_text("transport 'embedded'")
+    if settings.client not in {None, *CLIENT_NAMES}:
+        yield f"unknown client {settings.client!r}; known are {', '.join(CLIENT_NAMES)}"
     if settings.reconnect not in RECONNECT:
         yield f"unknown reconnect {settings.reconnect!r}; known are {', '.join(RECONNECT)}"
 

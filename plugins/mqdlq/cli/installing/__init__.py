@@ -1,0 +1,1 @@
+"""The commands that prepare an installation: `mqdlq init` and `mqdlq connection`."""

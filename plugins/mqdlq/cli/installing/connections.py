@@ -1,0 +1,245 @@
+"""The commands `mqdlq connection …`: define and test Airflow connections of type ibmmq."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from mqdlq.cli.airflow import become
+from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
+from mqdlq.mqi.connecting.defining import define_connection
+
+USAGE: Final = 2
+LONGEST_PASSWORD: Final = 4096
+"""In bytes: far more than MQ takes (MQ_CSP_PASSWORD_LENGTH), and less than a pipe holds."""
+_STORE: Final = ("-W", "ignore", "-m", "mqdlq.local.connection_store")
+_REMARK: Final = 'the password is not printed; add the key "password" where you keep the connection'
+
+
+class Form(StrEnum):
+    """A form in which a connection is printed."""
+
+    ENV = "env"
+    JSON = "json"
+
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The connection's id, such as mq_qm1.")]
+
+
+def add(
+    conn_id: Id,
+    *,
+    queue_manager: Annotated[str, typer.Option(help="The queue manager's name.")] = "",
+    host: Annotated[str, typer.Option(help="The listener's address.")] = "",
+    port: Annotated[
+        int, typer.Option(help="The listener's port; 1414 unless given.", show_default=False)
+    ] = 0,
+    hosts: Annotated[
+        str,
+        typer.Option(
+            help="Further addresses of the same queue manager:"
+            " 'mq2.example.com(1415), mq3.example.com'."
+        ),
+    ] = "",
+    channel: Annotated[str, typer.Option(help="The server-connection channel.")] = "",
+    mqserver: Annotated[
+        str,
+        typer.Option(
+            help="Channel and addresses as in the variable MQSERVER:"
+            " 'DLQ.SVRCONN/TCP/mq1.example.com(1414)'."
+        ),
+    ] = "",
+    ccdt: Annotated[
+        Path | None,
+        typer.Option(
+            help="A client channel definition table in JSON; the connection copies a channel of it."
+        ),
+    ] = None,
+    ccdt_url: Annotated[
+        str,
+        typer.Option(
+            help="The URL of a client channel definition table, in JSON or binary, that IBM's"
+            " client reads whenever it connects; needs --client ibmmq."
+        ),
+    ] = "",
+    user: Annotated[
+        str,
+        typer.Option(help="The user id. Its password is asked for, unless an option names it."),
+    ] = "",
+    password_file: Annotated[
+        Path | None, typer.Option(help="A file that has the password as its only line.")
+    ] = None,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+    ] = False,
+    tls_cipher_spec: Annotated[
+        str, typer.Option(help="The channel's CipherSpec, such as ANY_TLS12_OR_HIGHER.")
+    ] = "",
+    key_repository: Annotated[
+        str, typer.Option(help="Path of the key repository on the machines that connect.")
+    ] = "",
+    certificate_label: Annotated[
+        str, typer.Option(help="Label of the client's certificate in the key repository.")
+    ] = "",
+    client_user_id: Annotated[
+        str, typer.Option(help="A user id for the channel's exits; it authenticates nobody.")
+    ] = "",
+    reconnect: Annotated[
+        str,
+        typer.Option(help="Whether sensing may reconnect by itself: no, yes or queue_manager."),
+    ] = "",
+    client: Annotated[str, typer.Option(help="The Python library: pymqi or ibmmq.")] = "",
+    transport: Annotated[
+        str, typer.Option(help="client (TCP), bindings or embedded; client unless given.")
+    ] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the connection that has this id.")
+    ] = False,
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--print",
+            help="Print the connection without its password, and store nothing: env for a shell,"
+            " json for a secrets backend.",
+        ),
+    ] = None,
+) -> None:
+    """Implement `mqdlq connection add`.
+
+    Stores the connection in the metadata database of the Airflow that AIRFLOW_HOME names; without
+    AIRFLOW_HOME, in that of the Airflow that `mqdlq run` uses. Airflow encrypts the password.
+
+    Give --host and --channel, or --mqserver, or --ccdt. If the table of --ccdt has several
+    channels, --queue-manager and --channel choose one. An MQ server on this machine needs
+    --transport bindings only.
+
+    The command does not connect; `mqdlq connection test` does. Exit code 0 if the connection is
+    stored or printed, 1 if it cannot be stored, 2 if the options are not valid.
+
+    For example:
+      mqdlq connection add mq_qm1 --queue-manager QM1 --mqserver 'DLQ.SVRCONN/TCP/mq1(1414)'
+      mqdlq connection add mq_qm2 --queue-manager QM2 --transport bindings --print env
+    """
+    options = {
+        "queue_manager": queue_manager,
+        "host": host,
+        "port": port,
+        "hosts": hosts,
+        "channel": channel,
+        "ccdt_url": ccdt_url,
+        "user": user,
+        "tls_cipher_spec": tls_cipher_spec,
+        "key_repository": key_repository,
+        "certificate_label": certificate_label,
+        "client_user_id": client_user_id,
+        "reconnect": reconnect,
+        "client": client,
+        "transport": transport,
+    }
+    try:
+        defined = define_connection(conn_id, options, mqserver=mqserver, ccdt=ccdt)
+        if form is not None:
+            typer.echo(_printed(defined, form))
+            if defined.login:
+                typer.echo(_REMARK, err=True)
+            return
+        password = _password(defined, password_file, from_stdin=password_stdin)
+        whole = dataclasses.replace(defined, password=password)
+        whole.settings()
+    except ConnectionSettingsError as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+    given = {"replace": replace, "connection": dataclasses.asdict(whole)}
+    become(*_STORE, "add", str(_piped(json.dumps(given))))
+
+
+def test(conn_id: Id) -> None:
+    """Implement `mqdlq connection test`.
+
+    Connects as a task does, and reports stage by stage which authority the connection's user lacks
+    on the queue manager, its dead-letter queue (DEADQ) and the state queue MQDLQ.STATE. `mqdlq
+    check` does the same for a handler and the queues that its rules name. No message is browsed,
+    got or put.
+
+    Exit code 0 if a run could sense the queue; 1 if not; 2 if the connection is not defined or not
+    valid.
+
+    For example:
+      mqdlq connection test mq_demo
+    """
+    become(*_STORE, "test", conn_id)
+
+
+def _printed(defined: AirflowConnection, form: Form) -> str:
+    document = json.dumps(defined.document())
+    match form:
+        case Form.JSON:
+            return document
+        case Form.ENV:
+            return f"export {_variable(defined)}={shlex.quote(document)}"
+
+
+def _variable(defined: AirflowConnection) -> str:
+    if defined.variable.isidentifier():
+        return defined.variable
+    raise ConnectionSettingsError(
+        "MQDLQ-148",
+        f"connection id {defined.conn_id!r} cannot be part of a variable's name; use letters,"
+        " digits and _ only, or --print json",
+    )
+
+
+def _password(defined: AirflowConnection, file: Path | None, *, from_stdin: bool) -> str:
+    """Return the password from where the options say, or from the terminal; "" without a user."""
+    if file and from_stdin:
+        raise ConnectionSettingsError(
+            "MQDLQ-150", "--password-file and --password-stdin both name the password; give one"
+        )
+    if file:
+        return _only_line(file.read_bytes(), f"the password file {file}")
+    if from_stdin:
+        return _only_line(sys.stdin.buffer.read(), "standard input")
+    if not defined.login or defined.extra.get("transport", "client") != "client":
+        return ""
+    if sys.stdin.isatty():
+        return str(typer.prompt(f"Password of {defined.login}", hide_input=True))
+    raise ConnectionSettingsError(
+        "MQDLQ-151",
+        f"the password of {defined.login!r} is missing; give --password-file or --password-stdin,"
+        " or run the command in a terminal, which asks for it",
+    )
+
+
+def _piped(text: str) -> int:
+    """Return the descriptor of a pipe that has the text, for the process that this one becomes.
+
+    Other users of the machine can read the arguments of a process, and a file could stay behind.
+    """
+    reading, writing = os.pipe()
+    os.set_inheritable(reading, True)
+    with os.fdopen(writing, "w", encoding="utf-8") as pipe:
+        pipe.write(text)
+    return reading
+
+
+def _only_line(data: bytes, source: str) -> str:
+    try:
+        (line,) = data.decode().splitlines()
+    except ValueError:
+        line = ""
+    if not line or len(data) > LONGEST_PASSWORD:
+        raise ConnectionSettingsError(
+            "MQDLQ-152",
+            f"{source} has no password; expected one line of UTF-8 text of up to"
+            f" {LONGEST_PASSWORD} bytes",
+        )
+    return line

@@ -1,0 +1,163 @@
+"""Read, store and test the connections of an Airflow, for commands that import no Airflow.
+
+``mqdlq connection`` runs it as ``python -m mqdlq.local.connection_store``. It uses the Airflow that
+AIRFLOW_HOME names, else that of ``mqdlq run``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import typer
+
+from mqdlq import directories
+from mqdlq.errors import ConnectionSettingsError, HomeError, MqDlqError
+from mqdlq.handlers import Handler
+from mqdlq.mqi import permissions
+from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
+from mqdlq.mqi.connecting.settings import ConnectionSettings
+
+USAGE = 2
+STATE_QUEUE = str(Handler.model_fields["state_queue"].default)
+_OF_AN_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
+
+
+def environment_names_an_airflow() -> bool:
+    """Return whether the environment names an Airflow other than that of `mqdlq run`."""
+    return any(name in os.environ for name in _OF_AN_AIRFLOW)
+
+
+def select_airflow() -> None:
+    """Let this process use the Airflow of its environment, else that of `mqdlq run`.
+
+    Airflow reads its settings when it is imported: call this before.
+    """
+    if environment_names_an_airflow():
+        return
+    from mqdlq.local.environment import environment  # noqa: PLC0415 (for our own Airflow only)
+    from mqdlq.local.foreground import migrate  # noqa: PLC0415 (the same)
+
+    migrate()
+    os.environ.update(environment())
+
+
+def read_settings(conn_id: str) -> ConnectionSettings:
+    """Return the settings of a connection; raises ConnectionSettingsError if it is not defined."""
+    select_airflow()
+    from airflow.models.connection import Connection  # noqa: PLC0415 (after select_airflow)
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException  # noqa: PLC0415 (the same)
+
+    from mqdlq.airflow.hooks.ibmmq import settings_of  # noqa: PLC0415 (the same)
+
+    try:
+        found = Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        raise ConnectionSettingsError(
+            "MQDLQ-124",
+            f"connection {conn_id!r} is not defined in this Airflow, neither in the"
+            " environment nor in its metadata database; define it, or run the command where it is"
+            " defined",
+        ) from None
+    return settings_of(found)
+
+
+def store(defined: AirflowConnection, *, replace: bool = False) -> bool:
+    """Store a connection in Airflow's metadata database; return whether Airflow encrypts it.
+
+    One transaction. A second call fails unless `replace` is set. Raises ConnectionSettingsError if
+    the id is in use, and HomeError if the database cannot be used.
+    """
+    select_airflow()
+    from airflow.models.connection import Connection  # noqa: PLC0415 (after select_airflow)
+    from airflow.models.crypto import get_fernet  # noqa: PLC0415 (the same)
+    from airflow.providers.common.compat.sdk import AirflowException  # noqa: PLC0415 (the same)
+    from airflow.utils.session import create_session  # noqa: PLC0415 (the same)
+    from sqlalchemy import select  # noqa: PLC0415 (the same)
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 (the same)
+
+    try:
+        with create_session() as session:
+            named = select(Connection).where(Connection.conn_id == defined.conn_id)
+            existing = session.scalar(named)
+            if existing is not None and not replace:
+                raise ConnectionSettingsError(
+                    "MQDLQ-149",
+                    f"connection {defined.conn_id!r} is already defined in this Airflow; choose"
+                    " another id, or replace it with --replace",
+                )
+            if existing is not None:
+                session.delete(existing)
+                session.flush()
+            fields = defined.document()
+            session.add(Connection(defined.conn_id, password=defined.password or None, **fields))
+            return bool(get_fernet().is_encrypted)
+    except SQLAlchemyError as error:
+        # Its own text has the values of the row.
+        why = str(getattr(error, "orig", None) or type(error).__name__)
+        raise _unusable(why) from None
+    except AirflowException as error:
+        raise _unusable(str(error)) from None
+
+
+def _unusable(why: str) -> HomeError:
+    return HomeError(
+        "MQDLQ-840",
+        f"Airflow's metadata database cannot be used ({why}); prepare it by `airflow db migrate`",
+    )
+
+
+def _add(descriptor: int) -> None:
+    select_airflow()
+    with os.fdopen(descriptor, encoding="utf-8") as pipe:
+        document = json.load(pipe)
+    defined = AirflowConnection(**document["connection"])
+    is_encrypted = store(defined, replace=document["replace"])
+    home = os.environ.get("AIRFLOW_HOME", "")
+    typer.echo(
+        f"connection {defined.conn_id} is stored in the Airflow of"
+        f" {directories.shown(home) if home else 'this environment'}"
+    )
+    if defined.password and not is_encrypted:
+        typer.echo(
+            "warning: the password is stored in plain text, because this Airflow has no"
+            " [core] fernet_key [MQDLQ-841]",
+            err=True,
+        )
+    if defined.variable in os.environ:
+        typer.echo(
+            f"warning: {defined.variable} in this environment defines the same connection, and"
+            " Airflow prefers it [MQDLQ-842]",
+            err=True,
+        )
+    typer.echo(f"test it: mqdlq connection test {defined.conn_id}")
+
+
+def _test(conn_id: str) -> int:
+    is_usable, text = permissions.check_connection(read_settings(conn_id), STATE_QUEUE)
+    typer.echo(text)
+    return 0 if is_usable else 1
+
+
+def main() -> int:
+    """Do what the process arguments say, and return the exit code of `mqdlq connection`.
+
+    They are `test` and a connection's id, or `add` and the descriptor of a pipe with a connection.
+    """
+    os.umask(0o077)  # our own Airflow's metadata are for their owner alone
+    # Airflow's own remarks go to where the answer goes.
+    os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "ERROR"
+    action, *arguments = sys.argv[1:]
+    try:
+        if action == "test":
+            return _test(*arguments)
+        _add(int(*arguments))
+    except MqDlqError as error:
+        typer.echo(f"mqdlq: {error}", err=True)
+        return USAGE if action == "test" else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""Read a client channel definition table (CCDT) in JSON.
+
+IBM MQ docs, "Configuring a JSON format CCDT" and "Channel attributes supported by the JSON CCDT".
+A binary CCDT can only be read by IBM's client.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mqdlq.errors import ConnectionSettingsError
+from mqdlq.mqi.connecting.client_channels import DEFAULT_PORT, Address, ClientChannel
+from mqdlq.mqi.connecting.settings import PORTS
+
+_TYPE: Final = "clientConnection"
+_COPIED: Final = {
+    "name",
+    "type",
+    "clientConnection.queueManager",
+    "clientConnection.connection",
+    "transmissionSecurity.cipherSpecification",
+    "transmissionSecurity.certificateLabel",
+}
+_WITHOUT_EFFECT: Final = {
+    "general.description",
+    "general.maximumMessageLength",  # a connection always asks for the channel's maximum
+    "compression.header",
+    "compression.message",
+    "connectionManagement.affinity",
+    "connectionManagement.clientWeight",
+    "connectionManagement.defaultReconnect",  # the connection has `reconnect`
+    "connectionManagement.disconnectInterval",
+    "connectionManagement.heartInterval",
+    "connectionManagement.heartbeatInterval",
+    "connectionManagement.keepAliveInterval",
+    "connectionManagement.sharingConversations",
+}
+"""Attributes that change how fast a channel is or which entry the client prefers, not where it
+leads nor what it demands of the queue manager."""
+_EMPTY: Final[tuple[Any, ...]] = ("", [], {}, None)
+_WORDS: Final[dict[type, str]] = {dict: "an object", list: "a list", str: "text"}
+_SHOWN: Final = 8
+
+
+def read_ccdt(path: Path) -> list[ClientChannel]:
+    """Return the client channels of a CCDT in JSON, in the order of the file.
+
+    Raises ConnectionSettingsError for a file that cannot be read, is binary, or has another form;
+    the text names the place in the file.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _fault(path, f"it cannot be read: {error.strerror}") from None
+    if not data.strip():
+        raise _fault(path, "it is empty")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise ConnectionSettingsError(
+            "MQDLQ-142",
+            f"CCDT {path} is binary, and only IBM's client reads a binary CCDT; leave the file to"
+            f" the client: --ccdt-url {path.absolute().as_uri()} --client ibmmq",
+        )
+    try:
+        return list(_channels(json.loads(text)))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise _fault(path, f"it is not JSON: {error.msg} at {place}") from None
+    except ValueError as error:
+        raise _fault(path, str(error)) from None
+
+
+def select_channel(
+    path: Path, channels: list[ClientChannel], *, queue_manager: str = "", name: str = ""
+) -> ClientChannel:
+    """Return the one channel of a CCDT for this queue manager and of this name, if given.
+
+    A channel whose entry names no queue manager leads to any. Raises ConnectionSettingsError if
+    none or several fit, and if the channel has an attribute that a connection cannot state.
+    """
+    fitting = [
+        channel
+        for channel in channels
+        if ("" in {queue_manager, channel.queue_manager} or queue_manager == channel.queue_manager)
+        and name in {"", channel.name}
+    ]
+    if len(fitting) != 1:
+        asked = " and ".join(
+            f"{word} {value!r}"
+            for word, value in (("queue manager", queue_manager), ("channel", name))
+            if value
+        )
+        found = "no channel" if not fitting else f"{len(fitting)} channels"
+        raise ConnectionSettingsError(
+            "MQDLQ-143",
+            f"CCDT {path} has {found}{f' for {asked}' if asked else ''}; choose one by"
+            f" --queue-manager and --channel: {_list(fitting or channels)}",
+        )
+    (channel,) = fitting
+    if channel.unsupported:
+        raise ConnectionSettingsError(
+            "MQDLQ-144",
+            f"CCDT {path}: channel {channel.name!r} has {', '.join(channel.unsupported)}, which a"
+            " connection cannot state; leave the file to IBM's client: --ccdt-url"
+            f" {path.absolute().as_uri()} --client ibmmq",
+        )
+    return channel
+
+
+def _list(channels: list[ClientChannel]) -> str:
+    shown = [f"{c.name} (queue manager {c.queue_manager!r})" for c in channels[:_SHOWN]]
+    if len(channels) > _SHOWN:
+        shown.append(f"and {len(channels) - _SHOWN} more")
+    return ", ".join(shown) or "the file has none"
+
+
+def _fault(path: Path, text: str) -> ConnectionSettingsError:
+    return ConnectionSettingsError("MQDLQ-141", f"CCDT {path}: {text}")
+
+
+def _channels(document: Any) -> Iterator[ClientChannel]:
+    table = _typed(document, dict, "the document")
+    entries = _typed(table.get("channel"), list, "channel")
+    for number, given in enumerate(entries):
+        place = f"channel[{number}]"
+        entry = _typed(given, dict, place)
+        if entry.get("type") == _TYPE:
+            yield _channel(entry, place)
+
+
+def _channel(entry: Mapping[str, Any], place: str) -> ClientChannel:
+    connection = _group(entry, "clientConnection", place)
+    security = _group(entry, "transmissionSecurity", place)
+    where = f"{place}.clientConnection.connection"
+    listed = _typed(connection.get("connection", []), list, where)
+    addresses = tuple(_address(each, f"{where}[{n}]") for n, each in enumerate(listed))
+    if not addresses:
+        raise ValueError(f"{where} is missing; expected a list with host and port")
+    name = _text(entry, "name", place)
+    if not name:
+        raise ValueError(f"{place}.name is missing")
+    return ClientChannel(
+        name,
+        addresses,
+        _text(connection, "queueManager", f"{place}.clientConnection"),
+        _text(security, "cipherSpecification", f"{place}.transmissionSecurity"),
+        _text(security, "certificateLabel", f"{place}.transmissionSecurity"),
+        tuple(sorted(set(_attributes(entry)) - _COPIED - _WITHOUT_EFFECT)),
+    )
+
+
+def _attributes(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the attributes that have a value, such as `exits.security`."""
+    for group, values in entry.items():
+        if isinstance(values, dict):
+            yield from (f"{group}.{key}" for key, value in values.items() if value not in _EMPTY)
+        elif values not in _EMPTY:
+            yield group
+
+
+def _group(entry: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
+    group: Mapping[str, Any] = _typed(entry.get(key, {}), dict, f"{place}.{key}")
+    return group
+
+
+def _address(value: Any, place: str) -> Address:
+    given = _typed(value, dict, place)
+    host = _text(given, "host", place)
+    port = given.get("port", DEFAULT_PORT)
+    if not host:
+        raise ValueError(f"{place}.host is missing")
+    if type(port) is not int or port not in PORTS:
+        raise ValueError(f"{place}.port is {port!r}, expected 1 to 65535")
+    return Address(host, port)
+
+
+def _text(given: Mapping[str, Any], key: str, place: str) -> str:
+    return str(_typed(given.get(key, ""), str, f"{place}.{key}"))
+
+
+def _typed(value: Any, kind: type, place: str) -> Any:
+    if not isinstance(value, kind):
+        fault = f"{place} is {_described(value)}, expected {_WORDS[kind]}"
+        raise ValueError(fault)  # noqa: TRY004 (of the file, like its syntax)
+    return value
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return _WORDS.get(type(value), json.dumps(value))
