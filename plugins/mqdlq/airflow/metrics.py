@@ -4,110 +4,280 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow.providers.common.compat.sdk import Stats, conf
 
 from mqdlq.constants import reason_text
+from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, Run
-from mqdlq.model import Outcome
+from mqdlq.model import Outcome, Trait
+
+if TYPE_CHECKING:
+    from mqdlq.stages.alerts import Facts
+    from mqdlq.stages.report import ReportFiles
 
 REASONS: Final = 20
 """How many reasons of a queue have their own label; the rarer ones share `other`."""
 
+STARTS_MISSED: Final = 3
+"""The number of scheduled starts without a successful run after which a handler is overdue."""
+
 SEND_WITHIN_MS: Final = 5000
+
+HANDLER: Final = ("handler",)
+QUEUE: Final = ("handler", "qmgr", "queue")
+"""Labels of metrics about a queue; `qmgr` and `queue` as in IBM's exporter for Prometheus."""
 
 log = logging.getLogger(__name__)
 
 
 class Metric(StrEnum):
-    """A metric: its name, its kind, and its meaning; docs/reference/metrics.md lists them."""
+    """A metric: its name, kind, unit, labels and meaning.
 
-    DEPTH = "mqdlq.depth", "gauge", "Messages on the queue when the run last looked at it."
+    docs/reference/metrics.md is written from these declarations, and the tests of
+    deploy/observability check its files against them.
+    """
+
+    DEPTH = "mqdlq.depth", "gauge", "messages", QUEUE, "CURDEPTH when a run last looked."
+    MAX_DEPTH = "mqdlq.max_depth", "gauge", "messages", QUEUE, "MAXDEPTH when a run last looked."
     OUTCOMES = (
         "mqdlq.outcomes",
         "counter",
-        "Messages of the run that ended with the outcome in the tag `outcome`.",
+        "messages",
+        (*QUEUE, "outcome"),
+        "Messages whose run ended with this outcome.",
+    )
+    NEEDS_ATTENTION = (
+        "mqdlq.needs_attention",
+        "gauge",
+        "messages",
+        (*QUEUE, "outcome"),
+        "Messages that need attention after the last run that closed its account, by outcome.",
     )
     MESSAGES = (
         "mqdlq.messages",
         "gauge",
+        "messages",
+        (*QUEUE, "reason"),
         (
-            "Messages of the run's snapshot, by the tag `reason`: the name of a reason code"
-            f" ({REASONS} at most), `other` for the rarer ones, `none` without a valid MQDLH."
+            "Messages of the last snapshot, by the reason in their MQDLH: the names of"
+            f" {REASONS} reason codes at most, `other` for the rarer ones, `none` without a valid"
+            " MQDLH."
+        ),
+    )
+    NOT_ARCHIVED = (
+        "mqdlq.not_archived",
+        "gauge",
+        "messages",
+        QUEUE,
+        (
+            "Messages that the last run did not discard, because no archive copy could be made and"
+            " read back."
         ),
     )
     OLDEST_AGE = (
         "mqdlq.oldest_age_seconds",
         "gauge",
-        "Age of the oldest message that remains on the queue, in seconds; 0 if none remains.",
+        "seconds",
+        QUEUE,
+        "Age of the oldest message that the last run left on the queue; 0 if it left none.",
     )
-    RUN_DURATION = "mqdlq.run_duration", "timer", "Time from the run's start to its report."
+    RUN_DURATION = (
+        "mqdlq.run_duration_seconds",
+        "gauge",
+        "seconds",
+        QUEUE,
+        "Time from the last run's start to its report.",
+    )
+    RUN_FAILED = (
+        "mqdlq.run_failed",
+        "gauge",
+        "0 or 1",
+        HANDLER,
+        "1 if the last run failed or could not start.",
+    )
+    RUN_UNACCOUNTED = (
+        "mqdlq.run_unaccounted",
+        "gauge",
+        "0 or 1",
+        QUEUE,
+        "1 if the account of the last run does not add up.",
+    )
+    LAST_SUCCESS = (
+        "mqdlq.last_success_timestamp_seconds",
+        "gauge",
+        "Unix time",
+        QUEUE,
+        "End of the last successful run for the whole queue.",
+    )
+    OVERDUE = (
+        "mqdlq.overdue_timestamp_seconds",
+        "gauge",
+        "Unix time",
+        QUEUE,
+        (
+            f"Scheduled start number {STARTS_MISSED} after the last successful run; 0 if no clock"
+            " starts the handler's runs."
+        ),
+    )
+    APPROVALS_WAITING = (
+        "mqdlq.approvals_waiting",
+        "gauge",
+        "runs",
+        QUEUE,
+        "Runs of the handler that wait for an approval.",
+    )
 
     kind: str
+    unit: str
+    labels: tuple[str, ...]
     meaning: str
 
-    def __new__(cls, value: str, kind: str, meaning: str) -> Self:
-        """Make a member of its declaration."""
+    def __new__(
+        cls,
+        value: str,
+        kind: str = "",
+        unit: str = "",
+        labels: tuple[str, ...] = (),
+        meaning: str = "",
+    ) -> Self:
+        """Make a member of its declaration; a lookup has the name only."""
         member = str.__new__(cls, value)
-        member._value_, member.kind, member.meaning = value, kind, meaning
+        member._value_ = value
+        member.kind, member.unit, member.labels, member.meaning = kind, unit, labels, meaning
         return member
+
+    @property
+    def in_prometheus(self) -> str:
+        """The metric's name in Prometheus."""
+        return self.replace(".", "_") + ("_total" if self.kind == "counter" else "")
+
+
+def emit_depth(run: Run, depth: int, max_depth: int) -> None:
+    """Send CURDEPTH and MAXDEPTH of a run's queue."""
+    _gauge(Metric.DEPTH, depth, run)
+    _gauge(Metric.MAX_DEPTH, max_depth, run)
+    _flush()
+
+
+def emit_approvals(
+    run: Run, timeout: timedelta, ledger: Ledger, now: datetime, questions: Sequence[object]
+) -> None:
+    """Send how many runs of the handler wait for an approval; this one waits if it has questions.
+
+    A question older than `timeout` counts as answered.
+    """
+    waiting = ledger.plans.count_open_questions(run, now - timeout) + bool(questions)
+    _gauge(Metric.APPROVALS_WAITING, waiting, run)
+    _flush()
+
+
+def emit_start_failure(handler: str) -> None:
+    """Send that a run failed before it knew its queue."""
+    _emit_verdict(handler, failed=True)
+    _flush()
 
 
 def emit(
-    run: Run,
-    ledger: Ledger,
-    now: datetime,
-    reasons: Mapping[int, int],
-    oldest_left: datetime | None,
+    facts: Facts, files: ReportFiles, handler: Handler, *, ledger: Ledger, now: datetime
 ) -> None:
-    """Send depth, outcomes, ages and duration of a run, by queue manager, queue and reason.
+    """Send all metrics of a run that has ended, except MAXDEPTH.
 
-    `reasons` counts the messages of the run's snapshot by the reason in their MQDLH (0 without
-    one); `oldest_left` is since when the oldest that stays is there, None where none stays. Called
-    again for a run it counts its outcomes again. A run for named messages sends nothing about the
-    messages it was not started for.
+    Called again for a run it counts its outcomes again. A run for named messages sends nothing
+    about the messages it was not started for.
     """
-    tags = {"handler": run.handler, "queue_manager": run.queue_manager, "queue": run.queue}
+    run = facts.run
     seen, look = ledger.accounts.of_run(run.run_id), ledger.runs.last_look(run.run_id)
-    if seen is not None:
-        Stats.gauge(Metric.DEPTH, seen.depth, tags=tags)
-    elif look is not None and run.run_type != "backfill":  # which looks at no queue
-        Stats.gauge(Metric.DEPTH, look.depth, tags=tags)
+    if run.run_type == "backfill":
+        look = None  # at snapshots, not at the queue
+    if (last := seen or look) is not None:
+        _gauge(Metric.DEPTH, last.depth, run)
     outcomes = ledger.outcomes.counts(run.run_id)
     del outcomes[Outcome.NOT_SELECTED]
     for outcome, number in outcomes.items():
-        Stats.incr(Metric.OUTCOMES, number, tags={**tags, "outcome": str(outcome)})
-    Stats.timing(Metric.RUN_DURATION, now - run.started_at, tags=tags)
+        Stats.incr(Metric.OUTCOMES, number, tags=_tags_of(run, outcome=outcome))
+    _gauge(Metric.NOT_ARCHIVED, ledger.outcomes.count_without_archive_copy(run.run_id), run)
+    _gauge(Metric.RUN_DURATION, (now - run.started_at).total_seconds(), run)
+    _gauge(Metric.RUN_UNACCOUNTED, int(not facts.adds_up), run)
+    _emit_verdict(run.handler, failed=facts.failed)
     if not run.message_keys:  # such a run knows too little of the queue
-        _emit_about_the_queue(reasons, oldest_left, is_closed=seen is not None, now=now, tags=tags)
-    _send()
+        is_empty = look is not None and not look.is_work and not look.depth
+        _emit_about_the_queue(facts, files, ledger, now, is_known=seen is not None or is_empty)
+        if not facts.failed and run.run_type != "backfill":
+            _gauge(Metric.LAST_SUCCESS, now.timestamp(), run)
+            _gauge(Metric.OVERDUE, _find_overdue_time(handler, now), run)
+    emit_approvals(run, handler.approval.timeout, ledger, now, ())
 
 
 def _emit_about_the_queue(
-    reasons: Mapping[int, int],
-    oldest_left: datetime | None,
-    *,
-    is_closed: bool,
-    now: datetime,
-    tags: dict[str, str],
+    facts: Facts, files: ReportFiles, ledger: Ledger, now: datetime, *, is_known: bool
 ) -> None:
-    """Send how many messages have which reason, and the age of the oldest remaining one."""
-    by_reason: Counter[str] = Counter()
+    """Send reasons, messages that need attention, and the age of the oldest remaining one.
+
+    `is_known` says that the run has seen its whole queue. A gauge keeps its value until another
+    value is sent, so such a run also sends 0 for the reasons that only the run before it has met.
+    """
+    run, oldest = facts.run, facts.oldest_left
+    by_reason = _by_label(files.reasons)
+    if is_known:
+        before = ledger.alerts.run_before(run, is_closed=True)
+        causes = ledger.snapshots.causes(before) if before is not None else []
+        earlier = _by_label({cause.reason: cause.messages for cause in causes})
+        by_reason = {**dict.fromkeys(earlier, 0), **by_reason}
+        for outcome in Outcome:
+            if Trait.NEEDS_ATTENTION in outcome.traits:
+                number = files.attention.get(outcome, 0)
+                _gauge(Metric.NEEDS_ATTENTION, number, run, outcome=outcome)
+    for name, number in by_reason.items():
+        _gauge(Metric.MESSAGES, number, run, reason=name)
+    if oldest is not None or is_known:
+        age = (now - oldest).total_seconds() if oldest else 0.0
+        _gauge(Metric.OLDEST_AGE, max(0.0, age), run)
+
+
+def _by_label(reasons: Mapping[int, int]) -> dict[str, int]:
+    """Return the numbers of messages by the label `reason`."""
+    by_label: Counter[str] = Counter()
     for rank, (reason, number) in enumerate(Counter(reasons).most_common()):
         name = reason_text(reason).split(" ")[0] if reason else "none"
-        by_reason[name if rank < REASONS else "other"] += number
-    for name, number in by_reason.items():
-        Stats.gauge(Metric.MESSAGES, number, tags={**tags, "reason": name})
-    if oldest_left is not None or is_closed:
-        age = (now - oldest_left).total_seconds() if oldest_left else 0.0
-        Stats.gauge(Metric.OLDEST_AGE, max(0.0, age), tags=tags)
+        by_label[name if rank < REASONS else "other"] += number
+    return dict(by_label)
 
 
-def _send() -> None:
+def _find_overdue_time(handler: Handler, now: datetime) -> float:
+    """Return the Unix time of the scheduled start that makes a handler overdue, or 0."""
+    moment = now
+    for _ in range(STARTS_MISSED):
+        following = handler.next_start(moment)
+        if following is None:
+            return 0.0
+        moment = following
+    return moment.timestamp()
+
+
+def _emit_verdict(handler: str, *, failed: bool) -> None:
+    # A run that could not start may know no queue: this metric has the label `handler` only.
+    Stats.gauge(Metric.RUN_FAILED, int(failed), tags={"handler": handler})
+
+
+def _gauge(metric: Metric, value: float, run: Run, **labels: str) -> None:
+    Stats.gauge(metric, value, tags=_tags_of(run, **labels))
+
+
+def _tags_of(run: Run, **labels: str) -> dict[str, str]:
+    """Return the tags of a run's metric.
+
+    Names of queues may have a percent sign. Airflow drops a metric with such a tag for StatsD.
+    """
+    tags = {"handler": run.handler, "qmgr": run.queue_manager, "queue": run.queue, **labels}
+    return {name: str(text).replace("%", "_") for name, text in tags.items()}
+
+
+def _flush() -> None:
     """Flush OpenTelemetry, if it is on; StatsD has already sent its metrics.
 
     Airflow ends a task's process without waiting for the next export, a minute later: the task's

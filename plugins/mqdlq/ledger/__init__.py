@@ -20,7 +20,14 @@ from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate
-from mqdlq.ledger.outcomes import HistoryRow, Learned, LearnedCount, OutcomeFact, Outcomes
+from mqdlq.ledger.outcomes import (
+    NO_ARCHIVE_COPY,
+    HistoryRow,
+    Learned,
+    LearnedCount,
+    OutcomeFact,
+    Outcomes,
+)
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.runs import DRY_RUN, Look, Run, Runs
@@ -29,6 +36,7 @@ from mqdlq.ledger.snapshots import Cause, Snapshots, TakenSnapshot
 
 __all__ = [
     "DRY_RUN",
+    "NO_ARCHIVE_COPY",
     "AcceptedPlan",
     "Approval",
     "ArchivedCopy",

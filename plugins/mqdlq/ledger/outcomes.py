@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Engine, func, or_, select
 from sqlalchemy.exc import IntegrityError
@@ -17,6 +17,9 @@ from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_
 from mqdlq.ledger.tables.messages import learned, messages, outcomes, settled_outcomes
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Outcome
+
+NO_ARCHIVE_COPY: Final = "it was not archived, so it stays"
+"""Why a message was not discarded of which no archive copy could be made and read back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,13 @@ class Outcomes(Repository):
             for row in self._all(query.group_by(table.c.outcome)):
                 counted[row["outcome"]] += int(row["number"])
         return counted
+
+    def count_without_archive_copy(self, run_id: str) -> int:
+        """Count the messages of a run that were not discarded because they were not archived."""
+        query = select(func.count()).where(
+            outcomes.c.run_id == run_id, outcomes.c.why == NO_ARCHIVE_COPY
+        )
+        return int(next(iter(self._values(query))))
 
     def learned_counts(self, run_id: str) -> list[LearnedCount]:
         """Count what a run learned of others and what was learned of it, in that order."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import count
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from mqdlq.ledger.database import Repository, add, columns_of, in_parts, in_turn
 from mqdlq.ledger.messages import has_departed
@@ -137,6 +137,22 @@ class Plans(Repository):
         if row is None or row["decision"] != "asked":
             return None
         return OpenQuestion(row["dag_run_id"], row["messages"])
+
+    def count_open_questions(self, run: Run, since: datetime) -> int:
+        """Count the other runs of the handler on this queue whose last question is unanswered.
+
+        Questions asked before `since` do not count.
+        """
+        newest = (
+            select(func.max(approvals.c.seq))
+            .join(runs, runs.c.run_id == approvals.c.run_id)
+            .where(is_beside(run), runs.c.handler == run.handler)
+            .group_by(approvals.c.run_id)
+        )
+        query = select(func.count()).where(
+            approvals.c.seq.in_(newest), approvals.c.decision == "asked", approvals.c.at >= since
+        )
+        return int(next(iter(self._values(query))))
 
 
 class _Occurrences:

@@ -149,6 +149,13 @@ class QueueManager:
         """Return the queue's CURDEPTH."""
         return int(self.inquire_queue(queue, self.client.CMQC.MQIA_CURRENT_Q_DEPTH))
 
+    def depth_and_limit(self, queue: str) -> tuple[int, int]:
+        """Return the queue's CURDEPTH and MAXDEPTH."""
+        constants = self.client.CMQC
+        selectors = constants.MQIA_CURRENT_Q_DEPTH, constants.MQIA_MAX_Q_DEPTH
+        depth, limit = self.inquire_attributes(queue, *selectors)
+        return int(depth), int(limit)
+
 
 def connect(settings: ConnectionSettings, *, may_reconnect: bool = False) -> QueueManager:
     """Connect as the settings say; raise QueueManagerError or ClientNotFoundError.

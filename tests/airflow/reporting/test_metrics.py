@@ -1,34 +1,28 @@
-"""Metrics through Airflow's own: what StatsD and a collector get of a run."""
+"""Metrics through Airflow's own: what StatsD gets of a run."""
 
 from __future__ import annotations
 
-import atexit
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from airflow.sdk._shared.observability.metrics import otel_logger
 from airflow.sdk._shared.observability.metrics.stats import _get_backend
 from airflow.sdk._shared.observability.metrics.statsd_logger import SafeStatsdLogger
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
-from opentelemetry import metrics
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
 
-from mqdlq.airflow.metrics import REASONS, emit
-from mqdlq.ledger import Look, Run
-from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.report import write_report
+from mqdlq.airflow.metrics import emit_approvals, emit_depth, emit_start_failure
+from mqdlq.ledger import Approval, Look
+from mqdlq.model import Outcome, Trait
+from mqdlq.stages.execute import make_pass, settle
+from tests.airflow.reporting.ended_runs import handled, tell
 from tests.support.world import World
 
-TAGS = "handler=test,queue_manager=QM1,queue=DLQ"
+TAGS = "handler=test,qmgr=QM1,queue=DLQ"
+END = 1795262490  # 90 seconds after noon
 
 
 @pytest.fixture(name="server")
@@ -36,7 +30,7 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """Listen as a StatsD server does, and have Airflow send its metrics here."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
-        server.settimeout(1)
+        server.setblocking(False)
         settings = {
             "STATSD_ON": "True",
             "STATSD_HOST": "127.0.0.1",
@@ -54,136 +48,146 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
         stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
 
 
-class Collector(HTTPServer):
-    """A collector of OpenTelemetry's that keeps what is exported to it."""
-
-    def __init__(self) -> None:
-        self.got: list[ExportMetricsServiceRequest] = []
-        super().__init__(("127.0.0.1", 0), _Export)
-
-    def points(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-        """Return the values of the project's metrics, by name and labels."""
-        found = {}
-        scopes = (s for one in self.got for r in one.resource_metrics for s in r.scope_metrics)
-        for scope in scopes:
-            for metric in scope.metrics:
-                kind = getattr(metric, str(metric.WhichOneof("data")))
-                for point in kind.data_points:
-                    labels = frozenset((a.key, a.value.string_value) for a in point.attributes)
-                    is_number = hasattr(point, "as_double")
-                    value = (point.as_double or point.as_int) if is_number else point.sum
-                    found[metric.name, labels] = float(value)
-        return found
+def sent(server: socket.socket) -> dict[str, str]:
+    """Return what has been sent for the handler `test`: value and kind by name and other tags."""
+    found: dict[str, str] = {}
+    while True:
+        try:
+            line = server.recv(4096).decode()
+        except BlockingIOError:
+            return found
+        name, _, value = line.removeprefix("airflow.mqdlq.").rpartition(":")
+        found[name.replace(f",{TAGS}", "")] = value
 
 
-class _Export(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.got.append(ExportMetricsServiceRequest.FromString(body))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *words: object) -> None:
-        del words
+def attention(**numbers: int) -> dict[str, str]:
+    """Return the metrics about messages that need attention; the others are 0."""
+    names = [one for one in Outcome if Trait.NEEDS_ATTENTION in one.traits]
+    return {f"needs_attention,outcome={one}": f"{numbers.get(one, 0)}|g" for one in names}
 
 
-@pytest.fixture(name="collector")
-def _collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    """Listen as a collector does, and have Airflow export its metrics here, once in ten minutes."""
-    with Collector() as collector:
-        thread = threading.Thread(target=collector.serve_forever)
-        thread.start()
-        settings = {
-            "OTEL_ON": "True",
-            "OTEL_HOST": "127.0.0.1",
-            "OTEL_PORT": str(collector.server_port),
-            "OTEL_INTERVAL_MILLISECONDS": "600000",
-        }
-        for name, value in settings.items():
-            monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
-        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
-        yield collector
-        metrics.get_meter_provider().shutdown()  # type: ignore[attr-defined]
-        atexit.unregister(otel_logger.flush_otel_metrics)
-        collector.shutdown()
-        thread.join()
-        monkeypatch.undo()
-        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
-
-
-def tell(world: World | Execution, run: Run) -> None:
-    """Emit the metrics of a run as its report does, 90 seconds after its end."""
-    ledger, now = world.ledger, world.clock() + timedelta(seconds=90)
-    files = write_report(
-        run.run_id, ledger=ledger, lake_root=world.lake_root, stages={}, clock=world.clock
-    )
-    emit(run, ledger, now, files.reasons, ledger.accounts.oldest_that_stays(run, files.oldest_left))
-
-
-def handled(tmp_path: Path, *reasons: int) -> Execution:
-    """Make a run over a message with each of these reasons; the first can be delivered."""
-    world = World(tmp_path)
-    for number, reason in enumerate(reasons):
-        dest_q = "ELSEWHERE" if number else "PAYMENTS"
-        world.dead_letter(dest_q=dest_q, reason=reason, body=str(number).encode())
-    execution = world.plan("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n")
-    make_pass(execution)
-    settle(execution)
-    return execution
-
-
-def test_the_metrics_of_a_run_have_queue_outcome_and_reason(
+def test_a_run_sends_each_declared_metric_but_maxdepth(
     tmp_path: Path, server: socket.socket
 ) -> None:
     execution = handled(tmp_path, 2053, 2085)
 
     tell(execution, execution.run)
 
-    assert {server.recv(4096).decode() for _ in range(7)} == {
-        f"airflow.mqdlq.depth,{TAGS}:1|g",
-        f"airflow.mqdlq.outcomes,{TAGS},outcome=delivered:1|c",
-        f"airflow.mqdlq.outcomes,{TAGS},outcome=unmatched:1|c",
-        f"airflow.mqdlq.messages,{TAGS},reason=MQRC_Q_FULL:1|g",
-        f"airflow.mqdlq.messages,{TAGS},reason=MQRC_UNKNOWN_OBJECT_NAME:1|g",
-        f"airflow.mqdlq.oldest_age_seconds,{TAGS}:3690.0|g",
-        f"airflow.mqdlq.run_duration,{TAGS}:90000.000000|ms",
+    assert sent(server) == {
+        "depth": "1|g",
+        "outcomes,outcome=delivered": "1|c",
+        "outcomes,outcome=unmatched": "1|c",
+        "messages,reason=MQRC_Q_FULL": "1|g",
+        "messages,reason=MQRC_UNKNOWN_OBJECT_NAME": "1|g",
+        **attention(unmatched=1),
+        "not_archived": "0|g",
+        "oldest_age_seconds": "3690.0|g",
+        "run_duration_seconds": "90.0|g",
+        "run_failed,handler=test": "0|g",
+        "run_unaccounted": "0|g",
+        "last_success_timestamp_seconds": f"{END}.0|g",
+        "overdue_timestamp_seconds": "0.0|g",
+        "approvals_waiting": "0|g",
     }
 
 
-def test_opentelemetry_has_the_metrics_when_the_task_ends(
-    tmp_path: Path, collector: Collector
+def test_an_inquiry_sends_depth_and_maxdepth(tmp_path: Path, server: socket.socket) -> None:
+    run = World(tmp_path).start("WAIT(NO)\nACTION(IGNORE)\n")
+
+    emit_depth(run, 71, 5000)
+
+    assert sent(server) == {"depth": "71|g", "max_depth": "5000|g"}
+
+
+def test_a_queue_name_with_a_percent_sign_is_sent_with_an_underscore(
+    tmp_path: Path, server: socket.socket
 ) -> None:
-    """Airflow ends a task's process at once; the next export would be ten minutes later."""
-    execution = handled(tmp_path, 2053, 2085)
+    """Airflow would drop the metric."""
+    run = replace(World(tmp_path).start("WAIT(NO)\nACTION(IGNORE)\n"), queue="A%B/C.D_E")
 
-    tell(execution, execution.run)
+    emit_depth(run, 1, 2)
 
-    tags = (("handler", "test"), ("queue_manager", "QM1"), ("queue", "DLQ"))
-    assert collector.points() == {
-        ("airflow.mqdlq.depth", frozenset(tags)): 1,
-        ("airflow.mqdlq.outcomes", frozenset((*tags, ("outcome", "delivered")))): 1,
-        ("airflow.mqdlq.outcomes", frozenset((*tags, ("outcome", "unmatched")))): 1,
-        ("airflow.mqdlq.messages", frozenset((*tags, ("reason", "MQRC_Q_FULL")))): 1,
-        ("airflow.mqdlq.messages", frozenset((*tags, ("reason", "MQRC_UNKNOWN_OBJECT_NAME")))): 1,
-        ("airflow.mqdlq.oldest_age_seconds", frozenset(tags)): 3690,
-        ("airflow.mqdlq.run_duration", frozenset(tags)): 90000,
+    assert sent(server).keys() == {
+        "depth,handler=test,qmgr=QM1,queue=A_B/C.D_E",
+        "max_depth,handler=test,qmgr=QM1,queue=A_B/C.D_E",
     }
 
 
-def test_the_number_of_reason_labels_is_bounded(tmp_path: Path, collector: Collector) -> None:
-    """Reason codes come from messages, and anybody may put a message: twenty have a label."""
-    execution = handled(tmp_path, *range(2030, 2060))
+def test_a_run_that_cannot_start_sends_that_it_failed(server: socket.socket) -> None:
+    emit_start_failure("orders")
+
+    assert sent(server) == {"run_failed,handler=orders": "1|g"}
+
+
+def test_a_handler_is_overdue_at_the_third_scheduled_start_after_a_success(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    execution = handled(tmp_path, 2053)
+
+    tell(execution, execution.run, schedule="*/10 * * * *")
+
+    assert sent(server)["overdue_timestamp_seconds"] == f"{END - 90 + 30 * 60}.0|g"
+
+
+def test_a_failed_run_sends_no_success(tmp_path: Path, server: socket.socket) -> None:
+    world = World(tmp_path)
+    world.dead_letter()
+    execution = world.plan("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n")
+    make_pass(execution)
+
+    tell(execution, execution.run, schedule="@hourly", failed="retry")
+
+    found = sent(server)
+    assert found["run_failed,handler=test"] == "1|g"
+    assert not found.keys() & {"last_success_timestamp_seconds", "overdue_timestamp_seconds"}
+    assert not [name for name in found if name.startswith("needs_attention")]
+
+
+def test_messages_without_an_archive_copy_are_counted(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    world = World(tmp_path)
+    world.dead_letter()
+    execution = world.plan("WAIT(NO)\nACTION(DISCARD)\n")
+    world.interrupted_pass(execution, "MQPUT1[MQDLQ.STATE]:1:2195:before")
+    (file,) = Path(world.lake_root).glob("archive/run-1/*.parquet")
+    file.unlink()
+    make_pass(execution)
+    settle(execution)
 
     tell(execution, execution.run)
 
-    reasons = [dict(labels)["reason"] for name, labels in collector.points() if "messages" in name]
-    assert len(reasons) == REASONS + 1
-    assert "other" in reasons
+    found = sent(server)
+    assert found["not_archived"] == "1|g"
+    assert found["needs_attention,outcome=not_attempted"] == "1|g"
 
 
-def test_settled_messages_count_in_the_metrics_of_reasons_and_age(
+def test_unanswered_questions_of_other_runs_count_as_waiting(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    world = World(tmp_path)
+    asks, old, answered, last = (
+        world.start("WAIT(NO)\nACTION(IGNORE)\n", run_id=name)
+        for name in ("asks", "old", "answered", "last")
+    )
+    now = world.clock()
+    for run, decision, at in (
+        (asks, "asked", now),
+        (old, "asked", now - timedelta(hours=13)),
+        (answered, "asked", now),
+        (answered, "approved", now),
+    ):
+        approval = Approval("hash", ("discard",), decision, "", at)
+        world.ledger.plans.record_approval(run.run_id, approval)
+
+    emit_approvals(last, timedelta(hours=12), world.ledger, now, ["a question"])
+    assert sent(server) == {"approvals_waiting": "2|g"}
+
+    emit_approvals(last, timedelta(hours=12), world.ledger, now, [])
+    assert sent(server) == {"approvals_waiting": "1|g"}
+
+
+def test_settled_messages_count_in_the_metrics_of_reasons_attention_and_age(
     tmp_path: Path, server: socket.socket
 ) -> None:
     world = World(tmp_path)
@@ -197,10 +201,10 @@ def test_settled_messages_count_in_the_metrics_of_reasons_and_age(
 
     tell(world, execution.run)
 
-    assert {server.recv(4096).decode() for _ in range(5)} >= {
-        f"airflow.mqdlq.messages,{TAGS},reason=MQRC_UNKNOWN_OBJECT_NAME:2|g",
-        f"airflow.mqdlq.oldest_age_seconds,{TAGS}:4290.0|g",
-    }
+    found = sent(server)
+    assert found["messages,reason=MQRC_UNKNOWN_OBJECT_NAME"] == "2|g"
+    assert found["needs_attention,outcome=unmatched"] == "2|g"
+    assert found["oldest_age_seconds"] == "4290.0|g"
 
 
 def test_settled_messages_have_an_age_if_no_message_is_new(
@@ -208,8 +212,7 @@ def test_settled_messages_have_an_age_if_no_message_is_new(
 ) -> None:
     execution = handled(tmp_path, 2053, 2085)
     tell(execution, execution.run)
-    for _ in range(7):
-        server.recv(4096)
+    sent(server)
     world = World(tmp_path)
     world.clock.now += timedelta(minutes=10)
     run = world.start("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n", run_id="later")
@@ -217,8 +220,33 @@ def test_settled_messages_have_an_age_if_no_message_is_new(
 
     tell(world, run)
 
-    found = {server.recv(4096).decode() for _ in range(3)}
-    assert f"airflow.mqdlq.oldest_age_seconds,{TAGS}:4290.0|g" in found
+    found = sent(server)
+    assert found["oldest_age_seconds"] == "4290.0|g"
+    assert not [name for name in found if name.startswith("needs_attention")]  # as they were
+
+
+def test_a_run_that_finds_an_empty_queue_sets_what_was_on_it_to_zero(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    """A gauge keeps its value until another is sent."""
+    execution = handled(tmp_path, 2053, 2085)
+    tell(execution, execution.run)
+    sent(server)
+    world = World(tmp_path)
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    run = world.start("WAIT(NO)\nDESTQ(PAYMENTS) ACTION(RETRY)\n", run_id="later")
+    world.ledger.runs.record_look(run.run_id, Look(0, False, "", world.clock()))
+
+    tell(world, run)
+
+    found = sent(server)
+    reasons = {name: value for name, value in found.items() if name.startswith("messages")}
+    assert found | attention() == found
+    assert found["oldest_age_seconds"] == "0.0|g"
+    assert reasons == {
+        "messages,reason=MQRC_Q_FULL": "0|g",
+        "messages,reason=MQRC_UNKNOWN_OBJECT_NAME": "0|g",
+    }
 
 
 def test_the_age_metric_is_zero_if_no_message_stays(tmp_path: Path, server: socket.socket) -> None:
@@ -226,18 +254,23 @@ def test_the_age_metric_is_zero_if_no_message_stays(tmp_path: Path, server: sock
 
     tell(execution, execution.run)
 
-    found = {server.recv(4096).decode() for _ in range(5)}
-    assert f"airflow.mqdlq.oldest_age_seconds,{TAGS}:0.0|g" in found
+    assert sent(server)["oldest_age_seconds"] == "0.0|g"
 
 
-def test_a_backfill_sends_no_depth_metric(tmp_path: Path, server: socket.socket) -> None:
+def test_a_backfill_sends_neither_depth_nor_success(tmp_path: Path, server: socket.socket) -> None:
     world = World(tmp_path)
     run = replace(world.start("WAIT(NO)\nACTION(IGNORE)\n"), run_type="backfill")
     world.ledger.runs.record_look(run.run_id, Look(3, True, "a backfill", world.clock()))
 
     tell(world, run)
 
-    assert server.recv(4096).decode().startswith(f"airflow.mqdlq.run_duration,{TAGS}:")
+    assert sent(server).keys() == {
+        "not_archived",
+        "run_duration_seconds",
+        "run_failed,handler=test",
+        "run_unaccounted",
+        "approvals_waiting",
+    }
 
 
 def test_a_run_for_named_messages_sends_no_metrics_about_the_others(
@@ -256,11 +289,12 @@ def test_a_run_for_named_messages_sends_no_metrics_about_the_others(
 
     tell(world, execution.run)
 
-    sent = {server.recv(4096).decode() for _ in range(3)}
-    assert sent == {
-        f"airflow.mqdlq.depth,{TAGS}:2|g",
-        f"airflow.mqdlq.outcomes,{TAGS},outcome=forwarded:1|c",
-        f"airflow.mqdlq.run_duration,{TAGS}:90000.000000|ms",
+    assert sent(server) == {
+        "depth": "2|g",
+        "outcomes,outcome=forwarded": "1|c",
+        "not_archived": "0|g",
+        "run_duration_seconds": "90.0|g",
+        "run_failed,handler=test": "0|g",
+        "run_unaccounted": "0|g",
+        "approvals_waiting": "0|g",
     }
-    with pytest.raises(TimeoutError):
-        server.recv(4096)

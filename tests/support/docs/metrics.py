@@ -8,27 +8,40 @@ from tests.support.docs.tables import table
 _HEAD = """\
 # Metrics
 
-At its end a run sends these metrics through Airflow: by StatsD or OpenTelemetry, as Airflow is set
-up. Each has the tags `handler`, `queue_manager` and `queue`. A run for named messages sends neither
-`mqdlq.messages` nor `mqdlq.oldest_age_seconds`.
+Look up the metrics that runs send through Airflow, by StatsD or OpenTelemetry.
+[Monitor with Prometheus and Grafana](../how-to/observability.md) shows how to collect them.
+
+A run sends `mqdlq.depth` and `mqdlq.max_depth` when it looks at its queue, and
+`mqdlq.approvals_waiting` when it asks for an approval. It sends the others at its end. A run for
+named messages, or of a backfill, sends only metrics that it knows enough about.
 
 """
-_SET_UP = """
-## Set up StatsD
+_LABELS = """
+## Labels
 
-Plain StatsD has no tags. Set `[metrics] statsd_influxdb_enabled` to send them in InfluxDB's form.
+`qmgr` and `queue` have the names and values of IBM's exporter for Prometheus. A `%` in a name is
+sent as `_`. `outcome` is one of the [outcomes](../how-to/runbook.md#outcomes). `reason` is the name
+of a reason code, or `none` or `other`.
 
-## Set up OpenTelemetry
+No label has a part of a message. The number of series of a queue is bounded: there are fixed
+numbers of outcomes and of reasons.
 
-Set `[metrics] otel_on`, `otel_host` and `otel_port`. A run sends its metrics before its last task
-ends. Each task is a process; for counters that add up across tasks, set
-`OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=delta`.
-
-OpenLineage is not supported. The events of a run's assets name its snapshot, plan and report.
+StatsD has labels only with `[metrics] statsd_influxdb_enabled`. OpenLineage is not supported. The
+events of a run's assets name its snapshot, plan and report.
 """
 
 
 def document() -> str:
     """Return the page."""
-    rows = ((f"`{metric}`", metric.kind, metric.meaning) for metric in Metric)
-    return "".join((_HEAD, table(("metric", "kind", "meaning"), rows), _SET_UP))
+    rows = (
+        (
+            f"`{metric}`",
+            f"`{metric.in_prometheus}`",
+            f"{metric.kind}, {metric.unit}",
+            ", ".join(f"`{label}`" for label in metric.labels),
+            metric.meaning,
+        )
+        for metric in Metric
+    )
+    columns = ("metric", "in Prometheus", "kind and unit", "labels", "meaning")
+    return "".join((_HEAD, table(columns, rows), _LABELS))

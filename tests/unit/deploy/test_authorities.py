@@ -77,7 +77,7 @@ def connect_as(world: World, user: str) -> None:
 
 
 def sensed(world: World) -> int:
-    return start_run.inquire_depth(world.start(RULES), world.settings)
+    return start_run.inquire_depth(world.start(RULES), world.settings)[0]
 
 
 def outcomes(world: World, *, dry_run: bool) -> dict[str, int]:
@@ -99,7 +99,7 @@ def test_the_user_who_senses_sees_the_depth_and_cannot_browse(world: World) -> N
     connect_as(world, SENSE)
     run = world.start(RULES)
 
-    assert start_run.inquire_depth(run, world.settings) == 71
+    assert start_run.inquire_depth(run, world.settings)[0] == 71
     with pytest.raises(QueueManagerError) as refused:
         world.snapshot(run)
     assert str(refused.value) == (

@@ -9,6 +9,7 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
+from mqdlq.airflow.metrics import emit_approvals
 from mqdlq.airflow.older_versions import task_state, wait_for_person
 from mqdlq.airflow.operators.base import (
     SENSE,
@@ -52,7 +53,7 @@ class Approve(Stage):
         from mqdlq.stages import approve  # noqa: PLC0415
         from mqdlq.stages.backfill.backfill_differences import report_differences  # noqa: PLC0415
 
-        window = self.window(context)
+        window, handler = self.window(context), self.configuration()
         with self.work(context) as work:
             made = result_of(context["ti"], "snapshot")
             if window is not None and not context["params"]["apply"]:
@@ -71,13 +72,16 @@ class Approve(Stage):
             accepted = approve.review_plan(
                 work.run,
                 made["plan_id"],
-                self.configuration().approval,
+                handler.approval,
                 ledger=work.ledger,
                 lake_root=directories.lake(),
                 clock=utc_now,
                 log=progress,
                 answer=given,
                 is_watched=in_the_foreground(),
+            )
+            emit_approvals(
+                work.run, handler.approval.timeout, work.ledger, utc_now(), accepted.questions
             )
             if accepted.questions:
                 self._ask(context, work.run, accepted)

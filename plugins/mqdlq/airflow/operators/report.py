@@ -12,7 +12,7 @@ from airflow.sdk import Context
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.hooks.ledger import open_ledger
-from mqdlq.airflow.metrics import emit
+from mqdlq.airflow.metrics import emit, emit_start_failure
 from mqdlq.airflow.operators.base import Stage, progress, utc_now
 from mqdlq.ledger import Ledger, Run
 
@@ -67,6 +67,7 @@ class Report(Stage):
                 send = partial(notify, handler, context=context, run_id=run_id)
                 refusal = alerts.Refusal(handler.name, run_id, files.why, files.short)
                 alerts.send_start_failure(refusal, send, ledger=ledger, now=utc_now())
+                emit_start_failure(handler.name)
         report_text.info("%s", files.text)
         report_text.info("HTML report: %s", files.html_path)
         if files.failed:
@@ -86,5 +87,5 @@ class Report(Stage):
         oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)
         facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest)
         alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
-        emit(run, ledger, now, files.reasons, oldest)
+        emit(facts, files, handler, ledger=ledger, now=now)
         prune_for_handler(run, handler, directories.lake(), ledger=ledger, now=now, log=progress)

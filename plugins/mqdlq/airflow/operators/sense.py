@@ -12,6 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Context
 
 from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.metrics import emit_depth
 from mqdlq.airflow.older_versions import AWAITS_PERSON
 from mqdlq.airflow.operators.base import (
     APPROVE,
@@ -126,6 +127,7 @@ class Sense(Stage):
                         min_deferred_wait_s=DEFER_FROM_S,
                         awaits_approval=awaits_approval,
                         warnings=partial(shared_without_a_pool, handler),
+                        report_depth=emit_depth,
                         full_snapshot=bool(context["params"].get("full_snapshot")),
                         is_watched=in_the_foreground(),
                     ),

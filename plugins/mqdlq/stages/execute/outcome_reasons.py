@@ -11,7 +11,7 @@ from typing import Any
 
 from mqdlq.constants import reason_text
 from mqdlq.lake import snapshot_rows
-from mqdlq.ledger import Attempt, BrowseOrderReader, OutcomeFact
+from mqdlq.ledger import NO_ARCHIVE_COPY, Attempt, BrowseOrderReader, OutcomeFact
 from mqdlq.model import Action, Disposition, Outcome
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
@@ -154,7 +154,7 @@ def _explain_planned_message(
     if step.action is Action.IGNORE:
         return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
     if item.withheld_reason or step.action is Action.DISCARD:
-        return Outcome.NOT_ATTEMPTED, item.withheld_reason or "it was not archived, so it stays"
+        return Outcome.NOT_ATTEMPTED, item.withheld_reason or NO_ARCHIVE_COPY
     if blocked:
         return Outcome.NOT_ATTEMPTED, f"held: {step.target_q} has {reason_text(blocked)}"
     if last is None:

@@ -15,6 +15,7 @@ from typing import Final
 from mqdlq import directories
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger
+from mqdlq.model import Outcome
 from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.html_report import render_html
 from mqdlq.stages.report.json_report import render_json
@@ -42,6 +43,8 @@ class ReportFiles:
     """The time since when the oldest remaining message is on the queue."""
     reasons: Mapping[int, int] = field(default_factory=dict)
     """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
+    attention: Mapping[Outcome, int] = field(default_factory=dict)
+    """How many messages with which outcome need attention."""
 
 
 def write_report(
@@ -81,6 +84,7 @@ def write_report(
         adds_up=report.account is None or report.account.adds_up or not closed,
         oldest_left=report.oldest_left,
         reasons=_reasons(report),
+        attention=_attention(report),
     )
 
 
@@ -91,6 +95,14 @@ def _reasons(report: Report) -> Counter[int]:
     if report.account is not None and not report.troubles:
         counted[0] += report.account.messages - counted.total()
     return +counted
+
+
+def _attention(report: Report) -> Counter[Outcome]:
+    counted: Counter[Outcome] = Counter()
+    for group in report.attention_groups:
+        if group.first.outcome is not None:
+            counted[group.first.outcome] += group.messages
+    return counted
 
 
 def report_directory(run_id: str) -> Path:

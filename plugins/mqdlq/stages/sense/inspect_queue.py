@@ -49,7 +49,7 @@ class SenseResources(Resources):
     interval. `is_watched` means that the run is in the foreground: no approval can be requested,
     and the run begins at once. `awaits_approval` takes a DAG run's id and returns whether that run
     waits for an approval now. `warnings` returns the warnings to log before a run's first
-    inspection.
+    inspection. `report_depth` takes the run and its queue's CURDEPTH and MAXDEPTH.
     """
 
     run_id: str
@@ -58,6 +58,7 @@ class SenseResources(Resources):
     min_deferred_wait_s: float
     awaits_approval: Callable[[str], bool]
     warnings: Callable[[Run], Iterable[str]]
+    report_depth: Callable[[Run, int, int], None]
     window: BackfillWindow | None = None
     full_snapshot: bool = False
     is_watched: bool = False
@@ -143,7 +144,8 @@ def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
 def _gather_facts(run: Run, sensing: SenseResources) -> QueueFacts:
     ledger, handler = sensing.ledger, sensing.handler
     watch = _find_watch(run, sensing)
-    there = inquire_depth(run, sensing.settings)
+    there, limit = inquire_depth(run, sensing.settings)
+    sensing.report_depth(run, there, limit)
     why = watch.find_work(there, sensing.clock())
     if not why and has_unfinished_work(run, ledger):
         why = "an earlier execution was interrupted: its account must be settled"

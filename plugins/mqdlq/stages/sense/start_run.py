@@ -149,11 +149,11 @@ def find_queue_manager_wait(handler: Handler, options: RunOptions) -> tuple[str,
     return options.input_q_mgr or table.control.input_q_mgr, longest
 
 
-def inquire_depth(run: Run, settings: ConnectionSettings) -> int:
-    """Return the CURDEPTH of the run's queue; the queue is opened for inquiry only."""
+def inquire_depth(run: Run, settings: ConnectionSettings) -> tuple[int, int]:
+    """Return CURDEPTH and MAXDEPTH of the run's queue, which is opened for inquiry only."""
     place = select_queue_manager(settings, run.queue_manager)
     with connect(place, may_reconnect=True) as queue_manager:
-        return queue_manager.depth(run.queue)
+        return queue_manager.depth_and_limit(run.queue)
 
 
 def select_queue_manager(settings: ConnectionSettings, queue_manager: str) -> ConnectionSettings:

@@ -38,6 +38,7 @@ class Looker:
     world: World
     awaiting: set[str] = field(default_factory=set)
     warned: list[str] = field(default_factory=list)
+    depths: list[tuple[int, int]] = field(default_factory=list)
 
     def look(
         self, rules: str, waited: EarlierWait | None = None, run_id: str = "one", **changes: Any
@@ -62,6 +63,7 @@ class Looker:
             min_deferred_wait_s=DEFER_FROM_S,
             awaits_approval=self.awaiting.__contains__,
             warnings=self._warnings,
+            report_depth=lambda _run, depth, limit: self.depths.append((depth, limit)),
             **changes,
         )
         return inspect_queue(sensing, waited)
@@ -92,6 +94,7 @@ def test_a_run_with_work_is_recorded_with_its_depth(
     assert looker.look(rules()) == Proceed(1, "1 messages")
 
     assert looker.recorded() == Look(1, True, "1 messages", looker.world.clock())
+    assert looker.depths == [(1, 5000)]
     assert caplog.messages == ["careful, one", "1 messages on DLQ of QM1; rules: test.rules"]
 
 

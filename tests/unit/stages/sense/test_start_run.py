@@ -119,11 +119,11 @@ def test_the_state_queue_is_never_handled(world: World) -> None:
     )
 
 
-def test_depth_is_inquired(world: World) -> None:
+def test_depth_and_its_limit_are_inquired(world: World) -> None:
     world.dead_letter()
     run = world.start("ACTION(RETRY)")
 
-    assert start_run.inquire_depth(run, world.settings) == 1
+    assert start_run.inquire_depth(run, world.settings) == (1, 5000)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_an_interrupted_unit_is_work_on_an_empty_queue_too(world: World) -> None
     world.interrupted_pass(execution, "MQCMIT:1:2009:after")
     later = world.start("ACTION(RETRY)")
 
-    assert start_run.inquire_depth(later, world.settings) == 0
+    assert start_run.inquire_depth(later, world.settings) == (0, 5000)
     assert has_unfinished_work(later, world.ledger)
     assert has_open_units(later, world.ledger)
 
