@@ -22,7 +22,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock clean java
+.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom rehearse
 
 help:  ## this list
@@ -144,13 +144,21 @@ sbom: .tools/.set-up $(READY)  ## the bill of materials of the image, CycloneDX 
 lock: $(UV)  ## write both locks from requirements.txt; pins stay where they still fit
 	@sed '/^# To develop/,$$d' requirements.txt | \
 	  $(UV) pip compile --quiet --universal --generate-hashes --custom-compile-command "make lock" \
-	  - -o requirements.lock
+	  --no-emit-package mqdlq - -o requirements.lock
 	@$(UV) pip compile --quiet --universal --generate-hashes --custom-compile-command "make lock" \
-	  --constraints requirements.lock requirements.txt -o requirements-dev.lock
+	  --no-emit-package mqdlq --constraints requirements.lock requirements.txt -o requirements-dev.lock
 	@$(UV) pip compile --quiet --universal --generate-hashes deploy/tools.txt -o deploy/tools.lock
 
+# Built from the source distributions, with hatchling of the lock and without an index.
+wheel: $(READY)  ## wheels and source distributions of mqdlq and embedded-mq, in dist/
+	@rm -rf dist
+	@for place in . embedded_mq; do \
+	  $(UV) build --quiet --no-build-isolation --offline --python $(BIN)/python --out-dir dist $$place || exit 1; \
+	done
+	@ls -1 dist/*.whl dist/*.tar.gz
+
 clean:  ## remove .venv, caches and the state in var/
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage mutants src var
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage mutants src var dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Checked before anything is downloaded, as Spark will look for it: JAVA_HOME, else PATH.

@@ -1,19 +1,20 @@
 """Airflow's cluster policy: reject DAGs that would get dead letters off a handled queue.
 
 The trigger of Airflow's own IBM MQ provider gets messages outside syncpoint: each is off the queue
-before any task has seen it. Airflow finds this module by its entry point `airflow.policy`.
+before any task has seen it. Airflow finds this module by its entry point `airflow.policy`, and
+imports it in each of its processes: it imports ours only for a DAG with that trigger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.exceptions import AirflowClusterPolicyViolation
 from airflow.policies import hookimpl
 
-from mqdlq.handlers import Handler, load_handlers
-from mqdlq.stages.run_options import read_control_data
+if TYPE_CHECKING:
+    from mqdlq.handlers import Handler
 
 TAKES: Final = "airflow.providers.ibm.mq.triggers.mq.AwaitMessageTrigger"
 USUAL_DLQ: Final = "SYSTEM.DEAD.LETTER.QUEUE"
@@ -26,7 +27,7 @@ def dag_policy(dag: Any) -> None:
         path, kwargs = trigger.serialize()
         if path != TAKES:
             continue
-        for handler in load_handlers()[0]:
+        for handler in _handlers():
             queue = str(kwargs.get("queue_name", "")).strip()
             if kwargs.get("mq_conn_id") == handler.connection and queue in _queues(handler):
                 raise AirflowClusterPolicyViolation(
@@ -36,8 +37,24 @@ def dag_policy(dag: Any) -> None:
                 )
 
 
+def _handlers() -> list[Handler]:
+    """Return the handlers of MQDLQ_RULES_DIR; none if the directory cannot be used.
+
+    DAGs of other people are not refused because of our settings.
+    """
+    from mqdlq.errors import HomeError  # noqa: PLC0415 (see above)
+    from mqdlq.handlers import load_handlers  # noqa: PLC0415 (the same)
+
+    try:
+        return load_handlers()[0]
+    except HomeError:
+        return []
+
+
 def _queues(handler: Handler) -> set[str]:
     """Return the queues that are the handler's, as far as its files say."""
+    from mqdlq.stages.run_options import read_control_data  # noqa: PLC0415 (see above)
+
     control = read_control_data(handler)
     named = control.input_q.strip() if control is not None else ""
     return {named or USUAL_DLQ, handler.state_queue}

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from datetime import timedelta
 from pathlib import Path
 
@@ -34,17 +35,20 @@ print(json.dumps([bag.import_errors, sorted(bag.dags), sorted(loaded & set(sys.m
 SCAN = """
 import json, sys
 from airflow import plugins_manager
-plugins, _ = plugins_manager._get_plugins()
+plugins, errors = plugins_manager._get_plugins()
 files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
 here = sorted(name for name, file in files.items() if file.startswith(sys.argv[1])
               and name.split(".")[0] != "mqdlq")  # by its full name Airflow may load what it needs
-print(json.dumps([[plugin.name for plugin in plugins if plugin.name == "mqdlq"], here]))
+ours = [type(plugin.source).__name__ for plugin in plugins if plugin.name == "mqdlq"]
+print(json.dumps([ours, errors, here]))
 """
 
 
-def in_a_fresh_process(script: str, argument: Path, **environment: str) -> list[object]:
+def in_a_fresh_process(
+    script: str, argument: Path, *options: str, **environment: str
+) -> list[object]:
     done = subprocess.run(
-        [sys.executable, "-c", script, str(argument)],
+        [sys.executable, *options, "-c", script, str(argument)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -250,11 +254,30 @@ def test_parsing_opens_no_connection_and_imports_nothing_heavy() -> None:
     assert found == [{}, ["mq_dlq_demo", "mq_dlq_history", "mq_dlq_restore"], []]
 
 
-def test_airflow_scans_one_plugin_file_and_leaves_the_package_alone() -> None:
+def test_folder_and_installed_package_register_one_plugin_and_leave_the_package_alone() -> None:
     plugins = directories.PROJECT / "plugins"
     found = in_a_fresh_process(SCAN, plugins, AIRFLOW__CORE__PLUGINS_FOLDER=str(plugins))
 
-    assert found == [["mqdlq"], ["mqdlq_plugin"]]
+    assert found == [["EntryPointSource"], {}, ["mqdlq_plugin"]]
+
+
+def test_the_folder_registers_the_plugin_of_a_package_that_is_not_installed(
+    tmp_path: Path,
+) -> None:
+    folder, packages = tmp_path / "plugins", tmp_path / "packages"
+    folder.mkdir()
+    packages.mkdir()
+    for name in ("mqdlq", "mqdlq_plugin.py", ".airflowignore"):
+        (folder / name).symlink_to(directories.PROJECT / "plugins" / name)
+    for found in Path(sysconfig.get_path("purelib")).iterdir():
+        if not found.name.startswith("mqdlq-") and found.suffix != ".pth":
+            (packages / found.name).symlink_to(found)
+
+    answer = in_a_fresh_process(
+        SCAN, folder, "-S", AIRFLOW__CORE__PLUGINS_FOLDER=str(folder), PYTHONPATH=str(packages)
+    )
+
+    assert answer == [["PluginsDirectorySource"], {}, ["mqdlq_plugin"]]
 
 
 def test_a_broken_handler_breaks_only_its_own_dag_and_the_error_names_file_and_line(

@@ -77,3 +77,11 @@ def test_airflow_loads_the_policy_by_its_entry_point() -> None:
     (found,) = entry_points(group="airflow.policy", name="mqdlq")
 
     assert found.load().dag_policy is dag_policy
+
+
+def test_a_missing_rules_directory_refuses_nobodys_dag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQDLQ_RULES_DIR", str(tmp_path / "none"))
+
+    dag_policy(watched(AwaitMessageTrigger(mq_conn_id="mq_named", queue_name="PAYMENTS.DLQ")))
