@@ -124,3 +124,7 @@ class UnfinishedRestorationError(RestoreError):
 
 class AccountError(MqDlqError):
     """The account does not add up: the outcomes are not the messages of the snapshot."""
+
+
+class CertificationError(MqDlqError):
+    """The behaviours of a queue manager cannot be tried."""

@@ -10,7 +10,8 @@ from typing import Any
 
 import embedded_mq
 from embedded_mq_tests.builders import Application
-from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.mqi.client import Client
+from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from tests.support.paths import ROOT
 
 
@@ -38,6 +39,12 @@ class World:
 
     def _application(self) -> Application:
         return Application(self.mqi, "QM1")
+
+    def queue_manager(self) -> QueueManager:
+        """Connect as the product does."""
+        application = self.connect()
+        client = Client(self.client, self.mqi)
+        return QueueManager(client, application.handle, application.name)
 
     def start(self, script: str, **environment: str) -> subprocess.Popen[str]:
         """Start a program in another process; `mqi` is its client, `app` its connection."""

@@ -26,6 +26,10 @@ COMMANDS: Final[dict[str, Declared]] = {
             ),
         },
     ),
+    "certify": Command(
+        "mqdlq.cli.certify.command:certify",
+        "Try whether a queue manager does what handlers rely on.",
+    ),
     "preview": Command(
         "mqdlq.cli.preview:preview", "Browse a queue, and show what a rules table would do with it."
     ),

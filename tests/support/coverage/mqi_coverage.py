@@ -330,7 +330,7 @@ def document(cmqc: ModuleType) -> str:
     for title, facts in mqi_facts.TABLES.items():
         text += f"\n## {title}\n\n| case | behaviour | test |\n|---|---|---|\n"
         text += "".join(_fact(fact) for fact in facts)
-    text += "\n## To verify on IBM MQ\n\n"
+    text += f"\n## To verify on IBM MQ\n\n{mqi_facts.VERIFIED_BY_CERTIFY}\n\n"
     return text + "".join(f"{n}. {doubt}\n" for n, doubt in enumerate(mqi_facts.TO_VERIFY, 1))
 
 

@@ -262,6 +262,10 @@ TABLES = {
     "MQOD and name resolution": MQOD_CASES,
 }
 
+VERIFIED_BY_CERTIFY = (
+    "[`mqdlq certify`](../how-to/certify.md) tries points 1 to 4 and 6 on your queue manager, as"
+    " far as the handler relies on them."
+)
 TO_VERIFY = (
     (
         "Whether MQ headers are checked on MQPUT under a version 2 MQMD, which ones, and which"

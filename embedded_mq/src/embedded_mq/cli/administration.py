@@ -51,9 +51,9 @@ def mqsc(
 
     SET FAULT('VERB[QUEUE]:N:WHAT:WHEN') is for tests: it makes the Nth call of VERB fail for all
     programs that use the queue manager. N+ means the Nth and all later calls. WHAT is a reason
-    code, kill, delay=SECONDS or, for MQGET, trace: the queue manager then changes the properties
-    traceparent and tracestate of a message that is got. WHEN is before or after. DISPLAY FAULT
-    shows the faults, CLEAR FAULT removes them.
+    code, kill, delay=SECONDS, or the name of a lie, such as commit-lost: the call then deviates
+    from IBM MQ without an error. WHEN is before or after. DISPLAY FAULT shows the faults, CLEAR
+    FAULT removes them.
 
     For example:
       echo 'DISPLAY QUEUE(*) CURDEPTH' | embedded-mq mqsc QM1
@@ -146,17 +146,19 @@ def faults(
     name: QueueManagerName,
     faults: Annotated[
         list[str] | None,
-        typer.Argument(help="Faults to add: VERB[QUEUE]:N:WHAT:WHEN.", metavar="FAULT"),
+        typer.Argument(help="Faults to add: VERB[QUEUE]:N:WHAT:WHEN, or a lie.", metavar="FAULT"),
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all faults first.")] = False,
 ) -> None:
     """Add, show or remove faults of MQI calls.
 
     A fault makes the Nth call of VERB fail for all programs that use the queue manager; `mqsc`
-    describes WHAT and WHEN. Each fault is shown with the number of calls counted so far.
+    describes WHAT and WHEN. The name of a lie alone stands for all calls that it applies to. Each
+    fault is shown with the number of calls counted so far.
 
     For example:
       embedded-mq faults QM1 'MQPUT[PAYMENTS.IN]:1:2053:before' MQCMIT:2:2009:after
+      embedded-mq faults QM1 commit-lost
       embedded-mq faults QM1 --clear
     """
     commands = ["CLEAR FAULT"] if clear else []

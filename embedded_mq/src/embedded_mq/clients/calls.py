@@ -31,6 +31,7 @@ from embedded_mq.engine.objects import closing, opening
 from embedded_mq.pcf import command_server
 from embedded_mq.storage import directories
 from embedded_mq.storage.faults import apply_faults, faults, queue_manager_faults_due
+from embedded_mq.storage.lies import LIES, with_lies
 from embedded_mq.structures import MQCMHO, MQGMO, MQMD, MQOD, MQPMO
 
 FIRST_CONNECTION_HANDLE = 0x1000001  # not a handle of a real queue manager
@@ -131,7 +132,8 @@ def _run_with_faults(
     )
     due = faults.due(verb, queue) + queue_manager_faults_due(connection, verb, queue)
     apply_faults(due, "before", connection)
-    answer = operation(connection, *arguments)
+    lies = [fault.what for fault in due if fault.what in LIES]
+    answer = with_lies(operation, lies)(connection, *arguments)
     if connection.has_new_commands:
         _serve_commands(connection)
     apply_faults(due, "after", connection)

@@ -176,7 +176,7 @@ class Connection:
         self.has_new_commands = False
         """Whether it has put to the command queue since the last run of the command server."""
         self.changes_trace = False
-        """Whether the current get changes the message's trace properties (see `faults`)."""
+        """Whether the current get changes the message's trace properties (see `lies`)."""
         self.user = (user or process_user())[:USER_LENGTH]
         self.unit_of_work = UnitOfWork()
         self.message_handles = MessageHandles()

@@ -8,12 +8,12 @@ from __future__ import annotations
 from embedded_mq.engine.connection import Connection
 from embedded_mq.errors import EmbeddedQueueManagerError
 from embedded_mq.mqsc.syntax import Command, ProblemError
-from embedded_mq.storage.faults import parse
+from embedded_mq.storage.faults import parse, split
 
 
 def set_fault(connection: Connection, command: Command) -> list[str]:
     """Add faults, which count calls from now on."""
-    texts = [part.strip() for part in (command.name or "").split(",")]
+    texts = split(command.name or "") or [""]
     try:
         for text in texts:
             parse(text)

@@ -1,17 +1,17 @@
-"""Faults for tests: chosen calls fail with a reason code, are delayed, or kill the process.
+"""Faults for tests: chosen calls fail with a reason code, are delayed, lie, or kill the process.
 
 A fault has the form ``VERB:N:WHAT:WHEN`` or ``VERB[QUEUE]:N:WHAT:WHEN``:
 
 - VERB is the MQI call, QUEUE the name of the queue by which it was opened; without QUEUE, all calls
   of the verb count;
 - N is the Nth call after the fault is set, from 1; ``N+`` means the Nth and all later calls;
-- WHAT is the number of a reason code, ``kill`` (SIGKILL), ``delay=SECONDS``, or, for MQGET,
-  ``trace``: a message that is got, not browsed, gets new properties `traceparent` and `tracestate`,
-  as in IBM MQ for z/OS with OTELTRAC(ON);
+- WHAT is the number of a reason code, ``kill`` (SIGKILL), ``delay=SECONDS``, or the name of a lie
+  (`lies`), for one of its verbs;
 - WHEN is ``before`` or ``after`` the call takes effect. MQRC_BACKED_OUT before MQCMIT backs out
   the unit of work, MQRC_CONNECTION_BROKEN breaks the connection.
 
-Several faults are separated by commas. `faults.set` sets them for this process, as does the
+The name of a lie alone, such as ``commit-lost``, stands for all calls of all its verbs. Several
+faults are separated by commas. `faults.set` sets them for this process, as does the
 environment variable EMBEDDED_MQ_FAULTS (or MQDLQ_FAULTS) at its start, for example
 ``MQCMIT:2:2009:after``. The command ``SET FAULT('MQCMIT:2:2009:after')`` sets them for all programs
 that use the queue manager.
@@ -30,12 +30,13 @@ from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection
 from embedded_mq.engine.failures import CallFailedError
 from embedded_mq.errors import EmbeddedQueueManagerError
+from embedded_mq.storage.lies import LIES, expanded
 
 ENVIRONMENT = ("EMBEDDED_MQ_FAULTS", "MQDLQ_FAULTS")
-KILL, DELAY, TRACE = "kill", "delay=", "trace"
+KILL, DELAY = "kill", "delay="
 _FORM = re.compile(
     r"(?P<verb>MQ[A-Z0-9]+)(?:\[(?P<queue>[A-Za-z0-9._/%]{1,48})\])?:(?P<nth>[1-9]\d*)(?P<onwards>\+?)"
-    r":(?P<what>\d+|kill|delay=\d+(?:\.\d+)?|trace):(?P<when>before|after)"
+    r":(?P<what>\d+|kill|delay=\d+(?:\.\d+)?|[a-z-]+):(?P<when>before|after)"
 )
 
 
@@ -70,7 +71,7 @@ class Faults:
 
     def set(self, text: str) -> None:
         """Replace all faults and start counting; empty text removes them."""
-        self._pending = [parse(part.strip()) for part in text.split(",") if part.strip()]
+        self._pending = [parse(part) for part in split(text)]
         self._calls.clear()
 
     def __bool__(self) -> bool:
@@ -117,10 +118,7 @@ def apply_faults(found: list[Fault], when: str, connection: Connection | None) -
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault.what.startswith(DELAY):
             time.sleep(float(fault.what.removeprefix(DELAY)))
-        elif fault.what == TRACE:
-            if connection is not None:
-                connection.changes_trace = True
-        else:
+        elif fault.what not in LIES:
             _fail(int(fault.what), fault, connection)
 
 
@@ -133,19 +131,27 @@ def _fail(reason: int, fault: Fault, connection: Connection | None) -> None:
     raise CallFailedError(reason)
 
 
+def split(text: str) -> list[str]:
+    """Return the text of each fault in a list of faults and names of lies."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return [fault for part in parts for fault in expanded(part)]
+
+
 def parse(text: str) -> Fault:
     """Parse one fault."""
     match = _FORM.fullmatch(text)
-    if match is None:
+    what = match["what"] if match else ""
+    is_known = what[:1].isdigit() or what == KILL or what.startswith(DELAY) or what in LIES
+    if match is None or not is_known:
         raise EmbeddedQueueManagerError(
-            f"{text!r} is not a fault; use VERB:N:REASON|kill|delay=SECONDS|trace:before|after,"
+            f"{text!r} is not a fault; use VERB:N:REASON|kill|delay=SECONDS|LIE:before|after,"
             " with VERB[QUEUE] for one queue and N+ for the Nth and all later calls,"
-            " for example MQCMIT:2:2009:after"
+            " for example MQCMIT:2:2009:after; or the name of a LIE alone, such as commit-lost"
         )
-    if match["what"] == TRACE and (match["verb"], match["when"]) != ("MQGET", "before"):
+    if what in LIES and (match["verb"] not in LIES[what].verbs or match["when"] != "before"):
         raise EmbeddedQueueManagerError(
-            f"{text!r} is not a fault; use trace with MQGET and before, for example"
-            " MQGET:1+:trace:before"
+            f"{text!r} is not a fault; use {what} with before and"
+            f" {' or '.join(LIES[what].verbs)}, for example {LIES[what].verbs[0]}:1+:{what}:before"
         )
     return Fault(
         match["verb"],

@@ -127,13 +127,19 @@ def test_a_fault_is_read_from_text() -> None:
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         Faults("MQCMIT:0:2009:after")
     assert str(caught.value) == (
-        "'MQCMIT:0:2009:after' is not a fault; use VERB:N:REASON|kill|delay=SECONDS|trace:before|"
+        "'MQCMIT:0:2009:after' is not a fault; use VERB:N:REASON|kill|delay=SECONDS|LIE:before|"
         "after, with VERB[QUEUE] for one queue and N+ for the Nth and all later calls,"
-        " for example MQCMIT:2:2009:after"
+        " for example MQCMIT:2:2009:after; or the name of a LIE alone, such as commit-lost"
     )
     with pytest.raises(EmbeddedQueueManagerError) as caught:
         Faults("MQPUT:1:trace:before")
     assert str(caught.value) == (
-        "'MQPUT:1:trace:before' is not a fault; use trace with MQGET and before, for example"
+        "'MQPUT:1:trace:before' is not a fault; use trace with before and MQGET, for example"
         " MQGET:1+:trace:before"
+    )
+    with pytest.raises(EmbeddedQueueManagerError) as caught:
+        Faults("MQGET:1+:context-replaced:before")
+    assert str(caught.value) == (
+        "'MQGET:1+:context-replaced:before' is not a fault; use context-replaced with before and"
+        " MQPUT or MQPUT1, for example MQPUT:1+:context-replaced:before"
     )

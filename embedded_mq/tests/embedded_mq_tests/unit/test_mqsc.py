@@ -225,9 +225,10 @@ def test_define_reports_ignored_attributes() -> None:
         (
             "SET FAULT(MQCMIT)",
             (
-                "line 1: 'MQCMIT' is not a fault; use VERB:N:REASON|kill|delay=SECONDS|trace:"
+                "line 1: 'MQCMIT' is not a fault; use VERB:N:REASON|kill|delay=SECONDS|LIE:"
                 "before|after, with VERB[QUEUE] for one queue and N+ for the Nth and all later"
-                " calls, for example MQCMIT:2:2009:after; put it in quotes"
+                " calls, for example MQCMIT:2:2009:after; or the name of a LIE alone, such as"
+                " commit-lost; put it in quotes"
             ),
         ),
         ("DISPLAY QUEUE(B)", "line 1: queue B does not exist"),

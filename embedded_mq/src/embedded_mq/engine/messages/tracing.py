@@ -1,6 +1,6 @@
 """Change the trace properties of a message that is got.
 
-IBM MQ for z/OS does this from 9.4.3 on with OTELTRAC(ON); here a fault requests it (see `faults`).
+IBM MQ for z/OS does this from 9.4.3 on with OTELTRAC(ON); here a fault requests it (see `lies`).
 The value of `traceparent` follows the W3C recommendation "Trace Context": version, trace id, parent
 id and flags.
 """

@@ -1,0 +1,1 @@
+"""The command `mqdlq certify` and its report."""
