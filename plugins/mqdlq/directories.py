@@ -91,18 +91,6 @@ def rules_directory() -> Path:
     return place
 
 
-def project_file(*parts: str) -> Path:
-    """Return a file of the project's directory; raises HomeError if the package has none."""
-    file = PROJECT.joinpath(*parts)
-    if not file.exists():
-        raise HomeError(
-            "MQDLQ-234",
-            f"{'/'.join(parts)} is in the project's repository, and not in the installed package;"
-            " use a checkout",
-        )
-    return file
-
-
 def explain(error: OSError) -> str:
     """Return the failure and its file, and the setting that names the place, if any."""
     if not error.filename:

@@ -54,6 +54,7 @@ THROUGH_AIRFLOW: set[Path] = {
     ("check",),
     ("connection", "add"),
     ("connection", "test"),
+    ("init",),
     ("restore", "run"),
     ("run",),
 }

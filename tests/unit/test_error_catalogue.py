@@ -17,9 +17,9 @@ from mqdlq.errors import HandlerError, LakeError, QueueManagerError
 
 ENTRIES = error_catalogue.entries()
 GIVEN = (
-    "100-134 140-152",
+    "100-134 140-154",
     "201-226 230-234 240-241",
-    "301-312",
+    "301-312 320-324",
     "401-435",
     "501-509",
     "601-614",

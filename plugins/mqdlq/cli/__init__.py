@@ -9,6 +9,7 @@ import typer
 from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, on_demand
 
 COMMANDS: Final[dict[str, Declared]] = {
+    "init": Command("mqdlq.cli.installing.init:init", "Write the first files of a handler."),
     "run": Command("mqdlq.cli.run:run", "Run a handler once, in the foreground, through Airflow."),
     "check": Command(
         "mqdlq.cli.check:check", "Connect, and report what a handler's user may and may not do."

@@ -1,6 +1,6 @@
 """Fill the demo's embedded queue manager with believable dead letters.
 
-`python -m mqdlq.local.demo` defines QM1 from include/mqsc/QM1.mqsc and lets a small message mover
+`python -m mqdlq.local.demo` defines QM1 by demo.mqsc and lets a small message mover
 try to deliver some seventy messages. It dead-letters undeliverable messages as a channel does:
 with the reason of the failed put in an MQDLH. A repeated call adds as many messages again.
 """
@@ -18,7 +18,6 @@ from typing import Any
 
 import typer
 
-from mqdlq import directories
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError, QueueManagerError
 from mqdlq.headers import DeadLetterHeader
@@ -26,6 +25,8 @@ from mqdlq.mqi.connect import MQCC_FAILED, ConnectionSettings, QueueManager, con
 from mqdlq.mqi.connecting import transports
 
 QUEUE_MANAGER = "QM1"
+DEFINITIONS = Path(__file__).with_name("demo.mqsc")
+"""Also include/mqsc/QM1.mqsc, for the queue manager of the compose file."""
 LITTLE_ENDIAN, BIG_ENDIAN, Z_OS = 546, 273, 785  # MQENC: Linux on x86, AIX, z/OS
 LATIN_1, EBCDIC = 819, 500
 ROOM = {"PAYMENTS.IN": 4}
@@ -143,7 +144,7 @@ def fill(queue_manager: QueueManager, clock: Callable[[], datetime]) -> Counter[
     for message in _messages(clock()):
         reason = mover.move(message)
         told[f"dead-lettered: {reason_text(reason)}" if reason else "delivered"] += 1
-    for message, body, format_name in _strays(clock()):
+    for message, body, format_name in _strays(clock(), queue_manager.name):
         mover.dead_letter_as_is(message, body, format_name)
         told["on the dead-letter queue without a valid MQDLH"] += 1
     return told
@@ -180,7 +181,7 @@ def _payment(number: int) -> bytes:
     return f'{{"payment": "{secrets.token_hex(8)}", "amount": "{number * 17}.20 EUR"}}'.encode()
 
 
-def _strays(now: datetime) -> Iterator[tuple[Message, bytes, bytes]]:
+def _strays(now: datetime, queue_manager: str) -> Iterator[tuple[Message, bytes, bytes]]:
     """Yield what has no valid MQDLH: message, body as it is put, Format."""
     plain = Message("", b"", "batch-unload", now - timedelta(days=1))
     for number in range(1, 4):
@@ -188,7 +189,7 @@ def _strays(now: datetime) -> Iterator[tuple[Message, bytes, bytes]]:
     header = DeadLetterHeader(
         reason=MQRC["MQRC_Q_FULL"],
         dest_q_name="PAYMENTS.IN",
-        dest_q_mgr_name=QUEUE_MANAGER,
+        dest_q_mgr_name=queue_manager,
         encoding=LITTLE_ENDIAN,
         coded_char_set_id=LATIN_1,
         format="MQSTR",
@@ -216,8 +217,12 @@ def main(
     Example: python -m mqdlq.local.demo --client ibmmq
     """
     try:
-        place = _own(client) if settings is None else _named(Path(settings))
-        told, depth = _tell(place)
+        if settings is None:
+            define(QUEUE_MANAGER)
+            place = ConnectionSettings(QUEUE_MANAGER, transport="embedded", client=client)
+        else:
+            place = _named(Path(settings))
+        told, depth = tell(place)
     except MqDlqError as error:
         typer.echo(f"mqdlq.local.demo: {error}", err=True)
         raise typer.Exit(1) from error
@@ -226,13 +231,16 @@ def main(
     typer.echo(f"{depth:5} messages wait on the dead-letter queue of {place.queue_manager}")
 
 
-def _own(client: str | None) -> ConnectionSettings:
-    definitions = directories.project_file("include", "mqsc", f"{QUEUE_MANAGER}.mqsc")
-    with transports.embedded(f"queue manager {QUEUE_MANAGER} of the demo") as queue_managers:
-        if not queue_managers.exists(QUEUE_MANAGER):
-            queue_managers.create(QUEUE_MANAGER)
-        queue_managers.run_mqsc(QUEUE_MANAGER, definitions.read_text(encoding="utf-8"))
-    return ConnectionSettings(QUEUE_MANAGER, transport="embedded", client=client)
+def define(name: str) -> None:
+    """Create the embedded queue manager `name` if it does not exist, and define the demo's queues.
+
+    Raises TransportError if the transport is not installed, or if the definitions fail.
+    """
+    definitions = DEFINITIONS.read_text(encoding="utf-8")
+    with transports.embedded(f"queue manager {name} of the demo") as queue_managers:
+        if not queue_managers.exists(name):
+            queue_managers.create(name)
+        queue_managers.run_mqsc(name, definitions)
 
 
 def _named(path: Path) -> ConnectionSettings:
@@ -244,7 +252,8 @@ def _named(path: Path) -> ConnectionSettings:
         ) from error
 
 
-def _tell(settings: ConnectionSettings) -> tuple[Counter[str], int]:
+def tell(settings: ConnectionSettings) -> tuple[Counter[str], int]:
+    """Put the demo's messages; return what came of them, and the dead-letter queue's depth."""
     with connect(settings) as queue_manager:
         told = fill(queue_manager, lambda: datetime.now(UTC))  # noqa: TID251 (the entry point)
         return told, queue_manager.depth(queue_manager.dead_letter_q_name())

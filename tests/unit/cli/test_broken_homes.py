@@ -48,7 +48,7 @@ LAKE = {
 }
 IN_AIRFLOW = {
     *(("run",), ("check",), ("restore", "run"), ("airflow",)),
-    *(("connection", "add"), ("connection", "test")),
+    *(("connection", "add"), ("connection", "test"), ("init",)),
 }
 """The commands that become processes of Airflow's side."""
 

@@ -195,21 +195,19 @@ def test_commands_of_an_installed_package_need_no_checkout(outside: Outside) -> 
         assert "mqdlq/evaluation/applications/evaluate_rules.py" in archive.namelist()
 
 
-def test_a_demo_outside_a_checkout_says_that_it_needs_one(outside: Outside) -> None:
-    program = "from mqdlq import directories as d; d.project_file('include', 'mqsc', 'QM1.mqsc')"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=outside.directory,
-        env=outside.environment,
-        capture_output=True,
-        text=True,
-        check=False,
+def test_init_outside_a_checkout_writes_the_files_of_a_handler(outside: Outside) -> None:
+    mqdlq = outside.installed / "bin" / "mqdlq"
+
+    printed = outside.run(mqdlq, "init", "dlq", "--queue-manager", "QM1")
+    checked = outside.run(mqdlq, "rules", "check", "dlq/handlers")
+    definitions = outside.run(
+        "-c",
+        "from mqdlq.local import demo as d; print(open(d.DEFINITIONS, encoding='utf-8').read())",
     )
 
-    assert done.stderr.splitlines()[-1] == (
-        "mqdlq.errors.HomeError: include/mqsc/QM1.mqsc is in the project's repository, and not in"
-        " the installed package; use a checkout [MQDLQ-234]"
-    )
+    assert "  dlq/handlers/qm1.yaml\n" in printed
+    assert "warning" not in checked
+    assert "ALTER QMGR DEADQ" in definitions
 
 
 @pytest.mark.airflow

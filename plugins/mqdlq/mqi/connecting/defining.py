@@ -28,11 +28,7 @@ def define_connection(
     ConnectionSettingsError for an invalid id, for a setting with two values, and for settings that
     cannot work.
     """
-    if not _ID.fullmatch(conn_id):
-        raise ConnectionSettingsError(
-            "MQDLQ-145",
-            f"{conn_id!r} is not a connection id; use up to 200 letters, digits and . _ -",
-        )
+    check_id(conn_id)
     given = {key: value for key, value in options.items() if value}
     settings = {**given, **_channel_settings(given, mqserver, ccdt)}
     if "queue_manager" not in settings:
@@ -50,6 +46,15 @@ def define_connection(
     # The password is read later: any text stands for it in this check.
     replace(connection, password="-" if connection.login else "").settings()
     return connection
+
+
+def check_id(conn_id: str) -> None:
+    """Raise ConnectionSettingsError if the text cannot be the id of a connection."""
+    if not _ID.fullmatch(conn_id):
+        raise ConnectionSettingsError(
+            "MQDLQ-145",
+            f"{conn_id!r} is not a connection id; use up to 200 letters, digits and . _ -",
+        )
 
 
 def _channel_settings(

@@ -1,0 +1,162 @@
+"""Write the first files of a handler: its YAML, rules table, DAG file, and deployment examples."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from mqdlq.errors import HandlerError
+from mqdlq.handlers.configuration import name_fault
+from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
+
+DAG_FILE: Final = "mq_dlq.py"
+HANDLERS: Final = "handlers"
+"""The subdirectory of handlers and rules tables."""
+COMPOSE_FILE: Final = "docker-compose.mqdlq.yaml"
+COMPOSE_FILES: Final = (
+    *("compose.yaml", "compose.yml"),
+    *("docker-compose.yaml", "docker-compose.yml"),
+)
+"""The names that Docker Compose looks for, in this order."""
+AIRFLOW_SERVICES: Final = (
+    *("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor"),
+    *("airflow-worker", "airflow-triggerer", "airflow-init"),
+)
+"""The services of the compose file in Airflow's documentation (Running Airflow in Docker)."""
+QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
+_TEMPLATES: Final = Path(__file__).with_name("starter")
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """The facts that the first files of a handler state.
+
+    `queue` is the handled queue if it is not the queue manager's dead-letter queue;
+    `retry_interval` is RETRYINT, in seconds.
+    """
+
+    handler: str
+    connection: AirflowConnection
+    queue: str = ""
+    retry_interval: int = 60
+
+
+def name_for(queue_manager: str) -> str:
+    """Return the name of a handler for a queue manager, such as `pay_qm1` for PAY.QM1."""
+    return re.sub(r"\W", "_", queue_manager.lower(), flags=re.ASCII)
+
+
+def add_command(connection: AirflowConnection) -> str:
+    """Return the command that defines the connection, as a shell's text."""
+    given = {**connection.extra, "host": connection.host, "user": connection.login}
+    if connection.port:
+        given["port"] = str(connection.port)
+    options = [
+        word
+        for key, value in given.items()
+        if value
+        for word in (f"--{key.replace('_', '-')}", str(value))
+    ]
+    return shlex.join(["mqdlq", "connection", "add", connection.conn_id, *options])
+
+
+def compose_file(directory: Path) -> Path | None:
+    """Return the compose file of a directory, None if it has none."""
+    return next((file for name in COMPOSE_FILES if (file := directory / name).is_file()), None)
+
+
+def starter_files(starter: Starter, directory: Path) -> dict[Path, str]:
+    """Return the texts of the files by their paths in `directory`; nothing is written.
+
+    If the directory has a compose file, the override is for its Airflow services. Raises
+    HandlerError for an invalid name, and for a compose file that cannot be read.
+    """
+    if fault := name_fault(starter.handler):
+        raise HandlerError("MQDLQ-320", f"{starter.handler!r}: {fault}; give --handler")
+    if starter.queue and not QUEUE_NAME.fullmatch(starter.queue):
+        raise HandlerError(
+            "MQDLQ-324",
+            f"{starter.queue!r} is not the name of a queue; use up to 48 letters, digits and"
+            " . _ / %",
+        )
+    base = compose_file(directory)
+    document = yaml.safe_dump(starter.connection.document(), sort_keys=False)
+    facts = {
+        "handler": starter.handler,
+        "connection": starter.connection.conn_id,
+        "queue": starter.queue,
+        "retry_interval": starter.retry_interval,
+        "add": add_command(starter.connection),
+        "document": "".join(f"  {line}\n" for line in document.splitlines()).rstrip("\n"),
+        "base": base.name if base else "docker-compose.yaml",
+        "services": _airflow_services(base) if base else AIRFLOW_SERVICES,
+    }
+    templates = {
+        directory / HANDLERS / f"{starter.handler}.yaml": "handler.yaml.j2",
+        directory / HANDLERS / f"{starter.handler}.rules": "table.rules.j2",
+        directory / DAG_FILE: "mq_dlq.py.j2",
+        directory / f"{starter.handler}.connections.yaml": "connections.yaml.j2",
+        directory / COMPOSE_FILE: "docker-compose.mqdlq.yaml.j2",
+    }
+    loaded = Environment(  # noqa: S701 (text files, no HTML)
+        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    return {path: loaded.get_template(name).render(facts) for path, name in templates.items()}
+
+
+def write_new_files(files: Mapping[Path, str]) -> list[Path]:
+    """Write files, and return the written ones; a file with the same text already is kept.
+
+    Raises HandlerError, before anything is written, if a file has another text.
+    """
+    check_new_files(files)
+    new = [path for path in files if not path.exists()]
+    for path in new:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path], encoding="utf-8")
+    return new
+
+
+def check_new_files(files: Mapping[Path, str]) -> None:
+    """Raise HandlerError if a file exists and has another text."""
+    others = [str(path) for path, text in files.items() if path.exists() and _differs(path, text)]
+    if others:
+        raise HandlerError(
+            "MQDLQ-321",
+            f"nothing is written, because these files exist: {', '.join(others)}; remove or rename"
+            " them, or give another directory or --handler",
+        )
+
+
+def _differs(path: Path, text: str) -> bool:
+    return not path.is_file() or path.read_bytes() != text.encode()
+
+
+def _airflow_services(file: Path) -> tuple[str, ...]:
+    """Return the services that set a variable of Airflow, or run an image with that name."""
+    try:
+        services: Mapping[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["services"]
+        found = tuple(name for name, keys in services.items() if _is_airflow(keys or {}))
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise HandlerError(
+            "MQDLQ-322", f"{file} is not a compose file: {type(error).__name__}; correct it"
+        ) from None
+    if not found:
+        raise HandlerError(
+            "MQDLQ-323",
+            f"{file} has no service of Airflow: none sets a variable AIRFLOW__…; give another"
+            " directory",
+        )
+    return found
+
+
+def _is_airflow(service: Mapping[str, Any]) -> bool:
+    names = service.get("environment") or ()
+    return any(str(name).startswith("AIRFLOW__") for name in names)
