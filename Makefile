@@ -109,7 +109,7 @@ format: $(READY)  ## lay out the code as `make check` expects
 	$(BIN)/ruff format --quiet
 
 rehearse: $(READY)  ## what compose-up starts, without containers; each process killed in turn: ten minutes
-	$(BIN)/pytest --quiet tests/e2e/test_rehearsal.py
+	$(BIN)/pytest --quiet tests/e2e/rehearsal
 
 compose-up:  ## docker-compose.yaml: Airflow, PostgreSQL, Spark and IBM MQ in containers
 	@bash deploy/compose.sh up

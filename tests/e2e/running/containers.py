@@ -3,6 +3,7 @@
 The settings of a container are read from the compose file, the Dockerfile and .env.example:
 commands, environment, secrets, order. Only places and ports are others, since several run on one
 machine: each substitution is in one table. So the rehearsal cannot drift from the compose file.
+A service that is `read_only` there has read-only file systems here, if root runs the rehearsal.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import yaml
 from airflow.utils.net import get_hostname
 
 from mqdlq import directories
+from tests.e2e.running.confinement import can_confine, confined
 from tests.support.postgresql import DEBIAN, INSTALL
 
 PROJECT = directories.PROJECT
@@ -80,7 +82,7 @@ class Containers:
         self.compose: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yaml").read_text())
         lines = (PROJECT / ".env.example").read_text().splitlines()
         self.variables = dict(x.split("=", 1) for x in lines if x and not x.startswith("#"))
-        for name in ("secrets", "state", "airflow", "tmp", "logs", "work"):
+        for name in ("secrets", "state", "airflow", "tmp", "logs", "work", "home", "mq-client"):
             (self.directory / name).mkdir(mode=0o700)
         self._make_secrets()
         self._take_the_demos_rules()
@@ -100,6 +102,7 @@ class Containers:
             "/run/secrets/connections.json": f"{self.directory}/secrets/connections-embedded.json",
             "/run/secrets": str(self.directory / "secrets"),
             "/var/lib/mqdlq": str(self.directory / "state"),
+            "/var/lib/mq-client": str(self.directory / "mq-client"),
             "/tmp/work": str(self.directory / "work"),  # noqa: S108 (a container's)
             "/tmp/": f"{self.directory}/tmp/",  # noqa: S108
             "http://airflow-api-server:8080": f"http://{LOOPBACK}:{self.ports['api']}",
@@ -143,14 +146,13 @@ class Containers:
         settings = {name: self.here(str(value)) for name, value in {**image, **own}.items()}
         if "SPARK_LOCAL_HOSTNAME" in settings:
             settings["SPARK_LOCAL_HOSTNAME"] = LOOPBACK
-        keep = {
-            name: os.environ[name] for name in ("HOME", "LANG", "JAVA_HOME") if name in os.environ
-        }
+        keep = {name: os.environ[name] for name in ("LANG", "JAVA_HOME") if name in os.environ}
         path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
         return {
             **keep,
             **settings,
             MARK: service,
+            "HOME": str(self.directory / "home"),
             "MQDLQ_RULES_DIR": str(self.directory / "rules"),
             "PATH": path,
             # A container's /tmp ends with it; nothing is left in this machine's.
@@ -204,9 +206,12 @@ class Containers:
             self._start_postgres()
             return
         log = self.directory / "logs" / f"{service}.log"
+        command = self.command(service)
+        if self.compose["services"][service].get("read_only") and can_confine():
+            command = confined(self.directory, command)
         with log.open("ab") as output:
             process = subprocess.Popen(
-                self.command(service),
+                command,
                 env=self.environment(service),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
