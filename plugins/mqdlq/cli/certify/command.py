@@ -103,7 +103,7 @@ def certify(
         typer.echo(f"mqdlq: {error}", err=True)
         raise typer.Exit(NOT_RUN) from None
     except KeyboardInterrupt:
-        typer.echo("mqdlq: interrupted; the scratch queues are removed", err=True)
+        typer.echo("mqdlq: interrupted; the scratch queues are removed or empty", err=True)
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(int(found.count(stage.Verdict.DIFFERS) > 0))
 
