@@ -15,13 +15,6 @@ def three(app: Application) -> None:
         app.put("A", b"%d" % number)
 
 
-def test_a_browse_does_not_remove_messages(app: Application) -> None:
-    """IBM MQ docs, "Browsing messages on a queue"."""
-    three(app)
-
-    assert app.bodies("A") == app.bodies("A") == [b"0", b"1", b"2"]
-
-
 def test_each_handle_has_its_own_browse_cursor(app: Application) -> None:
     """IBM MQ docs, "The browse cursor": it belongs to the queue handle."""
     three(app)

@@ -23,29 +23,6 @@ def test_a_get_returns_a_message_unchanged(app: Application) -> None:
     assert md.CorrelId == b"c" * 24
 
 
-def test_a_get_from_an_empty_queue_finds_nothing(app: Application) -> None:
-    """IBM MQ docs, "2033 (07F1) (RC2033): MQRC_NO_MSG_AVAILABLE"."""
-    with app.failing("MQRC_NO_MSG_AVAILABLE"):
-        app.get(app.open("A", "INPUT_SHARED"))
-
-
-def test_messages_of_equal_priority_are_got_in_the_order_they_were_put(app: Application) -> None:
-    """IBM MQ docs, "Order in which messages are retrieved from a queue"."""
-    for number in range(5):
-        app.put("A", b"%d" % number)
-    queue = app.open("A", "INPUT_SHARED")
-
-    assert [app.get(queue)[0] for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
-
-
-def test_higher_priorities_are_got_first(app: Application) -> None:
-    """IBM MQ docs, "MsgDeliverySequence": MQMDS_PRIORITY."""
-    for priority in (2, 9, 0, 9, 5):
-        app.put("A", b"%d" % priority, Priority=priority)
-
-    assert app.bodies("A") == [b"9", b"9", b"5", b"2", b"0"]
-
-
 def test_a_fifo_queue_ignores_priorities(mq: World, app: Application) -> None:
     """IBM MQ docs, "MsgDeliverySequence": MQMDS_FIFO."""
     mq.mqsc("ALTER QLOCAL(A) MSGDLVSQ(FIFO)")

@@ -145,22 +145,6 @@ def test_a_report_on_arrival_belongs_to_the_unit_of_work_of_the_put(
     assert (reports(other), app.depth("B")) == ([], 0)
 
 
-def test_a_report_on_delivery_belongs_to_the_unit_of_work_of_the_get(
-    mq: World, app: Application
-) -> None:
-    """IBM MQ docs, "Report (MQMD)", MQRO_COD: if the unit is backed out, it is not sent."""
-    put(app, Report=COD)
-    other, queue = mq.connect(), app.open("A", "INPUT_SHARED")
-    app.get(queue, "SYNCPOINT")
-    assert reports(other) == []
-    app.handle.backout()
-    assert (reports(other), app.depth("B"), app.depth("A")) == ([], 0, 1)
-
-    app.get(queue, "SYNCPOINT")
-    app.handle.commit()
-    assert [md.Feedback for _, md in reports(other)] == [260]
-
-
 def test_a_report_inherits_the_discard_option_and_the_expiry(app: Application) -> None:
     """IBM MQ docs, "Report (MQMD)": MQRO_PASS_DISCARD_AND_EXPIRY, MQRO_DISCARD_MSG."""
     assert option(app, "PASS_DISCARD_AND_EXPIRY") == PASS_DISCARD_AND_EXPIRY

@@ -9,16 +9,6 @@ from embedded_mq_tests.builders import Application
 from tests.support.contract_worlds import World
 
 
-def test_a_put_is_seen_by_others_when_it_is_committed(mq: World, app: Application) -> None:
-    """IBM MQ docs, "MQPMO_SYNCPOINT": not visible outside the unit of work until MQCMIT."""
-    app.put("A", b"1", "SYNCPOINT")
-    other = mq.connect()
-
-    assert other.bodies("A") == []
-    app.handle.commit()
-    assert other.bodies("A") == [b"1"]
-
-
 def test_backing_out_restores_the_position_and_raises_the_backout_count(app: Application) -> None:
     """IBM MQ docs, "BackoutCount (MQMD)": each MQGET backed out counts, a browse does not."""
     for number in range(3):
