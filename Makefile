@@ -24,6 +24,7 @@ CLASSES := .venv/.spark-classes
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom rehearse
+.PHONY: prove proved-on compose-prove
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +104,7 @@ docs-serve: $(READY)  ## the site on port 8000, built again at each change
 
 docs-pages: $(READY)  ## the pages of docs/reference that are generated from code
 	@$(BIN)/python -m tests.support.docs.pages
+	@$(BIN)/python -m tests.proof.page
 
 format: $(READY)  ## lay out the code as `make check` expects
 	$(BIN)/ruff check --quiet --fix
@@ -111,14 +113,25 @@ format: $(READY)  ## lay out the code as `make check` expects
 rehearse: $(READY)  ## what compose-up starts, without containers; each process killed in turn: ten minutes
 	$(BIN)/pytest --quiet tests/e2e/rehearsal
 
+prove: CLIENT ?= ibmmq
+prove: $(READY) $(CLASSES)  ## the proof on the queue manager of SETTINGS=file.json, else on an embedded one (CLIENT=pymqi)
+	@$(BIN)/python -m tests.proof $(if $(SETTINGS),--settings $(SETTINGS)) --client $(CLIENT) \
+	  --results $(or $(RESULTS),var/proof/$(CLIENT))
+
+proved-on: $(READY)  ## write docs/proved-on.md; RESULTS=directory takes over the results in it
+	@$(BIN)/python -m tests.proof.page $(RESULTS)
+
 compose-up:  ## docker-compose.yaml: Airflow, PostgreSQL, Spark and IBM MQ in containers
 	@bash deploy/compose.sh up
 
 compose-down:  ## stop it; its volumes stay (`docker compose down --volumes` removes them)
 	@bash deploy/compose.sh down
 
-compose-test:  ## the contract tests and the demo against the queue manager in its container
+compose-test:  ## the demo on the queue manager in its container and on the Spark cluster
 	@bash deploy/compose.sh test
+
+compose-prove:  ## the proof on IBM MQ in a container of its own (MQ_IMAGE=image CLIENT=ibmmq TRANSPORT=tls)
+	@bash deploy/compose.sh prove
 
 check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadolint and Docker Compose
 	.tools/bin/hadolint Dockerfile

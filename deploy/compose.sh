@@ -1,5 +1,5 @@
 #!/bin/bash
-# Run docker compose for `make compose-up`, `make compose-down` and `make compose-test`.
+# Run docker compose for `make compose-up`, `compose-down`, `compose-test` and `compose-prove`.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -46,6 +46,17 @@ compare_with_the_example() { # .env is older than the example after an upgrade
   [ ${#missing[@]} -eq 0 ] || refuse ".env has no ${missing[*]}: take over what .env.example says"
 }
 
+prove() { # a queue manager of its own, which ends afterwards
+  local compose=(docker compose --file docker-compose.yaml --file deploy/mq/prove.compose.yaml)
+  "${compose[@]}" down --volumes
+  "${compose[@]}" build airflow-init
+  "${compose[@]}" up --detach --wait mq
+  local failed=0
+  "${compose[@]}" run --rm tests || failed=$?
+  "${compose[@]}" down --volumes
+  return "$failed"
+}
+
 case "${1:-}" in
   up)
     prepare
@@ -62,8 +73,23 @@ case "${1:-}" in
     docker compose up --build --detach --wait
     docker compose run --rm tests
     ;;
+  prove)
+    export COMPOSE_PROFILES=mq MQDLQ_TARGET=trial COMPOSE_PROJECT_NAME=mqdlq-proof
+    export MQ_PORT=0 MQ_CONSOLE_PORT=0 # any free ports: those of `up` may be taken
+    prepare
+    secrets=$(setting MQDLQ_SECRETS)
+    bash deploy/mq/make-certificates.sh "$secrets/tls" mq
+    if [[ $(setting MQ_IMAGE) == *:9.[0-3].* ]]; then # these images read no secret
+      MQ_APP_PASSWORD=$(<"$secrets/mq_app_password")
+      export MQ_APP_PASSWORD
+    fi
+    mkdir -p -m 0700 var
+    mkdir -p var/proof
+    chmod 0777 var/proof # the user in the container is another one
+    prove
+    ;;
   *)
-    echo "usage: deploy/compose.sh up|down|test" >&2
+    echo "usage: deploy/compose.sh up|down|test|prove" >&2
     exit 2
     ;;
 esac

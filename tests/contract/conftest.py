@@ -3,7 +3,8 @@
 The environment variable MQDLQ_TEST_QUEUE_MANAGER names a real one, for example
 ``{"queue_manager": "QM1", "host": "localhost", "channel": "DEV.APP.SVRCONN", "user": "app",
 "password": "…", "client": "ibmmq"}`` (the fields of `ConnectionSettings`); its queues A and B are
-defined by queues.mqsc, and the tests empty them. A process that runs the C extension over the
+defined by queues.mqsc, and the tests empty them. `make prove` sets the variable, also for an
+embedded queue manager in MQDLQ_HOME. A process that runs the C extension over the
 embedded queue manager cannot run the other parameters, which replace the extension:
 test_c_extension.py runs these tests in a separate process.
 """
@@ -28,6 +29,7 @@ from mqdlq.mqi.connect import ConnectionSettings
 from tests.support.contract_worlds import RealWorld, World
 
 REAL = "MQDLQ_TEST_QUEUE_MANAGER"
+GIVEN = "given_queue_manager"
 C_LIBRARY = "c_library"
 TOGETHER = ["pymqi", "ibmmq", *(["real"] if REAL in os.environ else [])]
 PARAMETERS = [C_LIBRARY] if os.environ.get("MQDLQ_TEST_CLIENT") == C_LIBRARY else TOGETHER
@@ -42,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "embedded_only: uses MQSC, faults or other processes of the embedded queue manager"
         " (by which a test is marked without being told to), or is about what that does not do",
     )
+    config.addinivalue_line("markers", f"{GIVEN}: runs on the queue manager that {REAL} names")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if EMBEDDED_ONLY & _names_used(item):
             item.add_marker(pytest.mark.embedded_only)
+        if hasattr(item, "callspec") and item.callspec.params.get("mq") == "real":
+            item.add_marker(GIVEN)
 
 
 def _names_used(test: pytest.Function) -> set[str]:
@@ -79,10 +84,10 @@ def mq(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
     """Yield a queue manager with two empty local queues, A and B: new and named QM1, or real."""
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
     if request.param == "real":
-        world: World = _real(request)
+        world: World = _real(request, tmp_path, monkeypatch)
     else:
+        monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
         qm1: Path = request.getfixturevalue("qm1")
         shutil.copytree(qm1, tmp_path / "queue_managers" / qm1.name)
         world = _embedded(request.param)
@@ -99,11 +104,13 @@ def _embedded(parameter: str) -> World:
     return World(parameter, importlib.import_module(parameter))
 
 
-def _real(request: pytest.FixtureRequest) -> World:
+def _real(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     if request.node.get_closest_marker("embedded_only"):
         pytest.skip("uses what only the embedded queue manager has")
-    embedded_mq.install()
     settings = ConnectionSettings(**json.loads(os.environ[REAL]))
+    if settings.transport != "embedded":  # MQDLQ_HOME has it
+        monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    embedded_mq.install()
     library = client.import_client(settings.client)
     world = RealWorld(library.name, library.module, settings=settings)
     world.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -16,6 +17,10 @@ from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.unit_of_work import Syncpoint, UnitOfWork
 from mqdlq.stages.execute import Execution, make_pass
+
+SETTINGS = "MQDLQ_EXECUTOR_SETTINGS"
+"""The variable with the connection settings as JSON, for a queue manager that is given."""
+READY = "ready"
 
 
 def freeze() -> None:
@@ -46,14 +51,18 @@ def freeze_before(step: str, ledger: Ledger) -> None:
 
 
 def main(directory: str, run_id: str, step: str) -> None:
+    """Make the pass; a line on standard output says that it begins."""
+    given = os.environ.get(SETTINGS, '{"queue_manager": "QM1", "transport": "embedded"}')
     with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
         run = ledger.runs.get(run_id)
         assert run is not None
         freeze_before(step, ledger)
+        sys.stdout.write(f"{READY}\n")
+        sys.stdout.flush()
         make_pass(
             Execution(
                 run=run,
-                settings=ConnectionSettings("QM1", transport="embedded"),
+                settings=ConnectionSettings(**json.loads(given)),
                 ledger=ledger,
                 lake_root=f"{directory}/lake",
                 clock=lambda: datetime.now(UTC),  # noqa: TID251

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mqdlq.lake import settled_rows, snapshot_rows, storage
 from mqdlq.lake.archive import full_digest, read_back
-from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger import Attempt, Ledger, open_ledger
 from mqdlq.model import DEPARTED, AttemptState
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.faults.kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
@@ -149,8 +149,7 @@ class Round(ABC):
 
     def clear(self) -> None:
         """Leave the queues empty for the next round, but not the state queue."""
-        for queue in ("DLQ", "PAYMENTS", "PARKED"):
-            self.world.mqsc(f"CLEAR QLOCAL({queue})")
+        self.world.clear("DLQ", "PAYMENTS", "PARKED")
         self.world.clock.sleep(3600)
 
 
@@ -189,7 +188,11 @@ class ExecutionRound(Round):
         make_pass(replace(self.execution, ledger=ledger))
 
     def is_open(self) -> bool:
-        return bool(self.world.ledger.attempts.intended("QM1", "DLQ"))
+        return bool(self.intended())
+
+    def intended(self) -> list[Attempt]:
+        """Return the attempts that are not settled."""
+        return self.world.ledger.attempts.intended(self.world.settings.queue_manager, "DLQ")
 
     # Invariants
 
@@ -216,9 +219,7 @@ class ExecutionRound(Round):
         idle = world.plan("ACTION(IGNORE)")
         make_pass(idle)
         settle(idle)
-        assert world.ledger.attempts.intended("QM1", "DLQ") == [], (
-            "a unit of work is still unsettled"
-        )
+        assert not self.intended(), "a unit of work is still unsettled"
         places = self.places()
         confirmed, listed = set(), world.ledger.messages.of_run(self.run_id)
         for attempt in world.ledger.attempts.of_run(self.run_id):

@@ -101,14 +101,11 @@ class World:
     runs: int = 0
     ledger_url: str = ""
     checks_headers: bool = False
+    given: ConnectionSettings | None = None
+    """A queue manager that already exists, instead of a new one."""
 
     def __post_init__(self) -> None:
-        os.environ["MQDLQ_HOME"] = str(self.directory)
-        if not embedded_mq.exists("QM1"):
-            made = _queue_manager(self.definitions, self.checks_headers)
-            directories.make_private_directory(self.directory / "queue_managers")
-            shutil.copytree(made, self.directory / "queue_managers" / made.name)
-        self.settings = ConnectionSettings("QM1", transport="embedded", client=self.client)
+        self.settings = self.given or self._new_queue_manager()
         self.lake_root = str(self.directory / "lake")
         if not self.ledger_url:
             file = self.directory / "ledger.db"
@@ -118,8 +115,20 @@ class World:
         require_write_locks(self.ledger.engine)
         self.log = logging.getLogger("mqdlq.test")
 
+    def _new_queue_manager(self) -> ConnectionSettings:
+        os.environ["MQDLQ_HOME"] = str(self.directory)
+        if not embedded_mq.exists("QM1"):
+            made = _queue_manager(self.definitions, self.checks_headers)
+            directories.make_private_directory(self.directory / "queue_managers")
+            shutil.copytree(made, self.directory / "queue_managers" / made.name)
+        return ConnectionSettings("QM1", transport="embedded", client=self.client)
+
     def mqsc(self, text: str) -> None:
         embedded_mq.run_mqsc("QM1", text)
+
+    def clear(self, *queues: str) -> None:
+        """Remove all messages from these queues."""
+        self.mqsc("\n".join(f"CLEAR QLOCAL({queue})" for queue in queues))
 
     def connect(self) -> QueueManager:
         return connect(self.settings)
@@ -314,17 +323,19 @@ class World:
         body: bytes = b"body",
         *,
         dest_q: str = "PAYMENTS",
-        dest_q_mgr: str = "QM1",
+        dest_q_mgr: str | None = None,
         reason: int = 2053,
         encoding: int = 546,
         ccsid: int = 819,
         inner: tuple[int, int, str] = (546, 819, "MQSTR"),
         **fields: Any,
     ) -> None:
-        """Put a dead letter on the DLQ; `inner` is Encoding, CCSID and Format of its body."""
-        header = DeadLetterHeader(
-            reason, dest_q, dest_q_mgr, *inner, 6, "mover", "20261121", "11000000"
-        )
+        """Put a dead letter on the DLQ; `inner` is Encoding, CCSID and Format of its body.
+
+        It was for this queue manager unless `dest_q_mgr` names another one.
+        """
+        place = self.settings.queue_manager if dest_q_mgr is None else dest_q_mgr
+        header = DeadLetterHeader(reason, dest_q, place, *inner, 6, "mover", "20261121", "11000000")
         packed = header.encode(encoding=encoding, ccsid=ccsid)
         values = {"Format": b"MQDEAD  ", "Encoding": encoding, "CodedCharSetId": ccsid, **fields}
         self.put("DLQ", packed + body, **values)

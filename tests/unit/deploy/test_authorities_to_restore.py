@@ -49,7 +49,8 @@ def test_authorities_restore_mqsc_grants_exactly_the_authorities_to_restore(
     assert restore_and_count(world, "restoration-2", **TO_ANOTHER) == {"restored": 12}
 
     besides = {DLQ: {"PUT", "SETALL"}, PARKED: {"SETALL"}}
-    may = authorities(world, EXECUTE)
+    connect_as(world, EXECUTE)
+    may = authorities(world)
     assert may == {
         queue: words | besides.get(queue, set())
         for queue, words in AUTHORITIES_BY_USER[EXECUTE].items()

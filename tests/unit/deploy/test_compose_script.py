@@ -107,6 +107,39 @@ def test_compose_test_runs_only_with_the_profile_mq(place: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("image", "password"),
+    [("mq:9.3.5.1-r2", "given"), ("mq:9.4.5.1-r1", ""), ("mq:10.0.0.5-r1", "")],
+)
+def test_compose_prove_starts_its_own_queue_manager_and_ends_it(
+    place: Path, image: str, password: str
+) -> None:
+    """Images of IBM MQ 9.3 read the password of `app` from a variable, later ones a secret."""
+    docker = place.parent / "bin" / "docker"
+    docker.write_text(
+        docker.read_text()
+        + f'[ "$1" = info ] || echo "${{MQ_APP_PASSWORD:+given}}" >{place}/password\n'
+        '[ "$6" != run ] || exit 1\n'
+    )
+
+    code, asked, complaint = compose(place, "prove", **ACCEPTED, MQ_IMAGE=f"icr.io/{image}")
+
+    files = "compose --file docker-compose.yaml --file deploy/mq/prove.compose.yaml"
+    assert asked.splitlines() == [
+        "info",
+        f"{files} down --volumes trial",
+        f"{files} build airflow-init trial",
+        f"{files} up --detach --wait mq trial",
+        f"{files} run --rm tests trial",
+        f"{files} down --volumes trial",
+    ]
+    assert code == 1, "the proof failed"
+    assert (place / "password").read_text().strip() == password
+    assert (place / "deploy/secrets/tls/client/key.p12").exists()
+    assert (place / "var/proof").is_dir()
+    assert [line for line in complaint.splitlines() if not line.startswith("MQ_IMAGE is")] == []
+
+
 def test_an_env_file_older_than_its_example_is_reported(place: Path) -> None:
     """`.env` is created once; after an upgrade the example has more variables and new versions."""
     example = (place / ".env.example").read_text()
