@@ -24,7 +24,7 @@ CLASSES := .venv/.spark-classes
 .DEFAULT_GOAL := help
 .PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom rehearse
-.PHONY: prove proved-on compose-prove
+.PHONY: prove proved-on compose-prove release-check release-notes release-image
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,9 +133,22 @@ compose-test:  ## the demo on the queue manager in its container and on the Spar
 compose-prove:  ## the proof on IBM MQ in a container of its own (MQ_IMAGE=image CLIENT=ibmmq TRANSPORT=tls)
 	@bash deploy/compose.sh prove
 
-check-deploy: .tools/.set-up $(READY)  ## Dockerfile and compose file, by hadolint and Docker Compose
+check-deploy: .tools/.set-up $(READY)  ## Dockerfile, compose file, workflows and shell scripts
 	.tools/bin/hadolint Dockerfile
-	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/unit/deploy/image tests/airflow/deploy
+	.tools/bin/shellcheck deploy/*.sh deploy/*/*.sh .ci/run
+	PATH="$(CURDIR)/.tools/bin:$$PATH" .tools/bin/actionlint
+	.tools/bin/zizmor --quiet --offline .github
+	$(BIN)/pytest --quiet tests/unit/deploy/test_compose.py tests/unit/deploy/image \
+	  tests/unit/workflows tests/airflow/deploy
+
+release-check:  ## whether TAG=v0.2.0 may be released: the version and the changelog say so
+	@$(PYTHON) deploy/release.py check $(TAG)
+
+release-notes:  ## the changelog's section of TAG=v0.2.0, in var/release-notes.md
+	@$(PYTHON) deploy/release.py notes $(TAG)
+
+release-image:  ## build and push the image of TAG=v0.2.0 to IMAGE_REGISTRY=host IMAGE=name
+	@bash deploy/release-image.sh
 
 supply-chain: .tools/.set-up $(READY)  ## docs/reference/licences.md, and known vulnerabilities
 	@$(BIN)/python deploy/supply_chain.py
