@@ -75,8 +75,9 @@ def pins(lock: str) -> Iterator[Pin]:
 def bill(lock: str, dockerfile: str, licences: dict[str, str], project: dict[str, str]) -> Bom:
     """Return the bill of materials.
 
-    The project depends on the packages that no other package needs, on the base image and on
-    IBM's client. Raises KeyError for a package without a licence.
+    The project depends on the packages that the lock notes as its own, on those that no other
+    package needs, on the base image and on IBM's client. Raises KeyError for a package without a
+    licence.
     """
     as_licence = LicenseFactory().make_from_string
     product = Component(
@@ -103,7 +104,7 @@ def bill(lock: str, dockerfile: str, licences: dict[str, str], project: dict[str
     others = _other_parts(dict(re.findall(r"(?m)^ARG (\w+)=(\S+)$", dockerfile)))
     needs: dict[str, list[Component]] = {}
     for pin in found:
-        for other in pin.needed_by & packages.keys() or {product.name}:
+        for other in pin.needed_by & {*packages, product.name} or {product.name}:
             needs.setdefault(other, []).append(packages[pin.name])
     serial = uuid.uuid5(uuid.NAMESPACE_OID, lock + dockerfile + project["version"])
     metadata = BomMetaData(component=product)

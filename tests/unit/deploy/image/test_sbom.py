@@ -73,6 +73,7 @@ def test_every_component_is_a_dependency_of_the_product(bill: bytes) -> None:
         following += new
 
     assert reached - {"mqdlq"} == set(components(bill))
+    assert set(needs["mqdlq"]) >= {"apache-airflow", "pyspark", "psycopg", "ibmmq", "base-image"}
     assert (product["name"], product["licenses"]) == ("mqdlq", [{"license": {"id": "Apache-2.0"}}])
 
 
