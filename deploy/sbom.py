@@ -75,9 +75,8 @@ def pins(lock: str) -> Iterator[Pin]:
 def bill(lock: str, dockerfile: str, licences: dict[str, str], project: dict[str, str]) -> Bom:
     """Return the bill of materials.
 
-    The project depends on the packages that the lock notes as its own, on those that no other
-    package needs, on the base image and on IBM's client. Raises KeyError for a package without a
-    licence.
+    The project depends on its own dependencies in the lock, on each package that no other package
+    needs, on the base image and on IBM's client. Raises KeyError for a package without a licence.
     """
     as_licence = LicenseFactory().make_from_string
     product = Component(
