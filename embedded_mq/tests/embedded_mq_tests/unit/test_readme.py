@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded_mq.storage.lies import LIES
+
 pytestmark = pytest.mark.slow
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
@@ -123,3 +125,7 @@ def test_the_command_names_a_missing_package(tmp_path: Path) -> None:
         "embedded-mq: the Python package typer is not installed; `pip install 'embedded-mq[cli]'`"
         " installs it\n"
     )
+
+
+def test_the_readme_lists_each_lie() -> None:
+    assert re.findall(r"(?m)^\| `([a-z-]+)` \|", README) == list(LIES)
