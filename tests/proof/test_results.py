@@ -9,7 +9,7 @@ import pytest
 
 from tests.proof import page
 from tests.proof.__main__ import _add_to
-from tests.proof.cells import PROOFS, Cell, cells
+from tests.proof.cells import CLIENTS, EMBEDDED, PROOFS, Cell, cells
 from tests.proof.results import FILE, Counts, Result, merge, read_all
 
 PASSED = Counts(10, 0, 2)
@@ -116,3 +116,15 @@ def test_a_proof_that_runs_again_keeps_the_counts_of_the_others() -> None:
     assert added == replace(again, proofs={**RESULT.proofs, "demo": Counts(1, 0, 0)})
     assert list(added.proofs) == list(PROOFS)
     assert _add_to(replace(RESULT, mqdlq="0.0.9"), again) == again
+
+
+def test_every_proof_has_passed_on_the_embedded_queue_manager() -> None:
+    results = read_all(page.RESULTS)
+
+    for client in CLIENTS:
+        result = results[Cell(EMBEDDED, client, EMBEDDED).name]
+        assert result.proofs.keys() == PROOFS.keys()
+        assert not result.has_failed
+    assert {name: result.cell.name for name, result in results.items()} == {
+        name: name for name in results
+    }
