@@ -73,7 +73,9 @@ def import_client(name: str | None = None) -> Client:
 
 def _advice(name: str, error: ImportError) -> str:
     if importlib.util.find_spec(name) is None:
-        return f"the Python package {name} is not installed; `make set-up` installs it"
+        return (
+            f"the Python package {name} is not installed; the extra `{name}` of mqdlq installs it"
+        )
     cause = error.__context__ or error
     # Python reports a package without its extension as a circular import.
     is_without = isinstance(cause, ImportError) and cause.name == name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -31,6 +32,11 @@ print(json.dumps([sorted(bag.dags), bag.import_errors, sorted(applications)]))
 
 def project(directory: Path) -> Any:
     return tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def extras() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = project(ROOT)["optional-dependencies"]
+    return found
 
 
 def build(distribution: Path, target: str, directory: Path) -> Path:
@@ -145,16 +151,15 @@ def test_the_extra_embedded_names_the_version_that_is_built_beside_the_wheel() -
 
 
 def test_every_requirement_has_a_lower_and_an_upper_bound() -> None:
-    declared = project(ROOT)
-    extras = [line for lines in declared["optional-dependencies"].values() for line in lines]
+    optional = [line for lines in extras().values() for line in lines]
 
     open_ended = [
         line
-        for line in [*declared["dependencies"], *extras]
+        for line in [*project(ROOT)["dependencies"], *optional]
         if "==" not in line and not (">=" in line and "<" in line)
     ]
     assert open_ended == []
-    assert set(declared["optional-dependencies"]) == {
+    assert set(extras()) == {
         "spark",
         "postgres",
         "s3",
@@ -165,9 +170,21 @@ def test_every_requirement_has_a_lower_and_an_upper_bound() -> None:
     }
 
 
+def test_the_page_of_the_package_lists_every_extra() -> None:
+    page = (ROOT / "docs" / "reference" / "package.md").read_text(encoding="utf-8")
+
+    listed = re.findall(r"(?m)^\| `(\w+)` \|", page)
+    assert sorted(listed) == sorted(extras())
+
+
 def test_pyspark_and_pyspark_client_have_the_same_version() -> None:
-    """They install into one directory."""
-    assert version("pyspark") == version("pyspark-client")
+    """They install into one directory, and pip chooses the upper bound for both."""
+    spark = dict(re.findall(r"(pyspark[a-z-]*)(\S+)", " ".join(extras()["spark"])))
+    newest = version("pyspark")
+
+    assert version("pyspark-client") == newest
+    assert spark["pyspark"] == spark["pyspark-client"]
+    assert spark["pyspark"].endswith(f",<={newest}")
 
 
 def test_commands_of_an_installed_package_need_no_checkout(outside: Outside) -> None:

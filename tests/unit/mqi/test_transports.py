@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
 
-INSTALL = "`pip install ./embedded_mq` in the project's directory installs it"
+INSTALL = "the extra `embedded` of mqdlq installs it"
 
 
 def test_transport_embedded_never_reaches_a_real_queue_manager(

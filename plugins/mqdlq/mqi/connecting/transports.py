@@ -72,7 +72,7 @@ def missing_text(user: str) -> str:
     """Return the error text for a missing embedded-mq; `user` names what needs it."""
     return (
         f"{user} needs the distribution embedded-mq, which is not installed;"
-        " `pip install ./embedded_mq` in the project's directory installs it"
+        " the extra `embedded` of mqdlq installs it"
     )
 
 
