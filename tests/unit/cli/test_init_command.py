@@ -1,6 +1,6 @@
 """Test `mqdlq init` for connections that the environment defines; it starts no Airflow for them.
 
-tests/e2e/documents/test_long_init.py creates an embedded queue manager, and handles its queue.
+tests/e2e/documents/test_long_installed.py creates an embedded queue manager, and handles its queue.
 """
 
 from __future__ import annotations
