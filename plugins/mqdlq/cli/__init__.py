@@ -58,6 +58,25 @@ COMMANDS: Final[dict[str, Declared]] = {
             ),
         },
     ),
+    "prune": Command(
+        "mqdlq.cli.retention.prune:prune_archive_and_ledger",
+        "Remove archive copies and runs that the handlers keep no longer.",
+        needs_arguments=False,
+    ),
+    "hold": Group(
+        "Keep archive copies and runs from being pruned: legal holds.",
+        {
+            "add": Command("mqdlq.cli.retention.hold:add", "Place a legal hold, with a reason."),
+            "remove": Command(
+                "mqdlq.cli.retention.hold:remove", "Remove a legal hold, with a reason."
+            ),
+            "list": Command(
+                "mqdlq.cli.retention.hold:list_holds",
+                "List the legal holds.",
+                needs_arguments=False,
+            ),
+        },
+    ),
     "shadow": Command(
         "mqdlq.cli.shadow:shadow", "Compare our decisions with what another handler did."
     ),

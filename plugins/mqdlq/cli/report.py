@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -12,7 +14,8 @@ from rich.console import Console
 
 from mqdlq import directories
 from mqdlq.errors import LedgerError, MqDlqError
-from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger import Ledger, PrunedRun, open_ledger
+from mqdlq.model import Outcome
 from mqdlq.stages.report import (
     Report,
     latest_run_id,
@@ -26,7 +29,7 @@ from mqdlq.stages.report import (
     rows_needing_attention,
     written_stages,
 )
-from mqdlq.stages.report.wording import moment
+from mqdlq.stages.report.wording import count, moment, outcomes_in_words
 
 
 class Format(StrEnum):
@@ -64,7 +67,9 @@ def report(
     try:
         with open_ledger() as ledger:
             wanted = _wanted(run_id, ledger)
-            if needs_attention:
+            if (pruned := ledger.prunes.pruned_run(wanted)) is not None:
+                _show_pruned(pruned, ledger, output, needs_attention=needs_attention)
+            elif needs_attention:
                 _list(wanted, ledger)
             elif written := _written_before_pruning(wanted, ledger, output):
                 typer.echo(written, nl=False)
@@ -84,7 +89,8 @@ def _wanted(run_id: str | None, ledger: Ledger) -> str:
             " ledger of Airflow's connection mqdlq_ledger in MQDLQ_LEDGER_URL",
         )
     wanted = run_id or latest
-    if ledger.runs.get(wanted) is None and not written_stages(wanted)[0]:
+    is_known = ledger.runs.get(wanted) is not None or ledger.prunes.pruned_run(wanted) is not None
+    if not is_known and not written_stages(wanted)[0]:
         raise LedgerError("MQDLQ-908", f"no run {wanted!r} is recorded; the latest is {latest!r}")
     return wanted
 
@@ -102,6 +108,34 @@ def _written_before_pruning(run_id: str, ledger: Ledger, output: Format) -> str:
     if output is Format.TEXT:
         typer.echo(f"The snapshot was pruned ({moment(at)}); this was written at the run's end:\n")
     return file.read_text(encoding="utf-8")
+
+
+def _show_pruned(run: PrunedRun, ledger: Ledger, output: Format, *, needs_attention: bool) -> None:
+    """Print the report that was written at a pruned run's end, or its totals if there is none."""
+    how = f"pruned at {moment(run.at)} by {run.policy} of handler {run.handler}"
+    if needs_attention:
+        raise LedgerError(
+            "MQDLQ-256",
+            f"run {run.run_id} was pruned at {moment(run.at)} by {run.policy} of handler"
+            f" {run.handler}, and its messages are no longer in the ledger; leave"
+            " --needs-attention out",
+        )
+    file = report_directory(run.run_id) / f"report.{'json' if output is Format.JSON else 'txt'}"
+    if file.is_file():
+        if output is Format.TEXT:
+            typer.echo(f"The run was {how}; this was written at its end:\n")
+        typer.echo(file.read_text(encoding="utf-8"), nl=False)
+        return
+    counted: Counter[Outcome] = Counter()
+    for one in ledger.prunes.outcomes_of(run.run_id):
+        counted[one.outcome] += one.messages
+    if output is Format.JSON:
+        outcomes = {str(outcome): number for outcome, number in counted.items()}
+        document = {"run": run.run_id, "pruned_at": run.at.isoformat(), "policy": run.policy}
+        typer.echo(json.dumps(document | {"outcomes": outcomes}, indent=2))
+    else:
+        ended = outcomes_in_words(counted) or "no messages"
+        typer.echo(f"{run.run_id} was {how}. {count(counted.total(), 'message')}: {ended}.")
 
 
 def _list(run_id: str, ledger: Ledger) -> None:

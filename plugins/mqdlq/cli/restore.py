@@ -208,7 +208,8 @@ def _size(rows: list[ListedCopy]) -> str:
 def _state(one: ListedCopy) -> str:
     if one.restorability in {Restorability.RESTORED_AGAIN, Restorability.DOUBTFUL}:
         return f"{one.restorability} {one.why}"
-    return one.why if one.restorability is Restorability.UNUSABLE else str(one.restorability)
+    is_explained = one.restorability in {Restorability.UNUSABLE, Restorability.PRUNED}
+    return one.why if is_explained else str(one.restorability)
 
 
 def _as_json(one: ListedCopy) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Build the history from all snapshots, plans and outcomes.
 
 The history's directory has `causes`, `arrivals` and `rules` as Parquet, and `history.json` with the
-most frequent of each for a page. The input `outcomes.parquet` is in the same directory.
+most frequent of each for a page. The inputs `outcomes.parquet` and `pruned.parquet` are in the
+same directory.
 """
 
 from __future__ import annotations
@@ -56,10 +57,11 @@ def write_history(root: str, history: str) -> dict[str, Any]:
         F.max("last_seen").alias("last_seen"),
     )
     outcomes = _outcomes(spark, history)
+    pruned = _pruned(spark, history)
     tables = {
         "causes": _causes(sightings, messages, outcomes),
         "arrivals": _arrivals(messages),
-        "rules": _rules(spark, root, snapshots, outcomes),
+        "rules": _rules(spark, root, snapshots, outcomes, pruned),
     }
     found: dict[str, Any] = {
         "schema_version": 1,
@@ -67,6 +69,7 @@ def write_history(root: str, history: str) -> dict[str, Any]:
         "first_taken_at": min(s.manifest.taken_at for s in snapshots).isoformat(),
         "last_taken_at": max(s.manifest.taken_at for s in snapshots).isoformat(),
         "messages": messages.count(),
+        "pruned": _pruned_totals(pruned),
     }
     for name, table in tables.items():
         place = lake.uri(f"{history}/{name}")
@@ -111,6 +114,27 @@ def _outcomes(spark: SparkSession, history: str) -> DataFrame:
     if not exists(place):
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(lake.uri(place)).where("not dry_run")
+
+
+def _pruned(spark: SparkSession, history: str) -> DataFrame:
+    """Return the outcomes of pruned runs by number, without dry runs; empty without any."""
+    place = f"{history}/pruned.parquet"
+    schema = (
+        "run_id string, queue_manager string, queue string, rules_digest string, dry_run boolean,"
+        " rule int, action string, outcome string, messages bigint"
+    )
+    if not exists(place):
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(lake.uri(place)).where("not dry_run")
+
+
+def _pruned_totals(pruned: DataFrame) -> dict[str, Any]:
+    """Return how many messages of pruned runs had which outcome, and of how many runs."""
+    counted = pruned.groupBy("outcome").agg(F.sum("messages").alias("messages")).collect()
+    return {
+        "runs": pruned.select("run_id").distinct().count(),
+        "outcomes": {row["outcome"]: row["messages"] for row in counted},
+    }
 
 
 def _causes(sightings: DataFrame, messages: DataFrame, outcomes: DataFrame) -> DataFrame:
@@ -162,9 +186,16 @@ def _arrivals(messages: DataFrame) -> DataFrame:
 
 
 def _rules(
-    spark: SparkSession, root: str, snapshots: Sequence[Snapshot], outcomes: DataFrame
+    spark: SparkSession,
+    root: str,
+    snapshots: Sequence[Snapshot],
+    outcomes: DataFrame,
+    pruned: DataFrame,
 ) -> DataFrame:
-    """Count for every rule of every table the messages that match it, and those it settled."""
+    """Count for every rule of every table the messages that match it, and those it settled.
+
+    The outcomes of pruned runs count, too; how many different messages they had is not known.
+    """
     tables = {s.manifest.rules_digest: s.manifest.rules_text for s in snapshots}
     rules = [
         {"rules_digest": digest, "rule": rule.ordinal, "line": rule.line, "text": rule_text(rule)}
@@ -180,11 +211,16 @@ def _rules(
         ]
     )
     known = spark.createDataFrame(pa.Table.from_pylist(rules, schema=schema))
-    settled = outcomes.where("rule > 0").groupBy("rules_digest", "rule")
-    told = settled.agg(
-        _counted(Trait.SUCCEEDED).alias("succeeded"),
-        _counted(Trait.FAILED).alias("failed"),
-        F.countDistinct("message_key").alias("messages"),
+    columns = ("rules_digest", "rule", "outcome")
+    each = outcomes.select(*columns, F.lit(1).alias("number"))
+    both = each.union(pruned.select(*columns, F.col("messages").alias("number")))
+    told = (
+        both.where("rule > 0")
+        .groupBy("rules_digest", "rule")
+        .agg(
+            _counted(Trait.SUCCEEDED).alias("succeeded"),
+            _counted(Trait.FAILED).alias("failed"),
+        )
     )
     key = ["rules_digest", "rule"]
     met = _met(spark, root)
@@ -223,7 +259,8 @@ def _met(spark: SparkSession, root: str) -> DataFrame:
 
 
 def _counted(trait: Trait) -> Column:
-    return F.count_if(F.col("outcome").isin([outcome.value for outcome in Outcome.having(trait)]))
+    has_trait = F.col("outcome").isin([outcome.value for outcome in Outcome.having(trait)])
+    return F.sum(F.when(has_trait, F.col("number")).otherwise(0))
 
 
 def _seconds(start: str, end: str) -> Column:

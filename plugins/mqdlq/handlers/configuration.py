@@ -122,6 +122,23 @@ class Handler(Operation):
     keep_snapshots_for: Annotated[
         timedelta | None, Field(description="Time to keep snapshots for; unset: no limit.")
     ] = None
+    keep_archive_for: Annotated[
+        timedelta | None,
+        Field(
+            ge=timedelta(days=1),
+            description="Time to keep the archive copy of a discarded message for, at least a day;"
+            " unset: no limit. Then it cannot be restored. See"
+            " [retention](../how-to/retention.md).",
+        ),
+    ] = None
+    keep_runs_for: Annotated[
+        timedelta | None,
+        Field(
+            ge=timedelta(days=1),
+            description="Time to keep runs in the ledger for, at least a day; unset: no limit. Of"
+            " a pruned run, the numbers of its outcomes stay.",
+        ),
+    ] = None
     lint: Annotated[
         Mapping[str, Level],
         Field(

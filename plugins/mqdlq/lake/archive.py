@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import secrets
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,6 +80,59 @@ def write_copies(
     """
     location = copies_location(root, run_id, name)
     storage.make_directory(location.rsplit("/", 1)[0])
+    return location, _write_and_verify(location, copies)
+
+
+def remove_copies(location: str, message_ids: Collection[int]) -> None:
+    """Remove the copies of these messages from a file; remove the file if no other copy is in it.
+
+    The other copies are written to a new file and read back before it replaces the old one. Readers
+    find the one or the other. A missing file has no copies. Raises LakeError like `write_copies`.
+    """
+    while storage.exists(location):
+        # A process that rewrites the same file at the same time may remove each of these.
+        with suppress(FileNotFoundError):
+            held = _message_ids(location)
+            if held <= set(message_ids):
+                storage.remove_file(location)
+            elif held & set(message_ids):
+                _rewrite_without(location, message_ids)
+            return
+
+
+def _rewrite_without(location: str, message_ids: Collection[int]) -> None:
+    directory, name = location.rsplit("/", 1)
+    _remove_hidden_files(directory, name)
+    rest = f"{directory}/.{name}.{secrets.token_hex(4)}"
+    kept = (copy for copy in read_copies(location) if copy.message_id not in message_ids)
+    _write_and_verify(rest, kept)
+    storage.replace_file(location, rest)
+
+
+def remove_unfinished_files(root: str, run_id: str) -> None:
+    """Remove files of a run that were never finished, and the directory if nothing else is in it.
+
+    A copy that the ledger does not know stays: an old ledger may have been restored.
+    """
+    directory = copies_location(root, run_id, "x").rsplit("/", 1)[0]
+    _remove_hidden_files(directory)
+    if storage.exists(directory) and not storage.size(directory):
+        storage.remove_directory(directory)
+
+
+def _remove_hidden_files(directory: str, name: str = "") -> None:
+    """Remove the files of a directory that an interrupted process was writing."""
+    for place in storage.matching(directory, f"/.*{name}*".replace("**", "*")):
+        storage.remove_file(place)
+
+
+def _message_ids(location: str) -> set[int]:
+    files, path = storage.filesystem(location)
+    with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+        return set(file.read(["message_id"]).column(0).to_pylist())
+
+
+def _write_and_verify(location: str, copies: Iterable[Copy]) -> dict[int, str]:
     digests: dict[int, str] = {}
     with (
         storage.new_file(location) as file,
@@ -93,7 +148,7 @@ def write_copies(
             f"{location}: the archive copies, read back, differ from the written messages;"
             " repair the storage",
         )
-    return location, digests
+    return digests
 
 
 def _groups(copies: Iterable[Copy]) -> Iterator[list[dict[str, Any]]]:
@@ -130,6 +185,16 @@ def read_copies(location: str) -> Iterator[Copy]:
             rows = file.read_row_group(group, ["message_id", "descriptor", "body"])
             for number, descriptor, body in zip(*rows.columns, strict=True):
                 yield Copy(number.as_py(), descriptor.as_py(), body.as_py())
+
+
+def file_in_lake(root: str, location: str) -> str:
+    """Return where a file of copies is in a lake, from its location in the ledger.
+
+    The ledger has the location at which the file was written. The lake may have moved since, or be
+    a copy of another lake.
+    """
+    run_id, name = location.rsplit("/", 2)[-2:]
+    return copies_location(root, run_id, name.removesuffix(".parquet"))
 
 
 def copies_location(root: str, run_id: str, name: str) -> str:

@@ -21,6 +21,11 @@ def finished_snapshots(root: str) -> list[Snapshot]:
 
 def remove_snapshot(root: str, found: Snapshot) -> None:
     """Remove a snapshot and its plans; after the first step the snapshot no longer exists."""
-    storage.remove_directory(found.directory, MANIFEST)
-    for plan in storage.matching(root, plans_pattern(found.manifest.snapshot_id)):
+    remove_snapshot_files(root, found.directory, found.manifest.snapshot_id)
+
+
+def remove_snapshot_files(root: str, directory: str, snapshot_id: str) -> None:
+    """Remove the files of a snapshot and its plans, also those of an interrupted removal."""
+    storage.remove_directory(directory, MANIFEST)
+    for plan in storage.matching(root, plans_pattern(snapshot_id)):
         storage.remove_directory(plan, "_PLAN.json")

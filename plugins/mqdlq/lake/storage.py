@@ -96,10 +96,31 @@ def rename(location: str, new: str) -> None:
 def remove_directory(location: str, first: str = "") -> None:
     """Remove a directory with its content; remove the file named `first` before all others."""
     files, path = _fresh(location)
-    if first and files.exists(f"{path}/{first}"):
-        files.rm(f"{path}/{first}")
-    if files.exists(path):
-        files.rm(path, recursive=True)
+    while files.exists(path):
+        with suppress(FileNotFoundError):  # two processes may remove it at the same time
+            if first and files.exists(f"{path}/{first}"):
+                files.rm(f"{path}/{first}")
+            files.rm(path, recursive=True)
+
+
+def remove_file(location: str) -> None:
+    """Remove a file if it exists."""
+    files, path = _fresh(location)
+    with suppress(FileNotFoundError):  # another process may have removed it
+        files.rm(path)
+        _sync_parent(files, path)
+
+
+def replace_file(location: str, new: str) -> None:
+    """Move the file `new` to the place of another one in its directory, in one step."""
+    files, path = _fresh(location)
+    files.mv(filesystem(new)[1], path)
+    _sync_parent(files, path)
+
+
+def _sync_parent(files: Any, path: str) -> None:
+    if isinstance(files, LocalFileSystem):
+        _sync(Path(path).parent)
 
 
 def size(location: str) -> int:

@@ -30,6 +30,18 @@ from mqdlq.ledger.outcomes import (
 )
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
+from mqdlq.ledger.retention import (
+    Held,
+    HistoryTotal,
+    Hold,
+    Holds,
+    OpenFile,
+    Protection,
+    Prune,
+    PrunedOutcome,
+    PrunedRun,
+    Prunes,
+)
 from mqdlq.ledger.runs import DRY_RUN, Look, Run, Runs
 from mqdlq.ledger.settled_messages import NewlySettled, Settled, SettledLot, SettledMessages
 from mqdlq.ledger.snapshots import Cause, Snapshots, TakenSnapshot
@@ -45,7 +57,10 @@ __all__ = [
     "Cause",
     "CopyId",
     "CopyState",
+    "Held",
     "HistoryRow",
+    "HistoryTotal",
+    "Hold",
     "LastAccount",
     "Learned",
     "LearnedCount",
@@ -53,8 +68,13 @@ __all__ = [
     "Listed",
     "Look",
     "NewlySettled",
+    "OpenFile",
     "OpenQuestion",
     "OutcomeFact",
+    "Protection",
+    "Prune",
+    "PrunedOutcome",
+    "PrunedRun",
     "Restoration",
     "Run",
     "RunMessage",
@@ -69,7 +89,7 @@ __all__ = [
 class Ledger:
     """An open ledger: its repositories, over one engine.
 
-    Facts are never updated or deleted; adding a fact twice is an error.
+    Facts are never updated, and only a prune deletes them; adding a fact twice is an error.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -86,6 +106,8 @@ class Ledger:
         self.alerts = Alerts(engine)
         self.archive = Archive(engine)
         self.restorations = Restorations(engine)
+        self.holds = Holds(engine)
+        self.prunes = Prunes(engine)
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,7 @@ from sqlalchemy import case, func, select
 
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.tables.messages import archive, attempts, messages
+from mqdlq.ledger.tables.retention import pruned_copies, prunes
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState
 
@@ -24,7 +25,8 @@ class ArchivedCopy:
 
     `occurrence` tells messages with the same key apart (see `RunMessage`). `discard` is the state
     of the run's DISCARD, None if no DISCARD was begun; `rule` is that rule's ordinal and
-    `discarded_at` when the state was recorded, else 0 and None.
+    `discarded_at` when the state was recorded, else 0 and None. `pruned_at` is when a prune removed
+    the copy, None if none did, and `pruned_by` is its policy.
     """
 
     run_id: str
@@ -37,6 +39,8 @@ class ArchivedCopy:
     location: str
     digest: str
     at: datetime
+    pruned_at: datetime | None = None
+    pruned_by: str | None = None
     discard: AttemptState | None = None
     rule: int = 0
     discarded_at: datetime | None = None
@@ -50,6 +54,11 @@ class ArchivedCopy:
     def is_provisional(self) -> bool:
         """Whether the message may still be on its queue: its unit of work is not confirmed."""
         return self.discard is not AttemptState.CONFIRMED
+
+    @property
+    def can_be_restored(self) -> bool:
+        """Whether the archive has the only copy of a message that has left its queue."""
+        return self.pruned_at is None and not self.is_provisional
 
 
 class Archive(Repository):
@@ -92,9 +101,16 @@ class Archive(Repository):
                 archive,
                 *(runs.c.handler, runs.c.queue_manager, runs.c.queue),
                 *(messages.c.message_key, messages.c.occurrence),
+                *(prunes.c.at.label("pruned_at"), prunes.c.policy.label("pruned_by")),
             )
             .join(runs, runs.c.run_id == archive.c.run_id)
             .join(messages, messages.c.message_id == archive.c.message_id)
+            .outerjoin(
+                pruned_copies,
+                (pruned_copies.c.run_id == archive.c.run_id)
+                & (pruned_copies.c.message_id == archive.c.message_id),
+            )
+            .outerjoin(prunes, prunes.c.prune_id == pruned_copies.c.prune_id)
             .order_by(archive.c.at, archive.c.location, archive.c.message_id)
         )
         if handler:

@@ -89,6 +89,12 @@ def add(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]])
         connection.execute(insert(table), rows)
 
 
+def inserted(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
+    """Insert one row and return its number, which the database has chosen."""
+    key = connection.execute(insert(table), row).inserted_primary_key
+    return int(key[0]) if key else 0
+
+
 def columns_of(table: Table, kind: type) -> list[Column[Any]]:
     """Return the columns that hold the fields of a dataclass, in their order."""
     return [table.c[field.name] for field in fields(kind)]

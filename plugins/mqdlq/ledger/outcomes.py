@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from mqdlq.errors import LedgerError
 from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts
 from mqdlq.ledger.tables.messages import learned, messages, outcomes, settled_outcomes
+from mqdlq.ledger.tables.retention import pruned_runs
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Outcome
 
@@ -149,7 +150,8 @@ class Outcomes(Repository):
     def history(self, at_once: int) -> Iterator[list[HistoryRow]]:
         """Yield the outcomes of all runs, without those of settled messages, some at a time.
 
-        They are in no order. An outcome that was learned later replaces the booked one.
+        They are in no order. An outcome that was learned later replaces the booked one. Runs that a
+        prune is removing count by their totals only (see `Prunes.history`).
         """
         held = {column.name: column for column in (*outcomes.c, *messages.c, *runs.c)}
         latest = {n: func.coalesce(learned.c[n], outcomes.c[n]) for n in ("outcome", "at")}
@@ -163,6 +165,7 @@ class Outcomes(Repository):
                 (learned.c.of_run == outcomes.c.run_id)
                 & (learned.c.message_id == outcomes.c.message_id),
             )
+            .where(outcomes.c.run_id.not_in(select(pruned_runs.c.run_id)))
         )
         with self._stream(query) as rows:
             for part in rows.partitions(at_once):

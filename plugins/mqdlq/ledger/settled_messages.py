@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 from sqlalchemy import insert, select
 
-from mqdlq.ledger.database import ROWS_AT_ONCE, Repository, add, columns_of, in_parts, in_turn
+from mqdlq.ledger.database import (
+    ROWS_AT_ONCE,
+    Repository,
+    add,
+    columns_of,
+    in_parts,
+    in_turn,
+    inserted,
+)
 from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.outcomes import OutcomeFact, row_of
 from mqdlq.ledger.runs import Run, is_beside
@@ -82,8 +90,7 @@ class SettledMessages(Repository):
                 return
             for (needs_carry, settled), ids in lots.items():
                 values = {"run_id": run_id, "snapshot_id": snapshot_id, "needs_carry": needs_carry}
-                made = connection.execute(insert(settled_lots), {**values, **asdict(settled)})
-                lot = made.inserted_primary_key[0] if made.inserted_primary_key else 0
+                lot = inserted(connection, settled_lots, {**values, **asdict(settled)})
                 for some in in_parts(ids, ROWS_AT_ONCE):
                     rows = [{"lot_id": lot, "message_id": one} for one in some]
                     connection.execute(insert(settled_messages), rows)

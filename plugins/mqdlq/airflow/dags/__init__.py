@@ -28,7 +28,7 @@ def build_all(directory: Path | str | None) -> dict[str, DAG]:
     return {
         **build_handler_dags(handlers, place),
         **build_restore_dags(handlers, place),
-        **by_id(build_history_dag(), *broken),
+        **by_id(build_history_dag(place), *broken),
     }
 
 

@@ -4,22 +4,26 @@
 |---|---|
 | export | writes the outcomes of all runs beside the snapshots |
 | history | reads all snapshots, plans and outcomes in Spark: causes, arrivals, resolution, rules |
+| prune | removes archive copies and runs that the handlers keep no longer |
 
-No task connects to a queue manager. A repeated run writes the history again.
+No task connects to a queue manager. A repeated run writes the history again, and prunes again.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from airflow.sdk import DAG, chain
 
 from mqdlq.airflow.dags.spark_tasks import spark_task
 from mqdlq.airflow.operators.base import result_of
 from mqdlq.airflow.operators.export import ExportOutcomes
+from mqdlq.airflow.operators.prune import Prune
 from mqdlq.evaluation.spark_conf import submit_conf
 
 
-def build_history_dag() -> DAG:
-    """Return the DAG that writes the history."""
+def build_history_dag(directory: Path | None = None) -> DAG:
+    """Return the DAG that writes the history, then prunes archive and ledger."""
     with DAG(
         "mq_dlq_history",
         schedule="@daily",
@@ -43,5 +47,5 @@ def build_history_dag() -> DAG:
             "result_of(ti, 'export')['messages']",
             name="mq_dlq_history",
         )
-        chain(export, history)
+        chain(export, history, Prune(task_id="prune", directory=directory))
     return dag

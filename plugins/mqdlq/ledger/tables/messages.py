@@ -46,7 +46,7 @@ run_messages = Table(
     "run_messages",
     metadata,
     of_run(primary_key=True),
-    of_message(primary_key=True),
+    of_message(primary_key=True, index=True),
     Column("browse_seq", Integer, nullable=False),
     Column("disposition", Kind(Disposition, 20), nullable=False),
 )
@@ -56,7 +56,7 @@ leases = Table(
     metadata,
     seq(),
     of_message(nullable=False, index=True),
-    of_run(nullable=False),
+    of_run(nullable=False, index=True),
     at("until"),
 )
 
@@ -97,7 +97,7 @@ archive = Table(
     "archive",
     metadata,
     of_run(primary_key=True),
-    of_message(primary_key=True),
+    of_message(primary_key=True, index=True),
     Column("location", Text, nullable=False),
     Column("digest", String(64), nullable=False),
     at(),
@@ -118,7 +118,7 @@ learned = Table(
     "learned",
     metadata,
     of_run("of_run", primary_key=True),
-    of_message(primary_key=True),
+    of_message(primary_key=True, index=True),
     of_run(nullable=False, index=True),
     Column("outcome", Kind(Outcome, 20), nullable=False),
     *target(),
@@ -145,7 +145,7 @@ settled_messages = Table(
     "settled_messages",
     metadata,
     Column("lot_id", ForeignKey("settled_lots.lot_id"), primary_key=True),
-    of_message(primary_key=True),
+    of_message(primary_key=True, index=True),
 )
 """The messages of a lot."""
 

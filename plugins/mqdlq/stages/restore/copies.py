@@ -23,31 +23,50 @@ class ReadCopy(NamedTuple):
 def read_archived_copies(copies: Sequence[ArchivedCopy]) -> Iterator[ReadCopy]:
     """Yield the copies with their content, file by file, in the order of their original queue.
 
-    The digest of each copy is computed and compared. A copy that is missing, unreadable or altered
-    is yielded without content; missing copies of a file come after the others.
+    The digest of each copy is computed and compared. A copy that was pruned, or is missing,
+    unreadable or altered, is yielded without content; missing copies of a file come last.
     """
     for location, group in groupby(copies, key=lambda copy: copy.location):
-        wanted = {copy.message_id: copy for copy in group}
-        problem = f"its copy is missing: {location} does not hold it"
-        try:
-            for content in read_copies(location):
-                copy = wanted.pop(content.message_id, None)
-                if copy is None:
-                    continue
-                if content.digest == copy.digest:
-                    yield ReadCopy(copy, content)
-                else:
-                    yield ReadCopy(copy, None, _describe_altered_copy(copy))
-        except FileNotFoundError:
-            problem = f"its copy is missing: {location} is not there"
-        except (OSError, ValueError) as error:  # ValueError: not Parquet
-            problem = f"its copy cannot be read from {location}: {error}"
-        for copy in wanted.values():
-            yield ReadCopy(copy, None, problem)
+        pruned, rest = [], {}
+        for copy in group:
+            if why := explain_pruned_copy(copy):
+                pruned.append(ReadCopy(copy, None, why))
+            else:
+                rest[copy.message_id] = copy
+        yield from pruned
+        if rest:
+            yield from _read_file(location, rest)
+
+
+def _read_file(location: str, wanted: dict[int, ArchivedCopy]) -> Iterator[ReadCopy]:
+    problem = f"its copy is missing: {location} does not hold it"
+    try:
+        for content in read_copies(location):
+            copy = wanted.pop(content.message_id, None)
+            if copy is None:
+                continue
+            if content.digest == copy.digest:
+                yield ReadCopy(copy, content)
+            else:
+                yield ReadCopy(copy, None, _describe_altered_copy(copy))
+    except FileNotFoundError:
+        problem = f"its copy is missing: {location} is not there"
+    except (OSError, ValueError) as error:  # ValueError: not Parquet
+        problem = f"its copy cannot be read from {location}: {error}"
+    for copy in wanted.values():
+        yield ReadCopy(copy, None, problem)
 
 
 def _describe_altered_copy(copy: ArchivedCopy) -> str:
     return f"its copy in {copy.location} was altered: it is not what the ledger has the digest of"
+
+
+def explain_pruned_copy(copy: ArchivedCopy) -> str:
+    """Return when and by which policy a copy was pruned, "" if it was not."""
+    if copy.pruned_at is None:
+        return ""
+    policy = f"{copy.pruned_by} of handler {copy.handler}"
+    return f"its copy was pruned at {moment(copy.pruned_at)} by {policy}"
 
 
 def explain_provisional_copy(copy: ArchivedCopy) -> str:
@@ -91,7 +110,7 @@ def find_refusals(
     """Return why the ledger refuses copies; `others` is from `put_by_others`."""
     found = {}
     for copy in copies:
-        why = explain_provisional_copy(copy)
+        why = explain_pruned_copy(copy) or explain_provisional_copy(copy)
         if not why and copy.key in others:
             why = explain_no_repeat(*others[copy.key])
         if why:

@@ -15,7 +15,11 @@ from mqdlq.ledger import ArchivedCopy, CopyState, Ledger, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.rules import RulesError, parse
 from mqdlq.stages.report.wording import moment, place
-from mqdlq.stages.restore.copies import explain_provisional_copy, read_archived_copies
+from mqdlq.stages.restore.copies import (
+    explain_provisional_copy,
+    explain_pruned_copy,
+    read_archived_copies,
+)
 from mqdlq.stages.restore.dead_letter_headers import decode_copied_descriptor, decode_copied_header
 
 EXPIRY_UNITS_PER_SECOND = 10
@@ -29,6 +33,7 @@ class Restorability(StrEnum):
     RESTORED_AGAIN = "restored"
     DOUBTFUL = "may have been restored"
     PROVISIONAL = "provisional"
+    PRUNED = "pruned"
     UNUSABLE = "unusable"
 
 
@@ -93,6 +98,8 @@ def list_copies(copies: Sequence[ArchivedCopy], ledger: Ledger) -> Iterator[List
 def _find_restorability(
     copy: ArchivedCopy, by: tuple[Restoration, CopyState] | None, problem: str
 ) -> tuple[Restorability, str]:
+    if pruned := explain_pruned_copy(copy):
+        return Restorability.PRUNED, pruned
     if provisional := explain_provisional_copy(copy):
         return Restorability.PROVISIONAL, provisional
     if by is not None:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mqdlq.errors import AccountError, MalformedHeaderError
-from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Restoration
+from mqdlq.ledger import DRY_RUN, ArchivedCopy, CopyId, CopyState, Ledger, Restoration
 from mqdlq.model import RestorationState
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.restore.copies import (
     ReadCopy,
     describe_earlier_restoration,
+    explain_pruned_copy,
     find_refusals,
     read_archived_copies,
 )
@@ -135,7 +136,7 @@ def _put_copies(work: RestorationResources) -> None:
             if markers.prove_commits and (acceptable or settled):
                 units.put_marker()
             for found in read_archived_copies(acceptable):
-                _offer_copy(found, units, booking, restoration)
+                _offer_copy(found, units, booking, work)
         units.clear_markers()
 
 
@@ -143,19 +144,28 @@ def _offer_copy(
     found: ReadCopy,
     units: UnitEngine[PlannedPut],
     booking: RestorationRecorder,
-    restoration: Restoration,
+    work: RestorationResources,
 ) -> None:
     """Offer a copy to the engine, or refuse a copy that is missing, unreadable or altered."""
     if found.content is None:
-        booking.refuse(found.copy, found.problem)
+        booking.refuse(found.copy, _explain_now(found, work.ledger))
         return
     try:
-        put = plan_put(found.copy, found.content, restoration)
+        put = plan_put(found.copy, found.content, work.restoration)
     except MalformedHeaderError as error:
         why = f"its MQDLH cannot be taken off ({error}): restore it with its header"
         booking.refuse(found.copy, why)
     else:
         units.offer(put)
+
+
+def _explain_now(found: ReadCopy, ledger: Ledger) -> str:
+    """Return why a copy has no content; a prune may have removed it since the ledger was read."""
+    copies = ledger.archive.copies(
+        run_id=found.copy.run_id, message_keys=[found.copy.message_key.hex()]
+    )
+    same = [explain_pruned_copy(copy) for copy in copies if copy.key == found.copy.key]
+    return next(filter(None, same), found.problem)
 
 
 def _find_due_copies(work: RestorationResources) -> list[ArchivedCopy]:

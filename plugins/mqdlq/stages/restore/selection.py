@@ -10,7 +10,7 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import MalformedHeaderError, RestoreError
 from mqdlq.handlers import Handler
 from mqdlq.ledger import ArchivedCopy, Ledger, Restoration
-from mqdlq.stages.report.wording import place
+from mqdlq.stages.report.wording import moment, place
 from mqdlq.stages.restore.copies import read_archived_copies
 from mqdlq.stages.restore.dead_letter_headers import decode_copied_header
 
@@ -114,6 +114,12 @@ def _select_copies(handler: Handler, request: RestoreRequest, ledger: Ledger) ->
         run_id=request.run_id,
         message_keys=request.message_keys,
     )
+    if (pruned := ledger.prunes.pruned_run(request.run_id)) is not None:
+        raise RestoreError(
+            "MQDLQ-716",
+            f"run {pruned.run_id} was pruned at {moment(pruned.at)} by {pruned.policy} of handler"
+            f" {pruned.handler}, and its archive copies before it: nothing can be restored",
+        )
     of = f"run {request.run_id}" if request.run_id else f"handler {handler.name}"
     missing = set(request.message_keys) - {copy.message_key.hex() for copy in found}
     if missing:
@@ -134,7 +140,7 @@ def _select_copies(handler: Handler, request: RestoreRequest, ledger: Ledger) ->
 
 
 def _keep_newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
-    """Return one copy of each message: the newest that is not provisional.
+    """Return one copy of each message: the newest that can be restored.
 
     A message has several copies if it came back and was discarded again, or if one run copied it
     and another run discarded it.
@@ -143,7 +149,7 @@ def _keep_newest(found: list[ArchivedCopy]) -> list[ArchivedCopy]:
     for copy in found:  # the oldest first
         message = copy.queue_manager, copy.queue, copy.message_key, copy.occurrence
         before = chosen.get(message)
-        if before is None or before.is_provisional or not copy.is_provisional:
+        if before is None or copy.can_be_restored or not before.can_be_restored:
             chosen[message] = copy
     kept = {copy.key for copy in chosen.values()}
     return [copy for copy in found if copy.key in kept]

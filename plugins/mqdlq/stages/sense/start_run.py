@@ -9,7 +9,13 @@ from typing import Final
 
 from mqdlq import directories
 from mqdlq.constants import MQRC
-from mqdlq.errors import ConnectionSettingsError, HandlerError, MqDlqError, QueueManagerError
+from mqdlq.errors import (
+    ConnectionSettingsError,
+    HandlerError,
+    LedgerError,
+    MqDlqError,
+    QueueManagerError,
+)
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
@@ -35,6 +41,12 @@ def prepare_run(
     run cannot begin, the reason is recorded. Raises RulesError or HandlerError before it connects,
     and ConnectionSettingsError or QueueManagerError if the queue cannot be found.
     """
+    if (pruned := ledger.prunes.pruned_run(run_id)) is not None:
+        raise LedgerError(
+            "MQDLQ-255",
+            f"run {run_id} was pruned at {pruned.at:%Y-%m-%d %H:%M:%S} UTC by {pruned.policy} of"
+            f" handler {pruned.handler} and cannot continue; start a new run",
+        )
     recorded = ledger.runs.get(run_id)
     if recorded is not None:
         if (recorded.handler, recorded.dag_run_id) != (handler.name, options.dag_run_id):

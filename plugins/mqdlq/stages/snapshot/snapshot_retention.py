@@ -42,11 +42,11 @@ def prune_snapshots(
 
     With both limits, a snapshot that exceeds either is removed; without limits, none is. These
     snapshots always stay: the newest of a queue, those to which compact rows of a kept snapshot
-    refer, and those of a run that has not settled its account. `queue` (queue manager, queue)
-    restricts the pruning to one queue; with `is_dry_run` nothing is removed. The ledger records the
-    pruned snapshots. Merged snapshots of backfills are counted separately: they neither push out
-    others nor count as the newest of a queue, and they stay for a day. Raises LakeError for an
-    invalid manifest.
+    refer, and those of a run that has not settled its account or is under a legal hold. `queue`
+    (queue manager, queue) restricts the pruning to one queue; with `is_dry_run` nothing is removed.
+    The ledger records the pruned snapshots. Merged snapshots of backfills are counted separately:
+    they neither push out others nor count as the newest of a queue, and they stay for a day. Raises
+    LakeError for an invalid manifest.
     """
     found = finished_snapshots(lake_root)
     beyond = [
@@ -101,8 +101,10 @@ def find_reasons_to_keep(
     `beyond` are the ids of snapshots beyond the limits. A snapshot to which only these refer may be
     removed with them.
     """
+    held = ledger.holds.snapshots()
+    kept = {key: f"legal hold {hold} covers its run" for key, hold in held.items()}
     reasons = ledger.snapshots.not_settled()
-    kept = {key: f"run {run} has not settled its account" for key, run in reasons.items()}
+    kept |= {key: f"run {run} has not settled its account" for key, run in reasons.items()}
     seen: set[tuple[str, str]] = set()
     for one in found:  # the newest of each queue first
         if one.manifest.put_together_from:

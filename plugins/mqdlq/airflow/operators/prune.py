@@ -1,0 +1,66 @@
+"""The task prune of mq_dlq_history: remove what the handlers' policies keep no longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+
+from mqdlq import directories
+from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.operators.base import progress, utc_now
+from mqdlq.airflow.operators.options import started_by
+from mqdlq.handlers import load_handlers
+
+
+class Prune(BaseOperator):
+    """Remove archive copies and runs by `keep_archive_for` and `keep_runs_for` of each handler.
+
+    Changes ledger and lake, and touches no MQ. The ledger records what goes before it goes and the
+    result afterwards. It removes nothing that a restoration or an unfinished run may need, and
+    nothing under a legal hold. A handler whose file has an error is not pruned.
+
+    Run twice, it completes what the first one began, and removes what has become old since. Two at
+    once remove the same, once.
+
+    :param directory: the directory of the handlers, by default that of the environment
+    """
+
+    def __init__(self, *, directory: Path | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.directory = directory
+
+    def execute(self, context: Context) -> dict[str, int]:
+        """Prune; returns how many copies and runs were removed. Fails if the clock looks wrong."""
+        from mqdlq.stages.retention import Policy, PruneResources, prune  # noqa: PLC0415 (imports Arrow, which DAG parsing must not)
+
+        handlers, faults = load_handlers(self.directory)
+        for fault in faults:
+            progress.warning("not pruned: %s [MQDLQ-257]", fault.text)
+        with open_ledger() as ledger:
+            found = prune(
+                [Policy.of(handler) for handler in handlers],
+                PruneResources(
+                    ledger=ledger,
+                    lake_root=directories.lake(),
+                    clock=utc_now,
+                    who=started_by(context),
+                    progress=progress.info,
+                ),
+            )
+        for one in found:
+            progress.info(
+                "%s (%s): %d archive copies and %d runs removed; %d copies and %d runs are kept"
+                " beyond it",
+                one.policy.handler,
+                one.policy,
+                one.copies.copies,
+                len(one.runs.run_ids),
+                one.copies.kept.total(),
+                one.runs.kept.total(),
+            )
+        return {
+            "copies": sum(one.copies.copies for one in found),
+            "runs": sum(len(one.runs.run_ids) for one in found),
+        }

@@ -1,0 +1,1 @@
+"""The commands of retention: prune archive and ledger, and keep legal holds."""

@@ -1,0 +1,113 @@
+"""Tables of retention: legal holds, prunes, and what they removed."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+)
+
+from mqdlq.ledger.tables.columns import Kind, UtcDateTime, at, decision, metadata
+from mqdlq.model import Outcome
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("hold_id", Integer, primary_key=True),
+    Column("handler", String(100), nullable=False),
+    Column("run_id", String(250), nullable=False),
+    Column("message_key", LargeBinary(32)),
+    Column("reason", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    at(),
+)
+"""Legal holds, each on one handler, one run or one message; the other two are "" or null."""
+
+released_holds = Table(
+    "released_holds",
+    metadata,
+    Column("hold_id", ForeignKey("holds.hold_id"), primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    at(),
+)
+"""The holds that no longer apply, with the person who removed them and the reason."""
+
+prunes = Table(
+    "prunes",
+    metadata,
+    Column("prune_id", Integer, primary_key=True),
+    Column("handler", String(100), nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("trusted_until", UtcDateTime),
+    at(),
+)
+"""Prunes by the policy of a handler.
+
+`trusted_until` is the time of the newest record for which a person confirmed the clock, or null.
+"""
+
+pruned_copies = Table(
+    "pruned_copies",
+    metadata,
+    Column("run_id", String(250), primary_key=True),
+    Column("message_id", Integer, primary_key=True, autoincrement=False),
+    Column("prune_id", ForeignKey("prunes.prune_id"), nullable=False),
+    ForeignKeyConstraint(["run_id", "message_id"], ["archive.run_id", "archive.message_id"]),
+)
+"""The archive copies that a prune removes; written before the file changes."""
+
+pruned_files = Table(
+    "pruned_files",
+    metadata,
+    Column("prune_id", ForeignKey("prunes.prune_id"), primary_key=True),
+    Column("location", Text, primary_key=True),
+    at(),
+)
+"""The files of the archive from which a prune has removed its copies; written afterwards."""
+
+pruned_runs = Table(
+    "pruned_runs",
+    metadata,
+    Column("run_id", String(250), primary_key=True),
+    Column("prune_id", ForeignKey("prunes.prune_id"), nullable=False),
+    Column("handler", String(100), nullable=False),
+    Column("run_type", String(50), nullable=False),
+    Column("queue_manager", String(48), nullable=False),
+    Column("queue", String(48), nullable=False),
+    Column("rules_digest", String(64), nullable=False),
+    Column("dry_run", Boolean, nullable=False),
+    Column("started_by", Text, nullable=False),
+    at("started_at"),
+    Column("closed_at", UtcDateTime),
+)
+"""The runs that a prune removes; written before their rows and files go.
+
+The prune of a run that is still in `runs` has not finished. `closed_at` is when the run closed its
+account, null if it had none because it found no work.
+"""
+
+pruned_outcomes = Table(
+    "pruned_outcomes",
+    metadata,
+    Column("run_id", ForeignKey("pruned_runs.run_id"), primary_key=True),
+    Column("is_settled", Boolean, primary_key=True, autoincrement=False),
+    Column("outcome", Kind(Outcome, 20), primary_key=True),
+    *(
+        Column(column.name, column.type, primary_key=True, autoincrement=False)
+        for column in decision()
+    ),
+    Column("messages", Integer, nullable=False),
+)
+"""How many messages of a pruned run had which outcome, corrections by later runs included.
+
+`is_settled` counts the settled messages of its snapshot.
+"""

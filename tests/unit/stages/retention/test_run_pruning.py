@@ -1,0 +1,330 @@
+"""Test that runs go by policy with all their rows, that their totals stay, and what keeps them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from mqdlq.errors import LedgerError
+from mqdlq.ledger import Approval
+from mqdlq.ledger.retention import erasure
+from mqdlq.ledger.tables import metadata
+from mqdlq.ledger.tables.messages import attempts, outcomes
+from mqdlq.model import AttemptState, Outcome
+from mqdlq.stages.execute import make_pass, settle
+from tests.support.restorations import DISCARD, discard
+from tests.support.retention import (
+    DAY,
+    change,
+    contents,
+    files,
+    forget_snapshots,
+    kept_words,
+    pass_days,
+    prune_now,
+)
+from tests.support.world import World
+
+pytestmark = pytest.mark.slow
+
+DELIVER = "ACTION(RETRY) RETRY(1)\n"
+TO_CLOSED = "ACTION(FWD) FWDQ(CLOSED)\n"
+
+
+def deliver(world: World, *bodies: bytes) -> str:
+    """Let a run deliver dead letters; return its id."""
+    for body in bodies:
+        world.dead_letter(body)
+    assert set(world.handle(DELIVER).values()) == {"delivered"}
+    return f"run-{world.runs}"
+
+
+def old_and_new(world: World, days: int = 20) -> tuple[str, str]:
+    """Deliver three messages, and another one some days later, so that the first run can go."""
+    first = deliver(world, b"one", b"two", b"three")
+    pass_days(world, days)
+    second = deliver(world, b"four")
+    forget_snapshots(world)
+    return first, second
+
+
+def rows_of(world: World, run_id: str) -> set[str]:
+    """Return the tables that have a row with this run id."""
+    with world.ledger.engine.connect() as connection:
+        return {
+            table.name
+            for table in metadata.sorted_tables
+            for column in table.c
+            if column.name in {"run_id", "of_run"}
+            and connection.execute(table.select().where(column == run_id)).first()
+        }
+
+
+def test_an_old_run_goes_with_its_rows_and_files_and_its_totals_stay(world: World) -> None:
+    first, second = old_and_new(world)
+
+    done = prune_now(world, runs=10)
+
+    assert first in done.runs.run_ids
+    assert done.runs.messages == 3
+    assert rows_of(world, first) == {"pruned_runs", "pruned_outcomes"}
+    assert all(first not in name for name in files(world.lake_root))
+    assert len(contents(world.ledger)["messages"]) == 1
+    ((is_settled, outcome, messages),) = [
+        (one.is_settled, one.outcome, one.messages)
+        for one in world.ledger.prunes.outcomes_of(first)
+    ]
+    assert (is_settled, outcome, messages) == (False, Outcome.DELIVERED, 3)
+    pruned = world.ledger.prunes.pruned_run(first)
+    assert pruned is not None
+    assert (pruned.policy, pruned.at, pruned.handler) == (
+        "keep_runs_for P10D",
+        world.clock.now,
+        "test",
+    )
+    assert world.ledger.runs.get(second) is not None
+
+
+def test_no_row_refers_to_a_run_that_is_gone(world: World) -> None:
+    first, _ = old_and_new(world)
+    prune_now(world, runs=10)
+
+    if world.ledger.engine.dialect.name == "sqlite":
+        with world.ledger.engine.connect() as connection:
+            found = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+        assert found == []
+    assert world.ledger.runs.get(first) is None
+
+
+def test_a_run_without_work_goes_when_it_is_old(world: World) -> None:
+    pass_days(world, 50)
+
+    done = prune_now(world, runs=10)
+
+    assert (len(done.runs.run_ids), done.runs.messages, len(done.runs.kept)) == (3, 0, 0)
+
+
+def test_the_handler_continues_as_before_after_a_prune(world: World) -> None:
+    old_and_new(world)
+    account = world.ledger.accounts.last("QM1", "DLQ")
+    prune_now(world, runs=10)
+
+    assert world.ledger.accounts.last("QM1", "DLQ") == account
+    world.dead_letter(b"five")
+    assert world.handle(DELIVER) == {1: "delivered"}
+
+
+def test_a_message_that_comes_back_after_its_run_was_pruned_is_handled(world: World) -> None:
+    old_and_new(world)
+    prune_now(world, runs=10)
+
+    world.dead_letter(b"one")
+
+    assert world.handle(DELIVER) == {1: "delivered"}
+
+
+def test_the_newest_run_of_a_queue_stays(world: World) -> None:
+    run_id = deliver(world, b"one")
+    pass_days(world, 20)
+    with world.ledger.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO prunings (snapshot_id, at) SELECT snapshot_id, taken_at FROM snapshots"
+        )
+
+    done = prune_now(world, runs=10)
+
+    assert run_id not in done.runs.run_ids
+    assert kept_words(done.runs.kept) == {"newest": 1}
+
+
+def test_a_run_with_a_snapshot_stays(world: World) -> None:
+    deliver(world, b"one")
+    pass_days(world, 20)
+    deliver(world, b"two")
+
+    done = prune_now(world, runs=10)
+
+    assert kept_words(done.runs.kept) == {"snapshot": 1}
+
+
+def test_a_run_with_archive_copies_stays_until_they_are_pruned(world: World) -> None:
+    run_id = discard(world, b"one", b"two")
+    pass_days(world, 20)
+    deliver(world, b"three")
+    forget_snapshots(world)
+
+    assert kept_words(prune_now(world, runs=10).runs.kept) == {"copies": 1}
+    planned = prune_now(world, archive=10, runs=10, is_dry_run=True)
+    done = prune_now(world, archive=10, runs=10)
+
+    assert run_id in done.runs.run_ids
+    assert (planned.runs.run_ids, planned.runs.messages) == (done.runs.run_ids, 2)
+    assert rows_of(world, run_id) == {"pruned_runs", "pruned_outcomes"}
+
+
+def test_an_unfinished_run_stays(world: World) -> None:
+    world.dead_letter(b"one")
+    execution = world.plan(DELIVER)
+    pass_days(world, 20)
+    deliver(world, b"two")
+    forget_snapshots(world)
+
+    done = prune_now(world, runs=10)
+
+    assert execution.run.run_id not in done.runs.run_ids
+    assert kept_words(done.runs.kept) == {"unfinished": 1}
+
+
+def test_a_run_with_an_unknown_outcome_stays(world: World) -> None:
+    first, _ = old_and_new(world)
+    change(world, attempts, attempts.c.run_id == first, state=AttemptState.UNKNOWN)
+    change(world, outcomes, outcomes.c.run_id == first, outcome=Outcome.UNKNOWN)
+
+    assert kept_words(prune_now(world, runs=10).runs.kept) == {"unsettled": 1}
+
+
+def test_a_count_of_attempts_that_carries_on_stays(world: World) -> None:
+    world.dead_letter(b"stuck")
+    world.handle(TO_CLOSED, count_attempts="across_runs")
+    pass_days(world, 20)
+    world.dead_letter(b"other")
+    world.handle("ACTION(IGNORE)\n", count_attempts="across_runs")
+    forget_snapshots(world)
+
+    done = prune_now(world, runs=10)
+
+    assert kept_words(done.runs.kept) == {"attempts": 1}
+
+
+def test_failed_attempts_go_if_no_run_counts_them(world: World) -> None:
+    world.dead_letter(b"stuck")
+    world.handle(f"WAIT(NO)\n{TO_CLOSED}")
+    run_id = f"run-{world.runs}"
+    world.clock.now += 20 * DAY
+    world.handle("WAIT(NO)\nACTION(IGNORE)\n")
+    forget_snapshots(world)
+
+    done = prune_now(world, runs=10)
+
+    assert run_id in done.runs.run_ids
+    # The message is on the queue, and the run that is kept lists it.
+    assert len(contents(world.ledger)["messages"]) == 1
+
+
+def test_a_run_with_an_open_approval_stays(world: World) -> None:
+    first, second = old_and_new(world)
+    at = world.clock.now
+    world.ledger.plans.record_approval(first, Approval("h", ("discard",), "asked", "", at))
+    world.ledger.plans.record_approval(second, Approval("h", ("discard",), "asked", "", at))
+
+    assert kept_words(prune_now(world, runs=10).runs.kept) == {"approval": 1}
+
+
+def test_a_run_with_a_lease_stays(world: World) -> None:
+    first, _ = old_and_new(world)
+    (message, *_) = world.ledger.messages.of_run(first)
+    world.ledger.messages.lease(first, [message.message_id], world.clock.now + DAY)
+
+    assert kept_words(prune_now(world, runs=10).runs.kept) == {"leased": 1}
+
+
+def test_a_hold_on_a_message_keeps_its_run_and_the_snapshot(world: World) -> None:
+    first = deliver(world, b"one")
+    key = world.ledger.messages.of_run(first)[0].message_key.hex()
+    pass_days(world, 20)
+    deliver(world, b"two")
+    world.ledger.holds.add(message_key=key, reason="case 7", who="legal", at=world.clock.now)
+
+    forget_snapshots(world)
+    done = prune_now(world, runs=10)
+
+    assert kept_words(done.runs.kept) == {"hold": 1}
+    assert world.ledger.snapshots.pruned_at(world.recorded_snapshot(first).snapshot_id) is None
+
+
+def test_a_run_that_proves_a_departure_stays_while_another_run_needs_it(world: World) -> None:
+    """Otherwise the message would look as if it were still on the queue."""
+    world.dead_letter(b"one")
+    open_account = world.plan("ACTION(IGNORE)\n")
+    world.clock.now += timedelta(minutes=1)
+    world.handle(DELIVER)
+    pass_days(world, 20)
+    deliver(world, b"two")
+    forget_snapshots(world)
+
+    done = prune_now(world, runs=10)
+
+    assert kept_words(done.runs.kept) == {"unfinished": 1, "linked": 1}
+    make_pass(open_account)
+    settle(open_account)
+    assert world.outcomes(open_account.run) == {1: "leased_by_run"}
+
+
+def test_a_pruned_run_cannot_be_started_again(world: World) -> None:
+    first, _ = old_and_new(world)
+    prune_now(world, runs=10)
+
+    with pytest.raises(LedgerError) as raised:
+        world.start(DELIVER, run_id=first)
+
+    assert str(raised.value) == (
+        "run run-1 was pruned at 2026-12-11 12:00:00 UTC by keep_runs_for P10D of handler test and"
+        " cannot continue; start a new run [MQDLQ-255]"
+    )
+
+
+def test_the_history_of_outcomes_counts_pruned_runs(world: World) -> None:
+    old_and_new(world)
+    before = totals(world)
+    prune_now(world, runs=10)
+
+    assert totals(world) == before == {Outcome.DELIVERED: 4}
+
+
+def totals(world: World) -> Counter[Outcome]:
+    counted: Counter[Outcome] = Counter()
+    for part in world.ledger.outcomes.history(100):
+        counted.update(row.outcome for row in part)
+    for rows in world.ledger.prunes.history(100):
+        for row in rows:
+            counted[row.outcome] += row.messages
+    return counted
+
+
+def test_settled_messages_are_counted_in_the_totals(world: World) -> None:
+    world.dead_letter(b"stays")
+    world.handle("ACTION(IGNORE)\n")
+    world.clock.now += timedelta(hours=1)
+    world.handle("ACTION(IGNORE)\n")
+    second = f"run-{world.runs}"
+    assert world.ledger.settled.outcomes(second)
+    pass_days(world, 20)
+    world.handle("ACTION(IGNORE)\n")
+    forget_snapshots(world)
+
+    done = prune_now(world, runs=10)
+
+    assert second in done.runs.run_ids
+    ((is_settled, outcome, messages),) = [
+        (one.is_settled, one.outcome, one.messages)
+        for one in world.ledger.prunes.outcomes_of(second)
+    ]
+    assert (is_settled, outcome, messages) == (True, Outcome.LEFT_BY_RULE, 1)
+
+
+@pytest.mark.parametrize("rules", [DISCARD, DELIVER])
+def test_a_prune_of_many_messages_takes_several_transactions(world: World, rules: str) -> None:
+    for number in range(7):
+        world.dead_letter(b"%d" % number)
+    world.handle(rules)
+    pass_days(world, 20)
+    deliver(world, b"new")
+    forget_snapshots(world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(erasure, "KEYS_AT_ONCE", 2)
+        prune_now(world, archive=10, runs=10)
+
+    assert rows_of(world, "run-1") == {"pruned_runs", "pruned_outcomes"}
+    assert len(contents(world.ledger)["messages"]) == 1
