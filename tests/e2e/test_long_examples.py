@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sysconfig
 from pathlib import Path
@@ -28,11 +29,15 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("path", sorted(THROUGH_AIRFLOW), ids=" ".join)
-def test_the_examples_of_a_command_run_through_airflow(path: tuple[str, ...], home: Path) -> None:
+def test_the_examples_of_a_command_run_through_airflow(
+    path: tuple[str, ...], home: Path, tmp_path: Path
+) -> None:
     archived = json.loads(call(home, MQDLQ, "restore", "list", "--format", "json").stdout)
     program = example_script(path).replace(EXAMPLE_RUN, archived["archived"][0]["run"])
 
-    done = call(home, shutil.which("bash") or "bash", "-euc", program, PATH=PATH)
+    # In an empty directory: an example may write files.
+    here = f"cd {shlex.quote(str(tmp_path))}\n{program}"
+    done = call(home, shutil.which("bash") or "bash", "-euc", here, PATH=PATH)
 
     assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
 
