@@ -115,6 +115,22 @@ def wait_for_person(
     raise TaskAwaitingInput(method_name=then, timeout=within)
 
 
+def write_json_logs() -> None:
+    """Have this process write its log as JSON, if Airflow 3.1 ignores `[logging] json_logs`."""
+    from airflow.configuration import conf  # noqa: PLC0415 (tasks do without it)
+
+    if "json_logs" in conf.configuration_description["logging"]["options"]:
+        return
+    from airflow._shared.logging import configure_logging  # noqa: PLC0415 (moved after 3.1)
+    from airflow.logging_config import load_logging_config  # noqa: PLC0415 (the same)
+
+    configure_logging(
+        json_output=True,
+        log_level=conf.get("logging", "logging_level"),
+        stdlib_config=load_logging_config()[0],
+    )
+
+
 def task_state(context: Context, keeper: str) -> Any:
     """Return a store with `get(key)` and `set(key, value)` that outlives an attempt of the task.
 
