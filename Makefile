@@ -22,7 +22,7 @@ READY := .venv/.set-up
 CLASSES := .venv/.spark-classes
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel clean java
+.PHONY: help set-up setup run up down test test-fast coverage mutate test-e2e soak bench bench-spark bench-handlers cluster cluster-stop check prose docs docs-serve docs-pages format lock wheel matrix clean java
 .PHONY: compose-up compose-down compose-test check-deploy supply-chain image sbom rehearse
 .PHONY: prove proved-on compose-prove release-check release-notes release-image
 
@@ -182,6 +182,11 @@ wheel: $(READY)  ## wheels and source distributions of mqdlq and embedded-mq, in
 	  $(UV) build --quiet --no-build-isolation --offline --python $(BIN)/python --out-dir dist $$place || exit 1; \
 	done
 	@ls -1 dist/*.whl dist/*.tar.gz
+
+# Its results are in tests/matrix/results.json, and by `make docs-pages` in docs/reference/versions.md.
+matrix: wheel  ## the wheel with each version of Python, Airflow and Spark: hours (CELLS=airflow3.2: some)
+	@$(BIN)/python -m tests.matrix --processes $(TEST_PROCESSES) \
+	  $(if $(CONSTRAINTS),--constraints '$(CONSTRAINTS)') $(CELLS)
 
 clean:  ## remove .venv, caches and the state in var/
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage mutants src var dist

@@ -8,7 +8,7 @@ from typing import Final
 
 from mqdlq.lake import schema_document
 from tests.support.coverage import mqi_coverage
-from tests.support.docs import command_line, errors, handler, metrics, parameters, schemas
+from tests.support.docs import command_line, errors, handler, metrics, parameters, schemas, versions
 from tests.support.paths import ROOT
 
 DIRECTORY: Final = ROOT / "docs" / "reference"
@@ -21,6 +21,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "parameters.md": parameters.document,
     "schemas.md": schemas.document,
     "snapshot-schema.md": schema_document.document,
+    "versions.md": versions.document,
 }
 
 

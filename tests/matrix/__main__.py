@@ -1,0 +1,282 @@
+"""Install the wheel beside each version of Python, Airflow and Spark, and use it there.
+
+`make matrix` builds the environment of one cell after another with uv: the wheel, under the
+constraints of the cell's Airflow version. There it parses a DAG file, handles the demo's
+dead-letter queue by one DAG run, and runs the fast tests. It then removes the environment, and
+records the result in tests/matrix/results.json. `make docs-pages` writes the page from that file.
+
+A cell that passed with the same wheel is not run again, so an interrupted matrix continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from tests.matrix.cells import (
+    OFFICIAL,
+    RECREATED,
+    RELEASED,
+    Cell,
+    Result,
+    is_done,
+    outcome,
+    read_results,
+    record,
+    select,
+    without_spark,
+)
+from tests.support.paths import ROOT
+
+PLACE: Final = ROOT / "var" / "matrix"
+UV: Final = Path(sys.executable).with_name("uv")
+TEST_TOOLS: Final = ("pytest", "pytest-xdist", "hypothesis", "duckdb", "moto[server]", "mkdocs")
+"""Packages that the fast tests import and the product does not need."""
+
+NOT_FAST: Final = ("tests/airflow", "tests/e2e", "tests/spark")
+EXTRAS: Final = "spark,s3,postgres,embedded"
+SHOWN: Final = (
+    "apache-airflow-core",
+    "apache-airflow-providers-apache-spark",
+    "pyspark",
+    "ibmmq",
+    "pymqi",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "sqlalchemy",
+    "typer",
+)
+"""Packages whose versions are recorded."""
+
+DAG_FILE: Final = """\
+from mqdlq.airflow import handler_dags
+
+globals().update(handler_dags({directory!r}))
+"""
+ACCOUNT: Final = re.compile(r"(?m)^\d+ messages: .*The account adds up\.$")
+TESTED: Final = re.compile(r"(?m)^\d+ passed.*?(?= in )")
+OURS: Final = re.compile("AIRFLOW|MQDLQ_|PYTHON|SPARK_|VIRTUAL_ENV")
+"""Variables that would change what runs in a cell."""
+
+
+class StepFailedError(Exception):
+    """A step of a cell failed; the text is the step's name."""
+
+
+class Environment:
+    """A cell's virtual environment, and the logs of the commands that run in it."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.directory = PLACE / str(cell)
+        self.venv = self.directory / "venv"
+        self.home = self.directory / "home"
+        self.python = self.venv / "bin" / "python"
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+
+    def run(self, step: str, *command: str | Path, **variables: str) -> str:
+        """Run a command; return its output, which the step's log keeps."""
+        kept = {name: value for name, value in os.environ.items() if not OURS.match(name)}
+        path = os.pathsep.join([str(self.python.parent), os.environ.get("PATH", os.defpath)])
+        log = self.directory / f"{step}.log"
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"$ {' '.join(map(str, command))}\n")
+            file.flush()
+            done = subprocess.run(
+                [str(part) for part in command],
+                cwd=ROOT,
+                env={**kept, "PATH": path, **variables},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode:
+            raise StepFailedError(step)
+        return log.read_text(encoding="utf-8", errors="replace")
+
+    def install(self, wheels: list[Path], constraints: str) -> dict[str, str]:
+        """Install the wheels and the cell's versions; return the versions of some packages."""
+        cell, allowed = self.cell, self.directory / "constraints.txt"
+        ahead = ("--prerelease", "allow") if "b" in cell.airflow else ()
+        text = without_spark(self._constraints(constraints, ahead))
+        pins = f"pyspark=={cell.spark}\npyspark-client=={cell.spark}\n"
+        allowed.write_text(f"{text}\n{pins}", encoding="utf-8")
+        self.run("install", UV, "venv", "--quiet", "--seed", "--python", cell.python, self.venv)
+        add = (UV, "pip", "install", "--quiet", "--python", self.python, "--constraints", allowed)
+        ours, embedded = (wheel.as_uri() for wheel in wheels)
+        product = (f"mqdlq[{EXTRAS}] @ {ours}", f"embedded-mq @ {embedded}")
+        self.run("install", *add, *ahead, f"apache-airflow=={cell.airflow}", *product, *TEST_TOOLS)
+        if cell.client == "pymqi":
+            self.run("install", *add, "setuptools")
+            lock = ROOT / "requirements-dev.lock"
+            self.run("install", self.python, "-m", "mqdlq.mqi.pymqi_layer", lock)
+        text = self.run("packages", UV, "pip", "list", "--format=json", "--python", self.python)
+        found = json.loads(text[text.index("[") : text.rindex("]") + 1])
+        return {row["name"]: row["version"] for row in found if row["name"] in SHOWN}
+
+    def _constraints(self, template: str, ahead: tuple[str, ...]) -> str:
+        cell, compiled = self.cell, self.directory / "airflow.txt"
+        if template:
+            address = template.format(airflow=cell.airflow, python=cell.python)
+            with urllib.request.urlopen(address) as page:  # noqa: S310 (`make matrix` names it)
+                return str(page.read().decode())
+        source = self.directory / "airflow.in"
+        source.write_text(
+            f"apache-airflow=={cell.airflow}\napache-airflow-providers-apache-spark\n"
+        )
+        until = ("--exclude-newer", RELEASED[cell.airflow], "--python-version", cell.python)
+        quietly = ("--quiet", "--no-header", "--no-annotate", "--output-file", compiled)
+        self.run("constraints", UV, "pip", "compile", *until, *ahead, *quietly, source)
+        return compiled.read_text(encoding="utf-8")
+
+    def parse(self) -> None:
+        """Parse a DAG file; a warning that mqdlq causes is a failure."""
+        file = self.directory / "dags.py"
+        file.write_text(DAG_FILE.format(directory=str(ROOT / "include" / "rules")))
+        script = Path(__file__).with_name("parse_dags.py")
+        self.run("parse", self.python, script, file, **self._variables())
+
+    def handle(self) -> str:
+        """Handle the demo's queue by one DAG run; return the report's account."""
+        variables, mqdlq = self._variables(), self.python.with_name("mqdlq")
+        definitions = ROOT / "include" / "mqsc" / "QM1.mqsc"
+        self.run("run", mqdlq, "qm", "create", "QM1", "--mqsc", definitions, **variables)
+        settings = self.directory / "settings.json"
+        settings.write_text(json.dumps(self._extra()))
+        fill = ("-m", "mqdlq.local.demo", "--settings", settings)
+        self.run("run", self.python, *fill, **variables)
+        report = self.run("run", mqdlq, "run", "demo", **variables)
+        account = ACCOUNT.search(report)
+        if account is None:
+            raise StepFailedError("run")
+        return account[0]
+
+    def test(self, processes: str) -> str:
+        """Run the fast tests of the checkout; return how many passed."""
+        report = self.run(
+            "tests",
+            *(self.python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"),
+            *(f"--ignore={place}" for place in NOT_FAST),
+            *("-m", "not airflow and not slow", "-n", processes, "--dist", "worksteal"),
+        )
+        passed = TESTED.search(report)
+        return passed[0] if passed else ""
+
+    def remove(self) -> None:
+        """Remove everything but the logs."""
+        shutil.rmtree(self.venv, ignore_errors=True)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _extra(self) -> dict[str, str]:
+        return {"queue_manager": "QM1", "transport": "embedded", "client": self.cell.client}
+
+    def _variables(self) -> dict[str, str]:
+        connection = {"conn_type": "ibmmq", "extra": self._extra()}
+        return {
+            "MQDLQ_HOME": str(self.home),
+            "AIRFLOW_HOME": str(self.home / "airflow"),
+            "MQDLQ_RULES_DIR": str(ROOT / "include" / "rules"),
+            "AIRFLOW_CONN_MQ_DEMO": json.dumps(connection),
+        }
+
+
+def run_cell(cell: Cell, wheels: list[Path], options: argparse.Namespace) -> Result:
+    """Do all steps of a cell, or those before the first that fails."""
+    began, environment, wheel = time.monotonic(), Environment(cell), digest(wheels[0])
+    failed_at, packages, account, tests = "", {}, "", ""
+    try:
+        packages = environment.install(wheels, options.constraints)
+        environment.parse()
+        account = environment.handle()
+        if not options.without_tests:
+            tests = environment.test(options.processes)
+    except StepFailedError as error:
+        failed_at = str(error)
+    finally:
+        environment.remove()
+    return Result(
+        cell=cell,
+        failed_at=failed_at,
+        date=f"{datetime.now(UTC):%Y-%m-%d}",  # noqa: TID251 (a program's start reads the clock)
+        seconds=round(time.monotonic() - began),
+        wheel=wheel,
+        constraints=OFFICIAL if options.constraints else RECREATED,
+        packages=packages,
+        run=account,
+        tests=tests,
+    )
+
+
+def digest(wheel: Path) -> str:
+    """Return the beginning of the wheel's SHA-256."""
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()[:12]
+
+
+def find_wheels() -> list[Path]:
+    """Return the wheels of mqdlq and of embedded-mq, which `make wheel` has built."""
+    found = [[*(ROOT / "dist").glob(f"{name}-*.whl")] for name in ("mqdlq", "embedded_mq")]
+    if any(len(wheels) != 1 for wheels in found):
+        raise SystemExit("dist/ does not have one wheel each of both distributions: run make wheel")
+    return [wheel for (wheel,) in found]
+
+
+def main() -> int:
+    """Run the cells; return 1 if one failed, or has no interpreter on PATH."""
+    options = _options()
+    cells, wheels = select(options.cells), find_wheels()
+    missing = {cell.python for cell in cells if not shutil.which(f"python{cell.python}")}
+    for version in sorted(missing):
+        sys.stdout.write(f"python{version} is not on PATH: its cells are not run\n")
+    has_failed = bool(missing)
+    for number, cell in enumerate(cells, 1):
+        if cell.python in missing:
+            continue
+        known = read_results().get(cell)
+        if is_done(known, digest(wheels[0]), with_tests=not options.without_tests):
+            sys.stdout.write(f"{number}/{len(cells)} {cell}: {outcome(known)} before\n")
+            continue
+        sys.stdout.write(f"{number}/{len(cells)} {cell}: ")
+        sys.stdout.flush()
+        result = run_cell(cell, wheels, options)
+        record(result)
+        sys.stdout.write(f"{outcome(result)}, {result.seconds} s\n")
+        if result.failed_at:
+            has_failed = True
+            sys.stdout.write(f"    see {PLACE / str(cell) / result.failed_at}.log\n")
+    return int(has_failed)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make matrix",
+        description="Run the wheel beside each version of Python, Airflow and Spark.",
+        epilog="Example: python -m tests.matrix airflow3.2 python3.13-airflow3.3.2",
+    )
+    parser.add_argument("cells", nargs="*", help="parts of names of cells; all cells without one")
+    parser.add_argument(
+        "--constraints",
+        default="",
+        help="the address of Airflow's constraints, with {airflow} and {python} for the versions;"
+        " without it, they are recreated from the packages at the release's date",
+    )
+    parser.add_argument("--without-tests", action="store_true", help="leave out the fast tests")
+    parser.add_argument("--processes", default="2", help="processes of the fast tests")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
