@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.messages import attempts, outcomes
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.execute import make_pass, settle
+from tests.support.postgresql import ledger_url_fixture
 from tests.support.restorations import DISCARD, discard
 from tests.support.retention import (
     DAY,
@@ -29,8 +32,19 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 
+__all__ = ["ledger_url_fixture"]
+
 DELIVER = "ACTION(RETRY) RETRY(1)\n"
 TO_CLOSED = "ACTION(FWD) FWDQ(CLOSED)\n"
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_url: str) -> Iterator[World]:
+    """Return a world with a ledger on SQLite, then on PostgreSQL."""
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path, ledger_url=ledger_url)
+    with world.ledger:
+        yield world
 
 
 def deliver(world: World, *bodies: bytes) -> str:
