@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.matrix.cells import covering_cells, select
 from tests.proof.cells import CLIENTS, IMAGES, TRANSPORTS
 from tests.support.paths import ROOT
 
@@ -135,6 +136,13 @@ def test_the_matrix_for_ibm_mq_has_the_rows_of_the_page() -> None:
     assert jobs(GITHUB / "workflows" / "ci.yml")["prove"]["strategy"]["matrix"] == {
         "client": list(CLIENTS)
     }
+
+
+def test_ci_runs_the_cells_of_each_released_airflow() -> None:
+    job = jobs(GITHUB / "workflows" / "ci.yml")["matrix"]
+    chosen = [cell for part in job["strategy"]["matrix"]["cells"] for cell in select([part])]
+
+    assert sorted(chosen) == sorted(covering_cells())
 
 
 def test_the_image_of_the_compose_file_is_among_those_of_the_proof() -> None:
