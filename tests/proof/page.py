@@ -19,7 +19,7 @@ from tests.proof.results import FILE, Counts, Result, merge, read_all
 from tests.support.paths import ROOT
 
 PAGE: Final = ROOT / "docs" / "proved-on.md"
-RESULTS: Final = Path(__file__).with_name("results")
+RESULTS: Final = Path(__file__).with_name("proved")
 TRANSPORTS: Final = {EMBEDDED: "in the process", "client": "TCP", "tls": "TCP with TLS"}
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
