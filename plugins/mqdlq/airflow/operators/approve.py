@@ -34,7 +34,7 @@ class Approve(Stage):
     A guard that is on and sees something puts the task into Airflow's state `awaiting_input`,
     where it takes neither a worker nor the triggerer (before Airflow 3.3 it is `deferred`, and the
     triggerer looks for the answer): a person approves or rejects in Airflow, and silence for the
-    handler's `approval: within` rejects. Question, answer, who and when go to the
+    handler's `approval: timeout` rejects. Question, answer, who and when go to the
     ledger; the execution carries out exactly the plan whose hash was approved. After a
     rejection the run continues without acting, and reports that for every message. In
     ``airflow dags test`` nobody can answer, so nobody is asked. Touches the ledger and the lake,
