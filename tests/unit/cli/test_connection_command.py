@@ -93,7 +93,9 @@ def test_a_password_needs_a_user() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\n", b"\xff\xfe", b"x" * 5000, f"{PASSWORD}\n{PASSWORD}\n".encode()]
+    "data",
+    [b"", b"\n", b"\xff\xfe", b"x" * 5000, f"{PASSWORD}\n{PASSWORD}\n".encode()],
+    ids=["empty", "blank", "not UTF-8", "too long", "two lines"],
 )
 def test_a_password_is_one_line(data: bytes, tmp_path: Path) -> None:
     file = tmp_path / "password"
