@@ -60,11 +60,11 @@ COMMANDS: Final[dict[str, Declared]] = {
     ),
     "prune": Command(
         "mqdlq.cli.retention.prune:prune_archive_and_ledger",
-        "Remove archive copies and runs that the handlers keep no longer.",
+        "Remove archive copies and runs by the policies of handlers.",
         needs_arguments=False,
     ),
     "hold": Group(
-        "Keep archive copies and runs from being pruned: legal holds.",
+        "Protect archive copies and runs by legal holds.",
         {
             "add": Command("mqdlq.cli.retention.hold:add", "Place a legal hold, with a reason."),
             "remove": Command(

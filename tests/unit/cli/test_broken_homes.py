@@ -40,7 +40,10 @@ OFFLINE = {
     ("rules", "convert"),
     ("rules", "diff"),
 }
-LEDGER = {("report",), ("restore", "list"), ("snapshots", "list"), ("snapshots", "prune")}
+LEDGER = {
+    *(("report",), ("restore", "list"), ("snapshots", "list"), ("snapshots", "prune")),
+    *(("prune",), ("hold", "add"), ("hold", "remove"), ("hold", "list")),
+}
 LAKE = {
     ("shadow",),
     ("rules", "suggest"),
@@ -218,12 +221,12 @@ KINDS = {
     "a lake that is a file": Broken(
         lambda place: {"MQDLQ_LAKE": text_file(place)},
         "{}/file is not a directory; correct MQDLQ_LAKE [MQDLQ-230]",
-        LAKE,
+        {*LAKE, ("prune",)},
     ),
     "no directory of rules": Broken(
         lambda place: {"MQDLQ_RULES_DIR": f"{place}/none"},
         ("the directory {}/none does not exist; create it, or correct MQDLQ_RULES_DIR [MQDLQ-231]"),
-        {("run",), ("check",), ("restore", "run")},
+        {("run",), ("check",), ("restore", "run"), ("prune",), ("hold", "add")},
     ),
 }
 

@@ -23,6 +23,7 @@ POLICY = "keep_snapshots: 1\nkeep_archive_for: P10D\nkeep_runs_for: P10D\n"
 def _world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a world in which a run discarded two messages twenty days ago."""
     monkeypatch.setenv("MQDLQ_RULES_DIR", str(world.directory / "rules"))
+    monkeypatch.delenv("COLUMNS", raising=False)
     world.clock.now = datetime.now(UTC) - 20 * DAY  # noqa: TID251 (commands use the real clock)
     discard(world, b"one", b"two")
     pass_days(world, 20)
