@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Column, Engine, MetaData, Table, inspect, select, text
 
 from mqdlq.ledger.database import connect_to, in_turn, to_migrate
-from mqdlq.ledger.migrations import BEFORE_REVISIONS, VERSION_TABLE, revisions, upgrade
+from mqdlq.ledger.migrations import (
+    BEFORE_REVISIONS,
+    VERSION_TABLE,
+    revision_of,
+    revisions,
+    upgrade,
+)
 from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS, statements
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.messages import ATTEMPT_STATES
@@ -31,6 +37,7 @@ NEW_NAMES = {
     "owned_by_run": "leased_by_run",
     "conservation": "unaccounted",
 }
+"""By word: the one that revision 0004 put in its place."""
 NEW_TABLES = {
     "parkings": "settled_lots",
     "parked": "settled_messages",
@@ -99,25 +106,28 @@ def tables(engine: Engine) -> list[Table]:
 def fill(engine: Engine) -> None:
     """Put rows into each table: of equal names, equal values, so that they refer to each other.
 
-    The database numbers the rows itself (seq), here too.
+    The database numbers the rows itself (seq), here too. Words are those of the ledger's revision.
     """
+    revision = revision_of(engine)
+    renamed = NEW_NAMES if revision is not None and revision >= "0004" else {}
     for table in tables(engine):
         columns = [column for column in table.columns if column.name != "seq"]
-        rows = [{c.name: value(c, row) for c in columns} for row in range(1, ROWS + 1)]
+        rows = [{c.name: value(c, row, renamed) for c in columns} for row in range(1, ROWS + 1)]
         with engine.begin() as connection:
             for row in rows:
                 connection.execute(table.insert(), row)
 
 
-def value(column: Column[Any], row: int) -> Any:
-    """Return what a row has in a column."""
+def value(column: Column[Any], row: int, renamed: Mapping[str, str]) -> Any:
+    """Return what a row has in a column, with these words renamed."""
     kind = column.type.python_type
     if column.name == "of_run":
         return f"{row}-run_id"
     if kind is str:
         length = getattr(column.type, "length", None)
         if column.name in WORDS:
-            return str(WORDS[column.name][row - 1])
+            word = str(WORDS[column.name][row - 1])
+            return renamed.get(word, word)
         return f"{row}-{column.name}"[:length]
     if kind is bytes:
         return bytes([row]) * 32
