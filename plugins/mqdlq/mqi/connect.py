@@ -38,6 +38,7 @@ class QueueManager:
         self.handle = handle
         self.name = name
         self._may_disconnect = True
+        self._has_ended = False
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +58,12 @@ class QueueManager:
                 raise  # otherwise the first error matters more
 
     def back_out(self) -> None:
-        """Back out uncommitted work (MQBACK); if that fails, `disconnect` does nothing."""
+        """Back out uncommitted work (MQBACK); if that fails, `disconnect` does nothing.
+
+        After `disconnect` there is no such work, and ibmmq fails with a TypeError.
+        """
+        if self._has_ended:
+            return
         try:
             with self.client.translating_errors("MQBACK", self.name):
                 self.handle.backout()
@@ -68,10 +74,11 @@ class QueueManager:
     def disconnect(self) -> None:
         """End the connection (MQDISC), which commits, unless a backout has failed.
 
-        A broken connection has already ended.
+        A broken connection has already ended. A second call does nothing.
         """
-        if not self._may_disconnect:
+        if self._has_ended or not self._may_disconnect:
             return
+        self._has_ended = True
         try:
             with self.client.translating_errors("MQDISC", self.name):
                 self._disconnect()

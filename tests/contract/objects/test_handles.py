@@ -119,3 +119,12 @@ def test_a_call_on_a_blocking_handle_waits_for_the_other_call(mq: World) -> None
     application.handle.commit()
     waiting.join()
     assert got == [b"there"]
+
+
+def test_a_connection_that_has_ended_is_not_used_again(mq: World) -> None:
+    """After MQDISC ibmmq passes None as the handle, which its C extension does not accept."""
+    queue_manager = mq.queue_manager()
+    queue_manager.disconnect()
+
+    queue_manager.back_out()
+    queue_manager.disconnect()

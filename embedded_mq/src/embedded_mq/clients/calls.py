@@ -9,6 +9,7 @@ reason code last, as in C. `ibmmqc` and `pymqe` add the calls in which the libra
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import sqlite3
 import threading
@@ -67,8 +68,12 @@ os.register_at_fork(after_in_child=_forget_inherited_connections)
 
 
 def connection_at(hconn: int) -> Connection:
-    """Return the connection of a handle (MQRC_HCONN_ERROR, MQRC_CONNECTION_BROKEN)."""
-    connection = _connections.get(hconn)
+    """Return the connection of a handle (MQRC_HCONN_ERROR, MQRC_CONNECTION_BROKEN).
+
+    Raises TypeError for a handle that is not a number, as the C extensions do: the clients pass
+    None after MQDISC.
+    """
+    connection = _connections.get(operator.index(hconn))
     if connection is None or (
         connection.thread is not None and connection.thread is not threading.current_thread()
     ):
