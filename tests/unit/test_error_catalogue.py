@@ -14,6 +14,7 @@ from mqdlq import error_catalogue
 from mqdlq.cli import app
 from mqdlq.directories import PROJECT
 from mqdlq.errors import HandlerError, LakeError, QueueManagerError
+from tests.support.declared_commands import all_commands
 
 ENTRIES = error_catalogue.entries()
 GIVEN = (
@@ -146,3 +147,15 @@ def test_explain_error_names_the_nearest_ids_for_an_unknown_one() -> None:
         "Error: Invalid value: no error has the id MQDLQ-436; the nearest are MQDLQ-435, MQDLQ-434"
         " and MQDLQ-433"
     )
+
+
+def test_every_command_that_the_catalogue_names_exists() -> None:
+    text = (PROJECT / "plugins" / "mqdlq" / "errors.toml").read_text(encoding="utf-8")
+    named = [tuple(words.split()) for words in re.findall(r"`mqdlq ([^`]*)`", text)]
+
+    assert named
+    assert [
+        words
+        for words in named
+        if not any(words[:length] in all_commands() for length in range(1, len(words) + 1))
+    ] == []
