@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -79,8 +78,7 @@ def test_an_approval_given_while_the_ledger_is_unavailable_is_kept(
         running.wait_for_dag("ask")
         running.pause("ask", paused=False)
         run = running.trigger("ask")
-        running.wait_for_task("ask", run, "approve", "awaiting_input")
-        time.sleep(10)  # Airflow takes a task that is answered at once for failed
+        running.wait_for_question("ask", run)
         world.ledger.close()
         server.kill()
         task = f"/dags/mq_dlq_ask/dagRuns/{run}/taskInstances/approve"

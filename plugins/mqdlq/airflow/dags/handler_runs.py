@@ -2,16 +2,16 @@
 
 | task | does |
 |---|---|
-| sense | reads and freezes the rules; where there is nothing to do, only the report is made |
+| sense | reads and freezes the rules; if the queue needs no handling, only `report` follows |
 | snapshot | browses the queue into the lake; every message stays where it is |
 | evaluate | decides in Spark what to do with each message |
-| approve | checks the plan and says what it would do |
-| execute | does it, each message in the unit of work that puts it elsewhere |
-| retry | tries again every RETRYINT what could not be done; settles the account |
-| report | says what became of every message; fails if anything before it did |
+| approve | checks the plan, summarizes it, and asks for approval if a guard requires it |
+| execute | acts on the plan, each message in the unit of work that puts it elsewhere |
+| retry | repeats failed attempts every RETRYINT; settles the account |
+| report | reports the outcome of every message; fails if a task before it failed |
 
-Run it with the defaults to handle the queue, with `dry_run` to see what would be done. Any task
-may be cleared and run again: what was done is in the ledger and is not done twice.
+Run it with the defaults to handle the queue, or with `dry_run` to see the plan without acting. Any
+task may be cleared and run again: the ledger records each completed action, and no task repeats it.
 """
 
 from __future__ import annotations

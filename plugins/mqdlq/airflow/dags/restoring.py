@@ -2,19 +2,18 @@
 
 | task | does |
 |---|---|
-| select | finds the archived copies that are asked for, and writes down which they are |
+| select | finds the requested copies in the archive, and records them |
 | restore_*handler* | puts them on a queue, in units of work with markers; the others are skipped |
 
-Trigger it with the handler and the run that discarded the messages (the report names it, and
-`mqdlq restore list` shows what is in the archive). Without `to_queue` they go back to the
-dead-letter queue they were on, with their MQDLH, as they were. The next run of the handler meets
-them there again: change the rules that discarded them first. With `dry_run` the copies are only
-read, and the log says what would be restored.
+Trigger it with the handler and the run that discarded the messages. The report names the run, and
+`mqdlq restore list` lists the copies in the archive. Without `to_queue` each message returns to its
+dead-letter queue, with its MQDLH. The handler's next run meets it there again: first change the
+rules that discarded it. With `dry_run` the task only reads the copies, and logs its plan.
 
-Restored messages are put again only with `again`. Any task may be cleared and run again:
-the copies a DAG run selected stay the same, and what it has put it never puts twice. Copies stay
-in the archive. A run fails where not all that was asked for could be restored, and says why; clear
-its restore task once the cause is gone.
+A message that was restored is put again only with `again`. Any task may be cleared and run again:
+the selection of a DAG run stays the same, and no copy is put twice. Copies stay in the archive. A
+run fails if it could not restore every requested copy, and its log gives the cause; remove the
+cause, then clear the restore task.
 """
 
 from __future__ import annotations

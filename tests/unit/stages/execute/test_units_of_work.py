@@ -234,28 +234,23 @@ def test_a_message_that_is_gone_after_a_repeated_unit_is_skipped(
     assert world.bodies("PAYMENTS") == bodies[:5]
 
 
-def test_a_get_that_fails_for_another_reason_ends_the_pass(world: World) -> None:
-    for number in range(4):
-        world.dead_letter(b"%d" % number)
-    execution = world.plan("ACTION(RETRY)")
-    embedded_mq.faults.set("MQGET[DLQ]:6:2016:before")
-
-    with pytest.raises(QueueManagerError, match=r"MQGET of queue DLQ failed: .* \(2016\)"):
-        make_pass(execution)
-    embedded_mq.faults.set("")
-
-    assert world.bodies("PAYMENTS") == [b"0"]
-    assert world.depths("DLQ") == (3,)
-
-
-def test_a_get_that_no_unit_can_hold_ends_the_pass(world: World) -> None:
-    """The message was in a unit that was backed out, and is now alone in its unit of work."""
+@pytest.mark.parametrize(
+    ("faults", "reason"),
+    [
+        ("MQGET[DLQ]:6:2016:before", 2016),
+        ("MQPUT1[PAYMENTS]:3:2003:before,MQGET[DLQ]:8:2024:before", 2024),
+    ],
+    ids=["get inhibited", "alone in its unit, which cannot hold it"],
+)
+def test_a_get_that_fails_for_another_reason_ends_the_pass(
+    world: World, faults: str, reason: int
+) -> None:
     for number in range(3):
         world.dead_letter(b"%d" % number)
     execution = world.plan("ACTION(RETRY)")
-    embedded_mq.faults.set("MQPUT1[PAYMENTS]:3:2003:before,MQGET[DLQ]:8:2024:before")
+    embedded_mq.faults.set(faults)
 
-    with pytest.raises(QueueManagerError, match=r"MQGET of queue DLQ failed: .* \(2024\)"):
+    with pytest.raises(QueueManagerError, match=rf"MQGET of queue DLQ failed: .* \({reason}\)"):
         make_pass(execution)
     embedded_mq.faults.set("")
 
