@@ -192,5 +192,5 @@ def test_a_dag_bundle_has_the_dags_of_a_directory_without_a_dag_file(
     assert {name: dag.relative_fileloc for name, dag in bag.dags.items()} == dict.fromkeys(
         ["mq_dlq_day", "mq_dlq_night", "mq_dlq_restore", "mq_dlq_history"], "mq_dlq.py"
     )
-    assert [file.name for file in bundle.path.iterdir()] == ["mq_dlq.py"]
+    assert [file.name for file in bundle.path.glob("*.py")] == ["mq_dlq.py"]
     assert (bundle.path / "mq_dlq.py").stat().st_mtime_ns == written
