@@ -68,12 +68,13 @@ def test_spark_and_python_compare_tables_alike_over_settled_messages(tmp_path: P
     alone = compared(second)
     (cell,) = alone.cells
     places = [("s2", 1), ("s2", 2), ("s2", 4), ("s2", 7)]
-    assert (alone.messages, cell.messages, cell.samples) == (6, 4, places)
+    assert (alone.messages, cell.messages) == (6, 4)
+    assert [sample[:2] for sample in cell.samples] == places
 
     together = compared(first, second)
     (cell,) = together.cells
     assert (together.messages, cell.messages) == (7, 5)  # what s1 alone has, and all of s2
-    assert cell.samples == [("s1", 3), *places]
+    assert [sample[:2] for sample in cell.samples] == [("s1", 3), *places]
 
 
 @pytest.mark.usefixtures("spark")

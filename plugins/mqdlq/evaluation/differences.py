@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mqdlq import lake
 from mqdlq.errors import LakeError
-from mqdlq.evaluation.deciding.comparison import SAMPLES, Comparison, compared
+from mqdlq.evaluation.deciding.comparison import SAMPLES, Comparison, Sample, compared
 from mqdlq.evaluation.deciding.decisions import columns_needed
 from mqdlq.evaluation.spark_conf import application
 from mqdlq.lake import Snapshot
@@ -35,29 +35,43 @@ Submit = Callable[[Path, list[str], int], int]
 class Cell:
     """The messages whose treatment changes from `old` to `new`.
 
-    `samples` has the first few messages, by snapshot id and browse_seq.
+    `samples` has the first few messages.
     """
 
     old: str
     new: str
     messages: int = 0
-    samples: list[tuple[str, int]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Treatments:
-    """Treatments of messages by two tables; each message counts once, as last seen."""
+    """Treatments of messages by two tables; each message counts once, as last seen.
+
+    `matched_old` and `matched_new` have the number of messages that each rule matches and no
+    earlier rule ends, in table order.
+    """
 
     snapshots: tuple[str, ...]
     messages: int
     cells: tuple[Cell, ...]
-    never_old: tuple[Rule, ...] = ()
-    never_new: tuple[Rule, ...] = ()
+    matched_old: tuple[tuple[Rule, int], ...] = ()
+    matched_new: tuple[tuple[Rule, int], ...] = ()
 
     @property
     def different(self) -> int:
         """The number of messages whose treatment differs."""
         return sum(cell.messages for cell in self.cells)
+
+    @property
+    def never_old(self) -> tuple[Rule, ...]:
+        """The rules of the old table that no message matches."""
+        return tuple(rule for rule, messages in self.matched_old if not messages)
+
+    @property
+    def never_new(self) -> tuple[Rule, ...]:
+        """The rules of the new table that no message matches."""
+        return tuple(rule for rule, messages in self.matched_new if not messages)
 
 
 def treatments_in(
@@ -86,16 +100,16 @@ def treatments_in(
         labels = _label(cell["old"], old), _label(cell["new"], new)
         kept = cells.setdefault(labels, Cell(*labels))
         kept.messages += cell["messages"]
-        samples = [(sample["snapshot_id"], sample["browse_seq"]) for sample in cell["samples"]]
+        samples = [Sample(*sample) for sample in cell["samples"]]
         kept.samples = sorted([*kept.samples, *samples])[:SAMPLES]
     in_order = sorted(cells.values(), key=lambda cell: (-cell.messages, cell.old, cell.new))
-    never = found["never_matched"]
+    matched = found["matched"]
     return Treatments(
         ids,
         found["messages"],
         tuple(in_order),
-        tuple(old.rules[ordinal - 1] for ordinal in never["old"]),
-        tuple(new.rules[ordinal - 1] for ordinal in never["new"]),
+        tuple(zip(old.rules, matched["old"], strict=True)),
+        tuple(zip(new.rules, matched["new"], strict=True)),
     )
 
 

@@ -166,7 +166,9 @@ def _as_json(found: Comparison, asked: Treatments | None) -> dict[str, Any]:
 
 
 def _cell_as_json(cell: Cell) -> dict[str, Any]:
-    samples = [{"snapshot_id": name, "browse_seq": number} for name, number in cell.samples]
+    samples = [
+        {"snapshot_id": one.snapshot_id, "browse_seq": one.browse_seq} for one in cell.samples
+    ]
     return {"old": cell.old, "new": cell.new, "messages": cell.messages, "samples": samples}
 
 
@@ -203,7 +205,8 @@ def _treatments_as_text(names: tuple[str, str], asked: Treatments) -> list[str]:
     lines = [f"{where}: {asked.different} of {asked.messages} messages are treated differently"]
     for cell in asked.cells:
         samples = ", ".join(
-            f"{name} browse_seq {number}" if many else str(number) for name, number in cell.samples
+            f"{one.snapshot_id} browse_seq {one.browse_seq}" if many else str(one.browse_seq)
+            for one in cell.samples
         )
         more = ", ..." if cell.messages > len(cell.samples) else ""
         lines += [

@@ -73,5 +73,5 @@ def diff_page(names: tuple[str, str], lines: Sequence[str], asked: Treatments | 
         never=zip(names, (asked.never_old, asked.never_new), strict=True) if asked else (),
         text=rule_text,
         shade=lambda cell: round(0.1 + 0.5 * cell.messages / most, 2),
-        samples=lambda cell: ", ".join(f"{name} {number}" for name, number in cell.samples),
+        samples=lambda cell: ", ".join(f"{s.snapshot_id} {s.browse_seq}" for s in cell.samples),
     )

@@ -6,10 +6,11 @@ Spark's tasks run this code. Each task yields a cell for each pair of chains in 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,21 +27,28 @@ SAMPLES: Final = 5
 MAX_CELLS: Final = 100_000
 
 _ACTS: Final = tuple(name for name in STEP_FIELDS if name not in {"rule", "rule_line"})
-_Sample = tuple[str, int]
+
+
+class Sample(NamedTuple):
+    """A message by its snapshot, its browse_seq there, and its key (hex)."""
+
+    snapshot_id: str
+    browse_seq: int
+    message_key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """The messages that match these rules in each table, and whether their treatment differs.
 
-    `samples` has the snapshots and browse numbers of the first few messages.
+    `samples` has the first few messages.
     """
 
     old: tuple[int, ...]
     new: tuple[int, ...]
     differ: bool
     messages: int = 0
-    samples: tuple[_Sample, ...] = field(default=())
+    samples: tuple[Sample, ...] = field(default=())
 
     def to_json(self) -> str:
         """Return the cell as one line."""
@@ -50,17 +58,16 @@ class Cell:
     def from_json(cls, text: str) -> Cell:
         """Parse the output of `to_json`."""
         values = json.loads(text)
-        values["samples"] = tuple((place, number) for place, number in values["samples"])
+        values["samples"] = tuple(Sample(*one) for one in values["samples"])
         return cls(**{**values, "old": tuple(values["old"]), "new": tuple(values["new"])})
 
     def shown(self) -> dict[str, Any]:
         """Return the cell in the form that `mqdlq rules diff` reads."""
-        samples = [{"snapshot_id": place, "browse_seq": seq} for place, seq in self.samples]
         return {
             "old": list(self.old),
             "new": list(self.new),
             "messages": self.messages,
-            "samples": samples,
+            "samples": [list(sample) for sample in self.samples],
         }
 
 
@@ -88,27 +95,26 @@ def compared(work: Comparison, found: Iterable[pa.RecordBatch]) -> dict[str, Any
     """Return the sum of the cells that `work` yields.
 
     The result has the number of messages, the cells of messages whose treatment differs, and the
-    ordinals of the rules that never matched. A cell has the ordinals of the `old` and `new` rules,
-    the number of `messages`, and snapshot and browse number of a few samples.
+    number of messages that each rule matched, in table order. A cell has the ordinals of the `old`
+    and `new` rules, the number of `messages`, and a few samples in the order of `Sample`.
     """
     texts = (text for batch in found for text in batch.column("cell").to_pylist())
     cells = sum_cells(map(Cell.from_json, texts))
-    met_old = {ordinal for cell in cells for ordinal in cell.old}
-    met_new = {ordinal for cell in cells for ordinal in cell.new}
+    old: Counter[int] = Counter()
+    new: Counter[int] = Counter()
+    for cell in cells:
+        old.update(dict.fromkeys(cell.old, cell.messages))
+        new.update(dict.fromkeys(cell.new, cell.messages))
     differ = [cell for cell in cells if cell.differ]
     differ.sort(key=lambda cell: (-cell.messages, cell.old, cell.new))
     return {
         "messages": sum(cell.messages for cell in cells),
         "cells": [cell.shown() for cell in differ],
-        "never_matched": {
-            "old": _unmatched_rules(work.old, met_old),
-            "new": _unmatched_rules(work.new, met_new),
+        "matched": {
+            "old": [old[rule.ordinal] for rule in work.old.rules],
+            "new": [new[rule.ordinal] for rule in work.new.rules],
         },
     }
-
-
-def _unmatched_rules(table: RulesTable, met: set[int]) -> list[int]:
-    return [rule.ordinal for rule in table.rules if rule.ordinal not in met]
 
 
 def sum_cells(cells: Iterable[Cell]) -> list[Cell]:
@@ -142,16 +148,20 @@ def _cells(batch: pa.RecordBatch, before: Decisions, after: Decisions) -> Iterat
         yield Cell(_rules(old), _rules(new), differ, int(end - start), _samples(batch, some))
 
 
-def _samples(batch: pa.RecordBatch, places: Any) -> tuple[_Sample, ...]:
-    """Return the snapshots and browse numbers of the first of these rows."""
+def _samples(batch: pa.RecordBatch, places: Any) -> tuple[Sample, ...]:
+    """Return the first of these rows."""
     rows = pa.table(
         {
             "snapshot_id": batch.column("snapshot_id").take(pa.array(places)).cast(pa.string()),
             "browse_seq": batch.column("browse_seq").take(pa.array(places)),
+            "message_key": batch.column("message_key").take(pa.array(places)),
         }
     )
-    ordered = rows.sort_by([(name, "ascending") for name in rows.column_names])
-    return tuple(tuple(row.values()) for row in ordered[:SAMPLES].to_pylist())
+    ordered = rows.sort_by([("snapshot_id", "ascending"), ("browse_seq", "ascending")])
+    return tuple(
+        Sample(row["snapshot_id"], row["browse_seq"], row["message_key"].hex())
+        for row in ordered[:SAMPLES].to_pylist()
+    )
 
 
 def _rules(steps: tuple[Step, ...]) -> tuple[int, ...]:
