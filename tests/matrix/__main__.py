@@ -121,12 +121,17 @@ class Environment:
         product = (f"mqdlq[{EXTRAS}] @ {ours}", f"embedded-mq @ {embedded}")
         self.run("install", *add, *ahead, f"apache-airflow=={cell.airflow}", *product, *TEST_TOOLS)
         if cell.client == "pymqi":
-            self.run("install", *add, "setuptools")
-            lock = ROOT / "requirements-dev.lock"
-            self.run("install", self.python, "-m", "mqdlq.mqi.pymqi_layer", lock)
+            self.add_pymqi()
         text = self.run("packages", UV, "pip", "list", "--format=json", "--python", self.python)
         found = json.loads(text[text.index("[") : text.rindex("]") + 1])
         return {row["name"]: row["version"] for row in found if row["name"] in SHOWN}
+
+    def add_pymqi(self) -> None:
+        """Install the Python layer of pymqi, which needs no SDK of IBM."""
+        setuptools = ("--python", self.python, "setuptools")
+        self.run("install", UV, "pip", "install", "--quiet", *setuptools)
+        lock = ROOT / "requirements-dev.lock"
+        self.run("install", self.python, "-m", "mqdlq.mqi.pymqi_layer", lock)
 
     def _constraints(self, template: str, ahead: tuple[str, ...]) -> str:
         cell, compiled = self.cell, self.directory / "airflow.txt"
@@ -166,7 +171,9 @@ class Environment:
         return account[0]
 
     def test(self, processes: str) -> str:
-        """Run the fast tests of the checkout; return how many passed."""
+        """Run the fast tests of the checkout, over both clients; return how many passed."""
+        if self.cell.client != "pymqi":
+            self.add_pymqi()
         report = self.run(
             "tests",
             *(self.python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"),

@@ -114,8 +114,10 @@ def test_the_version_is_printed_alone() -> None:
 
 
 def test_a_wrong_choice_is_refused_with_the_valid_ones() -> None:
-    assert said("report", "--format", "xml").splitlines()[-1] == (
-        "Error: Invalid value for '--format': Value error, 'xml' is not one of 'text', 'json'."
+    refusal = said("report", "--format", "xml").splitlines()[-1]
+
+    assert refusal.replace("Value error, ", "") == (  # some versions of typer say so
+        "Error: Invalid value for '--format': 'xml' is not one of 'text', 'json'."
     )
 
 
