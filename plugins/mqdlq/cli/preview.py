@@ -14,6 +14,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mqdlq.causes import advice_on
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format, parse_table
 from mqdlq.cli.queue_managers import (
@@ -32,7 +33,6 @@ from mqdlq.constants import reason_text
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.rules import RulesError, RulesTable
-from mqdlq.stages.report.cause_advice import cause_of
 from mqdlq.stages.report.wording import CLASSES, moment, next_step, numbers, place, target, visible
 from mqdlq.stages.snapshot.preview import PlannedAction, Preview, UnhandledMessages, preview_queue
 
@@ -209,7 +209,7 @@ def _why(one: UnhandledMessages) -> str:
         words, problem = CLASSES[one.cls], visible(one.problem) if one.problem else ""
         return problem if problem.startswith(words) else f"{words}: {problem}".rstrip(": ")
     at = place(one.dest_q_name, one.dest_q_mgr_name)
-    meaning = cause_of(one.reason).meaning
+    meaning = advice_on(one.reason).meaning
     return f"{one.outcome.words}: {reason_text(one.reason)}, {meaning or 'reason unknown'}, {at}"
 
 

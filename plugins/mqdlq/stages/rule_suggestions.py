@@ -8,33 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mqdlq import lake
-from mqdlq.constants import MQRC, name_of
+from mqdlq.causes import advice_on
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
 
 _COLUMNS: Final = ("message_key", "class", "dlh_reason", "dlh_dest_q_name")
-_TRANSIENT: Final = {
-    "MQRC_Q_FULL": "full queues are emptied",
-    "MQRC_PUT_INHIBITED": "puts are allowed again",
-    "MQRC_Q_SPACE_NOT_AVAILABLE": "disks are cleared",
-    "MQRC_STORAGE_NOT_AVAILABLE": "storage is freed",
-    "MQRC_STORAGE_MEDIUM_FULL": "disks are cleared",
-    "MQRC_RESOURCE_PROBLEM": "resources are freed",
-    "MQRC_OBJECT_IN_USE": "objects are closed",
-    "MQRC_CHANNEL_NOT_AVAILABLE": "channels are started",
-    "MQRC_CONNECTION_BROKEN": "connections come back",
-}
-"""Reasons that pass without a change of definitions, and when a retry succeeds."""
-_REPAIRS: Final = {
-    "MQRC_UNKNOWN_OBJECT_NAME": "the queue is missing: define it, or correct the sender",
-    "MQRC_UNKNOWN_REMOTE_Q_MGR": "no way leads to that queue manager: define it",
-    "MQRC_UNKNOWN_ALIAS_BASE_Q": "the alias names no queue: correct it",
-    "MQRC_NOT_AUTHORIZED": "the authority is missing: grant it, or correct the sender",
-    "MQRC_MSG_TOO_BIG_FOR_Q": "the queue's MAXMSGL is too small for the message",
-    "MQRC_MSG_TOO_BIG_FOR_Q_MGR": "the queue manager's MAXMSGL is too small",
-}
 _RETRY_ATTEMPTS: Final = 5
 
 
@@ -90,13 +70,14 @@ def _find_cause(row: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _draft_entry(cause: Cause, parking_queue: str) -> Iterator[str]:
-    name = name_of(cause.reason, ("MQRC", "MQFB")) or ""
+    advice = advice_on(cause.reason)
     share = _format_count(cause.messages, "message")
-    if name in _TRANSIENT:
-        yield f"* {share}: tried again until {_TRANSIENT[name]}."
+    if advice.retry_until:
+        yield f"* {share}: {advice.meaning}; tried again until {advice.retry_until}."
         action = {"action": Action.RETRY, "retry": _RETRY_ATTEMPTS}
     else:
-        yield f"* {share}: {_REPAIRS.get(name, 'a person should look at these')}."
+        what = "; ".join(filter(None, (advice.meaning, advice.advice)))
+        yield f"* {share}: {what}."
         action = (
             {"action": Action.FWD, "fwd_q": parking_queue}
             if parking_queue
@@ -135,8 +116,3 @@ def _is_read_back_unchanged(text: str, patterns: list[Pattern]) -> bool:
 
 def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-_UNKNOWN_NAMES: Final = sorted({*_TRANSIENT, *_REPAIRS} - set(MQRC))
-if _UNKNOWN_NAMES:  # a name unknown to IBM would never match
-    raise LookupError(f"no such reasons: {', '.join(_UNKNOWN_NAMES)}")

@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.model import MessageClass
-from mqdlq.stages.report.cause_advice import cause_of
-from mqdlq.stages.report.wording import CLASSES, period, place
+from mqdlq.stages.report.wording import CLASSES, period, place, reason_in_words
 from mqdlq.stages.snapshot.cause_counts import Cause
 
 _MOST: Final = 12
@@ -46,5 +45,4 @@ def causes_table(causes: Sequence[Cause], most: int = _MOST) -> Table:
 def _words(cause: Cause) -> str:
     if cause.cls is not MessageClass.DEAD_LETTER:
         return CLASSES[cause.cls]
-    meaning = cause_of(cause.reason).meaning
-    return f"{cause.reason_text}: {meaning}" if meaning else cause.reason_text
+    return reason_in_words(cause.reason)

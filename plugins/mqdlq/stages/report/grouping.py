@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from mqdlq.causes import advice_on
 from mqdlq.constants import reason_text
 from mqdlq.ledger import Attempt, Ledger, OutcomeFact
 from mqdlq.model import DEPARTED, Action, AttemptState, MessageClass, Outcome
-from mqdlq.stages.report.cause_advice import cause_of
 from mqdlq.stages.report.message_outcomes import Message, UnreadableError, messages_of
 from mqdlq.stages.report.needs_attention import (
     NO_RULE,
@@ -127,7 +127,7 @@ class _Cause:
             self.last_at = max(self.last_at or at, at)
 
     def made(self, reason: int, dest_q_name: str, dest_q_mgr_name: str) -> CauseGroup:
-        cause = cause_of(reason)
+        cause = advice_on(reason)
         return CauseGroup(
             reason=reason,
             reason_text=reason_text(reason),

@@ -14,11 +14,19 @@ from typing import Final
 from mqdlq.constants import reason_text
 from mqdlq.ledger import DRY_RUN, OutcomeFact
 from mqdlq.model import AttemptState, MessageClass, Outcome, Trait
-from mqdlq.stages.report.cause_advice import cause_of
 from mqdlq.stages.report.message_outcomes import Message
 from mqdlq.stages.report.report_records import MessageGroup, MessageRow, Tried, TriedGroup
 from mqdlq.stages.report.report_sources import Sources, WrittenRule
-from mqdlq.stages.report.wording import CLASSES, STATES, count, next_step, numbers, place, target
+from mqdlq.stages.report.wording import (
+    CLASSES,
+    STATES,
+    count,
+    next_step,
+    numbers,
+    place,
+    reason_in_words,
+    target,
+)
 
 MOST_OF_A_GROUP: Final = 1_000
 """How many messages in the same trouble a report lists in full."""
@@ -93,8 +101,7 @@ def _cause(message: Message) -> str:
         return "the snapshot has no row of it"
     if message.cls is not MessageClass.DEAD_LETTER:
         return CLASSES[message.cls]
-    meaning = cause_of(message.reason).meaning
-    return f"{reason_text(message.reason)}: {meaning}" if meaning else reason_text(message.reason)
+    return reason_in_words(message.reason)
 
 
 class GroupedMessages:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, advice_on
+from mqdlq.constants import reason_text
 from mqdlq.ledger import LearnedCount
 from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait
-from mqdlq.stages.report.cause_advice import cause_of
 
 NO_OUTCOME: Final = "without an outcome"
 
@@ -22,10 +23,7 @@ STATES: Final = {
 
 CLASSES: Final = {
     MessageClass.DEAD_LETTER: "dead letter",
-    MessageClass.TRUNCATED_DLH: "truncated MQDLH",
-    MessageClass.UNSUPPORTED_DLH_VERSION: "unsupported MQDLH version",
-    MessageClass.UNDECODABLE: "undecodable MQDLH",
-    MessageClass.NO_DLH: "no MQDLH",
+    **{cls: advice.meaning for cls, advice in BY_CLASS.items()},
 }
 
 
@@ -77,10 +75,7 @@ def outcome_in_words(outcome: Outcome | None) -> str:
 
 _BY_NAME: Final = "move it with message_keys and action"
 _BY_CLASS: Final[dict[MessageClass | None, str]] = {
-    MessageClass.TRUNCATED_DLH: f"find out what truncated it; {_BY_NAME}",
-    MessageClass.UNSUPPORTED_DLH_VERSION: f"find the program that wrote this header; {_BY_NAME}",
-    MessageClass.UNDECODABLE: f"find the program that put it under that CCSID; {_BY_NAME}",
-    MessageClass.NO_DLH: f"find the program that put it here without MQDLH; {_BY_NAME}",
+    cls: f"{advice.advice}; {_BY_NAME}" for cls, advice in BY_CLASS.items()
 }
 
 
@@ -95,7 +90,7 @@ def next_step(
 
     With `has_given_action` an action was given for the message, which no later run repeats.
     """
-    advice = cause_of(reason).advice if reason else ""
+    advice = advice_on(reason).advice if reason else ""
     stays = outcome and Trait.STAYS in outcome.traits
     if has_given_action and outcome and stays and outcome.disposition is Disposition.PLANNED:
         again = "give the same action again"
@@ -133,6 +128,45 @@ def place(queue: str, queue_manager: str) -> str:
 def target(queue: str, queue_manager: str) -> str:
     """Return the target of an action, "" where it has none."""
     return place(queue, queue_manager) if queue or queue_manager else ""
+
+
+OTHER_DESTINATIONS: Final = "other destinations"
+
+
+def destination_of(cause: Cause, queues: int | None = None) -> str:
+    """Return the destination of a cause: ``AMQ.* @ QM1 (12 queues)``; "" if it has none.
+
+    `queues` is the number of different queue names, as in `CountedCause`.
+    """
+    if cause.dest_q_name is None:
+        where = OTHER_DESTINATIONS if queues is not None else "destination not recorded"
+    elif not cause.is_of_dead_letters:
+        return ""
+    else:
+        where = place(cause.dest_q_name, cause.dest_q_mgr_name)
+    is_one = cause.dest_q_name is not None and not cause.is_generalized
+    return where if queues is None or is_one else f"{where} ({_queues(queues)})"
+
+
+def _queues(number: int) -> str:
+    return f"{number:,} or more queues" if number >= MOST_NAMES else count(number, "queue")
+
+
+def cause_in_words(cause: Cause, queues: int | None = None) -> str:
+    """Return a cause as one line: ``MQRC_Q_FULL (2053) for ORDERS @ QM1``."""
+    where = destination_of(cause, queues)
+    if cause.cls is None:
+        return f"reason and {where}"
+    if not cause.is_of_dead_letters:
+        return CLASSES[cause.cls]
+    if cause.dest_q_name is None and queues is None:
+        return f"{cause.reason_text}, {where}"
+    return f"{cause.reason_text} for {where}"
+
+
+def reason_in_words(reason: int) -> str:
+    """Return a reason code with its meaning: ``MQRC_Q_FULL (2053): the queue is full``."""
+    return ": ".join(filter(None, (reason_text(reason), advice_on(reason).meaning)))
 
 
 def moment(at: datetime | None) -> str:

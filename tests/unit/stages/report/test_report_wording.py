@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from mqdlq.causes import Cause, Kind, advice_on, find_cause
 from mqdlq.model import MessageClass, Outcome, Trait
 from mqdlq.stages.report import wording
-from mqdlq.stages.report.cause_advice import Kind, cause_of
-from mqdlq.stages.report.wording import next_step, numbers, period, span, visible
+from mqdlq.stages.report.wording import (
+    cause_in_words,
+    destination_of,
+    next_step,
+    numbers,
+    period,
+    span,
+    visible,
+)
 from tests.unit.stages.report.ended_runs import (
     NO_AUTHORITY,
     NO_QUEUE,
@@ -41,7 +49,7 @@ def test_no_outcome_contradicts_itself() -> None:
 
 
 def test_reasons_name_who_can_act_on_them() -> None:
-    kinds = [cause_of(reason).kind for reason in (Q_FULL, NO_QUEUE, NO_AUTHORITY, 2110, 99999)]
+    kinds = [advice_on(reason).kind for reason in (Q_FULL, NO_QUEUE, NO_AUTHORITY, 2110, 99999)]
 
     assert kinds == [
         Kind.TRANSIENT,
@@ -50,6 +58,42 @@ def test_reasons_name_who_can_act_on_them() -> None:
         Kind.APPLICATION,
         Kind.UNKNOWN,
     ]
+    assert Kind.ADMINISTRATIVE.words == "needs an administrator"
+
+
+def test_a_cause_has_words_with_its_reason_and_destination() -> None:
+    dead = MessageClass.DEAD_LETTER
+    causes = [
+        find_cause(dead, Q_FULL, "ORDERS", "QM2"),
+        find_cause(dead, NO_QUEUE, "AMQ.5F2A6C7E21034B02", ""),
+        find_cause(dead, 7777, "\x1b[31m", "QM1"),
+        find_cause(MessageClass.NO_DLH, 0, "", ""),
+        Cause(dead, Q_FULL, None),
+        Cause(None, 0, None),
+    ]
+
+    assert [cause_in_words(cause) for cause in causes] == [
+        "MQRC_Q_FULL (2053) for ORDERS @ QM2",
+        "MQRC_UNKNOWN_OBJECT_NAME (2085) for AMQ.*",
+        "reason 7777 for \\x1b[31m @ QM1",
+        "no MQDLH",
+        "MQRC_Q_FULL (2053), destination not recorded",
+        "reason and destination not recorded",
+    ]
+
+
+def test_a_destination_that_stands_for_several_queues_has_their_number() -> None:
+    dynamic = find_cause(MessageClass.DEAD_LETTER, NO_QUEUE, "AMQ.5F2A6C7E21034B02", "QM1")
+    others = Cause(MessageClass.DEAD_LETTER, NO_QUEUE, None)
+
+    assert destination_of(dynamic, 12) == "AMQ.* @ QM1 (12 queues)"
+    assert destination_of(dynamic, 1) == "AMQ.* @ QM1 (1 queue)"
+    assert destination_of(dynamic, 1_000) == "AMQ.* @ QM1 (1,000 or more queues)"
+    assert destination_of(others, 7) == "other destinations (7 queues)"
+    assert destination_of(others) == "destination not recorded"
+    assert destination_of(find_cause(MessageClass.DEAD_LETTER, Q_FULL, "", "QM1"), 1) == (
+        "(blank) @ QM1"
+    )
 
 
 @pytest.mark.parametrize(

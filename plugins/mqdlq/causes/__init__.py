@@ -1,0 +1,38 @@
+"""Causes: why messages are dead letters, as one fingerprint that every part of mqdlq uses.
+
+A `Cause` is a reason code with a destination, or the class of messages without a valid MQDLH. Its
+`cause_id` is the same in reports, drafts of rules, the ledger, metrics, alerts and pages.
+"""
+
+from __future__ import annotations
+
+from mqdlq.causes.advice import BY_CLASS, Advice, Kind, advice_on
+from mqdlq.causes.counting import (
+    COLUMNS,
+    MOST_CAUSES,
+    MOST_NAMES,
+    CauseCounter,
+    CountedCause,
+    count_causes,
+)
+from mqdlq.causes.fingerprint import Cause, cause_of_row, find_cause
+from mqdlq.causes.generated_names import GENERATED, generalize, is_generalized
+
+__all__ = [
+    "BY_CLASS",
+    "COLUMNS",
+    "GENERATED",
+    "MOST_CAUSES",
+    "MOST_NAMES",
+    "Advice",
+    "Cause",
+    "CauseCounter",
+    "CountedCause",
+    "Kind",
+    "advice_on",
+    "cause_of_row",
+    "count_causes",
+    "find_cause",
+    "generalize",
+    "is_generalized",
+]
