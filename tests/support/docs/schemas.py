@@ -10,7 +10,8 @@ from typing import Any, Final
 from sqlalchemy import Column, Table
 
 from mqdlq.ledger.tables import metadata
-from mqdlq.stages.report import json_report, report_records
+from mqdlq.stages.report import report_records
+from mqdlq.stages.report.rendering import json_report
 from tests.support.docs.tables import table
 
 _LEDGER: Final = """\

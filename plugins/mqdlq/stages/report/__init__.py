@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.grouping import rows_needing_attention
-from mqdlq.stages.report.json_report import render_json, render_row
+from mqdlq.stages.report.rendering.json_report import render_json, render_row
+from mqdlq.stages.report.rendering.text_report import print_report, render_text
 from mqdlq.stages.report.report_files import (
     ReportFiles,
     latest_run_id,
@@ -14,7 +15,6 @@ from mqdlq.stages.report.report_files import (
 )
 from mqdlq.stages.report.report_records import Report, Verdict
 from mqdlq.stages.report.report_sources import read_sources
-from mqdlq.stages.report.text_report import print_report, render_text
 
 __all__ = [
     "Report",

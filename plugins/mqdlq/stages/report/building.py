@@ -7,9 +7,11 @@ from datetime import datetime
 
 from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState
-from mqdlq.stages.report.grouping import Gathered, gather, rule_rows
+from mqdlq.stages.report.commands import with_commands
+from mqdlq.stages.report.grouping import Gathered, gather
 from mqdlq.stages.report.report_records import Report, RunFacts
 from mqdlq.stages.report.report_sources import Sources, read_sources
+from mqdlq.stages.report.rule_counts import rule_rows
 from mqdlq.stages.report.verdict import account_of, judge
 from mqdlq.stages.report.wording import count
 
@@ -37,6 +39,7 @@ def read_report(
     account = account_of(sources, gathered)
     verdict, headline, why = judge(sources, gathered, account, stages, error)
     attention, unaccounted = gathered.attention, gathered.unaccounted
+    rules = rule_rows(gathered.rules, sources)
     listed, missing, states = attention.rows(), unaccounted.rows(), gathered.attempts
     return Report(
         verdict=verdict,
@@ -49,13 +52,14 @@ def read_report(
         snapshot=sources.snapshot,
         plan=sources.plan,
         account=account,
-        rules=rule_rows(gathered.rules, sources),
+        rules=rules,
+        failed_rules=gathered.rule_attempts.failed(rules, sources),
         causes=gathered.causes.groups(),
         needs_attention=attention.messages,
-        attention_groups=attention.groups(),
+        attention_groups=with_commands(attention.groups(), sources.run),
         attention_messages=listed,
         without_outcome=unaccounted.messages,
-        unaccounted_groups=unaccounted.groups(),
+        unaccounted_groups=with_commands(unaccounted.groups(), sources.run),
         unaccounted=missing,
         more=_more(run_id, attention.messages + unaccounted.messages, len(listed) + len(missing)),
         learned=tuple(ledger.outcomes.learned_counts(run_id)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -14,14 +14,14 @@ from mqdlq.ledger import Attempt, Ledger, OutcomeFact
 from mqdlq.model import DEPARTED, Action, AttemptState, MessageClass, Outcome
 from mqdlq.stages.report.message_outcomes import Message, UnreadableError, messages_of
 from mqdlq.stages.report.needs_attention import (
-    NO_RULE,
     GroupedMessages,
     message_row,
     needs_attention,
     would_be_acted_on,
 )
-from mqdlq.stages.report.report_records import CauseGroup, MessageRow, RuleRow, TimelinePoint
+from mqdlq.stages.report.report_records import CauseGroup, MessageRow, TimelinePoint
 from mqdlq.stages.report.report_sources import Sources
+from mqdlq.stages.report.rule_counts import RuleAttempts, RuleKey, rule_key
 
 BINS: Final = 60
 """The number of equal periods into which the time of a run is divided."""
@@ -57,36 +57,6 @@ class Timeline:
 MOST_DESTINATIONS: Final = 10_000
 """How many causes a report lists; it counts the other causes by reason code only."""
 OTHERS: Final = "(other destinations)"
-
-RuleKey = tuple[int, str, str, str, Outcome]
-
-
-def rule_key(fact: OutcomeFact) -> RuleKey:
-    """Return what a row of `rule_rows` counts together."""
-    return fact.rule, fact.action, fact.target_q, fact.target_q_mgr, fact.outcome
-
-
-def rule_rows(counted: Mapping[RuleKey, int], sources: Sources) -> tuple[RuleRow, ...]:
-    """Order outcomes by rule, action and target as in the table; outcomes without a rule come last.
-
-    `counted` are those of the run's own messages; the settled ones are added.
-    """
-    counts = Counter(counted)
-    for s, number in sources.settled.items():
-        if s.outcome is Outcome.NOT_SELECTED:
-            continue
-        counts[s.rule, s.action, s.target_q, s.target_q_mgr, s.outcome] += number
-    last = 1 + max((key[0] for key in counts), default=0)
-    ordered = sorted(counts.items(), key=lambda item: (item[0][0] or last, item[0]))
-    rows = []
-    for (rule, action, target_q, target_q_mgr, outcome), messages in ordered:
-        written = sources.rules.get(rule, NO_RULE)
-        rows.append(
-            RuleRow(
-                rule, written.line, written.text, action, target_q, target_q_mgr, outcome, messages
-            )
-        )
-    return tuple(rows)
 
 
 class Causes:
@@ -154,6 +124,7 @@ class Gathered:
         """Take in nothing yet."""
         self.booked: Counter[Outcome] = Counter()
         self.rules: Counter[RuleKey] = Counter()
+        self.rule_attempts = RuleAttempts()
         self.acted_on_but_for_dry_run: Counter[str] = Counter()
         self.causes = Causes()
         self.attention = GroupedMessages()
@@ -175,6 +146,7 @@ class Gathered:
             self.oldest_left = min(self.oldest_left or message.since, message.since)
         if needs_attention(message):
             self.attention.add(message_row(message, sources))
+        self.rule_attempts.add(message.attempts)
         for attempt in message.attempts:
             self.attempts[attempt.state] += 1
             self.timeline.add(attempt)

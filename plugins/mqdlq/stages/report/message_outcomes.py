@@ -28,8 +28,13 @@ _COLUMNS: Final = (
     "dlh_dest_q_mgr_name",
     "dead_lettered_at",
     "put_at",
+    "put_appl_name",
+    "user_identifier",
+    "format",
+    "dlh_format",
+    "total_length",
 )
-"""All that a report reads of a snapshot: no body, no user identifier."""
+"""All that a report reads of a snapshot: no body."""
 _HOW: Final = ("outcome", "rule", "action", "target_q", "target_q_mgr")
 _SETTLED_UNREADABLE: Final = "the settled messages cannot be read"
 
@@ -39,7 +44,9 @@ class Message:
     """A message of the run with what became of it; `cls` is None where the lake has no row of it.
 
     `reason` is the MQDLH's, 0 where there is no MQDLH; `since` is when the message was
-    dead-lettered or, where nothing says that, put. `is_known_since` says that the ledger learned
+    dead-lettered or, where nothing says that, put. `put_appl_name` and `user_identifier` are the
+    MQMD's, `format` is that of the application data: the MQDLH's, or the MQMD's without an MQDLH.
+    `total_length` is in bytes. `is_known_since` says that the ledger learned
     later how it had ended; `is_settled` that the snapshot has a compact row of it, and
     `was_left_before` that it keeps the outcome of an earlier run and the run does not list it.
     """
@@ -56,6 +63,10 @@ class Message:
     since: datetime | None
     outcome: OutcomeFact | None
     attempts: tuple[Attempt, ...]
+    put_appl_name: str = ""
+    user_identifier: str = ""
+    format: str = ""
+    total_length: int = 0
     is_known_since: bool = False
     is_settled: bool = False
     was_left_before: bool = False
@@ -209,5 +220,9 @@ def _message(
         since=row.get("dead_lettered_at") or row.get("put_at"),
         outcome=outcome,
         attempts=attempts,
+        put_appl_name=row.get("put_appl_name") or "",
+        user_identifier=row.get("user_identifier") or "",
+        format=row.get("dlh_format") or row.get("format") or "",
+        total_length=row.get("total_length") or 0,
         **marks,
     )

@@ -6,6 +6,7 @@ All are counted, and their numbers kept; the first of each group are listed in f
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,9 +15,10 @@ from typing import Final
 from mqdlq.constants import reason_text
 from mqdlq.ledger import DRY_RUN, OutcomeFact
 from mqdlq.model import AttemptState, MessageClass, Outcome, Trait
+from mqdlq.stages.report.commands import command_for
 from mqdlq.stages.report.message_outcomes import Message
 from mqdlq.stages.report.report_records import MessageGroup, MessageRow, Tried, TriedGroup
-from mqdlq.stages.report.report_sources import Sources, WrittenRule
+from mqdlq.stages.report.report_sources import NO_RULE, Sources
 from mqdlq.stages.report.wording import (
     CLASSES,
     STATES,
@@ -25,7 +27,9 @@ from mqdlq.stages.report.wording import (
     numbers,
     place,
     reason_in_words,
+    span,
     target,
+    visible,
 )
 
 MOST_OF_A_GROUP: Final = 1_000
@@ -35,10 +39,10 @@ MOST_ROWS: Final = 10_000
 MOST_TROUBLES: Final = 2_000
 """How many groups a report has; it groups the other messages by outcome and reason only."""
 
+_MOST_APPLICATIONS: Final = 3
 MANY: Final = "various destinations"
 
 _ORDER = {outcome: at for at, outcome in enumerate(Outcome)}
-NO_RULE: Final = WrittenRule(0, "")
 
 
 def needs_attention(message: Message) -> bool:
@@ -93,6 +97,12 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
             )
             for attempt in message.attempts
         ),
+        since=message.since,
+        put_appl_name=message.put_appl_name,
+        user_identifier=message.user_identifier,
+        format=message.format,
+        total_length=message.total_length,
+        command=command_for(sources.run, outcome, message.cls, [message.message_key]),
     )
 
 
@@ -196,6 +206,20 @@ def destination_in_words(group: MessageGroup) -> str:
     """Return where the messages of a group were to go."""
     first = group.first
     return MANY if group.is_mixed else place(first.dest_q_name, first.dest_q_mgr_name)
+
+
+def origin_in_words(group: MessageGroup, now: datetime) -> str:
+    """Return the applications that put the messages, and the oldest age: ``payments; 2 h 5 min``.
+
+    Only the messages that are listed in full count.
+    """
+    found = Counter(row.put_appl_name for row in group.rows if row.put_appl_name)
+    named = [visible(name) for name, _ in found.most_common(_MOST_APPLICATIONS)]
+    if len(found) > len(named):
+        named.append(f"{len(found) - len(named):,} more")
+    since = min((row.since for row in group.rows if row.since is not None), default=None)
+    age = "" if since is None else f"oldest {span((now - since).total_seconds())}"
+    return "; ".join(filter(None, [", ".join(named), age]))
 
 
 def tried_in_words(tried: TriedGroup, messages: int) -> str:

@@ -17,10 +17,10 @@ from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger
 from mqdlq.model import Outcome
 from mqdlq.stages.report.building import read_report
-from mqdlq.stages.report.html_report import render_html
-from mqdlq.stages.report.json_report import render_json
+from mqdlq.stages.report.rendering.html_report import render_html
+from mqdlq.stages.report.rendering.json_report import render_json
+from mqdlq.stages.report.rendering.text_report import render_text
 from mqdlq.stages.report.report_records import Report
-from mqdlq.stages.report.text_report import render_text
 
 _PRIVATE_FILE: Final = 0o600
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -1,7 +1,7 @@
 """The report of one run as frozen records, before it is rendered.
 
-No record holds a message's body or a user's identifier. Names from a message keep their control
-characters; the renderers make them visible.
+No record holds a message's body. Names from a message keep their control characters; the renderers
+make them visible.
 """
 
 from __future__ import annotations
@@ -143,6 +143,24 @@ class RuleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedRule:
+    """A rule that no outcome belongs to, because all its attempts on a target failed.
+
+    `reasons` counts the attempts by the reason code that they failed with, 0 if there is none.
+    """
+
+    rule: int
+    line: int
+    text: str
+    action: Action
+    target_q: str
+    target_q_mgr: str
+    messages: int
+    attempts: int
+    reasons: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class CauseGroup:
     """Dead letters that failed for one reason at one destination, and how they ended."""
 
@@ -178,7 +196,9 @@ class MessageRow:
     """A message that needs attention: what is wrong with it, what was tried, what to do next.
 
     `outcome` is None where it has none, `cls` where the snapshot cannot be read; `reason` is 0
-    without an MQDLH.
+    without an MQDLH. `since` is the time since when it is on the queue. `put_appl_name` and
+    `user_identifier` are the MQMD's, `format` is that of the application data, `total_length` is in
+    bytes. `command` acts on this message alone, in a POSIX shell; it is "" if no command helps.
     """
 
     browse_seq: int
@@ -196,6 +216,12 @@ class MessageRow:
     why: str
     next_step: str
     tried: tuple[Tried, ...]
+    since: datetime | None = None
+    put_appl_name: str = ""
+    user_identifier: str = ""
+    format: str = ""
+    total_length: int = 0
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +239,8 @@ class MessageGroup:
     """Messages in the same trouble: the first speaks for all, but for browse_seqs and times.
 
     `browse_seqs` lists them in words, `rows` has some in full. With `is_mixed` they share only the
-    outcome and the reason code, since there were too many groups.
+    outcome and the reason code, since there were too many groups. `command` acts on all of them; it
+    is "" if there are too many for a command, or no command helps.
     """
 
     first: MessageRow
@@ -222,6 +249,7 @@ class MessageGroup:
     rows: tuple[MessageRow, ...]
     tried: tuple[TriedGroup, ...]
     is_mixed: bool = False
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +291,7 @@ class Report:
     plan: PlanFacts | None
     account: Account | None
     rules: tuple[RuleRow, ...]
+    failed_rules: tuple[FailedRule, ...]
     causes: tuple[CauseGroup, ...]
     needs_attention: int
     attention_groups: tuple[MessageGroup, ...]

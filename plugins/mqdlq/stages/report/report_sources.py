@@ -23,6 +23,10 @@ class WrittenRule:
     text: str
 
 
+NO_RULE: Final = WrittenRule(0, "")
+"""Stands for a rule that the run's table does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """The facts a report is made from, except the messages; `rules` are by ordinal.

@@ -13,7 +13,7 @@ from mqdlq.model import Outcome
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.report import read_report, render_json, render_text
 from mqdlq.stages.report.export import export_outcomes
-from mqdlq.stages.report.html_report import render_html
+from mqdlq.stages.report.rendering.html_report import render_html
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

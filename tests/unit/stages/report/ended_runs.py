@@ -54,11 +54,15 @@ def failed_at(stage: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Try:
-    """An attempt `after` seconds from the start of the run; it failed where it has an mqrc."""
+    """An attempt `after` seconds from the start of the run; it failed where it has an mqrc.
+
+    `rule` is the rule of the message's outcome unless it is given.
+    """
 
     after: float
     mqrc: int = 0
     state: AttemptState | None = None
+    rule: int = 0
 
     @property
     def ended(self) -> AttemptState:
@@ -73,6 +77,8 @@ class EndedMessage:
     dest_q_name: str = "PAYMENTS.IN"
     dest_q_mgr_name: str = "QM1"
     body: bytes | None = None
+    put_appl_name: str = "payments"
+    user_identifier: str = USER
     outcome: Outcome | None = Outcome.DELIVERED
     why: str = "attempt 1"
     rule: int = 1
@@ -277,8 +283,8 @@ def _row(browse_seq: int, letter: EndedMessage) -> dict[str, Any]:
         format="MQDEAD",
         coded_char_set_id=819,
         msg_id=b"AMQ QM1" + browse_seq.to_bytes(17, "big"),
-        user_identifier=USER,
-        put_appl_name="payments",
+        user_identifier=letter.user_identifier,
+        put_appl_name=letter.put_appl_name,
         put_date="20261120",
         put_time="23104500",
     ).encode()
@@ -317,7 +323,7 @@ def _attempts(run: Run, letter: EndedMessage, message_id: int, key: bytes) -> It
             plan_id="plan",
             message_id=message_id,
             message_key=key,
-            rule=letter.rule,
+            rule=made.rule or letter.rule,
             attempt_no=number,
             action=Action(letter.action),
             target_q=letter.target_q,

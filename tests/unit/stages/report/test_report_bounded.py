@@ -23,7 +23,7 @@ from mqdlq.stages.report import (
     read_report,
     render_text,
 )
-from mqdlq.stages.report.json_report import render_json
+from mqdlq.stages.report.rendering.json_report import render_json
 from tests.unit.stages.report.ended_runs import (
     ALL_WELL,
     START,

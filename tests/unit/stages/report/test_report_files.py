@@ -15,7 +15,14 @@ from typer.testing import CliRunner
 from mqdlq.cli import app
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger
-from mqdlq.stages.report import Report, ReportFiles, render_json, report_directory, written_stages
+from mqdlq.stages.report import (
+    Report,
+    ReportFiles,
+    render_json,
+    render_row,
+    report_directory,
+    written_stages,
+)
 from tests.unit.stages.report.ended_runs import (
     CANARY,
     STAGES,
@@ -58,13 +65,33 @@ def test_a_report_is_three_private_files_named_by_the_run(
     assert {made.stat().st_mode & 0o777 for made in (directory, directory.parent)} == {0o700}
 
 
-def test_no_body_and_no_user_identifier_is_in_any_file(files_of: FilesOf) -> None:
+def test_no_body_is_in_any_file(files_of: FilesOf) -> None:
     files = files_of(EndedRun(messages_of_every_outcome()))
 
     written = "".join(path.read_text() for path in files.html_path.parent.iterdir())
     assert CANARY not in written
     assert CANARY.encode().hex() not in written
-    assert USER not in written
+
+
+def test_the_text_that_a_log_and_an_alert_show_has_no_user_identifier(files_of: FilesOf) -> None:
+    files = files_of(EndedRun(messages_of_every_outcome()))
+
+    assert USER in files.html_path.read_text()
+    assert USER in files.json_path.read_text()
+    assert USER not in files.text + files.short
+
+
+def test_the_json_says_where_a_message_came_from(report_of: ReportOf) -> None:
+    (row,) = report_of(EndedRun([unmatched()])).attention_messages
+
+    document = json.loads(render_row(row))
+    assert {name: document[name] for name in ("put_appl_name", "user_identifier", "format")} == {
+        "put_appl_name": "payments",
+        "user_identifier": USER,
+        "format": "MQSTR",
+    }
+    assert (document["total_length"], document["since"]) == (188, "2026-11-21T01:19:29+00:00")
+    assert document["command"] == row.command
 
 
 def test_the_json_is_the_whole_report_and_acts_on_no_terminal(report_of: ReportOf) -> None:

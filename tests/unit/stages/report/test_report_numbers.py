@@ -9,10 +9,11 @@ import pytest
 
 from mqdlq.ledger import Ledger
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
-from mqdlq.stages.report import Report, Verdict
+from mqdlq.stages.report import Report, Verdict, render_text
 from mqdlq.stages.report.grouping import BINS
-from mqdlq.stages.report.report_records import CauseGroup, RuleRow, Tried
+from mqdlq.stages.report.report_records import CauseGroup, FailedRule, RuleRow, Tried
 from mqdlq.stages.report.report_sources import WrittenRule, written_rules
+from mqdlq.stages.report.rule_counts import failed_in_words
 from tests.unit.stages.report.ended_runs import (
     ALL_WELL,
     PUT_INHIBITED,
@@ -309,3 +310,29 @@ def _read_again(report_of: ReportOf, run: EndedRun, stages: dict[str, str] = ALL
             return self.run_id
 
     return report_of(Recorded(run_id=run.run_id), stages)
+
+
+def test_a_rule_whose_attempts_all_failed_is_listed_with_its_reasons(report_of: ReportOf) -> None:
+    failing = forwarded(rule=3, tries=(Try(20, 2053, rule=1), Try(26, 2051, rule=1), Try(32)))
+    report = report_of(EndedRun([failing, replace(failing), delivered(rule=2)]))
+
+    (failed,) = report.failed_rules
+    assert failed == FailedRule(
+        rule=1,
+        line=4,
+        text="REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(3)",
+        action=Action.FWD,
+        target_q="PARKED.ORDERS",
+        target_q_mgr="",
+        messages=2,
+        attempts=4,
+        reasons={2053: 2, 2051: 2},
+    )
+    assert failed_in_words(failed) == (
+        "all 4 attempts failed: MQRC_Q_FULL (2053), MQRC_PUT_INHIBITED (2051)"
+    )
+    assert "rule 1 (line 4) FWD to PARKED.ORDERS: all 4 attempts failed" in render_text(report)
+
+
+def test_a_rule_with_an_outcome_is_not_listed_as_failed(report_of: ReportOf) -> None:
+    assert report_of(EndedRun([exhausted(), delivered()])).failed_rules == ()

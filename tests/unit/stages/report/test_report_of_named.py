@@ -16,7 +16,7 @@ from mqdlq.stages.report import (
     render_text,
     rows_needing_attention,
 )
-from mqdlq.stages.report.html_report import render_html
+from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.report_sources import read_sources
 from tests.support.world import World
 from tests.unit.stages.report.ended_runs import failed_at

@@ -15,6 +15,7 @@ from mqdlq.model import AttemptState, Outcome
 from mqdlq.stages.report import ReportFiles
 from tests.unit.stages.report.ended_runs import (
     STAGES,
+    USER,
     EndedRun,
     delivered,
     exhausted,
@@ -164,7 +165,7 @@ def test_the_table_of_rules_is_the_ledgers(files_of: FilesOf, ledger: Ledger) ->
 def test_the_page_shows_a_rule_as_written_in_the_table(files_of: FilesOf) -> None:
     page = page_of(files_of(EndedRun([exhausted(), forwarded()])))
 
-    codes = ["".join(map(str, code.children)) for code in page.all("code")]
+    codes = ["".join(map(str, code.children)) for code in page.all("code", "rule-text")]
     assert codes == [
         "REASON(MQRC_PUT_INHIBITED) DESTQ(PAYMENTS.HELD) +\n    ACTION(RETRY) RETRY(3)",
         (
@@ -193,10 +194,21 @@ def test_every_message_that_needs_attention_is_listed_with_its_attempts(files_of
     people = section(page, "Needs attention")
     rows = [row for body in people.all("tbody") for row in body.all("tr")]
     assert sorted(int(row.all("th")[0].text) for row in rows) == [*range(51, 54), *range(57, 63)]
+    (key,) = re.findall(r'"([0-9a-f]{64})"', rows[0].all("code", "command")[0].text)
     assert [cell.text for cell in rows[0].all("td")] == [
         "2026-11-21 01:25:19 UTC",
         "02:49:42, 02:49:48, 02:49:54",
         (b"AMQ QM1" + (51).to_bytes(17, "big")).hex(),
+        "1 h 24 min",
+        "payments",
+        USER,
+        "MQSTR",
+        "188",
+        key,
+        (
+            f'mqdlq run demo --conf \'{{"message_keys": ["{key}"], "input_q":'
+            ' "SYSTEM.DEAD.LETTER.QUEUE"}\''
+        ),
     ]
     assert people.all("dd", "next")[0].text == (
         "ask who inhibited puts, then set PUT(ENABLED); then run the handler again"
@@ -221,7 +233,12 @@ def test_the_drawn_attempts_are_the_ledgers(files_of: FilesOf, ledger: Ledger) -
 
 def test_names_from_messages_cannot_become_markup(files_of: FilesOf) -> None:
     letters = [
-        unmatched(dest_q_name=HOSTILE, dest_q_mgr_name="<b>QM</b>"),
+        unmatched(
+            dest_q_name=HOSTILE,
+            dest_q_mgr_name="<b>QM</b>",
+            put_appl_name="<b>\x1b\u202ea'b",
+            user_identifier="<i>\"'&",
+        ),
         exhausted(target_q=HOSTILE, why=HOSTILE),
         replace(delivered(), target_q=HOSTILE, target_q_mgr="<i>"),
     ]
@@ -232,6 +249,7 @@ def test_names_from_messages_cannot_become_markup(files_of: FilesOf) -> None:
     html = files.html_path.read_text()
     assert not [e for e in page.all("*") if e.tag in {"script", "b"}]
     assert "\x1b" not in html
+    assert "From <b>\\x1b\\u202ea'b; oldest" in page.all("article")[1].text
     assert page.all("h3")[1].text.endswith(
         "for <script>alert(1)</script>&\"'\\x1b{{7*7}} @ <b>QM</b>"
     )

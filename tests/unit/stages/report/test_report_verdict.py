@@ -14,7 +14,7 @@ from mqdlq.lake import PlanDescription, finish_plan, plan_directory, start_plan
 from mqdlq.ledger import Ledger, Look
 from mqdlq.model import Outcome
 from mqdlq.stages.report import Report, Verdict
-from mqdlq.stages.report.text_report import render_text
+from mqdlq.stages.report.rendering.text_report import render_text
 from tests.unit.stages.report.ended_runs import (
     ALL_WELL,
     STAGES,

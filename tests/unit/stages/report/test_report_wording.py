@@ -27,7 +27,9 @@ from tests.unit.stages.report.ended_runs import (
     START,
 )
 
-STYLES = Path(wording.__file__).with_name("report.css").read_text(encoding="utf-8")
+STYLES = (Path(wording.__file__).parent / "components" / "components.css").read_text(
+    encoding="utf-8"
+)
 
 
 @pytest.mark.parametrize("outcome", sorted({*Outcome} - {Outcome.NOT_SELECTED}))  # never drawn

@@ -1,31 +1,19 @@
-"""Render a report as one self-contained HTML page.
+"""Lay out the drawings of a report: bars of outcomes, and attempts over time.
 
-The page has no script and loads nothing; its Content-Security-Policy forbids both. Text from a
-message is escaped twice: `wording.visible` makes it visible, then the template escapes it.
 Drawings are stretched to the width of the page, so they consist of rectangles.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from itertools import groupby
-from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
-
 from mqdlq.model import AttemptState, Outcome
-from mqdlq.stages.report import wording
 from mqdlq.stages.report.grouping import BINS
-from mqdlq.stages.report.needs_attention import destination_in_words, tried_in_words
-from mqdlq.stages.report.report_records import Account, Report, RuleRow, TimelinePoint, Verdict
+from mqdlq.stages.report.report_records import Account, RuleRow, TimelinePoint
 
 WIDTH: Final = 1000.0
 HALF: Final = 20.0
@@ -139,80 +127,3 @@ def _lane(points: Sequence[TimelinePoint], start: datetime, whole: float, talles
         )
     good = sum(point.attempts for point in points if point.state is AttemptState.CONFIRMED)
     return Lane(points[0], good, sum(p.attempts for p in points) - good, tuple(columns))
-
-
-MOST_GROUPS: Final = 60
-MOST_MESSAGES: Final = 100
-MOST_LANES: Final = 16
-"""How many entries of a kind the page lists; it counts the others, and the JSON lists all."""
-
-VERDICTS: Final = {
-    Verdict.OK: "Everything is handled",
-    Verdict.EMPTY: "Nothing to do",
-    Verdict.SETTLED: "Nothing new",
-    Verdict.ATTENTION: "Needs attention",
-    Verdict.UNFINISHED: "Not finished",
-    Verdict.FAILED: "Failed",
-}
-
-
-def render_html(report: Report) -> str:
-    """Return the page."""
-    css = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    rules = report.rules[:MOST_GROUPS]
-
-    return _template().render(
-        report=report,
-        css=Markup(css),  # noqa: S704 (a file of ours)
-        csp=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-        verdict=VERDICTS[report.verdict],
-        bar=account_bar(report.account) if report.account else (),
-        rules=[list(rows) for _, rows in groupby(rules, key=lambda row: row.rule)],
-        longest_rule=max((row.messages for row in rules), default=0),
-        longest_cause=max((group.messages for group in report.causes), default=0),
-        lanes=lanes(report.timeline),
-        most_groups=MOST_GROUPS,
-        most_messages=MOST_MESSAGES,
-        most_lanes=MOST_LANES,
-    )
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "visible": wording.visible,
-        "moment": wording.moment,
-        "span": wording.span,
-        "number": "{:,}".format,
-        "outcome": wording.outcome_in_words,
-        "said": _said,
-    }
-    environment.globals |= {
-        "classes": wording.CLASSES,
-        "period": wording.period,
-        "place": wording.place,
-        "target": wording.target,
-        "count": wording.count,
-        "not_selected": wording.not_selected,
-        "learned_in_words": wording.learned_in_words,
-        "states": wording.STATES,
-        "tried_in_words": tried_in_words,
-        "destination_in_words": destination_in_words,
-        "segments": segments,
-        "rule_bar": rule_bar,
-        "half": HALF,
-    }
-    return environment.get_template("report.html")
-
-
-def _said(what: str) -> str:
-    """Return what a segment of a bar counts, in words."""
-    return wording.outcome_in_words(None if what == MISSING else Outcome(what))

@@ -1,4 +1,4 @@
-"""Print a report as text for a terminal, at most a screenful.
+"""Print a report as text for a terminal, at most 80 lines without corrections and an error.
 
 The verdict comes first; equal messages share a row; no information depends on colour.
 """
@@ -6,6 +6,7 @@ The verdict comes first; equal messages share a row; no information depends on c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from io import StringIO
 from typing import Final
 
@@ -15,15 +16,22 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.model import AttemptState, MessageClass, Outcome
-from mqdlq.stages.report.needs_attention import destination_in_words, tried_in_words
+from mqdlq.stages.report.commands import text_command
+from mqdlq.stages.report.needs_attention import (
+    destination_in_words,
+    origin_in_words,
+    tried_in_words,
+)
 from mqdlq.stages.report.report_records import (
     Account,
     CauseGroup,
+    FailedRule,
     MessageGroup,
     Report,
     RuleRow,
     Verdict,
 )
+from mqdlq.stages.report.rule_counts import failed_in_words
 from mqdlq.stages.report.wording import (
     NO_OUTCOME,
     count,
@@ -80,12 +88,13 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         yield from _unaccounted(report.unaccounted_groups)
     if report.needs_attention:
         yield from _section("Needs attention", count(report.needs_attention, "message"))
-        yield from _attention(report.attention_groups)
+        yield from _attention(report.attention_groups, report.written_at)
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
-    if report.rules:
+    if report.rules or report.failed_rules:
         yield from _section("Rules", _attempts(report))
         yield from _rules(report.rules)
+        yield from _failed_rules(report.failed_rules)
     if report.causes:
         yield from _section("Causes", "")
         yield from _causes(report.causes)
@@ -148,7 +157,7 @@ def _account(account: Account) -> Iterator[tuple[str, str]]:
         yield "", f"last browse {moment(browse.at)}: {met}, {browse.arrived:,} arrived since"
 
 
-def _attention(groups: Sequence[MessageGroup]) -> Iterator[RenderableType]:
+def _attention(groups: Sequence[MessageGroup], now: datetime) -> Iterator[RenderableType]:
     for group in groups[:_MOST_ATTENTION]:
         first = group.first
         which = "message" if group.messages == 1 else "messages"
@@ -160,7 +169,7 @@ def _attention(groups: Sequence[MessageGroup]) -> Iterator[RenderableType]:
         details = Table.grid(padding=(0, 1))
         details.add_column(style="dim", no_wrap=True, min_width=5)
         details.add_column(overflow="fold")
-        for label, words in _details(group):
+        for label, words in _details(group, now):
             details.add_row(label, Text(words))
         yield Padding(details, (0, 0, 0, 8))
     yield from _rest(sum(g.messages for g in groups[_MOST_ATTENTION:]), "message")
@@ -176,7 +185,7 @@ def _unaccounted(groups: Sequence[MessageGroup]) -> Iterator[RenderableType]:
     yield Text(f"        next: {groups[0].first.next_step}")
 
 
-def _details(group: MessageGroup) -> Iterator[tuple[str, str]]:
+def _details(group: MessageGroup, now: datetime) -> Iterator[tuple[str, str]]:
     first = group.first
     if first.cls is MessageClass.DEAD_LETTER:
         yield "cause", f"{first.cause}; for {destination_in_words(group)}"
@@ -187,7 +196,11 @@ def _details(group: MessageGroup) -> Iterator[tuple[str, str]]:
         yield "tried", tried_in_words(last, group.messages) + more
     if first.why and not group.tried and first.outcome is not Outcome.UNMATCHED:
         yield "why", visible(first.why)
+    if origin := origin_in_words(group, now):
+        yield "from", origin
     yield "next", first.next_step
+    if command := text_command(group):
+        yield "run", command
 
 
 def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:
@@ -209,6 +222,15 @@ def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:
         )
     yield table
     yield from _rest(len(rows) - _MOST_RULES, "row")
+
+
+def _failed_rules(rules: Sequence[FailedRule]) -> Iterator[RenderableType]:
+    for row in rules[:_MOST_RULES]:
+        to = f" to {target(row.target_q, row.target_q_mgr)}" if row.target_q else ""
+        which = f"rule {row.rule} (line {row.line}) {row.action}{to}"
+        words = f"{which}: {failed_in_words(row)}; {count(row.messages, 'message')}"
+        yield Padding(Text(words, overflow="fold"), (0, 0, 0, 4))
+    yield from _rest(len(rules) - _MOST_RULES, "rule")
 
 
 def _causes(groups: Sequence[CauseGroup]) -> Iterator[RenderableType]:

@@ -1,0 +1,90 @@
+"""Write the commands that act on the messages of a report.
+
+A command is for a POSIX shell. It names the messages by their keys, because a run for named
+messages touches no other message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+from mqdlq.ledger import Run
+from mqdlq.model import MessageClass, Outcome
+from mqdlq.rules import check
+from mqdlq.stages.report.report_records import MessageGroup
+
+MOST_KEYS: Final = 100
+"""How many messages a command names; a shell takes several thousand, a person reads fewer."""
+
+MOST_KEYS_IN_TEXT: Final = 3
+_WIDTH: Final = 84
+_BETWEEN_KEYS: Final = re.compile(r"""(?<=\[)(?=")|(?<=[0-9a-f]",) (?=")|(?<="\],) """)
+
+DELIVER: Final = "ACTION(RETRY)"
+"""Put a message to the destination that its MQDLH names."""
+
+FORWARD: Final = "ACTION(FWD) FWDQ(<queue>)"
+"""A message without a valid MQDLH has no destination. A run rejects this until a queue is named."""
+
+
+def command_for(
+    run: Run | None, outcome: Outcome | None, cls: MessageClass | None, keys: Sequence[str]
+) -> str:
+    """Return the command that acts on messages with the same outcome and class, "" if none helps.
+
+    An unknown outcome has no command: the message may be on another queue already.
+    """
+    if run is None or outcome is Outcome.UNKNOWN:
+        return ""
+    if outcome is None:
+        return f"mqdlq run {shlex.quote(run.handler)}"
+    if not all(keys) or len(keys) > MOST_KEYS:
+        return ""
+    conf = {"message_keys": list(keys), **_action(run, outcome, cls)}
+    if run.has_given_action or _named_queue(run.rules_text) != run.queue:
+        conf["input_q"] = run.queue
+    return f"mqdlq run {shlex.quote(run.handler)} --conf {shlex.quote(json.dumps(conf))}"
+
+
+def with_commands(groups: Sequence[MessageGroup], run: Run | None) -> tuple[MessageGroup, ...]:
+    """Return the groups with a command for all messages of each."""
+    return tuple(replace(group, command=_command_for_group(group, run)) for group in groups)
+
+
+def text_command(group: MessageGroup) -> str:
+    """Return the command of a group for a text report, "" if it is too long for it.
+
+    It has line breaks where JSON allows them, so that it can be pasted.
+    """
+    lines = _BETWEEN_KEYS.sub("\n", group.command).splitlines()
+    fits = group.messages <= MOST_KEYS_IN_TEXT and all(len(line) <= _WIDTH for line in lines)
+    return "\n".join(lines) if fits else ""
+
+
+def _command_for_group(group: MessageGroup, run: Run | None) -> str:
+    first = group.first
+    if first.outcome is not None and (group.is_mixed or len(group.rows) < group.messages):
+        return ""
+    return command_for(run, first.outcome, first.cls, [row.message_key for row in group.rows])
+
+
+def _action(run: Run, outcome: Outcome, cls: MessageClass | None) -> dict[str, Any]:
+    """Return the parameter `action`; the rules decide again about a message that matches one."""
+    if run.has_given_action:
+        return {"action": run.rules_text.strip()}
+    if outcome is Outcome.UNPROCESSABLE or (cls and cls is not MessageClass.DEAD_LETTER):
+        return {"action": FORWARD}
+    return {"action": DELIVER} if outcome is Outcome.UNMATCHED else {}
+
+
+@lru_cache(maxsize=8)
+def _named_queue(rules_text: str) -> str:
+    """Return the queue that a table names, "" for none."""
+    table = check(rules_text).table
+    return "" if table is None else table.control.input_q.strip()

@@ -1,0 +1,1 @@
+"""Render a report as text, HTML and JSON."""

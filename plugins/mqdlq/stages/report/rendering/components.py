@@ -1,0 +1,65 @@
+"""The Jinja environment of the HTML components, for the report and for other pages.
+
+The directory `components` has macros for outcomes, messages, rules, causes and attempts, and
+`components.css` with the styles that they need.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from mqdlq.constants import reason_text
+from mqdlq.model import Outcome
+from mqdlq.stages.report import needs_attention, rule_counts, wording
+from mqdlq.stages.report.rendering import drawings
+
+COMPONENTS: Final = Path(__file__).parents[1] / "components"
+
+
+def component_environment(*directories: Path) -> Environment:
+    """Return an environment that finds templates in these directories and among the components.
+
+    All text is escaped, and a name that is not defined is an error.
+    """
+    environment = Environment(
+        loader=FileSystemLoader([*directories, COMPONENTS]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "visible": wording.visible,
+        "moment": wording.moment,
+        "span": wording.span,
+        "number": "{:,}".format,
+        "outcome": wording.outcome_in_words,
+        "reason": reason_text,
+        "said": _said,
+    }
+    environment.globals |= {
+        "classes": wording.CLASSES,
+        "period": wording.period,
+        "place": wording.place,
+        "target": wording.target,
+        "count": wording.count,
+        "not_selected": wording.not_selected,
+        "learned_in_words": wording.learned_in_words,
+        "failed_in_words": rule_counts.failed_in_words,
+        "states": wording.STATES,
+        "origin_in_words": needs_attention.origin_in_words,
+        "tried_in_words": needs_attention.tried_in_words,
+        "destination_in_words": needs_attention.destination_in_words,
+        "segments": drawings.segments,
+        "rule_bar": drawings.rule_bar,
+        "half": drawings.HALF,
+    }
+    return environment
+
+
+def _said(what: str) -> str:
+    """Return what a segment of a bar counts, in words."""
+    return wording.outcome_in_words(None if what == drawings.MISSING else Outcome(what))
