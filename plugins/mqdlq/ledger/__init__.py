@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from mqdlq import directories
 from mqdlq.ledger.access import shown
-from mqdlq.ledger.accounts import Accounts, LastAccount, Sighting
+from mqdlq.ledger.accounts import Accounts, LastAccount, RecordedVerdict, Sighting
 from mqdlq.ledger.alerts import Alerts
 from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
 from mqdlq.ledger.attempts import Attempt, Attempts
@@ -75,6 +75,7 @@ __all__ = [
     "Prune",
     "PrunedOutcome",
     "PrunedRun",
+    "RecordedVerdict",
     "Restoration",
     "Run",
     "RunMessage",

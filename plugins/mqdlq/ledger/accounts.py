@@ -1,17 +1,19 @@
-"""Accounts of queues: the counts of a run's last browse, and the age of remaining messages."""
+"""Accounts of queues: last browses, the age of remaining messages, and the verdicts of reports."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy import func, insert, select
 
-from mqdlq.ledger.database import Repository, columns_of, in_turn
+from mqdlq.ledger.database import Repository, add, columns_of, in_turn, inserted
 from mqdlq.ledger.outcomes import Outcomes
 from mqdlq.ledger.runs import Run, Runs, is_on_queue, last_pass_of
+from mqdlq.ledger.settled_messages import Settled
 from mqdlq.ledger.tables.messages import leases, outcomes
-from mqdlq.ledger.tables.runs import ages, runs, sightings
+from mqdlq.ledger.tables.runs import ages, runs, sightings, verdict_outcomes, verdicts
 from mqdlq.model import Outcome
 
 
@@ -47,8 +49,28 @@ class LastAccount:
     others_until: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedVerdict:
+    """The verdict of a run's report, and its numbers, so that a list of runs need not count.
+
+    `verdict`, `headline` and `why` are those of the report. `messages` (of the snapshot) and
+    `adds_up` are None without a snapshot. `attention` messages need attention. The times are those
+    from arrival to departure of the messages that departed, in seconds, None if none did.
+    """
+
+    verdict: str
+    headline: str
+    why: str
+    messages: int | None
+    adds_up: bool | None
+    attention: int
+    resolution_median_s: float | None
+    resolution_p90_s: float | None
+    at: datetime
+
+
 class Accounts(Repository):
-    """The accounts that runs close, and the age of remaining messages."""
+    """The accounts that runs close, the age of remaining messages, and the verdicts of reports."""
 
     def record(self, run_id: str, sighting: Sighting) -> None:
         """Record the counts of a run's last browse: this closes the run's account.
@@ -108,6 +130,24 @@ class Accounts(Repository):
         if account is None:
             return found
         return self._moment(select(ages.c.oldest_left).where(ages.c.run_id == account.run_id))
+
+    def record_verdict(
+        self, run_id: str, verdict: RecordedVerdict, outcomes: Mapping[Settled, int]
+    ) -> None:
+        """Record the verdict of a run's report, and its outcomes by rule; the last one counts.
+
+        `outcomes` includes those of settled messages.
+        """
+        with self._engine.begin() as connection:
+            seq = inserted(connection, verdicts, {"run_id": run_id, **asdict(verdict)})
+            own = {"verdict_seq": seq, "run_id": run_id}
+            rows = [{**own, **asdict(how), "messages": number} for how, number in outcomes.items()]
+            add(connection, verdict_outcomes, rows)
+
+    def verdict_of(self, run_id: str) -> RecordedVerdict | None:
+        """Return the verdict of a run's last report; None if no report was written."""
+        query = select(*columns_of(verdicts, RecordedVerdict)).where(verdicts.c.run_id == run_id)
+        return self._one(RecordedVerdict, query.order_by(verdicts.c.seq.desc()))
 
     def _others_until(self, run_id: str) -> datetime | None:
         """Return the end of the last lease on messages that a run skipped.

@@ -66,12 +66,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The state of a queue that a run saw: whether there was work, and the reason in words."""
+    """The state of a queue that a run saw: whether there was work, and the reason in words.
+
+    `max_depth` is MAXDEPTH, None if the queue was not inquired.
+    """
 
     depth: int
     is_work: bool
     why: str
     at: datetime
+    max_depth: int | None = None
 
 
 class Runs(Repository):

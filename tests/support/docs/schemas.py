@@ -69,6 +69,8 @@ _MEANINGS: Final = {
     "settled_outcomes": "how many messages of a run kept an earlier outcome",
     "sightings": "the last browse of a run",
     "snapshots": "the snapshot of a run",
+    "verdict_outcomes": "how many messages of a run had which outcome, as its report counted them",
+    "verdicts": "the verdict and the numbers of each report of a run; the last one counts",
 }
 
 

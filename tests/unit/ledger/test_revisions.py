@@ -33,6 +33,7 @@ RELEASED = {
     "versions/r0003_add_who_started_a_run.py": "197f3d3cdbe36de1",
     "versions/r0004_use_one_term_for_one_thing.py": "bbd3619296f1f3c2",
     "versions/r0005_prune_archive_and_ledger.py": "12bcd0d8235167a2",
+    "versions/r0006_record_verdicts_and_maxdepth.py": "27f4e9c12d76edc8",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, ForeignKey, Integer, String, Table, Text
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
-from mqdlq.ledger.tables.columns import UtcDateTime, Words, at, metadata, of_run, seq
+from mqdlq.ledger.tables.columns import (
+    Kind,
+    UtcDateTime,
+    Words,
+    at,
+    decision,
+    metadata,
+    of_run,
+    seq,
+)
+from mqdlq.model import Outcome
 
 runs = Table(
     "runs",
@@ -32,6 +42,7 @@ runs = Table(
     Column("max_plan_age_s", Integer, nullable=False),
     Column("message_keys", Words, nullable=False),
     Column("started_by", Text, nullable=False, server_default=""),
+    Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 
 refusals = Table(
@@ -39,7 +50,7 @@ refusals = Table(
     metadata,
     seq(),
     Column("run_id", String(250), nullable=False, index=True),
-    Column("handler", String(100), nullable=False),
+    Column("handler", String(100), nullable=False, index=True),
     Column("why", Text, nullable=False),
     at(),
 )
@@ -54,8 +65,12 @@ looks = Table(
     Column("is_work", Boolean, nullable=False),
     Column("why", Text, nullable=False),
     at(),
+    Column("max_depth", Integer),
 )
-"""The depth of a queue that a run saw, whether there was work, and the reason."""
+"""The depth of a queue that a run saw, whether there was work, and the reason.
+
+`max_depth` is MAXDEPTH; null in a look that did not inquire the queue, or of an earlier version.
+"""
 
 snapshots = Table(
     "snapshots",
@@ -143,6 +158,40 @@ ages = Table(
     Column("oldest_left", UtcDateTime),
 )
 """The time since when the oldest remaining message of a run is on the queue; null: none."""
+
+verdicts = Table(
+    "verdicts",
+    metadata,
+    seq(),
+    of_run(nullable=False, index=True),
+    Column("verdict", String(20), nullable=False),
+    Column("headline", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("messages", Integer),
+    Column("adds_up", Boolean),
+    Column("attention", Integer, nullable=False),
+    Column("resolution_median_s", Float),
+    Column("resolution_p90_s", Float),
+    at(),
+)
+"""The verdicts of runs' reports. A report written again adds a row: the last one counts.
+
+`messages` and `adds_up` are null without a snapshot, the times if no message departed.
+"""
+
+verdict_outcomes = Table(
+    "verdict_outcomes",
+    metadata,
+    Column("verdict_seq", ForeignKey("verdicts.seq"), primary_key=True),
+    of_run(nullable=False, index=True),
+    Column("outcome", Kind(Outcome, 20), primary_key=True),
+    *(
+        Column(column.name, column.type, primary_key=True, autoincrement=False)
+        for column in decision()
+    ),
+    Column("messages", Integer, nullable=False),
+)
+"""How many messages of a run had which outcome, as its report counted them."""
 
 alerts = Table(
     "alerts",

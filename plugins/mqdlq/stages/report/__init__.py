@@ -1,4 +1,4 @@
-"""Report on a run, from the ledger and the lake, which are only read."""
+"""Report on a run, from the ledger and the lake."""
 
 from __future__ import annotations
 

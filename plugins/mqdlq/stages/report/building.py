@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState
 from mqdlq.stages.report.commands import with_commands
 from mqdlq.stages.report.grouping import Gathered, gather
-from mqdlq.stages.report.report_records import Report, RunFacts
+from mqdlq.stages.report.report_records import Report, Resolution, RunFacts
 from mqdlq.stages.report.report_sources import Sources, read_sources
 from mqdlq.stages.report.rule_counts import rule_rows
 from mqdlq.stages.report.verdict import account_of, judge
@@ -67,7 +68,16 @@ def read_report(
         timeline=gathered.timeline.points(),
         attempts={state: states[state] for state in AttemptState if states[state]},
         written_at=now,
+        resolution=_resolution(gathered.resolution_s),
     )
+
+
+def _resolution(seconds: Sequence[float]) -> Resolution | None:
+    """Return the median and the ninetieth percentile, each the time of one message."""
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    return Resolution(*(ordered[math.ceil(part * len(ordered)) - 1] for part in (0.5, 0.9)))
 
 
 def _more(run_id: str, messages: int, listed: int) -> str:

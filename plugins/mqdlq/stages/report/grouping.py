@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -118,6 +119,7 @@ class Gathered:
     `booked` counts the outcomes of the run's own messages, `acted_on_but_for_dry_run` the actions
     that were not taken only because of a dry run, `full_rows` the snapshot's full rows. `attention`
     has the messages that need attention, `unaccounted` the messages without an outcome.
+    `resolution_s` has the seconds from arrival to departure of each message that departed.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -129,6 +131,7 @@ class Gathered:
         self.causes = Causes()
         self.attention = GroupedMessages()
         self.unaccounted = GroupedMessages()
+        self.resolution_s = array("d")
         self.attempts: Counter[AttemptState] = Counter()
         self.timeline = timeline
         self.full_rows = 0
@@ -157,6 +160,8 @@ class Gathered:
             self.unaccounted.add(message_row(message, sources))
         else:
             self._book(fact)
+            if fact.outcome in DEPARTED and message.since is not None:
+                self.resolution_s.append((fact.at - message.since).total_seconds())
 
     def _book(self, fact: OutcomeFact) -> None:
         self.booked[fact.outcome] += 1

@@ -14,7 +14,7 @@ from typing import Final
 
 from mqdlq import directories
 from mqdlq.errors import LedgerError
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, RecordedVerdict, Settled
 from mqdlq.model import Outcome
 from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.rendering.html_report import render_html
@@ -60,7 +60,8 @@ def write_report(
 
     Works however far the run came, also where the ledger has no such run: then `stages` (the
     states Airflow gave the stages) and `error` (the text of what stopped it) are all there is.
-    Ledger and lake are only read. Raises LedgerError for a run id that cannot name a directory.
+    The verdict is recorded in the ledger if it has the run. Raises LedgerError for a run id that
+    cannot name a directory.
     """
     directory = report_directory(run_id)
     report = read_report(
@@ -72,6 +73,8 @@ def write_report(
     _write(directory / "report.txt", text)
     _write(html_path, render_html(report))
     _write(json_path, render_json(report))
+    if report.run.handler:
+        _record_verdict(report, ledger)
     # An account that was not closed says nothing: the run broke off before its last browse.
     closed = report.account is not None and report.account.last_browse is not None
     return ReportFiles(
@@ -86,6 +89,26 @@ def write_report(
         reasons=_reasons(report),
         attention=_attention(report),
     )
+
+
+def _record_verdict(report: Report, ledger: Ledger) -> None:
+    account, resolution = report.account, report.resolution
+    verdict = RecordedVerdict(
+        verdict=report.verdict,
+        headline=report.headline,
+        why=report.why,
+        messages=account.messages if account is not None else None,
+        adds_up=account.adds_up if account is not None else None,
+        attention=report.needs_attention,
+        resolution_median_s=resolution.median_s if resolution is not None else None,
+        resolution_p90_s=resolution.p90_s if resolution is not None else None,
+        at=report.written_at,
+    )
+    outcomes: Counter[Settled] = Counter()
+    for row in report.rules:
+        how = Settled(row.outcome, row.rule, row.action, row.target_q, row.target_q_mgr)
+        outcomes[how] += row.messages
+    ledger.accounts.record_verdict(report.run.run_id, verdict, outcomes)
 
 
 def _reasons(report: Report) -> Counter[int]:

@@ -267,6 +267,14 @@ class TimelinePoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Resolution:
+    """The seconds from arrival to departure of the messages that departed in a run."""
+
+    median_s: float
+    p90_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything a report shows.
 
@@ -277,7 +285,8 @@ class Report:
     `unaccounted` do the same for messages without an outcome. `more` says how many messages are
     not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
     time since when the oldest remaining message is on the queue. `learned` has the outcomes that
-    this run found out for earlier runs, and later runs for this one.
+    this run found out for earlier runs, and later runs for this one. `resolution` is None if no
+    message departed.
     """
 
     verdict: Verdict
@@ -305,6 +314,7 @@ class Report:
     timeline: tuple[TimelinePoint, ...]
     attempts: Mapping[AttemptState, int]
     written_at: datetime
+    resolution: Resolution | None = None
 
     @property
     def failed(self) -> bool:

@@ -111,6 +111,7 @@ def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
     )
     place = f"{run.queue} of {run.queue_manager}"
     step: Decision
+    max_depth = None
     if sensing.window is not None:
         taken = len(find_snapshots_in_window(run, sensing.window, ledger))
         why = f"No snapshot of {place} was taken from {sensing.window}: nothing to evaluate."
@@ -120,6 +121,7 @@ def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
         for warning in sensing.warnings(run) if waited.event is None else ():
             log.warning("%s", warning)
         facts = _gather_facts(run, sensing)
+        max_depth = facts.max_depth
         step = decide_after_inspection(facts, sensing.handler, options, waited, sensing.clock())
         says = f"{facts.why} on {place}; rules: {PurePath(run.rules_source).name}"
         number = f"{facts.depth} settled messages" if facts.depth else "no messages"
@@ -129,7 +131,8 @@ def _inspect_once(sensing: SenseResources, waited: EarlierWait) -> Decision:
     if isinstance(step, Proceed | Skip):
         is_work = isinstance(step, Proceed)
         record_run(run, ledger)
-        ledger.runs.record_look(run.run_id, Look(step.depth, is_work, step.why, sensing.clock()))
+        look = Look(step.depth, is_work, step.why, sensing.clock(), max_depth)
+        ledger.runs.record_look(run.run_id, look)
         log.info("%s", says if is_work else why)
     elif isinstance(step, Pause):
         left = sensing.seconds_until(step.until)
@@ -154,7 +157,8 @@ def _gather_facts(run: Run, sensing: SenseResources) -> QueueFacts:
     failed = None
     if handler.is_continuous and not sensing.is_watched:
         failed = ledger.runs.broken_off(handler.name, run.run_id)
-    return QueueFacts(run, there, why, watch, ledger.runs.get(run.run_id) is not None, failed)
+    is_recorded = ledger.runs.get(run.run_id) is not None
+    return QueueFacts(run, there, why, watch, is_recorded, failed, limit)
 
 
 def _find_watch(run: Run, sensing: SenseResources) -> Watch:

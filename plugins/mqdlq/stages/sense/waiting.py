@@ -108,6 +108,7 @@ class QueueFacts:
 
     `is_recorded` says that the run has begun before. `interrupted_at` is when the last run of a
     handler with schedule @continuous found work without settling its account afterwards.
+    `max_depth` is the queue's MAXDEPTH.
     """
 
     run: Run
@@ -116,6 +117,7 @@ class QueueFacts:
     watch: Watch
     is_recorded: bool = False
     interrupted_at: datetime | None = None
+    max_depth: int | None = None
 
 
 def decide_after_inspection(

@@ -93,7 +93,7 @@ def test_a_run_with_work_is_recorded_with_its_depth(
 
     assert looker.look(rules()) == Proceed(1, "1 messages")
 
-    assert looker.recorded() == Look(1, True, "1 messages", looker.world.clock())
+    assert looker.recorded() == Look(1, True, "1 messages", looker.world.clock(), 5000)
     assert looker.depths == [(1, 5000)]
     assert caplog.messages == ["careful, one", "1 messages on DLQ of QM1; rules: test.rules"]
 
@@ -103,7 +103,7 @@ def test_a_run_without_work_is_recorded_as_such(
 ) -> None:
     assert looker.look(rules()) == Skip(0)
 
-    assert looker.recorded() == Look(0, False, "", looker.world.clock())
+    assert looker.recorded() == Look(0, False, "", looker.world.clock(), 5000)
     assert (
         caplog.messages[-1]
         == "no messages on DLQ of QM1: nothing to do, the other tasks are skipped"
