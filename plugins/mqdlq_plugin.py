@@ -6,7 +6,7 @@ keeps it out of the package `mqdlq`, which is imported the ordinary way.
 
 from __future__ import annotations
 
-from mqdlq.airflow import plugin
+from mqdlq import plugin
 
 if not plugin.has_entry_point():
     MqdlqPlugin = plugin.MqdlqPlugin

@@ -29,6 +29,9 @@ else:
 __all__ = ["CronDataIntervalTimetable", "RetryPolicy"]
 
 HAS_RETRY_POLICIES: Final = hasattr(airflow.sdk, "RetryPolicy")
+CAN_SHOW_THE_PAGE: Final = HAS_RETRY_POLICIES
+"""Whether Airflow is at least 3.3, whose checks of access the operator's page relies on."""
+
 AWAITS_PERSON: Final = getattr(TaskInstanceState, "AWAITING_INPUT", TaskInstanceState.DEFERRED)
 """Airflow's state of a task that waits for a person's answer."""
 

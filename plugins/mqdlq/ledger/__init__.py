@@ -19,7 +19,7 @@ from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
 from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
-from mqdlq.ledger.migrations import migrate
+from mqdlq.ledger.migrations import migrate, require_current
 from mqdlq.ledger.outcomes import (
     NO_ARCHIVE_COPY,
     HistoryRow,
@@ -83,6 +83,7 @@ __all__ = [
     "SettledLot",
     "Sighting",
     "TakenSnapshot",
+    "open_current_ledger",
     "open_ledger",
 ]
 
@@ -138,6 +139,21 @@ def open_ledger(url: str | None = None) -> Ledger:
     engine = connect_to(url or directories.ledger_url())
     try:
         migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Ledger(engine)
+
+
+def open_current_ledger(url: str) -> Ledger:
+    """Open the ledger at a database URL, which already has the schema of this version.
+
+    No table is created or migrated. Raises LedgerUnavailableError if the database cannot be
+    reached, opened or used, or has another revision.
+    """
+    engine = connect_to(url)
+    try:
+        require_current(engine)
     except BaseException:
         engine.dispose()
         raise

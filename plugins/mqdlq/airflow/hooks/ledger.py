@@ -13,6 +13,9 @@ from mqdlq.errors import ConnectionSettingsError
 from mqdlq.ledger.access import postgresql_url
 
 CONNECTION = "mqdlq_ledger"
+IN_ENVIRONMENT = ("MQDLQ_LEDGER_URL", "MQDLQ_LEDGER_URL_FILE")
+"""Variables that name the ledger; then the connection is not read."""
+
 _TYPES = ("postgres", "postgresql")
 
 
@@ -42,7 +45,7 @@ def _opened(url: str) -> ledger.Ledger:
 
 def _url() -> str | None:
     """Return the URL of the connection; None if the environment names the ledger."""
-    if any(os.environ.get(name) for name in ("MQDLQ_LEDGER_URL", "MQDLQ_LEDGER_URL_FILE")):
+    if any(os.environ.get(name) for name in IN_ENVIRONMENT):
         return None
     try:
         return url_of(BaseHook.get_connection(CONNECTION))

@@ -58,6 +58,22 @@ def migrate(engine: Engine) -> None:
                 raise _contradiction(engine, found)
 
 
+def require_current(engine: Engine) -> None:
+    """Raise LedgerUnavailableError unless a database has the newest revision; change nothing."""
+    if (found := revision_of(engine)) != revisions()[-1]:
+        has = "no ledger was created in it yet" if found is None else f"it is at revision {found}"
+        raise unusable(
+            engine.url,
+            f"{has}, and this version of mqdlq needs revision {revisions()[-1]}",
+            Remedy(
+                "MQDLQ-227",
+                "start a run of any handler, or run python -m mqdlq.ledger; each of them creates"
+                " a ledger or upgrades it",
+                is_transient=True,
+            ),
+        )
+
+
 def revision_of(engine: Engine) -> str | None:
     """Return the revision of a database, or None if it has had none."""
     try:

@@ -1,0 +1,67 @@
+"""The plugin of Airflow: the operator's page, and a listener that creates pools of a DAG run.
+
+The entry point `airflow.plugins` of the installed package names it. Where the package is only in
+Airflow's folder of plugins, `mqdlq_plugin.py` beside it does. Every process of Airflow loads the
+plugin; only the process that answers a request for the page imports the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from importlib.metadata import entry_points
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
+
+from mqdlq.airflow.listeners import pools as pool_listener
+from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
+from mqdlq.stages.page_paths import MOUNT, Paths
+
+Message = MutableMapping[str, Any]
+
+
+class LazyPage:
+    """The page as an ASGI application that is imported with the first request."""
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Answer a request. The page itself checks who asks."""
+        from mqdlq.web.app import application  # noqa: PLC0415 (only the api-server imports it)
+
+        await application()(scope, receive, send)
+
+
+AIRFLOW_ROOT: Final = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+"""The path at which a reverse proxy shows Airflow, "" for the root of its host."""
+
+
+class MqdlqPlugin(AirflowPlugin):
+    """Add the page to Airflow's UI, and have the pools of DAG runs created."""
+
+    name = "mqdlq"
+    listeners = [pool_listener]  # noqa: RUF012 (as Airflow declares it)
+    if CAN_SHOW_THE_PAGE:
+        fastapi_apps = [{"app": LazyPage(), "url_prefix": MOUNT, "name": "mqdlq"}]
+        external_views = [
+            {
+                "name": "Dead letters",
+                "href": Paths(AIRFLOW_ROOT).overview(),
+                "destination": "nav",
+                "category": "browse",
+                "url_route": "mqdlq",
+            }
+        ]
+
+
+def has_entry_point() -> bool:
+    """Return whether Airflow finds this plugin by its entry point.
+
+    Airflow warns of a second plugin with the same name in each process, and lists it as an error.
+    """
+    return bool(entry_points(group="airflow.plugins", name=MqdlqPlugin.name))

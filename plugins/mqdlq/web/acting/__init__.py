@@ -1,0 +1,1 @@
+"""Act on messages."""

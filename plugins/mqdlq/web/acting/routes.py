@@ -1,0 +1,9 @@
+"""Routes: act on messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+
+router: Final = APIRouter()

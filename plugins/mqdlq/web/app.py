@@ -1,0 +1,135 @@
+"""The FastAPI app that Airflow mounts at /mqdlq."""
+
+from __future__ import annotations
+
+from functools import cache
+from http import HTTPStatus
+from typing import Final
+
+from airflow.api_fastapi.app import get_auth_manager
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from mqdlq.errors import LedgerUnavailableError, MqDlqError
+from mqdlq.web import static_files
+from mqdlq.web.access import ReadableHandlers, is_signed_in
+from mqdlq.web.acting.routes import router as acting
+from mqdlq.web.audit.routes import router as audit
+from mqdlq.web.causes.routes import router as causes
+from mqdlq.web.history.routes import router as history
+from mqdlq.web.messages.routes import router as messages
+from mqdlq.web.overview.routes import router as overview
+from mqdlq.web.page_errors import (
+    FailedPageError,
+    InvalidRequestError,
+    NotFoundError,
+    PageError,
+)
+from mqdlq.web.rendering import render
+from mqdlq.web.runs.routes import router as runs
+from mqdlq.web.same_origin import is_same_origin
+from mqdlq.web.security_headers import SecurityHeaders
+
+ROOMS: Final = (overview, causes, messages, acting, runs, history, audit)
+A_YEAR: Final = "private, max-age=31536000, immutable"
+
+
+@cache
+def application() -> FastAPI:
+    """Return the app, with all pages."""
+    app = FastAPI(
+        title="mqdlq",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(is_signed_in), Depends(is_same_origin)],
+    )
+    for router in ROOMS:
+        app.include_router(router)
+    app.get("/static/{name}")(static_file)
+    app.get("/licences")(licences)
+    app.get("/{path:path}")(nothing_here)
+    app.exception_handler(MqDlqError)(_error_page)
+    app.exception_handler(HTTPException)(_http_error_page)
+    app.exception_handler(RequestValidationError)(_invalid_request_page)
+    app.add_middleware(SecurityHeaders, failure=_failure_page)
+    return app
+
+
+def static_file(name: str) -> Response:
+    """Return a file of the page itself."""
+    if name not in static_files.names():
+        raise NotFoundError("MQDLQ-996", f"The file {name!r} does not exist; reload the page")
+    file = static_files.DIRECTORY / name
+    kind = static_files.TYPES[file.suffix]
+    return FileResponse(file, media_type=kind, headers={"Cache-Control": A_YEAR})
+
+
+def licences(request: Request) -> Response:
+    """Show the licences of the files of other projects that the browser loads."""
+    return render(request, "licences.html", vendored=static_files.vendored())
+
+
+def nothing_here(request: Request, path: str, handlers: ReadableHandlers) -> Response:
+    """Answer for every path that no page has."""
+    del request, handlers
+    raise NotFoundError(
+        "MQDLQ-993", f"The page {'/' + path!r} does not exist; choose one from the navigation"
+    )
+
+
+async def _error_page(request: Request, error: Exception) -> Response:
+    """Show an error of ours: its text, which says what to do, and its id."""
+    status, title = 500, "This page cannot be shown"
+    if isinstance(error, PageError):
+        status, title = error.status, error.title
+    elif isinstance(error, LedgerUnavailableError):
+        status = 503
+    text, error_id = (error.text, error.error_id) if isinstance(error, MqDlqError) else ("", "")
+    return render(request, "error.html", status, title=title, text=text, error_id=error_id)
+
+
+async def _http_error_page(request: Request, error: Exception) -> Response:
+    """Show an error of HTTP; a person who is not signed in is led to Airflow's login."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if status == HTTPStatus.UNAUTHORIZED:
+        return _login(request)
+    phrase = HTTPStatus(status).phrase
+    if status == HTTPStatus.FORBIDDEN:
+        text = "Airflow does not accept this sign-in; sign in again"
+    else:
+        text = f"{phrase}; choose a page from the navigation"
+    return render(request, "error.html", status, title=phrase, text=text, error_id="")
+
+
+async def _invalid_request_page(request: Request, error: Exception) -> Response:
+    """Name the parts of a request that are not valid, and not their values."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in found]
+    said = "; ".join(faults)
+    invalid = InvalidRequestError("MQDLQ-995", f"The address or the form is not valid: {said}")
+    return await _error_page(request, invalid)
+
+
+async def _failure_page(request: Request, error: Exception) -> Response:
+    """Answer for a fault of the page itself, without its text, which may contain anything."""
+    del error
+    said = "The page has a fault; the log of Airflow's api-server has the details"
+    return await _error_page(request, FailedPageError("MQDLQ-994", said))
+
+
+def _login(request: Request) -> Response:
+    """Lead a browser that wants a page to Airflow's login, and answer 401 to everything else."""
+    wants_page = "text/html" in request.headers.get("accept", "")
+    is_htmx = "hx-request" in request.headers
+    if request.method != "GET" or not (wants_page or is_htmx):
+        return Response(
+            "Sign in to Airflow first\n", HTTPStatus.UNAUTHORIZED, media_type="text/plain"
+        )
+    here = request.headers.get("hx-current-url") if is_htmx else str(request.url)
+    login = get_auth_manager().get_url_login(next_url=here)
+    if is_htmx:
+        return Response(status_code=HTTPStatus.UNAUTHORIZED, headers={"HX-Redirect": login})
+    return RedirectResponse(login, HTTPStatus.FOUND)

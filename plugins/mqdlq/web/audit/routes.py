@@ -1,0 +1,9 @@
+"""Routes: the audit log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+
+router: Final = APIRouter()

@@ -1,0 +1,1 @@
+"""Causes of dead letters, and one cause."""

@@ -1,0 +1,1 @@
+"""Search for messages, and one message."""

@@ -1,0 +1,1 @@
+"""Overview of all handlers, and a handler's home."""

@@ -1,0 +1,76 @@
+"""Render templates: one environment, which escapes everything and refuses undefined names."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from mqdlq.model import Outcome
+from mqdlq.stages.page_paths import MOUNT, Paths
+from mqdlq.stages.report import wording
+from mqdlq.web import static_files
+
+TEMPLATES: Final = Path(__file__).with_name("templates")
+
+
+def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return a page: `template` is its path below `templates`, `values` are its variables.
+
+    Templates also have `paths` (the links of this Airflow), `person` (who asks), `handler` (the
+    handler in the path, or None) and `here` (the path of the page without its query).
+    """
+    state = request.state
+    given = {
+        "paths": paths_of(request),
+        "person": getattr(state, "person", None),
+        "handler": getattr(state, "handler", None),
+        "here": request.url.path,
+        **values,
+    }
+    return HTMLResponse(environment().get_template(template).render(given), status)
+
+
+def paths_of(request: Request) -> Paths:
+    """Return the links of the Airflow that this request came to."""
+    root: str = request.scope.get("root_path", "")
+    return Paths(root.removesuffix(MOUNT))
+
+
+def _static(paths: Paths, name: str) -> str:
+    return paths.static(name, static_files.version_of(name))
+
+
+def _outcome(value: Outcome | str | None) -> str:
+    return wording.outcome_in_words(Outcome(value) if isinstance(value, str) else value)
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of all templates."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "visible": wording.visible,
+        "moment": wording.moment,
+        "span": wording.span,
+        "number": "{:,}".format,
+        "outcome": _outcome,
+    }
+    made.globals |= {
+        "static": _static,
+        "period": wording.period,
+        "place": wording.place,
+        "target": wording.target,
+        "count": wording.count,
+    }
+    return made

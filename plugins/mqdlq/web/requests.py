@@ -1,0 +1,74 @@
+"""Dependencies of pages: the ledger, the lake, the configuration of a handler, the clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Annotated
+
+from airflow.models.connection import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+from fastapi import Depends
+
+from mqdlq import directories
+from mqdlq.airflow.hooks import ledger as ledger_hook
+from mqdlq.handlers import Handler, load_handler
+from mqdlq.ledger import Ledger, open_current_ledger
+from mqdlq.web.access import HandlerDep
+
+Clock = Callable[[], datetime]
+
+
+def ledger() -> Ledger:
+    """Return the ledger that tasks write, shared by all requests of this process.
+
+    A page never creates or migrates it. Raises LedgerUnavailableError if the ledger cannot be
+    reached, or is not at the revision of this version.
+    """
+    return _opened(_ledger_url())
+
+
+def _ledger_url() -> str:
+    """Return the URL that tasks find, without the API that only tasks have."""
+    if any(os.environ.get(name) for name in ledger_hook.IN_ENVIRONMENT):
+        return directories.ledger_url()
+    try:
+        found = Connection.get_connection_from_secrets(ledger_hook.CONNECTION)
+    except AirflowNotFoundException:
+        return directories.ledger_url()
+    return ledger_hook.url_of(found)
+
+
+@cache
+def _opened(url: str) -> Ledger:
+    return open_current_ledger(url)
+
+
+def lake_root() -> str:
+    """Return the lake's location."""
+    return directories.lake()
+
+
+def wall_clock() -> Clock:
+    """Return the clock of the page; a test gives another one."""
+    return _now
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 (a request is an entry point)
+
+
+def configuration(handler: HandlerDep) -> Handler:
+    """Return the configuration of the handler in the path, as its file has it now.
+
+    Raises HandlerError if the api-server does not have the file, or the file is not valid.
+    """
+    return load_handler(handler.name)
+
+
+LedgerDep = Annotated[Ledger, Depends(ledger)]
+LakeRoot = Annotated[str, Depends(lake_root)]
+ClockDep = Annotated[Clock, Depends(wall_clock)]
+ConfigurationDep = Annotated[Handler, Depends(configuration)]

@@ -1,0 +1,1 @@
+"""Runs and rules of a handler."""
