@@ -29,6 +29,7 @@ from mqdlq.ledger.outcomes import (
     Outcomes,
 )
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
+from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
     Held,
@@ -57,6 +58,7 @@ __all__ = [
     "Cause",
     "CopyId",
     "CopyState",
+    "HandledQueue",
     "Held",
     "HistoryRow",
     "HistoryTotal",
@@ -99,6 +101,7 @@ class Ledger:
         self.engine = engine
         self.runs = Runs(engine)
         self.snapshots = Snapshots(engine)
+        self.handled_queues = HandledQueues(engine)
         self.plans = Plans(engine)
         self.messages = Messages(engine)
         self.attempts = Attempts(engine)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mqdlq import lake
+from mqdlq import causes, lake
 from mqdlq.causes import advice_on
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
@@ -20,11 +20,15 @@ _RETRY_ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why messages are dead letters; `dest_q_name` is None if the destination does not matter."""
+    """Why messages are dead letters; `dest_q_name` is None if the destination does not matter.
+
+    With `is_pattern`, it stands for all generated names with a stem, such as ``AMQ.*``.
+    """
 
     reason: int
     dest_q_name: str | None
     messages: int
+    is_pattern: bool = False
 
 
 def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
@@ -65,6 +69,22 @@ def draft_table(found: list[Cause], strays: int, *, snapshots: int, parking_queu
     return "".join(f"{line}\n" for line in lines)
 
 
+def draft_rule(cause: causes.Cause, messages: int, parking_queue: str) -> str:
+    """Return the text of one rule for a cause of dead letters, with a comment above it."""
+    found = Cause(cause.reason, cause.dest_q_name, messages, cause.is_generalized)
+    return "".join(f"{line}\n" for line in _draft_entry(found, parking_queue))
+
+
+def parking_queue_of(table: RulesTable) -> str:
+    """Return the queue that most rules of a table forward to by name, the last one of several.
+
+    It is "" if no rule forwards to a queue by its name.
+    """
+    names = [rule.fwd_q for rule in reversed(table.rules) if rule.fwd_q and rule.fwd_q[0] != "&"]
+    counted = Counter(names).most_common(1)
+    return counted[0][0] if counted else ""
+
+
 def _find_cause(row: Mapping[str, Any]) -> tuple[int, str]:
     return row["dlh_reason"] or 0, (row["dlh_dest_q_name"] or "").rstrip(" ")
 
@@ -101,15 +121,15 @@ def _print_rule(cause: Cause, action: Mapping[str, Any]) -> str:
     )
     for some in patterns:
         text = print_table(RulesTable(ControlData(), (Rule(1, 1, tuple(some), **action),)))
-        if _is_read_back_unchanged(text, some):
+        if _is_read_back_unchanged(text, some, may_be_wild=cause.is_pattern):
             return text
     raise LakeError("MQDLQ-433", f"no rule can be written for reason {cause.reason}")
 
 
-def _is_read_back_unchanged(text: str, patterns: list[Pattern]) -> bool:
-    wild = any(isinstance(p.value, str) and set(p.value) & set("*?") for p in patterns)
+def _is_read_back_unchanged(text: str, patterns: list[Pattern], *, may_be_wild: bool) -> bool:
+    is_wild = any(isinstance(p.value, str) and set(p.value) & set("*?") for p in patterns)
     try:
-        return not wild and list(parse(text).rules[0].patterns) == patterns
+        return (may_be_wild or not is_wild) and list(parse(text).rules[0].patterns) == patterns
     except RulesError:
         return False
 

@@ -1,0 +1,254 @@
+"""Describe the causes in a run's snapshot: senders, expiry, the rules that handle them, outcomes.
+
+The messages are read once, without Spark, and at most `MOST_MESSAGES` of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+from mqdlq import lake
+from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
+from mqdlq.ledger import DRY_RUN, Ledger, OutcomeFact, Run, TakenSnapshot
+from mqdlq.model import MessageClass, Outcome, Trait
+from mqdlq.plan import steps_for
+from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
+
+MOST_MESSAGES: Final = 100_000
+"""The most messages that are read while someone waits for a page."""
+MORNING: Final = 6
+"""The hour (UTC) at which a night ends."""
+SAMPLES: Final = 10
+
+NO_RULE: Final = 0
+"""Stands for an ordinal where no rule matches, or none decided."""
+
+_ALSO: Final = (
+    "browse_seq",
+    "message_key",
+    "put_appl_name",
+    "user_identifier",
+    "dlh_format",
+    "total_length",
+    "expires_at",
+)
+_SETTLED: Final = ("browse_seq", "outcome", "rule")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One message of a cause; `message_key` in hexadecimal digits, `length` in bytes."""
+
+    message_key: str
+    browse_seq: int
+    application: str
+    dest_q_name: str
+    length: int
+    since: datetime | None
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """How many messages of a cause expire, from the time of the question.
+
+    `expired` have passed their time already. `hour`, `night` (until 6:00 UTC) and `day` count from
+    now, each with the messages of the shorter ones. `later` expire after a day, `never` do not.
+    """
+
+    expired: int = 0
+    hour: int = 0
+    night: int = 0
+    day: int = 0
+    later: int = 0
+    never: int = 0
+
+
+@dataclass(slots=True)
+class CauseProfile:
+    """The messages of one cause in a snapshot.
+
+    `handled_by` counts by the ordinal of the first rule that matches, `endings` by the ordinal of
+    the rule that decided and the outcome, which is None for a message without one; `NO_RULE` stands
+    for no rule. The names are those of the messages, at most `MOST_NAMES` different ones of each
+    kind. The times are when messages were dead-lettered, or put.
+    """
+
+    cause: Cause
+    messages: int = 0
+    applications: Counter[str] = field(default_factory=Counter)
+    destinations: Counter[str] = field(default_factory=Counter)
+    users: Counter[str] = field(default_factory=Counter)
+    formats: Counter[str] = field(default_factory=Counter)
+    handled_by: Counter[int] = field(default_factory=Counter)
+    endings: Counter[tuple[int, Outcome | None]] = field(default_factory=Counter)
+    needs_attention: int = 0
+    expiries: Counter[str] = field(default_factory=Counter)
+    oldest: datetime | None = None
+    newest: datetime | None = None
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def expiry(self) -> Expiry:
+        """The messages by their expiry."""
+        return Expiry(**self.expiries)
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        """The messages that have an outcome, by outcome."""
+        found: Counter[Outcome] = Counter()
+        for (_, outcome), messages in self.endings.items():
+            if outcome is not None:
+                found[outcome] += messages
+        return found
+
+    @property
+    def unmatched(self) -> int:
+        """The number of messages that no rule matches."""
+        return self.handled_by[NO_RULE]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotProfile:
+    """The causes of a snapshot by `cause_id`; `read` of its `messages` messages are in them."""
+
+    causes: Mapping[str, CauseProfile]
+    read: int
+    messages: int
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether messages beyond the bound are missing."""
+        return self.read < self.messages
+
+
+def profile_causes(
+    run: Run, taken: TakenSnapshot, now: datetime, *, ledger: Ledger, most: int = MOST_MESSAGES
+) -> SnapshotProfile:
+    """Read a run's snapshot, its rules and its outcomes; describe each cause.
+
+    Raises `LakeError` for a snapshot that was pruned or is damaged.
+    """
+    profiler = _Profiler(run, now)
+    read = 0
+    outcomes = _outcomes(run, taken, ledger, most)
+    for row in islice(lake.whole_rows(taken.location, profiler.columns), most):
+        profiler.add(row, outcomes.get(row["browse_seq"]))
+        read += 1
+    return SnapshotProfile(profiler.causes, read, taken.messages)
+
+
+def end_of_night(now: datetime) -> datetime:
+    """Return the next time that it is 6:00 UTC."""
+    morning = now.replace(hour=MORNING, minute=0, second=0, microsecond=0)
+    return morning if morning > now else morning + timedelta(days=1)
+
+
+_Ending = tuple[Outcome, int, bool]
+"""An outcome, the rule that decided, and whether only a dry run is the reason."""
+
+
+class _Profiler:
+    def __init__(self, run: Run, now: datetime) -> None:
+        self.causes: dict[str, CauseProfile] = {}
+        self._first_rule = _RuleFinder(check(run.rules_text).table, nul_as_blank=run.nul_as_blank)
+        self.columns = sorted({*COLUMNS, *_ALSO, *self._first_rule.columns})
+        self._expiry = _expiry_of(now)
+
+    def add(self, row: Mapping[str, Any], ending: _Ending | None) -> None:
+        cause = cause_of_row(row)
+        profile = self.causes.get(cause.cause_id)
+        if profile is None:
+            profile = self.causes[cause.cause_id] = CauseProfile(cause)
+        profile.messages += 1
+        _count(profile.applications, row["put_appl_name"])
+        _count(profile.destinations, row["dlh_dest_q_name"])
+        _count(profile.users, row["user_identifier"])
+        _count(profile.formats, row["dlh_format"])
+        profile.handled_by[self._first_rule(row)] += 1
+        outcome, rule, is_dry = ending or (None, NO_RULE, False)
+        profile.endings[rule, outcome] += 1
+        if outcome is not None and Trait.NEEDS_ATTENTION in outcome.traits and not is_dry:
+            profile.needs_attention += 1
+        profile.expiries.update(self._expiry(row["expires_at"]))
+        since = row["dead_lettered_at"] or row["put_at"]
+        if since is not None:
+            profile.oldest = min(profile.oldest or since, since)
+            profile.newest = max(profile.newest or since, since)
+        if len(profile.samples) < SAMPLES:
+            profile.samples.append(
+                Sample(
+                    row["message_key"].hex(),
+                    row["browse_seq"],
+                    row["put_appl_name"] or "",
+                    row["dlh_dest_q_name"] or "",
+                    row["total_length"] or 0,
+                    since,
+                    outcome,
+                )
+            )
+
+
+class _RuleFinder:
+    """Finder of the first rule that matches a row; equal values are matched once."""
+
+    def __init__(self, table: RulesTable | None, *, nul_as_blank: bool) -> None:
+        self._table, self._nul_as_blank = table, nul_as_blank
+        self.columns = table.columns if table else ()
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def __call__(self, row: Mapping[str, Any]) -> int:
+        if self._table is None or row["class"] != MessageClass.DEAD_LETTER:
+            return NO_RULE
+        key = tuple(row[name] for name in self.columns)
+        if key not in self._known:
+            values = with_nuls_as_blanks(row) if self._nul_as_blank else row
+            steps = steps_for(self._table, values)
+            self._known[key] = steps[0].rule if steps else NO_RULE
+        return self._known[key]
+
+
+def _outcomes(run: Run, taken: TakenSnapshot, ledger: Ledger, most: int) -> dict[int, _Ending]:
+    """Return how the messages ended, by browse_seq; settled ones keep an earlier run's outcome."""
+    found: dict[int, _Ending] = {}
+    for row in islice(_settled(taken.location), most):
+        found[row["browse_seq"]] = (Outcome(row["outcome"]), row["rule"], False)
+    for listed in islice(ledger.messages.listed(run.run_id), most):
+        if listed.outcome is not None:
+            found[listed.browse_seq] = _ending(listed.outcome)
+    return found
+
+
+def _settled(location: str) -> Iterator[dict[str, Any]]:
+    for batch in lake.settled_rows(location, _SETTLED):
+        yield from batch.to_pylist()
+
+
+def _ending(fact: OutcomeFact) -> _Ending:
+    is_dry = fact.outcome is Outcome.NOT_ATTEMPTED and fact.why == DRY_RUN
+    return fact.outcome, fact.rule, is_dry
+
+
+def _count(names: Counter[str], name: str | None) -> None:
+    known = name or ""
+    if known in names or len(names) < MOST_NAMES:
+        names[known] += 1
+
+
+def _expiry_of(now: datetime) -> Callable[[datetime | None], tuple[str, ...]]:
+    hour, night, day = now + timedelta(hours=1), end_of_night(now), now + timedelta(days=1)
+
+    def counted(at: datetime | None) -> tuple[str, ...]:
+        if at is None:
+            return ("never",)
+        if at <= now:
+            return ("expired",)
+        within = (("hour", hour), ("night", night), ("day", day))
+        return tuple(name for name, end in within if at <= end) or ("later",)
+
+    return counted
