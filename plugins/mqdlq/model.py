@@ -149,6 +149,30 @@ class RestorationState(StrEnum):
     NOT_ATTEMPTED = "not_attempted"
 
 
+class AuditKind(StrEnum):
+    """Kind of an event in the audit, with the words for people."""
+
+    RUN_STARTED = "run_started", "run started"
+    APPROVAL_ASKED = "approval_asked", "approval asked"
+    APPROVED = "approved", "plan approved"
+    REJECTED = "rejected", "plan rejected"
+    SECOND_PERSON_REFUSED = "second_person_refused", "approval refused"
+    DISCARDED = "discarded", "messages discarded"
+    RESTORATION_STARTED = "restoration_started", "restoration started"
+    HOLD_PLACED = "hold_placed", "legal hold placed"
+    HOLD_RELEASED = "hold_released", "legal hold released"
+    PRUNED = "pruned", "data pruned"
+    BODY_SHOWN = "body_shown", "message body shown"
+
+    words: str
+
+    def __new__(cls, value: str, words: str = "") -> Self:
+        """Create a member from its declaration; a lookup has the value only."""
+        member = str.__new__(cls, value)
+        member._value_, member.words = value, words
+        return member
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One matching rule of a message's plan, with its target resolved.

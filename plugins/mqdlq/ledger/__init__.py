@@ -17,6 +17,7 @@ from mqdlq.ledger.accounts import Accounts, LastAccount, RecordedVerdict, Sighti
 from mqdlq.ledger.alerts import Alerts
 from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
 from mqdlq.ledger.attempts import Attempt, Attempts
+from mqdlq.ledger.audit import Audit, AuditEvent
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate, require_current
@@ -29,6 +30,7 @@ from mqdlq.ledger.outcomes import (
     Outcomes,
 )
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
+from mqdlq.ledger.reading.audit import AuditFilter, AuditTrail
 from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
@@ -54,6 +56,8 @@ __all__ = [
     "Approval",
     "ArchivedCopy",
     "Attempt",
+    "AuditEvent",
+    "AuditFilter",
     "BrowseOrderReader",
     "Cause",
     "CopyId",
@@ -113,6 +117,8 @@ class Ledger:
         self.restorations = Restorations(engine)
         self.holds = Holds(engine)
         self.prunes = Prunes(engine)
+        self.audit = Audit(engine)
+        self.audit_trail = AuditTrail(engine)
 
     def __enter__(self) -> Self:
         return self

@@ -37,7 +37,8 @@ class Approval:
     """The question about a plan, and the answer, if there is one.
 
     `decision` is "asked", "approved" or "rejected", `who` the person who answered ("nobody" for a
-    silence that counts as an answer), `guards` the names of the guards that asked.
+    silence that counts as an answer), `guards` the names of the guards that asked, `why` the
+    comment of the person.
     """
 
     plan_hash: str
@@ -45,6 +46,7 @@ class Approval:
     decision: str
     who: str
     at: datetime
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

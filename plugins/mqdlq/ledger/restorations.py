@@ -27,7 +27,8 @@ class Restoration:
 
     `queue` is the dead-letter queue they were on, and `state_queue` the one whose markers tell
     what was put. `run_id` is "" for all runs, `message_keys` (hex) empty for all messages,
-    `reason` 0 for every reason. `to_queue_manager` is "" where name resolution is to find it.
+    `reason` 0 for every reason. `to_queue_manager` is "" where name resolution is to find it. `why`
+    is the reason or ticket that the user gave.
     """
 
     restoration_id: str
@@ -45,6 +46,7 @@ class Restoration:
     again: bool
     dry_run: bool
     started_at: datetime
+    why: str = ""
 
     @property
     def puts_back(self) -> bool:

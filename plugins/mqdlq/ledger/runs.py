@@ -26,7 +26,8 @@ class Run:
     delivers what may have been cut, `max_messages_per_unit` bounds a unit of work per destination.
     `message_keys` (hex) are the only messages to act on; none means all. `started_by` is who or
     what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
-    that did not record it.
+    that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
+    no user has started the run or the user is not known. `why` is the reason or ticket given.
     """
 
     run_id: str
@@ -52,6 +53,8 @@ class Run:
     max_plan_age_s: int = 86_400
     message_keys: tuple[str, ...] = ()
     started_by: str = ""
+    started_by_user: str = ""
+    why: str = ""
 
     @property
     def has_given_action(self) -> bool:

@@ -42,6 +42,7 @@ _MEANINGS: Final = {
     "approvals": "the requests for approval of a plan, and the decisions on them",
     "archive": "the archive copy of a message that a run discards",
     "attempts": "each state of each try of a rule's action on a message",
+    "audit": "events that no other table records, and the approvals of pruned runs",
     "causes": "how many messages of a run's snapshot have a reason code",
     "compact_snapshots": "how many messages of a snapshot were settled earlier",
     "holds": "legal holds on a handler, a run or a message",

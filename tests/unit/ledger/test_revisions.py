@@ -34,6 +34,7 @@ RELEASED = {
     "versions/r0004_use_one_term_for_one_thing.py": "bbd3619296f1f3c2",
     "versions/r0005_prune_archive_and_ledger.py": "12bcd0d8235167a2",
     "versions/r0006_record_verdicts_and_maxdepth.py": "27f4e9c12d76edc8",
+    "versions/r0007_audit_who_acted_and_why.py": "3125bf5fea69f8fc",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, insert, literal, select
 
+from mqdlq.ledger.audit import keep_approvals
 from mqdlq.ledger.database import KEYS_AT_ONCE, add, in_parts
 from mqdlq.ledger.tables.messages import learned, outcomes, settled_outcomes
 from mqdlq.ledger.tables.retention import pruned_outcomes, pruned_runs
@@ -45,7 +46,7 @@ class HistoryTotal(NamedTuple):
 
 
 def record_runs(connection: Connection, prune_id: int, run_ids: Sequence[str]) -> None:
-    """Record runs and their totals as pruned."""
+    """Record runs and their totals as pruned; their approvals go to the audit, which stays."""
     if not run_ids:
         return
     own = {column.name for column in pruned_runs.c} - {"prune_id", "closed_at"}
@@ -58,6 +59,7 @@ def record_runs(connection: Connection, prune_id: int, run_ids: Sequence[str]) -
             [*names, "prune_id", "closed_at"], query.where(runs.c.run_id.in_(run_ids))
         )
     )
+    keep_approvals(connection, run_ids)
     rows = [row._asdict() for row in count_outcomes(connection, run_ids)]
     for part in in_parts(rows):
         add(connection, pruned_outcomes, part)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -15,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 from mqdlq.ledger.tables.columns import (
@@ -103,6 +106,9 @@ archive = Table(
     at(),
 )
 
+IS_DISCARDED: Final = text("outcome = 'discarded'")
+"""The condition of the index of discards; a query that has it word for word can use the index."""
+
 outcomes = Table(
     "outcomes",
     metadata,
@@ -112,6 +118,13 @@ outcomes = Table(
     Column("why", Text, nullable=False),
     *decision(),
     at(),
+    Index(
+        "outcomes_discarded",
+        "run_id",
+        "at",
+        sqlite_where=IS_DISCARDED,
+        postgresql_where=IS_DISCARDED,
+    ),
 )
 
 learned = Table(
@@ -181,9 +194,11 @@ restorations = Table(
     Column("again", Boolean, nullable=False),
     Column("dry_run", Boolean, nullable=False),
     at("started_at"),
+    Column("why", Text, nullable=False, server_default=""),
 )
-"""Requests to restore archived copies, with user and time; `queue` is their dead-letter queue.
+"""Requests to restore archived copies: the user, why and when.
 
+`queue` is the dead-letter queue of the copies.
 `run_id` is "" for all runs, `message_keys` empty for all messages, `reason` 0 for every reason.
 """
 

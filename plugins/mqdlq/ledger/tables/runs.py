@@ -42,6 +42,8 @@ runs = Table(
     Column("max_plan_age_s", Integer, nullable=False),
     Column("message_keys", Words, nullable=False),
     Column("started_by", Text, nullable=False, server_default=""),
+    Column("started_by_user", Text, nullable=False, server_default=""),
+    Column("why", Text, nullable=False, server_default=""),
     Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 
@@ -128,8 +130,9 @@ approvals = Table(
     Column("decision", String(10), nullable=False),
     Column("who", Text, nullable=False),
     at(),
+    Column("why", Text, nullable=False, server_default=""),
 )
-"""Questions about plans and their answers, with the person and the time."""
+"""Questions about plans and their answers, with the person, the comment and the time."""
 
 passes = Table(
     "passes",
