@@ -85,6 +85,14 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "description": "In place of the table's WAIT: NO looks at the queue once, a number waits"
         " so many seconds for a first message, YES waits until the next scheduled start.",
     },
+    "why": {
+        "default": None,
+        "type": ["null", "string"],
+        "maxLength": 1000,
+        "title": "Why",
+        "description": "The reason for the run, or the number of a ticket. The ledger, the report"
+        " and the audit have it.",
+    },
     "apply": {
         "default": False,
         "type": "boolean",

@@ -90,6 +90,11 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
         "description": "Put also what was restored before, or may have been: it is then there"
         " twice, unless somebody has taken it.",
     },
+    "why": params.SCHEMAS["why"]
+    | {
+        "description": "The reason for the restoration, or the number of a ticket. The ledger and"
+        " the audit have it.",
+    },
     "dry_run": {
         "default": False,
         "type": "boolean",
@@ -113,6 +118,7 @@ def request(values: Mapping[str, Any], who: str) -> RestoreRequest:
         again=bool(values.get("again")),
         dry_run=bool(values.get("dry_run")),
         who=who,
+        why=(values.get("why") or "").strip(),
     )
 
 

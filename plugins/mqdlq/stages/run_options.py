@@ -19,7 +19,9 @@ class RunOptions:
     the handler's directory. `message_keys` (hex, as in the report) restricts the run to these
     messages; none means all. `action` is one rule without patterns that replaces the table's rules
     for these messages. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
-    1-tuple because None is a value. `started_by` describes who or what started the run.
+    1-tuple because None is a value. `started_by` describes the user or program that started the
+    run; `started_by_user` is the user's name in Airflow, "" without one. `why` is the reason or
+    ticket that the user gave.
     """
 
     input_q: str | None = None
@@ -32,6 +34,8 @@ class RunOptions:
     dag_run_id: str = ""
     run_type: str = "manual"
     started_by: str = ""
+    started_by_user: str = ""
+    why: str = ""
 
 
 def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTable]:

@@ -120,6 +120,7 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
         "dry_run": False,
         "wait": None,
         "apply": False,
+        "why": None,
     }
 
 

@@ -38,7 +38,17 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         dag_run_id=dag_run.run_id,
         run_type=run_type,
         started_by=started_by(context),
+        started_by_user=starting_user(context),
+        why=(asked.get("why") or "").strip(),
     )
+
+
+def starting_user(context: Context) -> str:
+    """Return the name of the user who started the run as Airflow has it, "" without one.
+
+    The answer to an approval has the user's name in the same form.
+    """
+    return "" if in_the_foreground() else context["dag_run"].triggering_user_name or ""
 
 
 def started_by(context: Context) -> str:

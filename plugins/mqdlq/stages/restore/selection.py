@@ -34,6 +34,7 @@ class RestoreRequest:
     again: bool = False
     dry_run: bool = False
     who: str = ""
+    why: str = ""
 
 
 def begin_restoration(
@@ -96,6 +97,7 @@ def _build_restoration(
         again=request.again,
         dry_run=request.dry_run,
         started_at=now,
+        why=request.why,
     )
 
 

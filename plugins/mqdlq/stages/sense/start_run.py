@@ -134,6 +134,8 @@ def _build_run(
         max_plan_age_s=int(handler.max_plan_age.total_seconds()),
         message_keys=options.message_keys,
         started_by=options.started_by,
+        started_by_user=options.started_by_user,
+        why=options.why,
     )
 
 
