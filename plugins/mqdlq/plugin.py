@@ -1,4 +1,4 @@
-"""The plugin of Airflow: the operator's page, and a listener that creates pools of a DAG run.
+"""The plugin of Airflow: the operator's page, and listeners for the pools and notes of DAG runs.
 
 The entry point `airflow.plugins` of the installed package names it. Where the package is only in
 Airflow's folder of plugins, `mqdlq_plugin.py` beside it does. Every process of Airflow loads the
@@ -16,6 +16,7 @@ from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 from mqdlq.airflow.listeners import pools as pool_listener
+from mqdlq.airflow.listeners import run_notes as note_listener
 from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
 from mqdlq.stages.page_paths import MOUNT, Paths
 
@@ -42,10 +43,10 @@ AIRFLOW_ROOT: Final = urlsplit(conf.get("api", "base_url", fallback="")).path.rs
 
 
 class MqdlqPlugin(AirflowPlugin):
-    """Add the page to Airflow's UI, and have the pools of DAG runs created."""
+    """Add the page to Airflow's UI, and have pools and notes of DAG runs created."""
 
     name = "mqdlq"
-    listeners = [pool_listener]  # noqa: RUF012 (as Airflow declares it)
+    listeners = [pool_listener, note_listener]  # noqa: RUF012 (as Airflow declares it)
     if CAN_SHOW_THE_PAGE:
         fastapi_apps = [{"app": LazyPage(), "url_prefix": MOUNT, "name": "mqdlq"}]
         external_views = [

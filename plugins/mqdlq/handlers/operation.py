@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -218,6 +218,13 @@ class Operation(BaseModel):
     approval: Annotated[
         ApprovalGuards, Field(description="When a run waits for [approval](#approval).")
     ] = ApprovalGuards()
+    attention: Annotated[
+        Literal["note", "fail"],
+        Field(
+            description="Result of a run in Airflow that leaves messages that need attention."
+            " `note`: it succeeds, and its note says so. `fail`: its task `report` fails, too."
+        ),
+    ] = "note"
     alerts: Annotated[Alerts, Field(description="Which [alerts](#alerts) are sent, and where.")] = (
         Alerts()
     )

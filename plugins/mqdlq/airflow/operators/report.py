@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.listeners.run_notes import XCOM_KEY
 from mqdlq.airflow.metrics import emit, emit_start_failure
 from mqdlq.airflow.operators.base import Stage, progress, utc_now
 from mqdlq.ledger import Ledger, Run
@@ -25,6 +26,9 @@ report_text = logging.getLogger("mqdlq.stages.report")
 
 class Report(Stage):
     """Write the report of a run, and fail if the run did: it is the run's last task.
+
+    With `attention: fail` in the handler it also fails if messages need attention. The words of the
+    run's note are in an XCom; the plugin's listener writes the note when the run ends.
 
     Reads ledger and lake and touches no MQ; at last it removes snapshots that the handler does not
     keep (`keep_snapshots`, `keep_snapshots_for`). Needs trigger rule `all_done`, so that a run that
@@ -70,11 +74,23 @@ class Report(Stage):
                 emit_start_failure(handler.name)
         report_text.info("%s", files.text)
         report_text.info("HTML report: %s", files.html_path)
-        if files.failed:
-            raise AirflowFailException(files.why)
+        context["ti"].xcom_push(key=XCOM_KEY, value=dict(files.note))
+        if why := self.failure_of(files):
+            raise AirflowFailException(why)
         places = {"html": str(files.html_path), "json": str(files.json_path)}
-        tell(context, self.handler, "report", run_id=run_id, **places)
+        verdict = str(files.verdict)
+        tell(context, self.handler, "report", run_id=run_id, verdict=verdict, **places)
         return places
+
+    def failure_of(self, files: ReportFiles) -> str:
+        """Return why this task fails after its report, "" if it succeeds."""
+        from mqdlq.stages.report import Verdict  # noqa: PLC0415 (templates: not at parse time)
+
+        if files.failed:
+            return files.why
+        needs_attention = files.verdict is Verdict.ATTENTION
+        fails = needs_attention and self.configuration().attention == "fail"
+        return files.headline if fails else ""
 
     def _conclude(self, run: Run, files: ReportFiles, context: Context, ledger: Ledger) -> None:
         """Tell people and metrics of a run, and remove the snapshots that it has outdated."""

@@ -19,8 +19,9 @@ from mqdlq.model import Outcome
 from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.rendering.json_report import render_json
+from mqdlq.stages.report.rendering.run_note import run_note
 from mqdlq.stages.report.rendering.text_report import render_text
-from mqdlq.stages.report.report_records import Report
+from mqdlq.stages.report.report_records import Report, Verdict
 
 _PRIVATE_FILE: Final = 0o600
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -37,6 +38,10 @@ class ReportFiles:
     why: str
     short: str = ""
     """Verdict, headline and reason, as an alert has them."""
+    verdict: Verdict = Verdict.OK
+    headline: str = ""
+    note: Mapping[str, str] = field(default_factory=dict)
+    """The words of the run's note in Airflow, see `run_note`."""
     adds_up: bool = True
     """Whether the account adds up; true if there is no account."""
     oldest_left: datetime | None = None
@@ -84,6 +89,9 @@ def write_report(
         report.failed,
         report.why,
         short="\n".join(filter(None, (report.headline, report.why))),
+        verdict=report.verdict,
+        headline=report.headline,
+        note=run_note(report),
         adds_up=report.account is None or report.account.adds_up or not closed,
         oldest_left=report.oldest_left,
         reasons=_reasons(report),

@@ -10,8 +10,18 @@ from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, advice_on
 from mqdlq.constants import reason_text
 from mqdlq.ledger import LearnedCount
 from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait
+from mqdlq.stages.report.report_records import Verdict
 
 NO_OUTCOME: Final = "without an outcome"
+
+VERDICTS: Final = {
+    Verdict.OK: "Everything is handled",
+    Verdict.EMPTY: "Nothing to do",
+    Verdict.SETTLED: "Nothing new",
+    Verdict.ATTENTION: "Needs attention",
+    Verdict.UNFINISHED: "Not finished",
+    Verdict.FAILED: "Failed",
+}
 
 STATES: Final = {
     AttemptState.CONFIRMED: "succeeded",

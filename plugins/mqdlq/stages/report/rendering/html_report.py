@@ -18,21 +18,13 @@ from markupsafe import Markup
 
 from mqdlq.stages.report.rendering.components import COMPONENTS, component_environment
 from mqdlq.stages.report.rendering.drawings import account_bar, lanes
-from mqdlq.stages.report.report_records import Report, Verdict
+from mqdlq.stages.report.report_records import Report
+from mqdlq.stages.report.wording import VERDICTS
 
 MOST_GROUPS: Final = 60
 MOST_MESSAGES: Final = 100
 MOST_LANES: Final = 16
 """How many entries of a kind the page lists; it counts the others, and the JSON lists all."""
-
-VERDICTS: Final = {
-    Verdict.OK: "Everything is handled",
-    Verdict.EMPTY: "Nothing to do",
-    Verdict.SETTLED: "Nothing new",
-    Verdict.ATTENTION: "Needs attention",
-    Verdict.UNFINISHED: "Not finished",
-    Verdict.FAILED: "Failed",
-}
 
 
 def render_html(report: Report) -> str:

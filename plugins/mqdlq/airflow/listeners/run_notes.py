@@ -1,0 +1,116 @@
+"""Write the headline of a run's report into the run's note in Airflow, when the run ends.
+
+The task report leaves the words in an XCom. A task cannot write a note without an account for
+Airflow's API, so the listener writes it: in the scheduler, within the transaction that ends the
+run, or where a person sets the run's state. It reads rows by their keys, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.listeners import hookimpl
+from sqlalchemy import select
+from sqlalchemy.orm import object_session
+
+from mqdlq.airflow.listeners.pools import OURS
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+REPORT: Final = "report"
+XCOM_KEY: Final = "run_note"
+"""The key of the XCom of the task report: `note` of the run, and `attention` of the task."""
+AUTHOR: Final = "mqdlq"
+"""The author of a note that no person has written or changed."""
+MOST: Final = 1000
+"""The length of a note in Airflow's metadata."""
+_OUR_LINE: Final = re.compile(r"^mqdlq: .*$", re.MULTILINE)
+
+log = logging.getLogger(__name__)
+
+
+@hookimpl
+def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
+    """Write the note of a run of ours that has succeeded."""
+    del msg
+    write_notes(dag_run)
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
+    """Write the note of a run of ours that has failed."""
+    del msg
+    write_notes(dag_run)
+
+
+def write_notes(dag_run: DagRun) -> None:
+    """Write the note of a run, and mark its task report if messages need attention.
+
+    Never raises: the scheduler calls this. A second call replaces what the first has written.
+    """
+    if not dag_run.dag_id.startswith(OURS):
+        return
+    try:
+        session = object_session(dag_run)
+        if session is None:
+            return
+        with session.no_autoflush:
+            words = _words(session, dag_run)
+            if words is None:
+                return
+            _write(dag_run, "dag_run_note", words["note"])
+            task = dag_run.get_task_instance(REPORT, session=session)
+            if task is not None:
+                _write(task, "task_instance_note", words["attention"])
+    except Exception:  # of any kind: the run has ended, whatever becomes of its note
+        log.warning(
+            "the note of run %s of %s could not be written [MQDLQ-966]",
+            dag_run.run_id,
+            dag_run.dag_id,
+            exc_info=True,
+        )
+
+
+def _words(session: Any, dag_run: DagRun) -> dict[str, str] | None:
+    """Return what the task report has left, None if it has left nothing."""
+    # Tasks load the plugin, too, and have no use for Airflow's models.
+    from airflow.models.xcom import XComModel  # noqa: PLC0415
+
+    value = session.scalar(
+        select(XComModel.value).where(
+            XComModel.dag_run_id == dag_run.id,
+            XComModel.task_id == REPORT,
+            XComModel.map_index == -1,
+            XComModel.key == XCOM_KEY,
+        )
+    )
+    found = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(found, dict):
+        return None
+    return {name: str(found.get(name, "")) for name in ("note", "attention")}
+
+
+def _write(owner: Any, relation: str, ours: str) -> None:
+    """Set our line of a note; the lines that people have written stay.
+
+    A note without any line is removed. If there is no room for our line, the note stays as it is.
+    """
+    note = getattr(owner, relation)
+    before = "" if note is None else note.content or ""
+    line = f"mqdlq: {ours}" if ours else ""
+    if _OUR_LINE.search(before):
+        after = _OUR_LINE.sub(lambda _: line, before, count=1).strip()
+    else:
+        after = "\n\n".join(filter(None, (before, line)))
+    if after == before or len(after) > MOST:
+        return
+    if not after:
+        setattr(owner, relation, None)
+    elif note is None:
+        owner.note = (after, AUTHOR)
+    else:
+        note.content = after

@@ -1,0 +1,26 @@
+"""The words that a run's note in Airflow shows, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mqdlq.stages.report.rendering.markdown import code, plain
+from mqdlq.stages.report.report_records import Report, Verdict
+from mqdlq.stages.report.wording import VERDICTS, count
+
+_MOST_WHY: Final = 300
+
+
+def run_note(report: Report) -> Mapping[str, str]:
+    """Return the words of the `note` of the run, and of the mark on its task report.
+
+    `attention` is "" for a run that needs no attention: Airflow marks notes in its grid, so only
+    other runs have a mark there. Text that may come from messages or from MQ is in a code span.
+    """
+    words = f"{VERDICTS[report.verdict]}. {plain(report.headline)}"
+    if report.why:
+        words += f" Why: {code(' '.join(report.why.split()), _MOST_WHY)}"
+    has_mark = report.verdict is Verdict.ATTENTION
+    attention = f"{count(report.needs_attention, 'message')} to act on." if has_mark else ""
+    return {"note": words, "attention": attention}

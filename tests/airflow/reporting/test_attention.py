@@ -1,0 +1,49 @@
+"""Test what becomes of the task report if messages need attention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqdlq.airflow.operators.report import Report
+from mqdlq.stages.report import Verdict
+from mqdlq.stages.report.report_files import ReportFiles
+
+HEADLINE = "3 messages: 1 handled, 2 need attention. The account adds up."
+
+
+def failure(directory: Path, verdict: Verdict, keys: str = "", why: str = "") -> str:
+    (directory / "demo.yaml").write_text(f"connection: mq\nrules: demo.rules\n{keys}")
+    files = ReportFiles(
+        "",
+        directory / "report.html",
+        directory / "report.json",
+        failed=verdict is Verdict.FAILED,
+        why=why,
+        verdict=verdict,
+        headline=HEADLINE,
+    )
+    return Report(task_id="report", handler="demo", directory=directory).failure_of(files)
+
+
+@pytest.mark.parametrize("keys", ["", "attention: note\n"])
+def test_a_run_that_needs_attention_succeeds_unless_the_handler_says_otherwise(
+    tmp_path: Path, keys: str
+) -> None:
+    assert failure(tmp_path, Verdict.ATTENTION, keys) == ""
+
+
+def test_a_run_that_needs_attention_fails_with_its_headline(tmp_path: Path) -> None:
+    assert failure(tmp_path, Verdict.ATTENTION, "attention: fail\n") == HEADLINE
+
+
+@pytest.mark.parametrize("verdict", [Verdict.OK, Verdict.EMPTY, Verdict.SETTLED])
+def test_other_runs_succeed_with_attention_fail(tmp_path: Path, verdict: Verdict) -> None:
+    assert failure(tmp_path, verdict, "attention: fail\n") == ""
+
+
+def test_a_failed_run_fails_with_its_own_reason(tmp_path: Path) -> None:
+    why = "stage execute failed"
+
+    assert failure(tmp_path, Verdict.FAILED, "attention: fail\n", why) == why
