@@ -226,7 +226,10 @@ def _emit_about_the_queue(
     if is_known:
         before = ledger.alerts.run_before(run, is_closed=True)
         causes = ledger.snapshots.causes(before) if before is not None else []
-        earlier = _by_label({cause.reason: cause.messages for cause in causes})
+        counted: Counter[int] = Counter()
+        for one in causes:
+            counted[one.cause.reason] += one.messages
+        earlier = _by_label(counted)
         by_reason = {**dict.fromkeys(earlier, 0), **by_reason}
         for outcome in Outcome:
             if Trait.NEEDS_ATTENTION in outcome.traits:

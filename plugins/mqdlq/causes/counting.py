@@ -35,13 +35,15 @@ class CountedCause:
     `queues` is the number of different queue names in its messages: several for a generalized
     destination, and for a cause whose `dest_q_name` is None. At `MOST_NAMES` or more the number may
     be too small; None says that it is not known. The times are when the first and the last message
-    was dead-lettered, or put if its MQDLH does not say; None if no message says either.
+    was dead-lettered, or put if its MQDLH does not say; None if no message says either. `settled`
+    is the number of messages that an earlier run has settled.
     `outcomes` counts the messages that have an outcome. With `has_nuls`, a NUL ends the destination
     in some of the messages, and a rule's pattern does not match it unless `nul_as_blank` is on.
     """
 
     cause: Cause
     messages: int
+    settled: int = 0
     queues: int | None = None
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -59,13 +61,19 @@ class CauseCounter:
     def __init__(self) -> None:
         self._counts: dict[Cause, _Count] = {}
 
-    def add_row(self, row: Mapping[str, Any]) -> None:
+    def add_row(self, row: Mapping[str, Any], *, is_settled: bool = False) -> None:
         """Count a snapshot's row, which has at least the columns `COLUMNS`."""
         at = row.get("dead_lettered_at") or row.get("put_at")
-        self.add(cause_of_row(row), row.get("dlh_dest_q_name") or "", at)
+        self.add(cause_of_row(row), row.get("dlh_dest_q_name") or "", at, is_settled=is_settled)
 
     def add(
-        self, cause: Cause, dest_q_name: str, at: datetime | None, outcome: Outcome | None = None
+        self,
+        cause: Cause,
+        dest_q_name: str,
+        at: datetime | None,
+        outcome: Outcome | None = None,
+        *,
+        is_settled: bool = False,
     ) -> None:
         """Count a message; `dest_q_name` is the name in its MQDLH."""
         count = self._counts.get(cause)
@@ -74,6 +82,7 @@ class CauseCounter:
                 cause = without_destination(cause)
             count = self._counts.setdefault(cause, _Count())
         count.add(dest_q_name, at, outcome)
+        count.settled += is_settled
 
     def counted(self, at_most: int | None = None) -> list[CountedCause]:
         """Return the causes, the most frequent first, and causes without a destination last.
@@ -109,6 +118,7 @@ def count_causes(rows: Iterable[Mapping[str, Any]]) -> list[CountedCause]:
 @dataclass(slots=True)
 class _Count:
     messages: int = 0
+    settled: int = 0
     names: set[str] = field(default_factory=set)
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -131,6 +141,7 @@ class _Count:
         return CountedCause(
             cause,
             self.messages,
+            self.settled,
             len(self.names),
             self.first_at,
             self.last_at,
@@ -146,6 +157,7 @@ def _merge(one: CountedCause, other: CountedCause) -> CountedCause:
     return CountedCause(
         one.cause,
         one.messages + other.messages,
+        one.settled + other.settled,
         (one.queues or 0) + (other.queues or 0),
         min(firsts, default=None),
         max(lasts, default=None),

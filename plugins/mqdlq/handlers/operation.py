@@ -86,7 +86,7 @@ class Event(StrEnum):
     """
 
     FIRST_ARRIVAL = "first_arrival", "messages arrived on an empty queue"
-    NEW_CAUSE = "new_cause", "a reason code that is new on this queue"
+    NEW_CAUSE = "new_cause", "a cause that is new on this queue"
     GROWTH = "growth", "many more messages than in the last run"
     OLDEST_AGE = "oldest_age", "a message has been on the queue for too long", True
     UNPROCESSABLE = "unprocessable", "messages without a valid MQDLH", True

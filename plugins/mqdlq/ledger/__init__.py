@@ -31,6 +31,14 @@ from mqdlq.ledger.outcomes import (
 )
 from mqdlq.ledger.plans import AcceptedPlan, Approval, OpenQuestion, Plans
 from mqdlq.ledger.reading.audit import AuditFilter, AuditTrail
+from mqdlq.ledger.reading.causes import (
+    CauseHistories,
+    CauseHistory,
+    CauseSighting,
+    CausesOverTime,
+    CauseState,
+    ObservedRun,
+)
 from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
@@ -47,7 +55,7 @@ from mqdlq.ledger.retention import (
 )
 from mqdlq.ledger.runs import DRY_RUN, Look, Run, Runs
 from mqdlq.ledger.settled_messages import NewlySettled, Settled, SettledLot, SettledMessages
-from mqdlq.ledger.snapshots import Cause, Snapshots, TakenSnapshot
+from mqdlq.ledger.snapshots import Snapshots, TakenSnapshot
 
 __all__ = [
     "DRY_RUN",
@@ -59,7 +67,10 @@ __all__ = [
     "AuditEvent",
     "AuditFilter",
     "BrowseOrderReader",
-    "Cause",
+    "CauseHistory",
+    "CauseSighting",
+    "CauseState",
+    "CausesOverTime",
     "CopyId",
     "CopyState",
     "HandledQueue",
@@ -74,6 +85,7 @@ __all__ = [
     "Listed",
     "Look",
     "NewlySettled",
+    "ObservedRun",
     "OpenFile",
     "OpenQuestion",
     "OutcomeFact",
@@ -106,6 +118,7 @@ class Ledger:
         self.runs = Runs(engine)
         self.snapshots = Snapshots(engine)
         self.handled_queues = HandledQueues(engine)
+        self.causes = CauseHistories(engine)
         self.plans = Plans(engine)
         self.messages = Messages(engine)
         self.attempts = Attempts(engine)

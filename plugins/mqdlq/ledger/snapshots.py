@@ -8,7 +8,9 @@ from datetime import datetime
 
 from sqlalchemy import func, insert, select
 
-from mqdlq.ledger.database import Repository, add, columns_of, in_turn
+from mqdlq.causes import Cause, CountedCause
+from mqdlq.ledger.database import Repository, add, in_turn
+from mqdlq.ledger.reading.cause_rows import counted_cause, row_of
 from mqdlq.ledger.runs import Run, has_acted, is_beside, is_on_queue, whole_runs_before
 from mqdlq.ledger.tables.runs import causes, compact_snapshots, prunings, runs, sightings, snapshots
 
@@ -22,18 +24,6 @@ class TakenSnapshot:
     location: str
     messages: int
     taken_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """How many messages of a snapshot have this reason in their MQDLH, and since when the oldest.
-
-    Reason 0 stands for messages without an MQDLH.
-    """
-
-    reason: int
-    messages: int
-    oldest: datetime | None
 
 
 class Snapshots(Repository):
@@ -107,20 +97,44 @@ class Snapshots(Repository):
         """Return when a snapshot was pruned, None if it was not."""
         return self._moment(select(prunings.c.at).where(prunings.c.snapshot_id == snapshot_id))
 
-    def record_causes(self, run_id: str, found: Iterable[Cause]) -> None:
+    def record_causes(self, run_id: str, found: Iterable[CountedCause]) -> None:
         """Record why the messages of a run's snapshot are dead letters, once."""
         if not self.causes(run_id):
-            self._add(causes, *({"run_id": run_id, **asdict(cause)} for cause in found))
+            self._add(causes, *({"run_id": run_id, **row_of(counted)} for counted in found))
 
-    def causes(self, run_id: str) -> list[Cause]:
-        """Return why the messages of a run's snapshot are dead letters, by reason."""
-        query = select(*columns_of(causes, Cause)).where(causes.c.run_id == run_id)
-        return [Cause(**row) for row in self._all(query.order_by(causes.c.reason))]
+    def causes(self, run_id: str) -> list[CountedCause]:
+        """Return why the messages of a run's snapshot are dead letters, most frequent first.
 
-    def earlier_reasons(self, run: Run) -> set[int]:
-        """Return the reasons that earlier runs met on a run's queue."""
-        query = select(causes.c.reason).join(runs, runs.c.run_id == causes.c.run_id).distinct()
-        return set(self._values(query.where(is_beside(run), runs.c.started_at <= run.started_at)))
+        Causes without a destination come last.
+        """
+        query = select(causes).where(causes.c.run_id == run_id)
+        is_of_several = causes.c.dest_q_name.is_(None)
+        names = (causes.c.reason, causes.c.dest_q_name, causes.c.cause_id)
+        query = query.order_by(is_of_several, causes.c.messages.desc(), *names)
+        return [counted_cause(row) for row in self._all(query)]
+
+    def new_causes(self, run: Run) -> list[CountedCause]:
+        """Return the causes of a run that no earlier run met on its queue, most frequent first.
+
+        Only causes of dead letters count. A cause is not new if an earlier run may have met it: if
+        the run met the reason at destinations that the ledger does not know.
+        """
+        earlier = (
+            select(causes.c.reason, causes.c.cause_id)
+            .join(runs, runs.c.run_id == causes.c.run_id)
+            .where(is_beside(run), runs.c.started_at <= run.started_at)
+            .distinct()
+        )
+        known = {(row["reason"], row["cause_id"]) for row in self._all(earlier)}
+        reasons = {reason for reason, _ in known}
+
+        def is_new(cause: Cause) -> bool:
+            if not cause.cause_id:
+                return cause.reason not in reasons
+            return not known & {(cause.reason, cause.cause_id), (cause.reason, "")}
+
+        found = self.causes(run.run_id)
+        return [one for one in found if one.cause.is_of_dead_letters and is_new(one.cause)]
 
     def reasons_acted_on(self, run: Run) -> set[int]:
         """Return the reasons met on a run's queue by other runs that had leave to act, and did."""

@@ -16,8 +16,8 @@ from typing import Any
 from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards, Event
-from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages, snapshot_rows
-from mqdlq.ledger import Approval, Cause, Ledger, Run
+from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
+from mqdlq.ledger import Approval, Ledger, Run
 from mqdlq.model import Action, Outcome
 from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
@@ -160,14 +160,6 @@ def _describe_review(run: Run, accepted: PlanReview) -> Iterator[str]:
         yield f"{rule} {step.action}{target}: {count(step.messages, 'message')}"
 
 
-def record_causes(run: Run, *, ledger: Ledger) -> list[Cause]:
-    """Record once why the messages of the run are dead letters; return the causes."""
-    snapshot = ledger.snapshots.of_run(run.run_id)
-    if snapshot is not None:
-        ledger.snapshots.record_causes(run.run_id, _count_causes(snapshot.location, run.named))
-    return ledger.snapshots.causes(run.run_id)
-
-
 def ask_guards(run: Run, guards: ApprovalGuards, *, ledger: Ledger, plan: str) -> list[Question]:
     """Return the questions that the guards ask about the plan in a directory."""
     return [*_ask_about_plan(run, guards, ledger, plan), *_ask_about_history(run, guards, ledger)]
@@ -194,24 +186,10 @@ def _ask_about_plan(
 
 def _ask_about_history(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterator[Question]:
     if guards.new_cause:
-        met = {cause.reason for cause in ledger.snapshots.causes(run.run_id)} - {0}
+        causes = ledger.snapshots.causes(run.run_id)
+        met = {one.cause.reason for one in causes if one.messages > one.settled} - {0}
         for reason in sorted(met - ledger.snapshots.reasons_acted_on(run)):
             says = f"{reason_text(reason)} is new: no run that acted on this queue has met it"
             yield Question("new_cause", says)
     if guards.changed_rules and (before := ledger.runs.other_rules_before(run)):
         yield Question("changed_rules", f"the rules are not those of the last run, {before}")
-
-
-def _count_causes(location: str, named: frozenset[bytes]) -> list[Cause]:
-    counts: Counter[int] = Counter()
-    oldest: dict[int, datetime] = {}
-    columns = ["message_key", "dlh_reason", "dead_lettered_at", "put_at"]
-    for row in snapshot_rows(location, columns):
-        if named and row["message_key"] not in named:
-            continue
-        reason = row["dlh_reason"] or 0
-        counts[reason] += 1
-        at = row["dead_lettered_at"] or row["put_at"]
-        if at is not None:
-            oldest[reason] = min(at, oldest.get(reason, at))
-    return [Cause(reason, counts[reason], oldest.get(reason)) for reason in sorted(counts)]

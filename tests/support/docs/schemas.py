@@ -43,7 +43,7 @@ _MEANINGS: Final = {
     "archive": "the archive copy of a message that a run discards",
     "attempts": "each state of each try of a rule's action on a message",
     "audit": "events that no other table records, and the approvals of pruned runs",
-    "causes": "how many messages of a run's snapshot have a reason code",
+    "causes": "the causes of the messages in a run's snapshot ([what a cause is](causes.md))",
     "compact_snapshots": "how many messages of a snapshot were settled earlier",
     "holds": "legal holds on a handler, a run or a message",
     "learned": "an outcome of an earlier run that a later run found out",

@@ -48,6 +48,7 @@ NEW_COLUMNS = {
     "messages_in_a_unit": "max_messages_per_unit",
     "is_told": "is_sent",
     "parked": "settled",
+    "oldest": "first_at",
 }
 ROWS = 3
 Rows = dict[str, list[dict[str, Any]]]

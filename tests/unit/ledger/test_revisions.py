@@ -35,6 +35,7 @@ RELEASED = {
     "versions/r0005_prune_archive_and_ledger.py": "12bcd0d8235167a2",
     "versions/r0006_record_verdicts_and_maxdepth.py": "27f4e9c12d76edc8",
     "versions/r0007_audit_who_acted_and_why.py": "3125bf5fea69f8fc",
+    "versions/r0008_tell_causes_by_destination.py": "a41c23fbd98615c1",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from mqdlq.handlers.operation import Alerts
 from mqdlq.ledger import Look, Run
-from mqdlq.ledger.tables.runs import alerts
+from mqdlq.ledger.tables.runs import alerts, causes
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, lasting_events, start_failure_alerts
-from mqdlq.stages.approve import record_causes
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.building import read_report
+from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def test_the_first_messages_and_their_cause_raise_alerts(world: World) -> None:
 
     assert titles(world) == [
         "1 message arrived on an empty queue",
-        "new reason MQRC_Q_FULL (2053)",
+        "new cause: MQRC_Q_FULL (2053) for PAYMENTS @ QM1",
     ]
 
 
@@ -89,7 +89,45 @@ def test_a_known_cause_raises_one_alert(world: World) -> None:
     world.dead_letter(dest_q="ELSEWHERE", reason=2053)
     world.dead_letter(dest_q="ELSEWHERE", reason=2085)
 
-    assert titles(world, growth=9) == ["new reason MQRC_UNKNOWN_OBJECT_NAME (2085)"]
+    assert titles(world, growth=9) == [
+        "new cause: MQRC_UNKNOWN_OBJECT_NAME (2085) for ELSEWHERE @ QM1"
+    ]
+
+
+def test_a_known_reason_at_another_destination_is_a_new_cause(world: World) -> None:
+    world.dead_letter(dest_q="ELSEWHERE")
+    titles(world)
+    for number in range(5):
+        world.dead_letter(dest_q=f"OTHER.{number}")
+
+    (title,) = titles(world, growth=9)
+    assert title == (
+        "new causes: MQRC_Q_FULL (2053) for OTHER.0 @ QM1, MQRC_Q_FULL (2053) for OTHER.1 @ QM1,"
+        " MQRC_Q_FULL (2053) for OTHER.2 @ QM1, and 2 more"
+    )
+
+
+def test_queues_with_generated_names_are_one_new_cause_once(world: World) -> None:
+    for number in range(3):
+        world.dead_letter(dest_q=f"AMQ.{number:016X}", reason=2085)
+    assert titles(world)[1:] == [
+        "new cause: MQRC_UNKNOWN_OBJECT_NAME (2085) for AMQ.* @ QM1 (3 queues)"
+    ]
+    world.dead_letter(dest_q="AMQ.5F2A6C7E21034B02", reason=2085)
+
+    assert titles(world) == []
+
+
+def test_no_cause_of_a_reason_is_new_after_a_run_that_knows_no_destinations(world: World) -> None:
+    """The ledger of an earlier version has recorded the run: an upgrade alerts nobody."""
+    world.dead_letter(dest_q="ELSEWHERE")
+    titles(world)
+    with world.ledger.engine.begin() as connection:
+        connection.execute(update(causes).values(cause_id="", dest_q_name=None, queues=None))
+    world.dead_letter(dest_q="OTHER")
+    world.dead_letter(dest_q="OTHER", reason=2085)
+
+    assert titles(world, growth=9) == ["new cause: MQRC_UNKNOWN_OBJECT_NAME (2085) for OTHER @ QM1"]
 
 
 def test_growth_raises_an_alert_from_its_threshold_on(world: World) -> None:
@@ -297,7 +335,7 @@ def test_a_run_for_named_messages_raises_no_alert_about_the_queue(world: World) 
     assert names(world, run, growth=1) == []
     assert titles(world) == [
         "1 message arrived on an empty queue",
-        "new reason MQRC_UNKNOWN_OBJECT_NAME (2085)",
+        "new cause: MQRC_UNKNOWN_OBJECT_NAME (2085) for ELSEWHERE @ QM1",
     ]
 
 

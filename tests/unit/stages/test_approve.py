@@ -12,8 +12,9 @@ from mqdlq import lake
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger import Approval
-from mqdlq.stages.approve import ask_guards, record_causes
+from mqdlq.stages.approve import ask_guards
 from mqdlq.stages.execute import Execution, make_pass, settle
+from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

@@ -104,11 +104,22 @@ causes = Table(
     "causes",
     metadata,
     of_run(primary_key=True),
-    Column("reason", Integer, primary_key=True),
+    Column("reason", Integer, primary_key=True, autoincrement=False),
+    Column("cause_id", String(12), primary_key=True, server_default="", index=True),
+    Column("message_class", String(30), nullable=False, server_default=""),
+    Column("dest_q_name", String(48)),
+    Column("dest_q_mgr_name", String(48), nullable=False, server_default=""),
     Column("messages", Integer, nullable=False),
-    Column("oldest", UtcDateTime),
+    Column("settled", Integer, nullable=False, server_default="0"),
+    Column("queues", Integer),
+    Column("first_at", UtcDateTime),
+    Column("last_at", UtcDateTime),
 )
-"""Why messages were dead-lettered, by the reason in their MQDLH (0: without one), for each run."""
+"""Why the messages of a run's snapshot are dead letters, by cause.
+
+A row without `cause_id` and `dest_q_name` has messages of several destinations. Ledgers before
+revision 0008 have only such rows, without `queues`, and reason 0 for messages without an MQDLH.
+"""
 
 plans = Table(
     "plans",

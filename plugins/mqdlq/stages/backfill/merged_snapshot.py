@@ -27,10 +27,10 @@ from mqdlq.lake import (
 from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
-from mqdlq.stages.approve import record_causes
 from mqdlq.stages.execute import Execution
 from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot.named_messages import check_given_action
+from mqdlq.stages.snapshot.recorded_causes import record_causes
 from mqdlq.stages.snapshot.stage import locate_snapshot, record_refusals
 
 

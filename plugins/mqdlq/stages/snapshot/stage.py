@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from mqdlq import lake
 from mqdlq.errors import HandlerError
 from mqdlq.lake import SnapshotManifest
-from mqdlq.stages.approve import record_causes
 from mqdlq.stages.execute import Execution, settle
 from mqdlq.stages.sense.work_detection import has_open_units
 from mqdlq.stages.snapshot.named_messages import check_named_messages
+from mqdlq.stages.snapshot.recorded_causes import record_causes
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.stages.snapshot.taking import take_snapshot
 
