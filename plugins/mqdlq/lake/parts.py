@@ -11,6 +11,9 @@ import pyarrow.parquet as pq
 
 from mqdlq.lake import storage
 
+PART: Final = "part-00000.parquet"
+"""The name of the only file in the directory of a part."""
+
 _ROWS_TO_A_GROUP: Final = 8192
 _BYTES_TO_A_GROUP: Final = 8 << 20
 """A row group is written when it reaches either limit; a longer value has its own group."""
@@ -56,7 +59,7 @@ class Part:
         """Return the open file; create it first if necessary."""
         if self._parquet is None:
             storage.make_directory(self._directory)
-            place = f"{self._directory}/part-00000.parquet"
+            place = f"{self._directory}/{PART}"
             file = self._opened.enter_context(storage.new_file(place))
             bodies = [field.name for field in self._schema if field.name == "payload"]
             self._parquet = self._opened.enter_context(

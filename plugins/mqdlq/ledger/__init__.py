@@ -40,6 +40,12 @@ from mqdlq.ledger.reading.causes import (
     ObservedRun,
 )
 from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
+from mqdlq.ledger.reading.message_states import (
+    UNKNOWN_MESSAGE,
+    KnownSnapshot,
+    MessageState,
+    MessageStates,
+)
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
     Held,
@@ -60,6 +66,7 @@ from mqdlq.ledger.snapshots import Snapshots, TakenSnapshot
 __all__ = [
     "DRY_RUN",
     "NO_ARCHIVE_COPY",
+    "UNKNOWN_MESSAGE",
     "AcceptedPlan",
     "Approval",
     "ArchivedCopy",
@@ -78,12 +85,14 @@ __all__ = [
     "HistoryRow",
     "HistoryTotal",
     "Hold",
+    "KnownSnapshot",
     "LastAccount",
     "Learned",
     "LearnedCount",
     "Ledger",
     "Listed",
     "Look",
+    "MessageState",
     "NewlySettled",
     "ObservedRun",
     "OpenFile",
@@ -132,6 +141,7 @@ class Ledger:
         self.prunes = Prunes(engine)
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
+        self.message_states = MessageStates(engine)
 
     def __enter__(self) -> Self:
         return self

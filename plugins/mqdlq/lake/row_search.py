@@ -1,0 +1,257 @@
+"""Search the full rows of snapshots with DuckDB, which reads only the columns it needs.
+
+DuckDB is an optional dependency (the extra `page`). A search sees the files of the snapshots that
+it is given, newest first, and yields rows in this order: a caller that stops reading ends the
+search. Values are parameters, and column names are those of the schema `HEADERS`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+
+from mqdlq.errors import LakeError
+from mqdlq.lake import storage
+from mqdlq.lake.parts import PART
+from mqdlq.lake.schema import HEADERS
+
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "memory_limit": "512MB",  # a search sorts nothing; the limit is for faults
+    "autoinstall_known_extensions": False,  # nothing is downloaded
+    "autoload_known_extensions": False,
+    # Rows come in the order of the files: with one thread, and if a list of values to compare with
+    # is never read in place of the files.
+    "threads": 1,
+    "preserve_insertion_order": True,
+}
+_UNORDERED: Final = "build_side_probe_side,join_order"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on a row: SQL with a ``?`` for each value."""
+
+    sql: str
+    values: tuple[object, ...] = ()
+
+
+def equals(value: object, *columns: str) -> Condition:
+    """Return the condition that one of these columns has this value."""
+    return any_of([Condition(f"{_name(column)} = ?", (value,)) for column in columns])
+
+
+def is_like(pattern: str, *columns: str) -> Condition:
+    """Return the condition that one of these columns fits; ``*`` stands for any characters."""
+    if "*" not in pattern:
+        return equals(pattern, *columns)
+    like = "%".join(map(_literally, pattern.split("*")))
+    return any_of([Condition(f"{_name(one)} LIKE ? ESCAPE '\\'", (like,)) for one in columns])
+
+
+def contains(word: str, *columns: str) -> Condition:
+    """Return the condition that one of these columns contains a word, whatever its case."""
+    like = f"%{_literally(word)}%"
+    return any_of([Condition(f"{_name(one)} ILIKE ? ESCAPE '\\'", (like,)) for one in columns])
+
+
+def is_between(start: datetime | None, end: datetime | None, *columns: str) -> Condition:
+    """Return the condition that the first column that is not null is in this time.
+
+    `start` is included and `end` is not.
+    """
+    parts, before = [], ""
+    for column in map(_name, columns):
+        part, values = f"{before}{column} IS NOT NULL", []
+        for sign, at in ((">=", start), ("<", end)):
+            if at is not None:
+                part += f" AND {column} {sign} make_timestamptz(?::BIGINT)"
+                values.append(_microseconds(at))
+        parts.append(Condition(part, tuple(values)))
+        before += f"{column} IS NULL AND "
+    return any_of(parts)
+
+
+def is_one_of(rows: Sequence[Sequence[Any]], *columns: str) -> Condition:
+    """Return the condition that these columns together have one of these rows of values.
+
+    A null in a column equals "" or 0.
+    """
+    given = ", ".join(f"unnest(?::{_sql_type(column)}[])" for column in columns)
+    read = ", ".join(
+        _name(column)
+        if _sql_type(column) == "BLOB"
+        else f"coalesce({_name(column)}, {_blank(column)})"
+        for column in columns
+    )
+    values = tuple([row[at] for row in rows] for at in range(len(columns)))
+    return Condition(f"({read}) IN (SELECT {given})", values)
+
+
+def any_of(conditions: Sequence[Condition]) -> Condition:
+    """Return the condition that at least one of these holds."""
+    if len(conditions) == 1:
+        return conditions[0]
+    joined = " OR ".join(f"({one.sql})" for one in conditions)
+    return Condition(f"({joined})", tuple(value for one in conditions for value in one.values))
+
+
+def search_rows(
+    snapshots: Sequence[str],
+    conditions: Sequence[Condition],
+    columns: Sequence[str],
+    *,
+    limit: int | None = None,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of these snapshots that meet all conditions, each with its snapshot.
+
+    `snapshots` are directories; their rows come in this order, those of one in browse order, at
+    most `limit` of them. Some hundreds are in memory at a time. Raises `LakeError`.
+    """
+    if not snapshots:
+        return
+    files = _files(snapshots)
+    names = [_read(column) for column in columns]
+    text = f"SELECT filename, {', '.join(names)} {_source(conditions)}"
+    times = [at for at, column in enumerate(columns) if _is_time(column)]
+    if limit is not None:
+        text += f" LIMIT {limit:d}"
+    with _answer(text, files, conditions) as answer:
+        while rows := answer.fetchmany(500):
+            for file, *values in rows:
+                for at in times:
+                    values[at] = _moment(values[at])
+                yield files[file], dict(zip(columns, values, strict=True))
+
+
+def count_rows(
+    snapshots: Sequence[str], conditions: Sequence[Condition], limit: int
+) -> tuple[int, int]:
+    """Count the rows that meet all conditions, and their different keys, up to a limit of rows."""
+    if not snapshots:
+        return 0, 0
+    within = f"SELECT message_key {_source(conditions)} LIMIT {limit:d}"
+    text = f"SELECT count(*), count(DISTINCT message_key) FROM ({within})"  # noqa: S608
+    with _answer(text, _files(snapshots), conditions) as answer:
+        rows, keys = answer.fetchone()
+    return int(rows), int(keys)
+
+
+def distinct_rows(
+    snapshots: Sequence[str], conditions: Sequence[Condition], columns: Sequence[str], limit: int
+) -> list[tuple[Any, ...]]:
+    """Return the different values that these columns have together, at most `limit` of them."""
+    if not snapshots:
+        return []
+    names = ", ".join(_read(column) for column in columns)
+    text = f"SELECT DISTINCT {names} {_source(conditions)} LIMIT {limit:d}"
+    with _answer(text, _files(snapshots), conditions) as answer:
+        return [tuple(row) for row in answer.fetchall()]
+
+
+def _source(conditions: Sequence[Condition]) -> str:
+    where = " AND ".join(f"({one.sql})" for one in conditions) or "TRUE"
+    return f"FROM read_parquet(?, filename = TRUE, hive_partitioning = FALSE) WHERE {where}"
+
+
+@contextmanager
+def _answer(text: str, files: dict[str, str], conditions: Sequence[Condition]) -> Iterator[Any]:
+    """Run a query; the files are its first parameter."""
+    database = _database(os.getpid(), _scheme(next(iter(files))))
+    values = [value for one in conditions for value in one.values]
+    paths = [glob.escape(file) for file in files]
+    cursor = database.cursor()
+    try:
+        yield cursor.execute(text, [paths, *values])
+    except Exception as error:
+        import duckdb  # noqa: PLC0415 (optional; `_database` has imported it)
+
+        if not isinstance(error, duckdb.Error):
+            raise
+        raise LakeError(
+            "MQDLQ-974",
+            f"the snapshots of the lake cannot be searched ({_first_line(error)}); search again,"
+            " and if it fails again, look whether all files of the lake can be read",
+        ) from error
+    finally:
+        cursor.close()
+
+
+@cache
+def _database(process: int, scheme: str) -> Any:
+    """Return DuckDB's in-memory database of this process, which has no tables."""
+    del process  # a database does not survive a fork
+    try:
+        import duckdb  # noqa: PLC0415 (optional)
+    except ImportError:
+        raise LakeError(
+            "MQDLQ-973", "messages cannot be searched without DuckDB; install mqdlq[page]"
+        ) from None
+    database = duckdb.connect(config=_SETTINGS)
+    database.execute(f"SET disabled_optimizers = '{_UNORDERED}'")
+    if scheme:
+        database.register_filesystem(storage.filesystem(f"{scheme}://")[0])
+    return database
+
+
+def _files(snapshots: Sequence[str]) -> dict[str, str]:
+    """Return the file of each snapshot's full rows, as DuckDB names it, and the snapshot."""
+    found = {}
+    for snapshot in snapshots:
+        place = f"{snapshot}/headers/{PART}"
+        files, path = storage.filesystem(place)
+        found[path if isinstance(files, LocalFileSystem) else place] = snapshot
+    return found
+
+
+def _scheme(file: str) -> str:
+    return file.partition("://")[0] if "://" in file else ""
+
+
+def _read(column: str) -> str:
+    return f"epoch_us({_name(column)})" if _is_time(column) else _name(column)
+
+
+def _name(column: str) -> str:
+    return f'"{HEADERS.field(column).name}"'
+
+
+def _is_time(column: str) -> bool:
+    return bool(pa.types.is_timestamp(HEADERS.field(column).type))
+
+
+def _sql_type(column: str) -> str:
+    kind = HEADERS.field(column).type
+    return "BLOB" if kind == pa.binary() else "VARCHAR" if kind == pa.string() else "BIGINT"
+
+
+def _blank(column: str) -> str:
+    return "''" if _sql_type(column) == "VARCHAR" else "0"
+
+
+def _literally(text: str) -> str:
+    for special in ("\\", "%", "_"):
+        text = text.replace(special, "\\" + special)
+    return text
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def _moment(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else _EPOCH + microseconds * _MICROSECOND
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

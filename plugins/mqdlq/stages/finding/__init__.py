@@ -1,0 +1,30 @@
+"""Find messages in the snapshots of handlers by a filter, with what the ledger knows of them."""
+
+from __future__ import annotations
+
+from mqdlq.stages.finding.finding import DOWNLOADED, find_messages, find_row, iterate_messages
+from mqdlq.stages.finding.found import COUNTED, PAGE_ROWS, FoundMessage, FoundPage, Total
+from mqdlq.stages.finding.message_filter import (
+    PARAMETERS,
+    PRESENCE_WORDS,
+    FilterError,
+    MessageFilter,
+    Presence,
+)
+
+__all__ = [
+    "COUNTED",
+    "DOWNLOADED",
+    "PAGE_ROWS",
+    "PARAMETERS",
+    "PRESENCE_WORDS",
+    "FilterError",
+    "FoundMessage",
+    "FoundPage",
+    "MessageFilter",
+    "Presence",
+    "Total",
+    "find_messages",
+    "find_row",
+    "iterate_messages",
+]

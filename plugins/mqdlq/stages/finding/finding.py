@@ -1,0 +1,230 @@
+"""Find messages in the snapshots of handlers, and join what the ledger knows of them.
+
+A message is found in its newest full row. Compact rows need not be read: the full row of a settled
+message is in an earlier snapshot, which pruning keeps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from typing import Any, Final
+
+from mqdlq.lake import snapshot_directory
+from mqdlq.lake.row_search import Condition, count_rows, is_one_of, search_rows
+from mqdlq.lake.storage import file_names
+from mqdlq.ledger import UNKNOWN_MESSAGE, KnownSnapshot, Ledger, MessageState
+from mqdlq.model import Outcome
+from mqdlq.stages.finding.found import (
+    COLUMNS,
+    COUNTED,
+    PAGE_ROWS,
+    FoundMessage,
+    FoundPage,
+    Total,
+    found_message,
+)
+from mqdlq.stages.finding.message_filter import FilterError, MessageFilter, Presence, State
+from mqdlq.stages.finding.row_conditions import conditions_of
+
+EXAMINED: Final = 20_000
+"""How many messages a search by state looks at, if the ledger cannot narrow it."""
+
+DOWNLOADED: Final = 100_000
+"""How many messages a download has at most."""
+
+_NARROWS: Final = 2_000
+"""The ledger narrows a search by outcome if at most so many outcomes are of the kind."""
+
+_AT_ONCE: Final = 500
+_CLOCKS_DIFFER: Final = timedelta(days=1)
+"""Messages of a snapshot may have later times than the snapshot itself, by other clocks."""
+
+Found = tuple[KnownSnapshot, dict[str, Any]]
+
+
+def find_messages(
+    chosen: MessageFilter,
+    handlers: Iterable[str],
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    page: int = 1,
+) -> FoundPage:
+    """Return one page of the messages that a filter selects, of these handlers.
+
+    The messages of the newest snapshot come first, those of one snapshot in browse order. Raises
+    `FilterError` for a page beyond the last one that is counted, and `LakeError`.
+    """
+    if not 1 <= page <= COUNTED // PAGE_ROWS:
+        raise FilterError(
+            "page", f"found {page}", f"1 to {COUNTED // PAGE_ROWS}; narrow the filter"
+        )
+    search = _Search.of(chosen, handlers, ledger, lake_root)
+    start = (page - 1) * PAGE_ROWS
+    found = list(islice(search.messages(start + PAGE_ROWS + 1), start, None))
+    has_next = len(found) > PAGE_ROWS
+    if chosen.state is None and (has_next or not found):
+        total = search.count()
+    else:
+        is_exact = not has_next and search.is_complete and (bool(found) or page == 1)
+        total = Total(start + len(found) if found else 0, is_exact)
+    return FoundPage(tuple(found[:PAGE_ROWS]), total, page, has_next, search.is_complete)
+
+
+def iterate_messages(
+    chosen: MessageFilter,
+    handlers: Iterable[str],
+    *,
+    ledger: Ledger,
+    lake_root: str,
+    limit: int = DOWNLOADED,
+) -> Iterator[FoundMessage]:
+    """Yield the messages that a filter selects in the order of `find_messages`, some at a time.
+
+    At most `limit` are yielded. Raises `LakeError`.
+    """
+    search = _Search.of(chosen, handlers, ledger, lake_root)
+    yield from islice(search.messages(limit, examined=limit), limit)
+
+
+def find_row(
+    message_key: str, handler: str, *, ledger: Ledger, lake_root: str, columns: Sequence[str]
+) -> Found | None:
+    """Return these columns of the newest full row of a message, and its snapshot.
+
+    None if no snapshot of the handler has the message. Raises `LakeError`.
+    """
+    chosen = MessageFilter(message_key=message_key)
+    search = _Search.of(chosen, [handler], ledger, lake_root)
+    return next(search.rows(columns, limit=1), None)
+
+
+@dataclass
+class _Search:
+    """A search over snapshots, newest first."""
+
+    ledger: Ledger
+    chosen: MessageFilter
+    snapshots: dict[str, KnownSnapshot]
+    conditions: list[Condition] = field(default_factory=list)
+    is_complete: bool = True
+
+    @classmethod
+    def of(
+        cls, chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
+    ) -> _Search:
+        """Choose the snapshots, and narrow the search by what the ledger knows."""
+        search = cls(ledger, chosen, _snapshots(chosen, handlers, ledger, lake_root))
+        search.conditions = conditions_of(chosen, list(search.snapshots))
+        if isinstance(chosen.state, Outcome):
+            search._narrow(chosen.state)
+        return search
+
+    def _narrow(self, outcome: Outcome) -> None:
+        keys = self.ledger.message_states.with_last_outcome(outcome, _NARROWS)
+        if keys is None:
+            return
+        self.snapshots = {
+            directory: one
+            for directory, one in self.snapshots.items()
+            if keys.get((one.queue_manager, one.queue))
+        }
+        here = {(one.queue_manager, one.queue) for one in self.snapshots.values()}
+        wanted = sorted({(key,) for place in here for key in keys[place]})
+        self.conditions.append(is_one_of(wanted, "message_key"))
+
+    def rows(self, columns: Sequence[str], limit: int | None = None) -> Iterator[Found]:
+        """Yield the newest row of each message; `limit` bounds the rows that are read."""
+        seen: set[tuple[str, str, bytes]] = set()
+        found = search_rows(list(self.snapshots), self.conditions, columns, limit=limit)
+        for directory, row in found:
+            snapshot = self.snapshots[directory]
+            key = (snapshot.queue_manager, snapshot.queue, row["message_key"])
+            if key not in seen:
+                seen.add(key)
+                yield snapshot, row
+
+    def messages(self, many: int, examined: int = EXAMINED) -> Iterator[FoundMessage]:
+        """Yield messages with their states; `many` is how many the caller reads at most."""
+        wanted = self.chosen.state
+        rows = self._first(self.rows(COLUMNS), many if wanted is None else examined)
+        while part := list(islice(rows, _AT_ONCE)):
+            states = self._states(part)
+            for found in part:
+                state = states.get(_identity(found), UNKNOWN_MESSAGE)
+                if wanted is None or _is_in(state, wanted):
+                    yield found_message(*found, state)
+
+    def count(self) -> Total:
+        """Count the messages, whatever their state, up to `COUNTED`."""
+        rows, keys = count_rows(list(self.snapshots), self.conditions, COUNTED + 1)
+        return Total(min(keys, COUNTED), rows <= COUNTED)
+
+    def _first(self, rows: Iterator[Found], many: int) -> Iterator[Found]:
+        yield from islice(rows, many)
+        if self.chosen.state is not None:
+            self.is_complete = next(rows, None) is None
+
+    def _states(self, part: Sequence[Found]) -> dict[tuple[str, str, bytes], MessageState]:
+        keys: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+        for found in part:
+            queue_manager, queue, key = _identity(found)
+            keys[queue_manager, queue].append(key)
+        return {
+            (*place, key): state
+            for place, some in keys.items()
+            for key, state in self.ledger.message_states.of_keys(*place, some).items()
+        }
+
+
+def _identity(found: Found) -> tuple[str, str, bytes]:
+    snapshot, row = found
+    return snapshot.queue_manager, snapshot.queue, row["message_key"]
+
+
+def _is_in(state: MessageState, wanted: State) -> bool:
+    if wanted is Presence.ON_QUEUE:
+        return not state.has_departed
+    if wanted is Presence.DEPARTED:
+        return state.has_departed
+    return state.outcome is (None if wanted is Presence.NO_OUTCOME else wanted)
+
+
+def _snapshots(
+    chosen: MessageFilter, handlers: Iterable[str], ledger: Ledger, lake_root: str
+) -> dict[str, KnownSnapshot]:
+    """Return the snapshots that may have such messages by their directories, newest first."""
+    found: dict[str, KnownSnapshot] = {}
+    standing: dict[tuple[str, str], set[str]] = {}
+    for one in ledger.message_states.snapshots(handlers):
+        place = (one.queue_manager, one.queue)
+        is_too_old = chosen.since and one.taken_at < chosen.since - _CLOCKS_DIFFER
+        if is_too_old or not (
+            _fits(chosen.queue_manager, one.queue_manager) and _fits(chosen.queue, one.queue)
+        ):
+            continue
+        directory = snapshot_directory(lake_root, *place, one.snapshot_id)
+        if place not in standing:
+            standing[place] = _names_in(directory.rsplit("/", 1)[0])
+        if one.snapshot_id in standing[place]:
+            found[directory] = one
+    return found
+
+
+def _names_in(directory: str) -> set[str]:
+    with suppress(FileNotFoundError):  # the lake is another one, or was cleared
+        return set(file_names(directory, ""))
+    return set()
+
+
+def _fits(pattern: str, name: str) -> bool:
+    if not pattern:
+        return True
+    parts = map(re.escape, pattern.split("*"))
+    return re.fullmatch(".*".join(parts), name, re.DOTALL) is not None

@@ -1,0 +1,220 @@
+"""Filters of messages: which of them to find, parsed from a query string and rendered to one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from mqdlq.constants import ALL_NAMES
+from mqdlq.errors import MqDlqError
+from mqdlq.model import Outcome
+
+ID_DIGITS: Final = 48
+KEY_DIGITS: Final = 64
+_CAUSE_DIGITS: Final = 12
+_LONGEST: Final = 200
+_DIGITS: Final = re.compile("[0-9a-fA-F]+")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_LARGEST: Final = 2**31 - 1
+
+
+class FilterError(MqDlqError, ValueError):
+    """A parameter of a filter is not valid; `parameter` is its name."""
+
+    def __init__(self, parameter: str, fault: str, expected: str) -> None:
+        """Name the parameter, its fault, and what would be right."""
+        super().__init__("MQDLQ-975", f"{parameter}: {fault}; expected {expected}")
+        self.parameter = parameter
+
+
+class Presence(StrEnum):
+    """States of messages that are not outcomes."""
+
+    ON_QUEUE = "on_queue"
+    DEPARTED = "departed"
+    NO_OUTCOME = "no_outcome"
+
+
+PRESENCE_WORDS: Final = {
+    Presence.ON_QUEUE: "on the queue",
+    Presence.DEPARTED: "departed",
+    Presence.NO_OUTCOME: "without an outcome",
+}
+State = Outcome | Presence
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilter:
+    """The messages to find; an empty field narrows nothing, and all others apply together.
+
+    Identifiers are hexadecimal digits. In names, ``*`` stands for any number of characters, and
+    case matters. `text` is a key, a MsgId or CorrelId, a reason, or words, each of which occurs in
+    a name, whatever its case. `since` is included and `until` is not: they are about when the
+    message was dead-lettered, or put if its MQDLH does not say. `expires_before` selects messages
+    that expire before a time. Days end at midnight UTC. `state` is the last outcome, or a
+    `Presence`.
+    """
+
+    text: str = ""
+    msg_id: str = ""
+    correl_id: str = ""
+    message_key: str = ""
+    queue_manager: str = ""
+    queue: str = ""
+    application: str = ""
+    user: str = ""
+    dest_q_name: str = ""
+    dest_q_mgr_name: str = ""
+    format: str = ""
+    reason: int | None = None
+    cause_id: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    expires_before: datetime | None = None
+    state: State | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it narrows nothing."""
+        return self == MessageFilter()
+
+    @classmethod
+    def parse(
+        cls, parameters: Iterable[tuple[str, str]], others: Collection[str] = ()
+    ) -> MessageFilter:
+        """Parse the parameters of a query string; blank values narrow nothing.
+
+        `others` are parameters of the page, which are skipped. Raises `FilterError` for an unknown
+        or repeated parameter, because a filter that is read too widely would act on more messages,
+        and for a value that is not valid.
+        """
+        given: dict[str, Any] = {}
+        for name, text in parameters:
+            if name in others or not text.strip():
+                continue
+            if name not in _PARSERS:
+                expected = ", ".join(_PARSERS)
+                raise FilterError(_shortened(name), "no filter has this name", f"one of {expected}")
+            if name in given:
+                raise FilterError(name, "it is given twice", "one value")
+            given[name] = _PARSERS[name](name, text)
+        found = cls(**given)
+        if found.since and found.until and found.since >= found.until:
+            raise FilterError("until", "it is not after since", "a later day or time")
+        return found
+
+    def parameters(self) -> dict[str, str]:
+        """Return the query parameters that `parse` reads, without the empty ones."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: _rendered(value) for name, value in given.items() if value not in {None, ""}}
+
+    def query(self, **more: str | int) -> str:
+        """Return the query string, with more parameters at its end; "" for an empty filter."""
+        return urlencode(self.parameters() | more)
+
+
+def _text(name: str, text: str) -> str:
+    if len(text) > _LONGEST:
+        raise FilterError(name, f"it has {len(text)} characters", f"at most {_LONGEST}")
+    return text.rstrip(" ")  # a name may begin with a blank, and never ends with one
+
+
+def _digits(length: int) -> Callable[[str, str], str]:
+    def parse(name: str, text: str) -> str:
+        value = text.strip()
+        if len(value) != length or not _DIGITS.fullmatch(value):
+            raise FilterError(name, f"found {_shortened(value)!r}", f"{length} hexadecimal digits")
+        return value.lower()
+
+    return parse
+
+
+def _reason(name: str, text: str) -> int:
+    value = text.strip()
+    number = reason_number(value)
+    if number is None:
+        raise FilterError(
+            name,
+            f"found {_shortened(value)!r}",
+            "a reason code such as 2053, or its name such as MQRC_Q_FULL",
+        )
+    return number
+
+
+def reason_number(text: str) -> int | None:
+    """Return the number of a reason code, given as digits or by its name; None for other text."""
+    named = text.upper()
+    if named.startswith(("MQRC_", "MQFB_")):
+        return ALL_NAMES.get(named)
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST))
+    return int(text) if is_number and int(text) <= _LARGEST else None
+
+
+def _start(name: str, value: str) -> datetime:
+    return _moment(name, value, timedelta())
+
+
+def _end(name: str, value: str) -> datetime:
+    """Parse a time, or a day, which is included."""
+    return _moment(name, value, timedelta(days=1))
+
+
+def _moment(name: str, text: str, of_day: timedelta) -> datetime:
+    value = text.strip()
+    try:
+        at = datetime.fromisoformat(value)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        return at + of_day if _DATE.fullmatch(value) else at
+    except (ValueError, OverflowError):
+        raise FilterError(
+            name,
+            f"found {_shortened(value)!r}",
+            "a day or a time in UTC, such as 2026-11-21 or 2026-11-21T09:30",
+        ) from None
+
+
+def _state(name: str, text: str) -> State:
+    value = text.strip()
+    for kind in (Outcome, Presence):
+        if value in [str(one) for one in kind]:
+            return kind(value)
+    allowed = ", ".join(map(str, (*Presence, *Outcome)))
+    raise FilterError(name, f"found {_shortened(value)!r}", f"one of {allowed}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= KEY_DIGITS else text[:KEY_DIGITS] + "…"
+
+
+def _rendered(value: Any) -> str:
+    if not isinstance(value, datetime):
+        return str(value)
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+_PARSERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "text": _text,
+    "msg_id": _digits(ID_DIGITS),
+    "correl_id": _digits(ID_DIGITS),
+    "message_key": _digits(KEY_DIGITS),
+    "queue_manager": _text,
+    "queue": _text,
+    "application": _text,
+    "user": _text,
+    "dest_q_name": _text,
+    "dest_q_mgr_name": _text,
+    "format": _text,
+    "reason": _reason,
+    "cause_id": _digits(_CAUSE_DIGITS),
+    "since": _start,
+    "until": _end,
+    "expires_before": _end,
+    "state": _state,
+}
+PARAMETERS: Final = tuple(_PARSERS)
+"""The names of the query parameters of a filter."""
