@@ -32,9 +32,14 @@ class LazyPage:
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Awaitable[None]],
     ) -> None:
-        """Answer a request. The page itself checks who asks."""
+        """Answer a request; the page itself checks who asks.
+
+        `request.state.airflow` of a page is the app of Airflow that has the page, whose REST API
+        starts runs.
+        """
         from mqdlq.web.app import application  # noqa: PLC0415 (only the api-server imports it)
 
+        scope.setdefault("state", {})["airflow"] = scope.get("app")
         await application()(scope, receive, send)
 
 

@@ -50,7 +50,7 @@ def application() -> FastAPI:
         app.include_router(router)
     app.get("/static/{name}")(static_file)
     app.get("/licences")(licences)
-    app.get("/{path:path}")(nothing_here)
+    app.api_route("/{path:path}", methods=["GET", "POST"])(nothing_here)
     app.exception_handler(MqDlqError)(_error_page)
     app.exception_handler(HTTPException)(_http_error_page)
     app.exception_handler(RequestValidationError)(_invalid_request_page)

@@ -47,6 +47,25 @@ class Page:
         self.ask("Page.navigate", url=url)
         self.wait_for(*texts)
 
+    def emulate(self, *, width: int = 1280, dark: bool = False) -> None:
+        """Show pages in a window of this width, in light or dark colours."""
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.ask("Emulation.setEmulatedMedia", features=[scheme])
+
+    def wait_until(self, condition: str) -> None:
+        """Wait until an expression is true in the page."""
+        deadline = time.monotonic() + LIMIT_S
+        while not self.run(condition):
+            assert time.monotonic() < deadline, f"not {condition}:\n{self.text()[:3000]}"
+            time.sleep(0.1)
+
     def wait_for(self, *texts: str) -> None:
         deadline = time.monotonic() + LIMIT_S
         while missing := [text for text in texts if text not in self.text()]:
@@ -58,7 +77,9 @@ class Page:
         return str(self.run("document.body ? document.body.innerText : ''"))
 
     def run(self, script: str) -> Any:
-        return self.ask("Runtime.evaluate", expression=script)["result"].get("value")
+        """Return the value of an expression, and of the promise that it may be."""
+        asked = {"expression": script, "awaitPromise": True, "returnByValue": True}
+        return self.ask("Runtime.evaluate", **asked)["result"].get("value")
 
     def click(self, text: str) -> None:
         """Click the button that says this, or is called this."""
@@ -72,10 +93,13 @@ class Page:
             assert time.monotonic() < deadline, f"no button says {text}"
             time.sleep(0.5)
 
-    def picture(self, file: Path) -> None:
-        """Write what is shown as WebP."""
-        time.sleep(2)  # what moves comes to rest
-        data = self.ask("Page.captureScreenshot", format="webp", quality=75)["data"]
+    def picture(self, file: Path, *, whole: bool = False) -> None:
+        """Write what is shown, or the whole page, as WebP or PNG by the name of the file."""
+        time.sleep(0.5 if whole else 2)  # what moves comes to rest
+        kind: dict[str, Any] = {"format": "png"}
+        if file.suffix == ".webp":
+            kind = {"format": "webp", "quality": 75}
+        data = self.ask("Page.captureScreenshot", captureBeyondViewport=whole, **kind)["data"]
         file.write_bytes(base64.b64decode(data))
 
 
