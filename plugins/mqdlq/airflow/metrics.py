@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import Stats, conf
 
 from mqdlq.constants import reason_text
 from mqdlq.handlers import Handler
+from mqdlq.handlers.operation import STARTS_MISSED
 from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Outcome, Trait
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 REASONS: Final = 20
 """How many reasons of a queue have their own label; the rarer ones share `other`."""
-
-STARTS_MISSED: Final = 3
-"""The number of scheduled starts without a successful run after which a handler is overdue."""
 
 SEND_WITHIN_MS: Final = 5000
 
@@ -253,13 +251,8 @@ def _by_label(reasons: Mapping[int, int]) -> dict[str, int]:
 
 def _find_overdue_time(handler: Handler, now: datetime) -> float:
     """Return the Unix time of the scheduled start that makes a handler overdue, or 0."""
-    moment = now
-    for _ in range(STARTS_MISSED):
-        following = handler.next_start(moment)
-        if following is None:
-            return 0.0
-        moment = following
-    return moment.timestamp()
+    moment = handler.overdue_at(now)
+    return moment.timestamp() if moment is not None else 0.0
 
 
 def _emit_verdict(handler: str, *, failed: bool) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from croniter import croniter
@@ -17,6 +18,9 @@ TASK_RETRIES: Final = 3
 With the delays between them the attempts span more than four minutes: a queue manager that fails
 over to its standby, or restarts, is back by then.
 """
+
+STARTS_MISSED: Final = 3
+"""The number of scheduled starts without a run after which a handler is overdue."""
 
 CONTINUOUS: Final = "@continuous"
 """The schedule that starts the next run as soon as the last one has ended; one run at a time."""
@@ -273,10 +277,23 @@ class Operation(BaseModel):
         """Return when Airflow starts the next run, None if no clock starts it."""
         if self.schedule is None or self.is_continuous or self.is_by_event:
             return None
-        found: datetime = croniter(self.schedule, now).get_next(datetime)
-        return found
+        return _next_start(self.schedule, now)
+
+    def overdue_at(self, since: datetime) -> datetime | None:
+        """Return the scheduled start number STARTS_MISSED after a time, None without a clock."""
+        moment: datetime | None = since
+        for _ in range(STARTS_MISSED):
+            moment = self.next_start(moment) if moment is not None else None
+        return moment
 
     @property
     def runs_at_once(self) -> int:
         """How many of its runs may be active."""
         return 1 if self.is_continuous else self.max_active_runs
+
+
+@lru_cache(maxsize=16_384)
+def _next_start(schedule: str, now: datetime) -> datetime:
+    """Return the next start; pages ask for the same ones of many handlers again and again."""
+    found: datetime = croniter(schedule, now).get_next(datetime)
+    return found

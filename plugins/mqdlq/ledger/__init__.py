@@ -46,6 +46,7 @@ from mqdlq.ledger.reading.message_states import (
     MessageState,
     MessageStates,
 )
+from mqdlq.ledger.reading.overview import Overview
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
     Held,
@@ -142,6 +143,7 @@ class Ledger:
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
         self.message_states = MessageStates(engine)
+        self.overview = Overview(engine)
 
     def __enter__(self) -> Self:
         return self

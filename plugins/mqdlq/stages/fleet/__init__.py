@@ -1,0 +1,1 @@
+"""The state of all handlers and their queues, from the ledger and the handlers' files."""
