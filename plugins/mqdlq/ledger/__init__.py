@@ -47,6 +47,9 @@ from mqdlq.ledger.reading.message_states import (
     MessageStates,
 )
 from mqdlq.ledger.reading.overview import Overview
+from mqdlq.ledger.reading.rules import CountedRuns, RuleAttempt, RulesInUse, RuleUse, TablePeriod
+from mqdlq.ledger.reading.run_messages import OutcomeFilter, RunCounts, RunMessages, TriedCount
+from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, ListedRun, RunFilter, RunLists
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
     Held,
@@ -67,6 +70,7 @@ from mqdlq.ledger.snapshots import Snapshots, TakenSnapshot
 __all__ = [
     "DRY_RUN",
     "NO_ARCHIVE_COPY",
+    "NO_REPORT",
     "UNKNOWN_MESSAGE",
     "AcceptedPlan",
     "Approval",
@@ -81,6 +85,8 @@ __all__ = [
     "CausesOverTime",
     "CopyId",
     "CopyState",
+    "CountedRuns",
+    "EntryKind",
     "HandledQueue",
     "Held",
     "HistoryRow",
@@ -92,6 +98,7 @@ __all__ = [
     "LearnedCount",
     "Ledger",
     "Listed",
+    "ListedRun",
     "Look",
     "MessageState",
     "NewlySettled",
@@ -99,18 +106,25 @@ __all__ = [
     "OpenFile",
     "OpenQuestion",
     "OutcomeFact",
+    "OutcomeFilter",
     "Protection",
     "Prune",
     "PrunedOutcome",
     "PrunedRun",
     "RecordedVerdict",
     "Restoration",
+    "RuleAttempt",
+    "RuleUse",
     "Run",
+    "RunCounts",
+    "RunFilter",
     "RunMessage",
     "Settled",
     "SettledLot",
     "Sighting",
+    "TablePeriod",
     "TakenSnapshot",
+    "TriedCount",
     "open_current_ledger",
     "open_ledger",
 ]
@@ -144,6 +158,9 @@ class Ledger:
         self.audit_trail = AuditTrail(engine)
         self.message_states = MessageStates(engine)
         self.overview = Overview(engine)
+        self.run_lists = RunLists(engine)
+        self.run_messages = RunMessages(engine)
+        self.rules_in_use = RulesInUse(engine)
 
     def __enter__(self) -> Self:
         return self

@@ -37,8 +37,9 @@ def read_report(
     """
     stages = {name: str(stages[name] or "none") for name in sorted(stages, key=_place_in_the_run)}
     sources, gathered = gather(read_sources(run_id, ledger, lake_root), ledger)
-    account = account_of(sources, gathered)
-    verdict, headline, why = judge(sources, gathered, account, stages, error)
+    tally = gathered.tally()
+    account = account_of(sources, tally)
+    verdict, headline, why = judge(sources, tally, account, stages, error)
     attention, unaccounted = gathered.attention, gathered.unaccounted
     rules = rule_rows(gathered.rules, sources)
     listed, missing, states = attention.rows(), unaccounted.rows(), gathered.attempts

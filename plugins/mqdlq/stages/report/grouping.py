@@ -11,8 +11,8 @@ from typing import Final
 
 from mqdlq.causes import advice_on
 from mqdlq.constants import reason_text
-from mqdlq.ledger import Attempt, Ledger, OutcomeFact
-from mqdlq.model import DEPARTED, Action, AttemptState, MessageClass, Outcome
+from mqdlq.ledger import Attempt, Ledger, OutcomeFact, TriedCount
+from mqdlq.model import DEPARTED, AttemptState, MessageClass, Outcome
 from mqdlq.stages.report.message_outcomes import Message, UnreadableError, messages_of
 from mqdlq.stages.report.needs_attention import (
     GroupedMessages,
@@ -23,6 +23,7 @@ from mqdlq.stages.report.needs_attention import (
 from mqdlq.stages.report.report_records import CauseGroup, MessageRow, TimelinePoint
 from mqdlq.stages.report.report_sources import Sources
 from mqdlq.stages.report.rule_counts import RuleAttempts, RuleKey, rule_key
+from mqdlq.stages.report.verdict import Tally
 
 BINS: Final = 60
 """The number of equal periods into which the time of a run is divided."""
@@ -36,8 +37,8 @@ class Timeline:
         self._points: dict[tuple[object, ...], TimelinePoint] = {}
         self._span = span
 
-    def add(self, attempt: Attempt) -> None:
-        """Take in an attempt."""
+    def add(self, attempt: Attempt | TriedCount, number: int = 1) -> None:
+        """Take in an attempt, or a number of equal attempts."""
         start, end = self._span or (attempt.at, attempt.at)
         whole = (end - start).total_seconds() or 1.0
         stretch = int((attempt.at - start).total_seconds() / whole * (BINS - 1))
@@ -46,7 +47,7 @@ class Timeline:
         point = self._points.get(key)
         if point is None:
             point = TimelinePoint(attempt.at, *lane, attempt.state, attempt.mqrc, 0)
-        at, attempts = min(point.at, attempt.at), point.attempts + 1
+        at, attempts = min(point.at, attempt.at), point.attempts + number
         self._points[key] = replace(point, at=at, attempts=attempts)
 
     def points(self) -> tuple[TimelinePoint, ...]:
@@ -116,7 +117,7 @@ class _Cause:
 class Gathered:
     """The messages of a run, counted and grouped one by one; handled messages are not kept.
 
-    `booked` counts the outcomes of the run's own messages, `acted_on_but_for_dry_run` the actions
+    `booked` counts the outcomes of the run's own messages, `only_dry_run` the actions
     that were not taken only because of a dry run, `full_rows` the snapshot's full rows. `attention`
     has the messages that need attention, `unaccounted` the messages without an outcome.
     `resolution_s` has the seconds from arrival to departure of each message that departed.
@@ -127,7 +128,7 @@ class Gathered:
         self.booked: Counter[Outcome] = Counter()
         self.rules: Counter[RuleKey] = Counter()
         self.rule_attempts = RuleAttempts()
-        self.acted_on_but_for_dry_run: Counter[str] = Counter()
+        self.only_dry_run: Counter[str] = Counter()
         self.causes = Causes()
         self.attention = GroupedMessages()
         self.unaccounted = GroupedMessages()
@@ -167,16 +168,21 @@ class Gathered:
         self.booked[fact.outcome] += 1
         self.rules[rule_key(fact)] += 1
         if would_be_acted_on(fact):
-            self.acted_on_but_for_dry_run[fact.action] += 1
+            self.only_dry_run[fact.action] += 1
         self._know_of(fact.at)
 
     def _know_of(self, at: datetime) -> None:
         self.last_at = max(self.last_at or at, at)
 
-    @property
-    def would_be_left(self) -> int:
-        """How many messages a rule would leave if this were not a dry run."""
-        return self.acted_on_but_for_dry_run[Action.IGNORE]
+    def tally(self) -> Tally:
+        """Return the numbers for the account."""
+        return Tally(
+            booked=self.booked,
+            missing=self.unaccounted.browse_seqs,
+            full_rows=self.full_rows,
+            attention=self.attention.messages,
+            only_dry_run=self.only_dry_run,
+        )
 
 
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from mqdlq.ledger import Sighting
-from mqdlq.model import DEPARTED, Outcome, Trait
-from mqdlq.stages.report.grouping import Gathered
+from mqdlq.model import DEPARTED, Action, Outcome, Trait
 from mqdlq.stages.report.report_records import Account, LastBrowse, Verdict
 from mqdlq.stages.report.report_sources import Sources
 from mqdlq.stages.report.wording import count, moment, numbers
@@ -17,7 +17,28 @@ _ON_THE_QUEUE: Final = Outcome.having(Trait.STAYS)
 _PERHAPS_ON_THE_QUEUE: Final = frozenset(Outcome) - _ON_THE_QUEUE - DEPARTED
 
 
-def account_of(sources: Sources, gathered: Gathered) -> Account | None:
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The numbers of a run's own messages, from which its account is made.
+
+    `booked` counts their outcomes, `missing` has the browse_seqs of those without one, `full_rows`
+    is their number. `attention` messages need attention. `only_dry_run` counts by action the
+    messages that nothing but the dry run kept from being acted on.
+    """
+
+    booked: Counter[Outcome]
+    missing: Iterable[int]
+    full_rows: int
+    attention: int
+    only_dry_run: Counter[str]
+
+    @property
+    def would_be_left(self) -> int:
+        """How many messages a rule would leave if this were not a dry run."""
+        return self.only_dry_run[Action.IGNORE]
+
+
+def account_of(sources: Sources, tally: Tally) -> Account | None:
     """Make the account; None if there is no snapshot to account for.
 
     Every message has one outcome; those booked as left were met by the last browse, those booked
@@ -25,12 +46,12 @@ def account_of(sources: Sources, gathered: Gathered) -> Account | None:
     """
     if sources.snapshot is None:
         return None
-    booked = Counter(gathered.booked)
+    booked = Counter(tally.booked)
     for settled, number in sources.settled.items():
         booked[settled.outcome] += number
-    total, missing = sources.snapshot.messages, gathered.unaccounted.browse_seqs
+    total, missing = sources.snapshot.messages, tally.missing
     if sources.is_for_named and not sources.settled and sources.manifest is not None:
-        booked[Outcome.NOT_SELECTED] = total - gathered.full_rows  # it broke off before it booked
+        booked[Outcome.NOT_SELECTED] = total - tally.full_rows  # it broke off before it booked
     not_selected = booked[Outcome.NOT_SELECTED]
     differences = [*_sum_differences(total, booked.total(), numbers(missing))]
     if total:
@@ -90,7 +111,7 @@ Judgement = tuple[Verdict, str, str]
 
 def judge(
     sources: Sources,
-    gathered: Gathered,
+    tally: Tally,
     account: Account | None,
     stages: Mapping[str, str],
     error: str,
@@ -115,9 +136,9 @@ def judge(
         headline = _without_snapshot(failed, is_open)
         faults = faults or ["no snapshot was taken"]
     else:
-        headline = _headline(sources, gathered, account, failed)
+        headline = _headline(sources, tally, account, failed)
         faults = [*faults, *account.differences, *sources.troubles]
-    return _verdict(faults, is_open, gathered.attention.messages), headline, "; ".join(faults)
+    return _verdict(faults, is_open, tally.attention), headline, "; ".join(faults)
 
 
 def _is_empty(sources: Sources, stages: Mapping[str, str]) -> bool:
@@ -139,11 +160,11 @@ def _without_snapshot(failed: list[str], is_open: bool) -> str:
     return f"The run ended{_at(failed)} before it took a snapshot; nothing was touched."
 
 
-def _headline(sources: Sources, gathered: Gathered, account: Account, failed: list[str]) -> str:
+def _headline(sources: Sources, tally: Tally, account: Account, failed: list[str]) -> str:
     if failed and (sources.plan is None or sources.plan.accepted_at is None):
         messages = count(account.selected, "message")
         return f"The run ended{_at(failed)}: none of {messages} was acted on."
-    parts = ", ".join(_parts(sources, gathered, account))
+    parts = ", ".join(_parts(sources, tally, account))
     sum_ = "adds up" if account.adds_up else "does not add up"
     stages = f" The run failed{_at(failed)}." if failed else ""
     number = count(account.selected, "message")
@@ -151,16 +172,16 @@ def _headline(sources: Sources, gathered: Gathered, account: Account, failed: li
     return f"{number}{of}: {parts}. The account {sum_}.{stages}"
 
 
-def _parts(sources: Sources, gathered: Gathered, account: Account) -> Iterator[str]:
+def _parts(sources: Sources, tally: Tally, account: Account) -> Iterator[str]:
     """Yield the parts of the sum that an operator cares about; they add up to the snapshot."""
-    attention = gathered.attention.messages
+    attention = tally.attention
     handled = sum(n for outcome, n in account.outcomes.items() if Trait.SUCCEEDED in outcome.traits)
     if handled or not _is_dry_run(sources):
         yield f"{handled:,} handled"
     if attention:
         yield f"{attention:,} {'needs' if attention == 1 else 'need'} attention"
     if _is_dry_run(sources):
-        yield from _in_a_dry_run(gathered)
+        yield from _in_a_dry_run(tally)
     for outcome, number in account.outcomes.items():
         if not outcome.traits & (Trait.SUCCEEDED | Trait.NEEDS_ATTENTION):
             yield f"{number:,} {outcome.words}"
@@ -168,9 +189,9 @@ def _parts(sources: Sources, gathered: Gathered, account: Account) -> Iterator[s
         yield f"{account.messages - account.booked:,} without an outcome"
 
 
-def _in_a_dry_run(gathered: Gathered) -> Iterator[str]:
-    left = gathered.would_be_left
-    yield f"{gathered.acted_on_but_for_dry_run.total() - left:,} would be acted on"
+def _in_a_dry_run(tally: Tally) -> Iterator[str]:
+    left = tally.would_be_left
+    yield f"{tally.only_dry_run.total() - left:,} would be acted on"
     if left:
         yield f"{left:,} would be left by rule"
 

@@ -1,0 +1,1 @@
+"""Read a run for people who wait: counts by SQL, messages page by page, downloads as a stream."""
