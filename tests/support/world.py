@@ -143,6 +143,7 @@ class World:
         run_id: str | None = None,
         message_keys: tuple[str, ...] = (),
         action: str | None = None,
+        user: str = "",
         **keys: Any,
     ) -> Run:
         """Start a run with a rules table given as text; `keys` are those of the handler's YAML."""
@@ -153,7 +154,9 @@ class World:
         handler = Handler(
             name="test", directory=folder, connection="mq", rules="test.rules", **keys
         )
-        options = RunOptions(dry_run=dry_run, message_keys=message_keys, action=action)
+        options = RunOptions(
+            dry_run=dry_run, message_keys=message_keys, action=action, started_by_user=user
+        )
         return self.begin(run_id or f"run-{self.runs}", handler, options)
 
     def begin(self, run_id: str, handler: Handler, options: RunOptions) -> Run:

@@ -92,6 +92,7 @@ def run_restoration(
     again: Annotated[
         bool, typer.Option("--again", help="Also what was restored before, or may have been.")
     ] = False,
+    why: Annotated[str, typer.Option(help="The reason, or the number of a ticket.")] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be restored.")
     ] = False,
@@ -119,6 +120,7 @@ def run_restoration(
         "to_queue": to_queue,
         "to_queue_manager": to_queue_manager,
         "again": again,
+        "why": why,
         "dry_run": dry_run,
     }
     conf = {"handler": handler, "header": not no_header}

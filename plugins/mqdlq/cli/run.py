@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import typer
 
@@ -20,6 +21,7 @@ class ConfError(MqDlqError):
 def run(
     handler: str = typer.Argument(help="The handler's name: the stem of its YAML file."),
     conf: str = typer.Option("{}", help="The run's parameters, as JSON."),
+    why: str = typer.Option("", help="The reason for the run, or a ticket: the parameter why."),
 ) -> None:
     """Implement `mqdlq run`.
 
@@ -31,18 +33,18 @@ def run(
 
     For example:
       mqdlq run demo
-      mqdlq run demo --conf '{"dry_run": true}'
+      mqdlq run demo --conf '{"dry_run": true}' --why "ticket 4711"
     """
     try:
         load_handler(handler)
-        _check(conf)
+        given = _check(conf) | ({"why": why} if why else {})
     except (HandlerError, ConfError) as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None
-    become("-m", "mqdlq.local.foreground", handler, conf)
+    become("-m", "mqdlq.local.foreground", handler, json.dumps(given))
 
 
-def _check(conf: str) -> None:
+def _check(conf: str) -> dict[str, Any]:
     try:
         parsed = json.loads(conf)
     except ValueError as error:
@@ -51,3 +53,4 @@ def _check(conf: str) -> None:
         raise ConfError(
             "MQDLQ-913", '--conf is not a JSON object; expected an object such as {"dry_run": true}'
         )
+    return parsed

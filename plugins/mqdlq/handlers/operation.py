@@ -31,6 +31,14 @@ EVENT: Final = "event"
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
+class GuardedAction(StrEnum):
+    """An action that can need a second person; in a handler's file it is in lower case."""
+
+    DISCARD = "discard"
+    FWD = "fwd"
+    RETRY = "retry"
+
+
 class ApprovalGuards(BaseModel):
     """The conditions under which a run waits for a person's approval; all are off by default."""
 
@@ -53,6 +61,13 @@ class ApprovalGuards(BaseModel):
         bool,
         Field(description="A rule names a queue that no message was moved to from this queue yet."),
     ] = False
+    second_person: Annotated[
+        tuple[GuardedAction, ...],
+        Field(
+            description="Actions that need a second person: a plan with one of them needs the"
+            " approval of a person other than the one who started the run."
+        ),
+    ] = ()
     timeout: Annotated[
         timedelta,
         Field(
@@ -219,6 +234,13 @@ class Operation(BaseModel):
             " at once.",
         ),
     ] = TASK_RETRIES
+    require_reason: Annotated[
+        bool,
+        Field(
+            description="A run or restoration that a person starts, and that acts, needs the"
+            " parameter `why`."
+        ),
+    ] = False
     approval: Annotated[
         ApprovalGuards, Field(description="When a run waits for [approval](#approval).")
     ] = ApprovalGuards()

@@ -32,7 +32,7 @@ from mqdlq.handlers import load_handler
 from mqdlq.local.environment import airflow_home, environment
 from mqdlq.local.log_lines import Follower
 from mqdlq.local.task_logs import TaskLogs
-from mqdlq.stages.run_options import RunOptions, read_rules
+from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
 
 TAIL = 30  # lines of the log that are shown where no task said why it failed
 USAGE = 2
@@ -149,8 +149,16 @@ def why_refused(handler: str, conf: Mapping[str, Any]) -> str:
     if wrong := fault(conf):
         return wrong
     keys = named_messages(conf.get("message_keys"))
-    given = RunOptions(rules=conf.get("rules"), action=conf.get("action"), message_keys=keys)
+    given = RunOptions(
+        rules=conf.get("rules"),
+        action=conf.get("action"),
+        message_keys=keys,
+        dry_run=bool(conf.get("dry_run")),
+        why=(conf.get("why") or "").strip(),
+    )
     try:
+        if missing := find_missing_reason(load_handler(handler), given):
+            return missing
         if given.rules or given.action:
             read_rules(load_handler(handler), given)
     except MqDlqError as error:

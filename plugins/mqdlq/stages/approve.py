@@ -19,6 +19,7 @@ from mqdlq.handlers.operation import ApprovalGuards, Event
 from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
 from mqdlq.ledger import Approval, Ledger, Run
 from mqdlq.model import Action, Outcome
+from mqdlq.stages import second_person
 from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
 from mqdlq.stages.execute.settled_messages import SettledList
@@ -54,37 +55,60 @@ def review_plan(
     lake_root: str,
     clock: Callable[[], datetime],
     log: logging.Logger,
-    answer: Mapping[str, str] | None = None,
+    answer: Mapping[str, Any] | None = None,
     is_watched: bool = False,
 ) -> PlanReview:
     """Check a plan against its hash, record it, and return it with the questions to be answered.
 
     `answer` comes from `record_answer`. A question and its answer are each recorded once. With
-    `is_watched` the run is in the foreground, where nobody can answer, so no question is asked. A
-    second call changes nothing. Raises ExecutionError for a missing plan or another run's plan.
+    `is_watched` the run is in the foreground, where nobody can answer, so no question is asked; a
+    plan that needs a second person is rejected there. If a person who must not approve the plan
+    has approved it, the audit records that, and the questions stay open. A second call changes
+    nothing. Raises ExecutionError for a missing plan or another run's plan.
     """
     directory = plan_directory(lake_root, plan_id)
     require_plan(directory)
     plan = accept_plan(run, plan_id, ledger=ledger, lake_root=lake_root, clock=clock)
     accepted = PlanReview(plan, _describe_coverage(run, plan, ledger))
+    answer = second_person.accept_answer(
+        run, answer, guards, plan=directory, ledger=ledger, log=log
+    )
     approval = _find_approval(run, answer, ledger)
     if approval is not None and approval.decision != "asked":
         log.info("%s by %s", approval.decision, approval.who)
     elif not run.dry_run:
-        asked = ask_guards(run, guards, ledger=ledger, plan=directory)
+        asked = tuple(ask_guards(run, guards, ledger=ledger, plan=directory))
         for question in asked:
             log.info("needs an approval: %s", question.text)
         if asked and is_watched:
-            log.info("a run in the foreground continues without an approval")
+            _continue_in_the_foreground(run, _open(plan, asked, clock()), ledger, log)
         elif asked:
             if approval is None:
-                names = tuple(dict.fromkeys(question.guard for question in asked))
-                first = Approval(plan.plan_hash, names, "asked", "", clock())
-                ledger.plans.record_approval(run.run_id, first)
-            return replace(accepted, questions=tuple(asked))
+                ledger.plans.record_approval(run.run_id, _open(plan, asked, clock()))
+            return replace(accepted, questions=asked)
     for line in _describe_review(run, accepted):
         log.info("%s", line)
     return accepted
+
+
+def _open(plan: PlanDescription, asked: Sequence[Question], at: datetime) -> Approval:
+    names = tuple(dict.fromkeys(question.guard for question in asked))
+    return Approval(plan.plan_hash, names, "asked", "", at)
+
+
+def _continue_in_the_foreground(
+    run: Run, question: Approval, ledger: Ledger, log: logging.Logger
+) -> None:
+    """Reject a plan that needs a second person; any other is as good as approved."""
+    if second_person.GUARD not in question.guards:
+        log.info("a run in the foreground continues without an approval")
+        return
+    rejected = replace(question, decision="rejected", who=second_person.IN_THE_FOREGROUND)
+    ledger.plans.record_approval(run.run_id, rejected)
+    log.warning(
+        "rejected: a run in the foreground has no second person, so this run moves nothing; start"
+        " it in Airflow, where another person can approve its plan [MQDLQ-977]"
+    )
 
 
 def require_plan(directory: str) -> None:
@@ -97,10 +121,22 @@ def require_plan(directory: str) -> None:
         )
 
 
-def record_answer(*, is_approved: bool, who: str, at: datetime) -> dict[str, Any]:
-    """Return an answer as plain JSON values; an empty `who` means that nobody answered in time."""
-    decision = "approved" if is_approved else "rejected"
-    return {"decision": decision, "who": who or "nobody, in time", "at": at.isoformat()}
+def record_answer(
+    *, is_approved: bool, names: Sequence[str], at: datetime, why: str = ""
+) -> dict[str, Any]:
+    """Return an answer as plain JSON values.
+
+    `names` are the name and the id of the person in Airflow; the first one that is not empty goes
+    to the ledger. Without one, nobody answered in time. `why` is the person's comment.
+    """
+    known = [name for name in names if name]
+    return {
+        "decision": "approved" if is_approved else "rejected",
+        "who": known[0] if known else "nobody, in time",
+        "names": known,
+        "at": at.isoformat(),
+        "why": why,
+    }
 
 
 def build_approval_alert(run: Run, asked: Sequence[Question]) -> Alert:
@@ -128,13 +164,14 @@ def write_review_page(accepted: PlanReview, within: timedelta) -> str:
     )
 
 
-def _find_approval(run: Run, answer: Mapping[str, str] | None, ledger: Ledger) -> Approval | None:
+def _find_approval(run: Run, answer: Mapping[str, Any] | None, ledger: Ledger) -> Approval | None:
     """Return the run's question or answer; a new answer is recorded."""
     earlier = ledger.plans.last_approval(run.run_id)
     if earlier is None or earlier.decision != "asked" or not answer:
         return earlier
     at = datetime.fromisoformat(answer["at"])
-    given = replace(earlier, decision=answer["decision"], who=answer["who"], at=at)
+    why = answer.get("why", "")
+    given = replace(earlier, decision=answer["decision"], who=answer["who"], at=at, why=why)
     ledger.plans.record_approval(run.run_id, given)
     return given
 
@@ -178,6 +215,8 @@ def _ask_about_plan(
         yield Question("discard", f"{discards} messages may be discarded")
     if guards.messages is not None and acted_on > guards.messages:
         yield Question("messages", f"{acted_on} messages are acted on, more than {guards.messages}")
+    if found := second_person.guarded_actions(planned_messages(plan), guards.second_person):
+        yield Question(second_person.GUARD, second_person.describe_need(run, found))
     if guards.new_target:
         for queue, queue_manager in sorted(targets - ledger.attempts.earlier_targets(run)):
             at = f" @ {queue_manager}" if queue_manager else ""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.model import GIVEN_ACTION
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
+
+WITHOUT_PERSON: Final = frozenset({"scheduled", "asset_triggered"})
+"""The types of runs that no person starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,21 @@ def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTa
         source, text = GIVEN_ACTION, _print_given_action(table, options)
         table = parse(text, source)
     return source, text, table
+
+
+def find_missing_reason(handler: Handler, options: RunOptions) -> str:
+    """Return why a run must not begin without a reason, or "".
+
+    A dry run, and a run that no person has started, need no reason.
+    """
+    if not handler.require_reason or options.dry_run or options.why:
+        return ""
+    if options.run_type in WITHOUT_PERSON:
+        return ""
+    return (
+        f"handler {handler.name} needs a reason for each run that a person starts"
+        " (require_reason); give the reason, or the number of a ticket, as the parameter why"
+    )
 
 
 def read_control_data(handler: Handler) -> ControlData | None:

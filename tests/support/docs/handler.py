@@ -44,6 +44,7 @@ approval:
   new_cause: yes
   changed_rules: yes
   new_target: yes
+  second_person: [discard]
   timeout: PT12H
 ```
 

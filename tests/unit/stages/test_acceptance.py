@@ -88,7 +88,7 @@ def test_an_answer_closes_the_request_for_approval(
     plan_id = world.evaluate(run)
     accepted(world, run, plan_id)
     caplog.clear()
-    given = record_answer(is_approved=is_approved, who=who, at=world.clock())
+    given = record_answer(is_approved=is_approved, names=[who], at=world.clock())
 
     found = accepted(world, run, plan_id, answer=given)
 

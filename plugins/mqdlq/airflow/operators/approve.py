@@ -10,7 +10,7 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.metrics import emit_approvals
-from mqdlq.airflow.older_versions import task_state, wait_for_person
+from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE, task_state, wait_for_person
 from mqdlq.airflow.operators.base import (
     SENSE,
     Stage,
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 APPROVE: Final = "Approve"
 REJECT: Final = "Reject"
+COMMENT: Final = "comment"
+"""The field of the answer that has the person's comment."""
+COMMENT_FORM: Final = {
+    COMMENT: {
+        "value": None,
+        "description": "The reason for the answer, or the number of a ticket. The audit has it.",
+        "schema": {"type": ["null", "string"], "title": "Comment", "maxLength": 1000},
+    }
+}
 
 
 class Approve(Stage):
@@ -37,7 +46,9 @@ class Approve(Stage):
     handler's `approval: timeout` rejects. Question, answer, who and when go to the
     ledger; the execution carries out exactly the plan whose hash was approved. After a
     rejection the run continues without acting, and reports that for every message. In
-    ``airflow dags test`` nobody can answer, so nobody is asked. Touches the ledger and the lake,
+    ``airflow dags test`` nobody can answer, so nobody is asked; a plan that needs a second person
+    is rejected there. An approval by a person who must not give it is recorded in the audit, and
+    the question stays open. Touches the ledger and the lake,
     not MQ.
 
     In a backfill without `apply` it reports what today's rules would do otherwise, and the
@@ -100,8 +111,9 @@ class Approve(Stage):
         person = event.get("responded_by_user") or {}
         answer = record_answer(
             is_approved=event["chosen_options"] == [APPROVE],
-            who=person.get("name") or person.get("id") or "",
+            names=[str(person.get(key) or "") for key in ("name", "id")],
             at=utc_now(),
+            why=str((event.get("params_input") or {}).get(COMMENT) or "").strip(),
         )
         task_state(context, SENSE).set(f"answer-{self.run_id(context)}", answer)
         return self.execute(context)
@@ -118,7 +130,7 @@ class Approve(Stage):
             subject=f"May {self.handler} act on {run.queue} of {run.queue_manager}?",
             body=write_review_page(accepted, within),
             defaults=[REJECT],
-            params={},
+            params=COMMENT_FORM if CAN_SHOW_THE_PAGE else {},
         )
         if not store.get(f"notified-{run.run_id}"):
             notify(handler, [build_approval_alert(run, accepted.questions)], context, run.run_id)

@@ -51,6 +51,13 @@ def begin_restoration(
     Raises RestoreError if the request selects nothing or cannot be carried out.
     """
     recorded = ledger.restorations.get(restoration_id)
+    is_without_reason = handler.require_reason and not (request.why or request.dry_run)
+    if recorded is None and is_without_reason:
+        raise RestoreError(
+            "MQDLQ-980",
+            f"handler {handler.name} needs a reason for each restoration (require_reason); give the"
+            " reason, or the number of a ticket, as the parameter why",
+        )
     copies = [] if recorded else _select_copies(handler, request, ledger)
     wanted = recorded or _build_restoration(restoration_id, handler, request, copies[0], clock())
     if recorded is None:

@@ -20,7 +20,7 @@ from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import RulesTable, parse
-from mqdlq.stages.run_options import RunOptions, read_rules
+from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
 
 SCHEDULED_RUN: Final = RunOptions(run_type="scheduled")
 """The options of a scheduled run."""
@@ -90,6 +90,8 @@ def _build_run(
     *,
     queue: str = "",
 ) -> Run:
+    if missing := find_missing_reason(handler, options):
+        raise HandlerError("MQDLQ-979", missing)
     source, text, table = read_rules(handler, options)
     wait_s = _find_wait_s(handler, table, options)
     place, named = _find_named_queue(table, settings, options)
