@@ -76,6 +76,16 @@ class Paths:
         """Return the path of one cause."""
         return self._of(handler, f"/causes/{_part(cause_id)}", filters)
 
+    def cause_rule(self, handler: str, cause_id: str, filters: Filters = NO_FILTERS) -> str:
+        """Return the path of a rule for one cause."""
+        return self._of(handler, f"/causes/{_part(cause_id)}/rule", filters)
+
+    def cause_rule_file(
+        self, handler: str, cause_id: str, form: str, filters: Filters = NO_FILTERS
+    ) -> str:
+        """Return the path of the table with this rule: `form` is rules, or diff."""
+        return self._of(handler, f"/causes/{_part(cause_id)}/rule.{_part(form)}", filters)
+
     def message(self, handler: str, message_key: str, filters: Filters = NO_FILTERS) -> str:
         """Return the path of a message, by its key in hexadecimal digits."""
         return self._of(handler, f"/messages/{_part(message_key)}", filters)

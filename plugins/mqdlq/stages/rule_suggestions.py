@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, Final
 
 from mqdlq import causes, lake
@@ -13,6 +14,7 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
+from mqdlq.rules.syntax.lines import COLUMNS
 
 _COLUMNS: Final = ("message_key", "class", "dlh_reason", "dlh_dest_q_name")
 _RETRY_ATTEMPTS: Final = 5
@@ -93,17 +95,22 @@ def _draft_entry(cause: Cause, parking_queue: str) -> Iterator[str]:
     advice = advice_on(cause.reason)
     share = _format_count(cause.messages, "message")
     if advice.retry_until:
-        yield f"* {share}: {advice.meaning}; tried again until {advice.retry_until}."
+        yield from _comment(f"{share}: {advice.meaning}; tried again until {advice.retry_until}.")
         action = {"action": Action.RETRY, "retry": _RETRY_ATTEMPTS}
     else:
         what = "; ".join(filter(None, (advice.meaning, advice.advice)))
-        yield f"* {share}: {what}."
+        yield from _comment(f"{share}: {what}.")
         action = (
             {"action": Action.FWD, "fwd_q": parking_queue}
             if parking_queue
             else {"action": Action.IGNORE}
         )
     yield from _print_rule(cause, action).splitlines()
+
+
+def _comment(text: str) -> Iterator[str]:
+    """Yield a comment in lines that every platform reads."""
+    return (f"* {line}" for line in wrap(text, COLUMNS - 2))
 
 
 def _print_rule(cause: Cause, action: Mapping[str, Any]) -> str:

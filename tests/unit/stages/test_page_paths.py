@@ -41,6 +41,11 @@ def test_the_dag_of_a_handler_names_that_handler() -> None:
         (HERE.handler("demo"), "/dags/mq_dlq_demo"),
         (HERE.causes("demo", {"kind": ["a", "b"]}), "/dags/mq_dlq_demo/causes?kind=a&kind=b"),
         (HERE.cause("demo", "c1"), "/dags/mq_dlq_demo/causes/c1"),
+        (HERE.cause_rule("demo", "c1"), "/dags/mq_dlq_demo/causes/c1/rule"),
+        (
+            HERE.cause_rule_file("demo", "c1", "diff", {"before": 0}),
+            "/dags/mq_dlq_demo/causes/c1/rule.diff?before=0",
+        ),
         (HERE.message("demo", "0a"), "/dags/mq_dlq_demo/messages/0a"),
         (HERE.runs("demo"), "/dags/mq_dlq_demo/runs"),
         (HERE.run("demo", "a+b/c"), "/dags/mq_dlq_demo/runs/a%2Bb%2Fc"),

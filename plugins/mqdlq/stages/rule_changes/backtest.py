@@ -15,7 +15,7 @@ from mqdlq.lake import Snapshot, snapshot_stands
 from mqdlq.ledger import TakenSnapshot
 from mqdlq.rules import RulesTable
 
-MOST_MESSAGES: Final = 100_000
+MOST_MESSAGES: Final = 50_000
 """The most messages that are compared while someone waits for a page."""
 
 

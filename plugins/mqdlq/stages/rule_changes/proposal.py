@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from mqdlq.lake import Snapshot
 from mqdlq.rules import Diagnostic, Rule, RulesTable, Severity, check
-from mqdlq.rules.lint import review
+from mqdlq.rules.lint import Code, review
 from mqdlq.stages.rule_changes.placing import diff_tables, find_place, insert_rules
 
 
@@ -109,8 +109,12 @@ def _findings(found: Sequence[Diagnostic], known: Counter[tuple[str, str]]) -> l
 
 
 def _identity(diagnostic: Diagnostic) -> tuple[str, str]:
-    """Return the same for a finding in both tables, whose lines differ."""
-    return diagnostic.code, diagnostic.source
+    """Return the same for a finding in both tables, whose lines differ.
+
+    That a table has no catch-all rule is a finding about the whole table, at its last rule.
+    """
+    is_of_table = diagnostic.code == Code.NO_CATCH_ALL
+    return diagnostic.code, "" if is_of_table else diagnostic.source
 
 
 def _errors(found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -1,9 +1,140 @@
-"""Routes: causes of dead letters, and one cause."""
+"""Routes: causes of dead letters, one cause, and a rule for a cause."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from mqdlq.rules import Diagnostic
+from mqdlq.stages.rule_changes.backtest import MOST_MESSAGES
+from mqdlq.stages.rule_changes.description import describe_change
+from mqdlq.web.access import HandlerDep
+from mqdlq.web.causes import filters, sparklines
+from mqdlq.web.causes.filters import CauseFilters
+from mqdlq.web.causes.listing import list_causes
+from mqdlq.web.causes.rule_drafts import (
+    MOST_CHARACTERS,
+    MOST_SNAPSHOTS,
+    DraftPage,
+    DraftRequest,
+    draft_page,
+)
+from mqdlq.web.causes.single import show_cause
+from mqdlq.web.page_errors import PageError
+from mqdlq.web.rendering import render
+from mqdlq.web.requests import ClockDep, LedgerDep
 
 router: Final = APIRouter()
+
+_DRAWN: Final[dict[str, Any]] = {"spark_width": sparklines.WIDTH, "spark_height": sparklines.HEIGHT}
+_FILES: Final = {"rules": "text/plain; charset=utf-8", "diff": "text/x-diff; charset=utf-8"}
+
+
+@router.get("/dags/{dag_id}/causes")
+def causes(
+    request: Request, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep
+) -> HTMLResponse:
+    """Show the causes on a queue of a handler."""
+    chosen = CauseFilters.parse(request.query_params)
+    page = list_causes(handler.name, chosen, ledger=ledger, clock=clock)
+    return render(
+        request,
+        "causes/list.html",
+        page=page,
+        kinds=filters.KINDS,
+        only=filters.ONLY,
+        sorts=filters.SORTS,
+        **_DRAWN,
+    )
+
+
+@router.get("/dags/{dag_id}/causes/{cause_id}")
+def cause(
+    request: Request, cause_id: str, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep
+) -> HTMLResponse:
+    """Show one cause."""
+    chosen = CauseFilters.parse(request.query_params)
+    page = show_cause(
+        handler.name, cause_id, chosen.queue_manager, chosen.queue, ledger=ledger, clock=clock
+    )
+    return render(request, "causes/cause.html", page=page, now=clock(), **_DRAWN)
+
+
+@router.get("/dags/{dag_id}/causes/{cause_id}/rule")
+def rule(
+    request: Request, cause_id: str, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep
+) -> HTMLResponse:
+    """Show a draft of a rule for a cause, with its backtest; nothing is changed."""
+    asked = DraftRequest.parse(request.query_params)
+    page = draft_page(handler.name, cause_id, asked, ledger=ledger, clock=clock)
+    return render(
+        request,
+        "causes/rule.html",
+        page=page,
+        most_characters=MOST_CHARACTERS,
+        most_messages=MOST_MESSAGES,
+        most_snapshots=MOST_SNAPSHOTS,
+        query=asked.query(rule=page.text),
+        shown_source=_shown_source,
+        **_shown(page),
+    )
+
+
+@router.get("/dags/{dag_id}/causes/{cause_id}/rule.{form}")
+def rule_file(  # noqa: PLR0917 (the parts of the path, and what a page gets)
+    request: Request,
+    cause_id: str,
+    form: Literal["rules", "diff"],
+    handler: HandlerDep,
+    ledger: LedgerDep,
+    clock: ClockDep,
+) -> Response:
+    """Return the table with the drafted rule, or the difference, as a file."""
+    asked = DraftRequest.parse(request.query_params)
+    page = draft_page(handler.name, cause_id, asked, ledger=ledger, clock=clock)
+    if page.proposal is None:
+        raise PageError(
+            "MQDLQ-959", "the rules have errors, so no table has them; correct them on the page"
+        )
+    text = page.proposal.text if form == "rules" else page.proposal.diff
+    name = f"{handler.name}-new.{form}"
+    return Response(
+        text.encode("utf-8", "surrogateescape"),
+        media_type=_FILES[form],
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _shown(page: DraftPage) -> dict[str, Any]:
+    """Return the parts of a proposal as the template shows them."""
+    if page.proposal is None or page.backtest is None:
+        return {}
+    proposal, found = page.proposal, page.backtest.treatments
+    lines = [
+        (number, _printable(line), proposal.first <= number <= proposal.last)
+        for number, line in enumerate(proposal.text.removesuffix("\n").split("\n"), start=1)
+    ]
+    return {
+        "lines": lines,
+        "rows": list(dict.fromkeys(cell.old for cell in found.cells)),
+        "columns": list(dict.fromkeys(cell.new for cell in found.cells)),
+        "cells": {(cell.old, cell.new): cell for cell in found.cells},
+        "shown_diff": "\n".join(_printable(line) for line in proposal.diff.split("\n")),
+        "merge_text": describe_change(page.name, page.row.cause, proposal, page.backtest),
+    }
+
+
+def _shown_source(diagnostic: Diagnostic) -> str:
+    """Return the line of a fault with a mark under its place, as on a terminal."""
+    _, _, source = str(diagnostic).partition("\n")
+    return source
+
+
+def _printable(text: str) -> str:
+    """Return a line of a table without characters that act on a page."""
+    return "".join(
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
+        for char in text.rstrip("\r")
+    )

@@ -97,3 +97,13 @@ def test_a_rule_that_forwards_to_the_queue_it_reads_is_found() -> None:
     found = proposal("DESTQ(A) ACTION(FWD) FWDQ(DLQ)")
 
     assert "forward-to-input-queue" in [one.diagnostic.code for one in found.findings]
+
+
+def test_a_catch_all_that_was_missing_before_is_not_a_new_finding() -> None:
+    text = "DESTQ(A) ACTION(IGNORE)\n"
+
+    found = proposal("DESTQ(B) ACTION(IGNORE)", before=0, text=text)
+
+    assert [(one.diagnostic.code, one.is_new) for one in found.findings] == [
+        ("no-catch-all", False)
+    ]

@@ -1,0 +1,102 @@
+"""The state of one queue of a handler: its newest run, table and snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from mqdlq.errors import LakeError
+from mqdlq.ledger import HandledQueue, Ledger, Run, Sighting, TakenSnapshot
+from mqdlq.rules import RulesTable, check
+from mqdlq.stages.cause_profiles import SnapshotProfile, profile_causes
+from mqdlq.stages.report.report_sources import WrittenRule, written_rules
+from mqdlq.web.page_errors import NotFoundError
+
+NOTHING: Final = SnapshotProfile({}, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """The newest run, table and snapshot of one queue.
+
+    `run` has the handler's table, and `taken` is the newest snapshot, which may be of an earlier
+    run, `taken_by`. `profile` describes the causes in the snapshot, and `trouble` says why there is
+    none. `sighting` has the counts of the last browse of the snapshot's run, None if the run has
+    not finished.
+    """
+
+    queue_manager: str
+    queue: str
+    run: Run
+    taken: TakenSnapshot | None
+    taken_by: Run | None
+    sighting: Sighting | None
+    profile: SnapshotProfile
+    trouble: str
+    rules: Mapping[int, WrittenRule]
+
+    @property
+    def table(self) -> RulesTable | None:
+        """The table of the newest run; None if it cannot be read by this version."""
+        return check(self.run.rules_text).table
+
+
+def choose_queue(
+    handler: str, queue_manager: str, queue: str, ledger: Ledger
+) -> tuple[HandledQueue, Sequence[HandledQueue]]:
+    """Return the queue that a page is about, and all queues of the handler.
+
+    Without a name it is the queue that was handled last. Raises NotFoundError if the handler had no
+    run, or none on this queue.
+    """
+    found = ledger.handled_queues.of_handler(handler)
+    if not found:
+        raise NotFoundError(
+            "MQDLQ-964",
+            f"no run of handler {handler} is recorded; start its DAG, with dry_run at first",
+        )
+    for one in found:
+        if queue_manager in ("", one.queue_manager) and queue in ("", one.queue):
+            return one, found
+    asked = f"{queue} @ {queue_manager}"
+    known = ", ".join(f"{one.queue} @ {one.queue_manager}" for one in found)
+    raise NotFoundError(
+        "MQDLQ-964", f"no run of handler {handler} handled {asked}; its queues are {known}"
+    )
+
+
+def read_queue_state(
+    handler: str, handled: HandledQueue, ledger: Ledger, clock: Callable[[], datetime]
+) -> QueueState:
+    """Read the newest table and snapshot of a queue; raise NotFoundError if there is no table."""
+    name = (handler, handled.queue_manager, handled.queue)
+    run = ledger.handled_queues.newest_run(*name)
+    if run is None:
+        raise NotFoundError(
+            "MQDLQ-964",
+            f"no run of handler {handler} used its rules table; start its DAG without"
+            " message_keys, with dry_run at first",
+        )
+    taken = ledger.handled_queues.newest_snapshot(*name)
+    taken_by = ledger.runs.get(taken.run_id) if taken else None
+    profile, trouble = NOTHING, ""
+    if taken is None or taken_by is None:
+        trouble = "No run has a snapshot of this queue: the runs found it empty, or were pruned."
+    else:
+        try:
+            profile = profile_causes(taken_by, taken, clock(), ledger=ledger)
+        except LakeError as error:
+            trouble = f"The snapshot cannot be read: {error.text}"
+    return QueueState(
+        handled.queue_manager,
+        handled.queue,
+        run,
+        taken,
+        taken_by,
+        ledger.accounts.of_run(taken.run_id) if taken else None,
+        profile,
+        trouble,
+        written_rules(run.rules_text),
+    )

@@ -1,0 +1,197 @@
+"""A drafted rule for a cause: its place in the table, its findings, and its backtest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any, Final
+
+from mqdlq.errors import LakeError
+from mqdlq.ledger import HandledQueue, Ledger
+from mqdlq.rules import RulesTable
+from mqdlq.stages.rule_changes.backtest import Backtest, backtest, choose_snapshots
+from mqdlq.stages.rule_changes.proposal import Proposal, RejectedRules, TableInUse, propose
+from mqdlq.stages.rule_suggestions import draft_rule, parking_queue_of
+from mqdlq.web.causes.filters import CauseFilters, invalid
+from mqdlq.web.causes.listing import CauseRow
+from mqdlq.web.causes.queue_state import QueueState, choose_queue, read_queue_state
+from mqdlq.web.causes.single import find_row
+from mqdlq.web.page_errors import PageError
+
+MOST_CHARACTERS: Final = 4000
+"""The longest text of added rules: the URL of the page holds it."""
+MOST_SNAPSHOTS: Final = 100
+SNAPSHOTS: Final = 5
+PRINTED: Final = ".yaml, as printed"
+"""The end of a rules source that is the table of a handler's own file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """The choices on the page; an empty field has its default.
+
+    `rule` is the text of the added rules, `before` the ordinal of the rule after them (0 for the
+    end of the table), `snapshots` the number of snapshots of the backtest.
+    """
+
+    queue_manager: str = ""
+    queue: str = ""
+    rule: str = ""
+    before: str = ""
+    snapshots: str = ""
+    since: str = ""
+    until: str = ""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> DraftRequest:
+        """Take the fields from query parameters; raise PageError for an invalid one."""
+        known = {field.name for field in fields(cls)}
+        request = cls(**{name: text for name, text in given.items() if name in known})
+        if len(request.rule) > MOST_CHARACTERS:
+            raise invalid(
+                "rule", request.rule, f"at most {MOST_CHARACTERS} characters: add rules one by one"
+            )
+        _number("before", request.before, 0, 10**9)
+        _number("snapshots", request.snapshots, 1, MOST_SNAPSHOTS)
+        return request
+
+    @property
+    def place(self) -> int | None:
+        """The ordinal of the rule after the added rules, None if the messages decide."""
+        return int(self.before) if self.before else None
+
+    @property
+    def number(self) -> int:
+        """How many snapshots the backtest reads at most."""
+        return int(self.snapshots or SNAPSHOTS)
+
+    @property
+    def period(self) -> CauseFilters:
+        """The days of the snapshots."""
+        return CauseFilters.parse({"since": self.since, "until": self.until})
+
+    def query(self, **changes: Any) -> dict[str, str]:
+        """Return the query parameters of the page with some changes."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: str(value) for name, value in {**values, **changes}.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPage:
+    """A drafted rule: `text` is what the form has, `trouble` why there is no proposal."""
+
+    request: DraftRequest
+    state: QueueState
+    queues: tuple[HandledQueue, ...]
+    row: CauseRow
+    text: str
+    today: RulesTable
+    name: str
+    is_printed: bool
+    proposal: Proposal | None
+    rejected: RejectedRules | None
+    backtest: Backtest | None
+    added: int
+    """How many messages of the snapshots the added rules match first or after other rules."""
+    trouble: str
+
+
+def draft_page(
+    handler: str,
+    cause_id: str,
+    request: DraftRequest,
+    *,
+    ledger: Ledger,
+    clock: Callable[[], datetime],
+) -> DraftPage:
+    """Draft a rule for a cause, or take the given text; check it and backtest it.
+
+    Raises NotFoundError for a cause that no run met, and PageError for a table that this version
+    cannot read.
+    """
+    handled, queues = choose_queue(handler, request.queue_manager, request.queue, ledger)
+    state = read_queue_state(handler, handled, ledger, clock)
+    row = find_row(cause_id, state, ledger)
+    table = state.table
+    if table is None:
+        raise PageError(
+            "MQDLQ-957",
+            f"the rules of run {state.run.run_id} are not a valid table for this version; check"
+            f" {state.run.rules_source} with mqdlq rules check",
+        )
+    if not row.cause.is_of_dead_letters:
+        raise PageError(
+            "MQDLQ-958",
+            f"no rule can match these messages ({row.cause.meaning}); act on them by their keys",
+        )
+    name, is_printed = table_name(handler, state.run.rules_source)
+    today = TableInUse(
+        name,
+        state.run.rules_text,
+        table,
+        state.queue_manager,
+        state.queue,
+        nul_as_blank=state.run.nul_as_blank,
+    )
+    text, trouble = request.rule, ""
+    if not text.strip():
+        text = draft_rule(row.cause, row.messages, parking_queue_of(table))
+    chosen = choose_snapshots(
+        ledger.handled_queues.snapshots(
+            handler,
+            state.queue_manager,
+            state.queue,
+            limit=request.number,
+            since=request.period.since_at,
+            until=request.period.until_at,
+        ),
+        nul_as_blank=state.run.nul_as_blank,
+    )
+    found: Proposal | RejectedRules | None = None
+    tested: Backtest | None = None
+    try:
+        found = propose(today, text, chosen.used, before=request.place)
+        if isinstance(found, Proposal):
+            tested = backtest(table, found.table, chosen)
+    except LakeError as error:
+        trouble = error.text
+    proposal = found if isinstance(found, Proposal) else None
+    return DraftPage(
+        request=request,
+        state=state,
+        queues=tuple(queues),
+        row=row,
+        text=text,
+        today=table,
+        name=name,
+        is_printed=is_printed,
+        proposal=proposal,
+        rejected=found if isinstance(found, RejectedRules) else None,
+        backtest=tested,
+        added=_count_added(proposal, tested),
+        trouble=trouble,
+    )
+
+
+def table_name(handler: str, source: str) -> tuple[str, bool]:
+    """Return the file name of a run's table, and whether it stands in the handler's own file."""
+    if source.endswith(PRINTED):
+        return f"{handler}.rules", True
+    return PurePath(source).name or f"{handler}.rules", False
+
+
+def _count_added(proposal: Proposal | None, tested: Backtest | None) -> int:
+    if proposal is None or tested is None:
+        return 0
+    return sum(
+        messages
+        for rule, messages in tested.treatments.matched_new
+        if proposal.first <= rule.line <= proposal.last
+    )
+
+
+def _number(name: str, text: str, least: int, most: int) -> None:
+    if text and not (text.isdecimal() and text.isascii() and least <= int(text) <= most):
+        raise invalid(name, text, f"a number from {least} to {most}")
