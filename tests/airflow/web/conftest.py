@@ -8,7 +8,9 @@ from unittest.mock import patch
 
 import pytest
 
+from mqdlq.web.app import application
 from tests.support.web.airflow_app import AirflowApp, airflow_app
+from tests.support.web.crawling import Visit, crawl
 from tests.support.web.demo_world import make_demo_world
 from tests.support.world import World
 
@@ -24,3 +26,8 @@ def _airflow(world: World) -> Iterator[AirflowApp]:
     with airflow_app(world.directory / "airflow") as made:
         made.set_clock(world.clock)
         yield made
+
+
+@pytest.fixture(scope="package", name="visits")
+def _visits(airflow: AirflowApp) -> list[Visit]:
+    return crawl(airflow.client("admin"), application())

@@ -62,7 +62,7 @@ class Page:
     def wait_until(self, condition: str) -> None:
         """Wait until an expression is true in the page."""
         deadline = time.monotonic() + LIMIT_S
-        while not self.run(condition):
+        while not self.run(f"!!({condition})"):
             assert time.monotonic() < deadline, f"not {condition}:\n{self.text()[:3000]}"
             time.sleep(0.1)
 

@@ -1,0 +1,95 @@
+"""Follow the links of the page, so that a test meets every route with real parameters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from fastapi import FastAPI
+from starlette.routing import Match
+
+from tests.support.web.routes import pages
+
+PER_ROUTE = 3
+"""How many addresses of a route are opened for each handler."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """An address of the page below Airflow's root, the route that answers it, and the answer."""
+
+    address: str
+    route: str
+    came_from: str
+    answer: Any
+
+    @property
+    def is_html(self) -> bool:
+        return str(self.answer.headers.get("content-type", "")).startswith("text/html")
+
+
+class Links(HTMLParser):
+    """Collect the addresses of the links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "a" and given.get("href"):
+            self.found.append(str(given["href"]))
+
+
+def links_of(visit: Visit) -> list[str]:
+    """Return the addresses that a page links to, without fragments and other hosts."""
+    parser = Links()
+    if visit.is_html:
+        parser.feed(visit.answer.text)
+    targets = (urljoin(visit.address, link).partition("#")[0] for link in parser.found)
+    return [target for target in targets if target.startswith("/mqdlq/")]
+
+
+def crawl(client: Any, app: FastAPI, start: str = "/mqdlq/") -> list[Visit]:
+    """Open pages from `start` on, at most PER_ROUTE of each route and handler."""
+    return list(_crawl(client, app, start))
+
+
+def _crawl(client: Any, app: FastAPI, start: str) -> Iterator[Visit]:
+    waiting, seen, opened = [(start, "")], {start}, Counter[tuple[str, str]]()
+    while waiting:
+        address, came_from = waiting.pop(0)
+        route, handler = route_of(app, address)
+        opened[route, handler] += 1
+        if opened[route, handler] > PER_ROUTE:
+            continue
+        visit = Visit(address, route, came_from, client.get(address))
+        yield visit
+        for link in links_of(visit):
+            if link not in seen:
+                seen.add(link)
+                waiting.append((link, address))
+
+
+def route_of(app: FastAPI, address: str) -> tuple[str, str]:
+    """Return the path of the route that answers an address, and the DAG in it."""
+    path = urlsplit(address).path.removeprefix("/mqdlq")
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": ""}
+    for route in pages(app):
+        match, found = route.matches(scope)
+        if match is Match.FULL:
+            return route.path, str(found["path_params"].get("dag_id", ""))
+    return "", ""
+
+
+def one_of_each(visits: list[Visit], dag_id: str = "mq_dlq_demo") -> dict[str, Visit]:
+    """Return a visit of each route, of this handler if the route is for one."""
+    found: dict[str, Visit] = {}
+    for visit in visits:
+        if "{dag_id}" not in visit.route or f"/{dag_id}" in visit.address:
+            found.setdefault(visit.route, visit)
+    return found
