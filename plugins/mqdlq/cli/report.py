@@ -20,7 +20,7 @@ from mqdlq.stages.report import (
     Report,
     latest_run_id,
     print_report,
-    read_report,
+    read_ended_report,
     read_sources,
     render_json,
     render_row,
@@ -148,11 +148,8 @@ def _list(run_id: str, ledger: Ledger) -> None:
 
 
 def _read(run_id: str, ledger: Ledger) -> Report:
-    stages, error = written_stages(run_id)
     now = datetime.now(UTC)  # noqa: TID251 (an entry point)
-    return read_report(
-        run_id, ledger=ledger, lake_root=directories.lake(), stages=stages, error=error, now=now
-    )
+    return read_ended_report(run_id, ledger=ledger, lake_root=directories.lake(), now=now)
 
 
 def _show(found: Report, output: Format) -> None:

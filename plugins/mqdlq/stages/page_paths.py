@@ -5,7 +5,7 @@ All state of a page is in its URL: filters are query parameters, and an empty on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -28,6 +28,11 @@ def handler_of(dag_id: str) -> str | None:
     name = dag_id.removeprefix(DAG_PREFIX)
     return None if name in {"", dag_id} or name in NOT_HANDLERS else name
 
+
+KEY: Final = "key"
+"""The query parameter of a message_key; it may occur several times."""
+CAUSE: Final = "cause"
+"""The query parameter of a cause_id."""
 
 Filters = Mapping[str, object]
 NO_FILTERS: Final[Filters] = {}
@@ -119,6 +124,10 @@ class Paths:
     def act(self, handler: str, filters: Filters = NO_FILTERS) -> str:
         """Return the path of the form that acts on messages."""
         return self._of(handler, "/act", filters)
+
+    def act_on(self, handler: str, keys: Sequence[str] = (), cause_id: str = "") -> str:
+        """Return the path of the form for these messages, or for all messages of a cause."""
+        return self.act(handler, {KEY: list(keys) or None, CAUSE: cause_id})
 
     def handler_audit(self, handler: str, filters: Filters = NO_FILTERS) -> str:
         """Return the path of a handler's audit log."""

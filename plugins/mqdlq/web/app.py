@@ -28,11 +28,12 @@ from mqdlq.web.page_errors import (
     PageError,
 )
 from mqdlq.web.rendering import render
+from mqdlq.web.runs.report_routes import router as reports
 from mqdlq.web.runs.routes import router as runs
 from mqdlq.web.same_origin import is_same_origin
 from mqdlq.web.security_headers import SecurityHeaders
 
-ROOMS: Final = (overview, causes, messages, acting, runs, history, audit)
+ROOMS: Final = (overview, causes, messages, acting, runs, reports, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"
 
 
@@ -62,7 +63,7 @@ def static_file(name: str) -> Response:
     """Return a file of the page itself."""
     if name not in static_files.names():
         raise NotFoundError("MQDLQ-996", f"The file {name!r} does not exist; reload the page")
-    file = static_files.DIRECTORY / name
+    file = static_files.path_of(name)
     kind = static_files.TYPES[file.suffix]
     return FileResponse(file, media_type=kind, headers={"Cache-Control": A_YEAR})
 

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
-from mqdlq.model import Outcome
 from mqdlq.stages.page_paths import MOUNT, Paths
-from mqdlq.stages.report import wording
+from mqdlq.stages.report.rendering.components import component_environment
 from mqdlq.web import static_files
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -45,32 +44,9 @@ def _static(paths: Paths, name: str) -> str:
     return paths.static(name, static_files.version_of(name))
 
 
-def _outcome(value: Outcome | str | None) -> str:
-    return wording.outcome_in_words(Outcome(value) if isinstance(value, str) else value)
-
-
 @cache
 def environment() -> Environment:
-    """Return the environment of all templates."""
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "visible": wording.visible,
-        "moment": wording.moment,
-        "span": wording.span,
-        "number": "{:,}".format,
-        "outcome": _outcome,
-    }
-    made.globals |= {
-        "static": _static,
-        "period": wording.period,
-        "place": wording.place,
-        "target": wording.target,
-        "count": wording.count,
-    }
+    """Return the environment of all templates, with the components of the HTML report."""
+    made = component_environment(TEMPLATES)
+    made.globals["static"] = _static
     return made

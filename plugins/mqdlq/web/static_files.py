@@ -9,7 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from mqdlq.stages.report.rendering.components import COMPONENTS
+
 DIRECTORY: Final = Path(__file__).with_name("static")
+STYLES: Final = COMPONENTS / "components.css"
+"""The styles of the components that the HTML report and the page share."""
 TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -36,10 +40,16 @@ def vendored() -> tuple[Vendored, ...]:
 @cache
 def names() -> frozenset[str]:
     """Return the files that a browser may load."""
-    return frozenset(file.name for file in DIRECTORY.iterdir() if file.suffix in TYPES)
+    own = (file.name for file in DIRECTORY.iterdir() if file.suffix in TYPES)
+    return frozenset({*own, STYLES.name})
+
+
+def path_of(name: str) -> Path:
+    """Return the location of a file that a browser may load."""
+    return STYLES if name == STYLES.name else DIRECTORY / name
 
 
 @cache
 def version_of(name: str) -> str:
     """Return the beginning of a file's SHA-256, which its URL has so that it can be cached."""
-    return hashlib.sha256((DIRECTORY / name).read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(path_of(name).read_bytes()).hexdigest()[:16]

@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
 from mqdlq.airflow.hooks.ledger import open_ledger
+from mqdlq.airflow.links import LINKS, airflow_address
 from mqdlq.airflow.listeners.run_notes import XCOM_KEY
 from mqdlq.airflow.metrics import emit, emit_start_failure
 from mqdlq.airflow.operators.base import Stage, progress, utc_now
@@ -39,6 +40,10 @@ class Report(Stage):
     Run twice, it writes the report again over the first one, and tells nobody twice.
     """
 
+    operator_extra_links = LINKS
+    reported_run_id = ""
+    """The run's id in the ledger, for the links; "" before the task runs."""
+
     def execute(self, context: Context) -> dict[str, str]:
         """Write the report; returns where it stands."""
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only where a run has ended)
@@ -51,7 +56,7 @@ class Report(Stage):
             task_ids=sorted(self.get_flat_relative_ids(upstream=True)),
             run_ids=[dag_run_id],
         )[dag_run_id]
-        run_id = self.run_id(context)
+        run_id = self.reported_run_id = self.run_id(context)
         with open_ledger() as ledger:
             run = ledger.runs.get(run_id)
             is_refused = run is None or states.get("snapshot") == "failed"
@@ -62,6 +67,7 @@ class Report(Stage):
                 lake_root=directories.lake(),
                 stages=states,
                 clock=utc_now,
+                airflow=airflow_address(),
                 error=ledger.runs.refusal(run_id, since) if is_refused else "",
             )
             if run is not None:

@@ -9,6 +9,7 @@ from mqdlq.stages.report.rendering.text_report import print_report, render_text
 from mqdlq.stages.report.report_files import (
     ReportFiles,
     latest_run_id,
+    read_ended_report,
     report_directory,
     write_report,
     written_stages,
@@ -22,6 +23,7 @@ __all__ = [
     "Verdict",
     "latest_run_id",
     "print_report",
+    "read_ended_report",
     "read_report",
     "read_sources",
     "render_json",

@@ -14,15 +14,19 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
+from mqdlq.causes import find_cause
 from mqdlq.ledger import Run
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.rules import check
+from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.report_records import MessageGroup
 
 MOST_KEYS: Final = 100
 """How many messages a command names; a shell takes several thousand, a person reads fewer."""
 
 MOST_KEYS_IN_TEXT: Final = 3
+MOST_KEYS_IN_AN_ADDRESS: Final = 50
+"""Proxies take addresses of 8 KB, half of which these keys need."""
 _WIDTH: Final = 84
 _BETWEEN_KEYS: Final = re.compile(r"""(?<=\[)(?=")|(?<=[0-9a-f]",) (?=")|(?<="\],) """)
 
@@ -55,6 +59,24 @@ def command_for(
 def with_commands(groups: Sequence[MessageGroup], run: Run | None) -> tuple[MessageGroup, ...]:
     """Return the groups with a command for all messages of each."""
     return tuple(replace(group, command=_command_for_group(group, run)) for group in groups)
+
+
+def act_address(paths: Paths, handler: str, group: MessageGroup) -> str:
+    """Return the address of the form that acts on a group, "" if the page cannot act on it.
+
+    A group with too many messages for an address is that of its cause, with the other messages of
+    this cause.
+    """
+    first = group.first
+    if first.outcome in (None, Outcome.UNKNOWN) or first.cls is None:
+        return ""
+    keys = [row.message_key for row in group.rows]
+    if len(keys) == group.messages <= MOST_KEYS_IN_AN_ADDRESS and all(keys):
+        return paths.act_on(handler, keys)
+    if group.is_mixed:
+        return paths.causes(handler)
+    cause = find_cause(first.cls, first.reason, first.dest_q_name, first.dest_q_mgr_name)
+    return paths.act_on(handler, cause_id=cause.cause_id)
 
 
 def text_command(group: MessageGroup) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from mqdlq import directories
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, RecordedVerdict, Settled
 from mqdlq.model import Outcome
+from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.rendering.json_report import render_json
@@ -60,11 +61,14 @@ def write_report(
     stages: Mapping[str, str],
     clock: Callable[[], datetime],
     error: str = "",
+    airflow: str | None = None,
 ) -> ReportFiles:
     """Write report.html, report.json and report.txt of a run, over those of an earlier call.
 
     Works however far the run came, also where the ledger has no such run: then `stages` (the
     states Airflow gave the stages) and `error` (the text of what stopped it) are all there is.
+    `airflow` is where people reach Airflow with the operator's page: an address, "" if it is not
+    known, None without a page. Only an address makes links in the files.
     The verdict is recorded in the ledger if it has the run. Raises LedgerError for a run id that
     cannot name a directory.
     """
@@ -72,11 +76,12 @@ def write_report(
     report = read_report(
         run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=clock()
     )
-    text = render_text(report)
+    paths = Paths(airflow) if airflow else None
+    text = render_text(report, paths)
     directories.make_private_directory(directory)
     html_path, json_path = directory / "report.html", directory / "report.json"
     _write(directory / "report.txt", text)
-    _write(html_path, render_html(report))
+    _write(html_path, render_html(report, paths))
     _write(json_path, render_json(report))
     if report.run.handler:
         _record_verdict(report, ledger)
@@ -91,7 +96,7 @@ def write_report(
         short="\n".join(filter(None, (report.headline, report.why))),
         verdict=report.verdict,
         headline=report.headline,
-        note=run_note(report),
+        note=run_note(report, None if airflow is None else Paths(airflow)),
         adds_up=report.account is None or report.account.adds_up or not closed,
         oldest_left=report.oldest_left,
         reasons=_reasons(report),
@@ -157,6 +162,23 @@ def written_stages(run_id: str) -> tuple[dict[str, str], str]:
         return {}, ""
     document = json.loads(text)
     return document["stages"], document["error"]
+
+
+def read_ended_report(run_id: str, *, ledger: Ledger, lake_root: str, now: datetime) -> Report:
+    """Read the report of a run again, also where the files of its worker are not.
+
+    Without them the states of the stages are unknown, so the verdict, headline and reason come from
+    the ledger, which recorded them at the run's end.
+    """
+    stages, error = written_stages(run_id)
+    report = read_report(
+        run_id, ledger=ledger, lake_root=lake_root, stages=stages, error=error, now=now
+    )
+    recorded = ledger.accounts.verdict_of(run_id)
+    if stages or recorded is None:
+        return report
+    verdict = Verdict(recorded.verdict)
+    return replace(report, verdict=verdict, headline=recorded.headline, why=recorded.why)
 
 
 def latest_run_id(ledger: Ledger) -> str | None:

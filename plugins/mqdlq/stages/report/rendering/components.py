@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mqdlq.constants import reason_text
 from mqdlq.model import Outcome
-from mqdlq.stages.report import needs_attention, rule_counts, wording
+from mqdlq.stages.report import commands, needs_attention, rule_counts, wording
 from mqdlq.stages.report.rendering import drawings
 
 COMPONENTS: Final = Path(__file__).parents[1] / "components"
@@ -36,11 +36,12 @@ def component_environment(*directories: Path) -> Environment:
         "moment": wording.moment,
         "span": wording.span,
         "number": "{:,}".format,
-        "outcome": wording.outcome_in_words,
+        "outcome": _outcome,
         "reason": reason_text,
         "said": _said,
     }
     environment.globals |= {
+        "act_address": commands.act_address,
         "classes": wording.CLASSES,
         "period": wording.period,
         "place": wording.place,
@@ -58,6 +59,11 @@ def component_environment(*directories: Path) -> Environment:
         "half": drawings.HALF,
     }
     return environment
+
+
+def _outcome(value: Outcome | str | None) -> str:
+    """Return an outcome in words, also one by its value in the ledger."""
+    return wording.outcome_in_words(Outcome(value) if isinstance(value, str) else value)
 
 
 def _said(what: str) -> str:

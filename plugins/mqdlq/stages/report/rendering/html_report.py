@@ -16,6 +16,7 @@ from typing import Final
 from jinja2 import Template
 from markupsafe import Markup
 
+from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.rendering.components import COMPONENTS, component_environment
 from mqdlq.stages.report.rendering.drawings import account_bar, lanes
 from mqdlq.stages.report.report_records import Report
@@ -27,15 +28,21 @@ MOST_LANES: Final = 16
 """How many entries of a kind the page lists; it counts the others, and the JSON lists all."""
 
 
-def render_html(report: Report) -> str:
-    """Return the page."""
+def security_policy() -> str:
+    """Return the Content-Security-Policy of the page: its own styles, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(_styles().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def render_html(report: Report, paths: Paths | None = None) -> str:
+    """Return the page, with links to the operator's page if its paths are known."""
     css = _styles()
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     rules = report.rules[:MOST_GROUPS]
     return _template().render(
         report=report,
         css=Markup(css),  # noqa: S704 (files of ours)
-        csp=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        csp=security_policy(),
+        paths=paths,
         verdict=VERDICTS[report.verdict],
         bar=account_bar(report.account) if report.account else (),
         rules=[list(rows) for _, rows in groupby(rules, key=lambda row: row.rule)],

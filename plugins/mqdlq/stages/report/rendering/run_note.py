@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mqdlq.stages.report.rendering.markdown import code, plain
+from mqdlq.stages.page_paths import Paths
+from mqdlq.stages.report.rendering.markdown import code, link, plain
 from mqdlq.stages.report.report_records import Report, Verdict
 from mqdlq.stages.report.wording import VERDICTS, count
 
 _MOST_WHY: Final = 300
 
 
-def run_note(report: Report) -> Mapping[str, str]:
+def run_note(report: Report, paths: Paths | None = None) -> Mapping[str, str]:
     """Return the words of the `note` of the run, and of the mark on its task report.
+
+    With `paths` the note ends with links to the report and to the run on the operator's page.
 
     `attention` is "" for a run that needs no attention: Airflow marks notes in its grid, so only
     other runs have a mark there. Text that may come from messages or from MQ is in a code span.
@@ -21,6 +24,10 @@ def run_note(report: Report) -> Mapping[str, str]:
     words = f"{VERDICTS[report.verdict]}. {plain(report.headline)}"
     if report.why:
         words += f" Why: {code(' '.join(report.why.split()), _MOST_WHY)}"
+    if paths is not None and (handler := report.run.handler):
+        run_id = report.run.run_id
+        words += f" {link('Report', paths.run_report(handler, run_id))}"
+        words += f" {link('Run', paths.run(handler, run_id))}"
     has_mark = report.verdict is Verdict.ATTENTION
     attention = f"{count(report.needs_attention, 'message')} to act on." if has_mark else ""
     return {"note": words, "attention": attention}

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.model import AttemptState, MessageClass, Outcome
+from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.commands import text_command
 from mqdlq.stages.report.needs_attention import (
     destination_in_words,
@@ -58,21 +59,24 @@ _VERDICTS: Final = {
 }
 
 
-def render_text(report: Report) -> str:
-    """Return the report without colour, no line wider than `WIDTH` columns."""
+def render_text(report: Report, paths: Paths | None = None) -> str:
+    """Return the report without colour, no line wider than `WIDTH` columns.
+
+    With `paths`, which then begin with the address of Airflow, it has links to the operator's page.
+    """
     file = StringIO()
-    print_report(report, Console(file=file, width=WIDTH, color_system=None))
+    print_report(report, Console(file=file, width=WIDTH, color_system=None), paths)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
-def print_report(report: Report, console: Console) -> None:
+def print_report(report: Report, console: Console, paths: Paths | None = None) -> None:
     """Print the report on a console, with colour where it has any."""
-    console.print(Group(*_parts(report)), width=min(WIDTH, console.width))
+    console.print(Group(*_parts(report, paths)), width=min(WIDTH, console.width))
 
 
-def _parts(report: Report) -> Iterator[RenderableType]:
+def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
     yield from _verdict(report)
-    yield _facts(report)
+    yield _facts(report, paths)
     if report.learned:
         yield from _section("Corrected outcomes", "")
         said = [learned_in_words(one, report.run.run_id) for one in report.learned[:_MOST_LEARNED]]
@@ -112,7 +116,7 @@ def _verdict(report: Report) -> Iterator[Text]:
     yield Text("")
 
 
-def _facts(report: Report) -> Table:
+def _facts(report: Report, paths: Paths | None) -> Table:
     facts = Table.grid(padding=(0, 3))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column()
@@ -124,6 +128,8 @@ def _facts(report: Report) -> Table:
         facts.add_row(
             "Rules", Text(f"{visible(run.rules_source)}  {run.rules_digest[:12]}", overflow="fold")
         )
+        if paths is not None:
+            facts.add_row("Page", Text(paths.run(run.handler, run.run_id), overflow="fold"))
     if report.stages:
         facts.add_row("Stages", Text(visible(_stages(report))))
     if report.account is not None and report.account.messages:

@@ -1,0 +1,58 @@
+"""Links from Airflow's UI to the operator's page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseOperatorLink
+
+from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE
+from mqdlq.airflow.run_ids import ledger_run_id
+from mqdlq.stages.page_paths import Paths
+
+if TYPE_CHECKING:
+    from mqdlq.airflow.operators.report import Report
+
+
+def airflow_address() -> str | None:
+    """Return `[api] base_url`, "" if it is not set, and None if Airflow cannot show the page."""
+    if not CAN_SHOW_THE_PAGE:
+        return None
+    return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+
+
+class _RunLink(BaseOperatorLink):
+    """A link that the worker puts into an XCom after the task, where Airflow's UI finds it."""
+
+    def get_link(self, operator: Report, *, ti_key: Any) -> str:  # type: ignore[override]
+        """Return the address; without `[api] base_url`, a path on the same host."""
+        run_id = operator.reported_run_id or ledger_run_id(operator.handler, ti_key.run_id)
+        return self.address(Paths(airflow_address() or ""), operator.handler, run_id)
+
+    def address(self, paths: Paths, handler: str, run_id: str) -> str:
+        """Return the address on the operator's page."""
+        raise NotImplementedError
+
+
+class ReportLink(_RunLink):
+    """The link to a run's HTML report, which Airflow serves with its own permissions."""
+
+    name = "Report"
+
+    def address(self, paths: Paths, handler: str, run_id: str) -> str:
+        """Return the address of the report."""
+        return paths.run_report(handler, run_id)
+
+
+class RunPageLink(_RunLink):
+    """The link to a run on the operator's page."""
+
+    name = "Run in Dead letters"
+
+    def address(self, paths: Paths, handler: str, run_id: str) -> str:
+        """Return the address of the run."""
+        return paths.run(handler, run_id)
+
+
+LINKS: Final = (ReportLink(), RunPageLink()) if CAN_SHOW_THE_PAGE else ()
