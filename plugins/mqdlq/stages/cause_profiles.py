@@ -19,7 +19,7 @@ from mqdlq.model import MessageClass, Outcome, Trait
 from mqdlq.plan import steps_for
 from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
 
-MOST_MESSAGES: Final = 100_000
+MOST_MESSAGES: Final = 50_000
 """The most messages that are read while someone waits for a page."""
 MORNING: Final = 6
 """The hour (UTC) at which a night ends."""

@@ -6,9 +6,10 @@ import asyncio
 import html
 import re
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from fastapi import FastAPI, Request
@@ -17,6 +18,8 @@ from httpx import ASGITransport, AsyncClient, Response
 from mqdlq.causes import find_cause
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, remove_snapshot
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.finding.message_filter import MessageFilter
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from mqdlq.web.access import AskedHandler, asked_handler
 from mqdlq.web.app import _error_page
@@ -253,11 +256,59 @@ def test_one_cause_shows_its_messages_and_its_runs(pages: Pages) -> None:
     shown = pages.words(f"{CAUSES}/{FULL}")
 
     assert "4 messages 50.0 % of the last snapshot" in shown
-    assert "In the next hour 0 messages Tonight (until 6:00 UTC) 1 message" in shown
+    assert "In the next hour none Tonight (until 6:00 UTC) 1 message" in shown
     assert "Applications 3 billing" in shown
     assert "The first 4 of 4 messages" in shown
     assert "4 delivered rule 1, line 2 REASON(MQRC_Q_FULL) ACTION(RETRY)" in shown
     assert "run-1 4 0" in shown
+
+
+def test_the_messages_of_a_cause_are_those_of_its_queue(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+    chosen = f"queue_manager=QM1&amp;queue=DLQ&amp;cause_id={FULL}"
+
+    for path in (CAUSES, f"{CAUSES}/{FULL}"):
+        assert f'href="/mqdlq/search?{chosen}"' in pages.get(path)
+        assert f'href="/mqdlq/dags/mq_dlq_test/act?{chosen}"' in pages.get(path)
+
+
+def test_messages_that_expire_tonight_are_a_search(pages: Pages) -> None:
+    pages.world.dead_letter(b"soon", Expiry=36_000 * 2)
+    pages.handle(dry_run=True)
+
+    found = re.search(
+        r'href="[^"]*/search\?([^"]*expires_before[^"]*)"', pages.get(f"{CAUSES}/{FULL}")
+    )
+
+    assert found is not None
+    chosen = MessageFilter.parse(parse_qsl(html.unescape(found[1])))
+    assert chosen.expires_before == datetime(2026, 11, 22, 6, tzinfo=UTC)
+
+
+def test_arrivals_during_the_run_are_shown_apart(pages: Pages) -> None:
+    pages.world.clock.now += timedelta(hours=1)
+    execution = pages.world.plan(RULES)
+    record_causes(execution.run, ledger=pages.world.ledger)
+    pages.world.dead_letter(b"late")
+    make_pass(execution)
+
+    assert "The run has not finished: outcomes may still be missing." in pages.words(CAUSES)
+    settle(execution)
+    assert "During the run, 1 more message arrived" in pages.words(CAUSES)
+
+
+def test_a_handler_with_several_queues_shows_one_at_a_time(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+    pages.world.dead_letter(b"1")
+    pages.world.mqsc("DEFINE QLOCAL(OTHER)")
+    pages.world.put("OTHER", b"stray")
+    pages.handle("INPUTQ(OTHER)\nACTION(IGNORE)\n", dry_run=True)
+
+    assert pages.causes() == ["no MQDLH"]
+    assert len(pages.causes(queue="DLQ", queue_manager="QM1")) == 4
+    assert '<option value="OTHER">' in pages.get(CAUSES)
 
 
 def test_an_unknown_cause_is_not_found(pages: Pages) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from mqdlq.errors import LakeError
@@ -81,12 +82,13 @@ def read_queue_state(
         )
     taken = ledger.handled_queues.newest_snapshot(*name)
     taken_by = ledger.runs.get(taken.run_id) if taken else None
+    sighting = ledger.accounts.of_run(taken.run_id) if taken else None
     profile, trouble = NOTHING, ""
     if taken is None or taken_by is None:
         trouble = "No run has a snapshot of this queue: the runs found it empty, or were pruned."
     else:
         try:
-            profile = profile_causes(taken_by, taken, clock(), ledger=ledger)
+            profile = _profile(taken_by, taken, sighting, clock(), ledger)
         except LakeError as error:
             trouble = f"The snapshot cannot be read: {error.text}"
     return QueueState(
@@ -95,8 +97,24 @@ def read_queue_state(
         run,
         taken,
         taken_by,
-        ledger.accounts.of_run(taken.run_id) if taken else None,
+        sighting,
         profile,
         trouble,
         written_rules(run.rules_text),
     )
+
+
+def _profile(
+    run: Run, taken: TakenSnapshot, sighting: Sighting | None, now: datetime, ledger: Ledger
+) -> SnapshotProfile:
+    """Describe a snapshot; of a finished run, once in a minute."""
+    if sighting is None:
+        return profile_causes(run, taken, now, ledger=ledger)
+    return _profile_of_minute(run, taken, now.replace(second=0, microsecond=0), ledger)
+
+
+@lru_cache(maxsize=16)
+def _profile_of_minute(
+    run: Run, taken: TakenSnapshot, minute: datetime, ledger: Ledger
+) -> SnapshotProfile:
+    return profile_causes(run, taken, minute, ledger=ledger)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from mqdlq.rules import Diagnostic
+from mqdlq.stages.cause_profiles import MORNING, Expiry, end_of_night
 from mqdlq.stages.rule_changes.backtest import MOST_MESSAGES
 from mqdlq.stages.rule_changes.description import describe_change
 from mqdlq.web.access import HandlerDep
@@ -59,7 +61,15 @@ def cause(
     page = show_cause(
         handler.name, cause_id, chosen.queue_manager, chosen.queue, ledger=ledger, clock=clock
     )
-    return render(request, "causes/cause.html", page=page, now=clock(), **_DRAWN)
+    now = clock()
+    return render(
+        request,
+        "causes/cause.html",
+        page=page,
+        now=now,
+        expiries=_expiries(page.row.profile.expiry, now),
+        **_DRAWN,
+    )
 
 
 @router.get("/dags/{dag_id}/causes/{cause_id}/rule")
@@ -104,6 +114,19 @@ def rule_file(  # noqa: PLR0917 (the parts of the path, and what a page gets)
         text.encode("utf-8", "surrogateescape"),
         media_type=_FILES[form],
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _expiries(expiry: Expiry, now: datetime) -> tuple[tuple[str, int, str], ...]:
+    """Return words, messages and end of each time in which messages expire."""
+    ends = (
+        ("In the next hour", expiry.hour, now + timedelta(hours=1)),
+        (f"Tonight (until {MORNING}:00 UTC)", expiry.night, end_of_night(now)),
+        ("In 24 hours", expiry.day, now + timedelta(days=1)),
+    )
+    return tuple(
+        (words, messages, f"{end.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        for words, messages, end in ends
     )
 
 
