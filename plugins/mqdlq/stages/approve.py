@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from mqdlq.constants import reason_text
@@ -143,25 +143,6 @@ def build_approval_alert(run: Run, asked: Sequence[Question]) -> Alert:
     """Return the alert that notifies people of a plan that waits for an approval."""
     title = f"{run.handler}: a plan waits for approval ({run.queue} @ {run.queue_manager})"
     return Alert(Event.APPROVAL, title, "\n".join(question.text for question in asked))
-
-
-def write_review_page(accepted: PlanReview, within: timedelta) -> str:
-    """Return a summary of the plan in Markdown: the questions and the first action of each rule.
-
-    `within` is the time limit for an answer.
-    """
-    plan = accepted.plan
-    why = "\n".join(f"- {question.text}" for question in accepted.questions)
-    rows = "\n".join(
-        f"| {step.rule_line} | {step.action} | {step.target_q or '-'} | {step.messages} |"
-        for step in plan.counts
-    )
-    return (
-        f"{why}\n\n| line | first action | target | messages |\n|---|---|---|---|\n{rows}\n\n"
-        f"All messages: {accepted.coverage}. Plan `{plan.plan_id}`, hash `{plan.plan_hash}`:"
-        " exactly this plan is carried out if you approve.\n\n"
-        f"No answer within {within} means reject.\n"
-    )
 
 
 def _find_approval(run: Run, answer: Mapping[str, Any] | None, ledger: Ledger) -> Approval | None:

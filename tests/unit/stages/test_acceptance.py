@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mqdlq.handlers.operation import ApprovalGuards
-from mqdlq.lake.descriptions import StepCount
 from mqdlq.ledger import Run
 from mqdlq.stages.approve import (
     PlanReview,
@@ -18,7 +15,6 @@ from mqdlq.stages.approve import (
     build_approval_alert,
     record_answer,
     review_plan,
-    write_review_page,
 )
 from tests.support.world import World
 
@@ -125,17 +121,3 @@ def test_the_alert_of_an_approval_contains_its_summary(run: Run) -> None:
     assert alert.event == "approval"
     assert alert.title == "test: a plan waits for approval (DLQ @ QM1)"
     assert alert.text == "1 messages may be discarded"
-
-
-def test_the_approval_page_names_the_plan_and_its_deadline(world: World, run: Run) -> None:
-    found = accepted(world, run, world.evaluate(run))
-
-    counts = (StepCount(1, 2, "DISCARD", "", "", 1),)
-    page = write_review_page(
-        replace(found, plan=replace(found.plan, counts=counts)), timedelta(hours=12)
-    )
-
-    assert page.startswith("- 1 messages may be discarded\n\n| line | first action |")
-    assert "| 2 | DISCARD | - | 1 |" in page
-    assert f"`{found.plan.plan_id}`, hash `{found.plan.plan_hash}`: exactly this plan" in page
-    assert page.endswith("No answer within 12:00:00 means reject.\n")

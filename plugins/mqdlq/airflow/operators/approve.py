@@ -9,6 +9,7 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
 from mqdlq import directories
 from mqdlq.airflow.assets import tell
+from mqdlq.airflow.links import airflow_address
 from mqdlq.airflow.metrics import emit_approvals
 from mqdlq.airflow.older_versions import CAN_SHOW_THE_PAGE, task_state, wait_for_person
 from mqdlq.airflow.operators.base import (
@@ -19,9 +20,10 @@ from mqdlq.airflow.operators.base import (
     result_of,
     utc_now,
 )
+from mqdlq.stages.page_paths import Paths
 
 if TYPE_CHECKING:
-    from mqdlq.ledger import Run
+    from mqdlq.ledger import Ledger, Run
     from mqdlq.stages.approve import PlanReview
 
 APPROVE: Final = "Approve"
@@ -95,7 +97,7 @@ class Approve(Stage):
                 work.run, handler.approval.timeout, work.ledger, utc_now(), accepted.questions
             )
             if accepted.questions:
-                self._ask(context, work.run, accepted)
+                self._ask(context, work.run, accepted, work.ledger)
         plan = accepted.plan
         tell(context, self.handler, "plan", plan_id=plan.plan_id, plan_hash=plan.plan_hash)
         return plan.plan_id
@@ -118,17 +120,26 @@ class Approve(Stage):
         task_state(context, SENSE).set(f"answer-{self.run_id(context)}", answer)
         return self.execute(context)
 
-    def _ask(self, context: Context, run: Run, accepted: PlanReview) -> None:
+    def _ask(self, context: Context, run: Run, accepted: PlanReview, ledger: Ledger) -> None:
         from mqdlq.airflow.notifications import notify  # noqa: PLC0415 (only if a person is asked)
-        from mqdlq.stages.approve import build_approval_alert, write_review_page  # noqa: PLC0415 (the same)
+        from mqdlq.stages.approve import build_approval_alert  # noqa: PLC0415 (the same)
+        from mqdlq.stages.review_page import ReviewSettings, write_review_page  # noqa: PLC0415 (the same)
 
         handler = self.configuration()
+        address = airflow_address()
+        paths = None if address is None else Paths(address)
         within, store = handler.approval.timeout, task_state(context, SENSE)
         upsert_hitl_detail(
             ti_id=context["ti"].id,
             options=[APPROVE, REJECT],
             subject=f"May {self.handler} act on {run.queue} of {run.queue_manager}?",
-            body=write_review_page(accepted, within),
+            body=write_review_page(
+                run,
+                accepted,
+                ReviewSettings(within, handler.keep_archive_for, paths, utc_now()),
+                ledger=ledger,
+                lake_root=directories.lake(),
+            ),
             defaults=[REJECT],
             params=COMMENT_FORM if CAN_SHOW_THE_PAGE else {},
         )

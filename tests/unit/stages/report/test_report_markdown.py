@@ -40,6 +40,11 @@ def test_markup_in_our_own_words_is_escaped() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["https://evil.example", "WWW.evil.example", "a@evil.example"])
+def test_words_with_an_address_are_a_code_span(name: str) -> None:
+    assert plain(f"moved to {name}") == f"`moved to {name}`"
+
+
 def test_a_link_ends_where_its_address_ends() -> None:
     assert link("the [report]", "/mqdlq/dags/a)(b") == "[the \\[report\\]](/mqdlq/dags/a%29%28b)"
 

@@ -12,6 +12,7 @@ from typing import Final
 from mqdlq.stages.report.wording import visible
 
 MOST: Final = 200
+_ADDRESS: Final = re.compile(r"(?i)//|www\.|[^\s@]@[^\s@]|[^\x20-\x7e]")
 _ACTIVE: Final = re.compile(r"([\\`*_{}\[\]()#<>&~|!])")
 
 
@@ -35,9 +36,14 @@ def code(text: str, most: int = MOST) -> str:
 def plain(text: str) -> str:
     r"""Return our own words, in which no character is markup.
 
+    Words with a name that looks like an address become a code span, because no escape keeps Airflow
+    from making a link of it.
+
     >>> print(plain("5 messages [new]"))
     5 messages \[new\]
     """
+    if _ADDRESS.search(text):
+        return code(text)
     return _ACTIVE.sub(r"\\\1", text)
 
 
