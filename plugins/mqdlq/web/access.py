@@ -7,6 +7,7 @@ person may read, or on the set of handlers that the person may read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -21,7 +22,7 @@ from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 from fastapi import Depends, Request
 
-from mqdlq.stages.page_paths import handler_of
+from mqdlq.stages.page_paths import dag_of, handler_of
 from mqdlq.web.page_errors import ForbiddenError, NotFoundError
 
 BODIES: Final = "mqdlq message bodies"
@@ -60,6 +61,27 @@ class Person:
         """Return the handlers whose DAGs Airflow has and the person may read."""
         found = get_auth_manager().get_authorized_dag_ids(user=self.user, method="GET")
         return frozenset(name for name in map(handler_of, found) if name)
+
+    def readable_among(self, handlers: Iterable[str]) -> frozenset[str]:
+        """Return the handlers that the person may read, also those without a DAG in Airflow.
+
+        A handler whose file is rejected may never have had a DAG; Airflow then decides by the id
+        of the DAG alone.
+        """
+        asked, known = frozenset(handlers), self.readable_handlers()
+        others = {name: dag_of(name) for name in asked - known}
+        teams = DagModel.get_dag_id_to_team_name_mapping(list(others.values())) if others else {}
+        manager = get_auth_manager()
+        return (asked & known) | frozenset(
+            name
+            for name, dag_id in others.items()
+            if manager.is_authorized_dag(
+                method="GET",
+                access_entity=DagAccessEntity.RUN,
+                details=DagDetails(id=dag_id, team_name=teams.get(dag_id)),
+                user=self.user,
+            )
+        )
 
     def _may(self, method: Any, dag_id: str) -> bool:
         return get_auth_manager().is_authorized_dag(

@@ -25,11 +25,12 @@ import embedded_mq
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import load_handler
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.ledger import Run
+from mqdlq.ledger import Look, Run
 from mqdlq.stages.approve import review_plan
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report import write_report
 from mqdlq.stages.run_options import RunOptions
+from mqdlq.stages.sense.start_run import inquire_depth
 from mqdlq.stages.snapshot import SnapshotOptions
 from tests.support.world import NOON, Clock, World
 
@@ -179,6 +180,9 @@ def run(
     configuration = load_handler(handler)
     options = RunOptions(dry_run=dry_run, dag_run_id=run_id.removeprefix(f"{handler}-"))
     begun = world.begin(run_id, configuration, options)
+    depth, limit = inquire_depth(begun, world.settings)
+    look = Look(depth, True, f"{depth} messages", world.clock(), limit)
+    world.ledger.runs.record_look(run_id, look)
     world.snapshot(begun, **_snapshot_options(configuration))
     states: Mapping[str, str] = ALL_WELL
     if not is_approved:
@@ -196,9 +200,10 @@ def run(
     if not _execute(world, begun, fault):
         states = {**ALL_WELL, "execute": "failed", "retry": "upstream_failed"}
     world.clock.sleep(5)
-    write_report(
+    files = write_report(
         run_id, ledger=world.ledger, lake_root=world.lake_root, stages=states, clock=world.clock
     )
+    world.ledger.accounts.oldest_that_stays(begun, files.oldest_left)
     return begun
 
 

@@ -5,6 +5,7 @@ The number of SQL statements does not depend on the number of handlers or runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -22,7 +23,9 @@ from sqlalchemy import (
     union,
 )
 
-from mqdlq.ledger.database import Repository
+from mqdlq.ledger.database import Repository, columns_of
+from mqdlq.ledger.retention import Prune
+from mqdlq.ledger.tables.retention import prunes
 from mqdlq.ledger.tables.runs import (
     ages,
     approvals,
@@ -34,7 +37,7 @@ from mqdlq.ledger.tables.runs import (
     verdict_outcomes,
     verdicts,
 )
-from mqdlq.model import DEPARTED
+from mqdlq.model import DEPARTED, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,8 @@ class SeenQueue:
     """The last runs of a handler on a queue.
 
     `last` is the newest run of any kind. The others are for the whole queue, so neither backfills
-    nor for named messages: `whole` is the newest, `before` the one before it, `closed` the newest
-    with an account, which is looked for only if `whole` found settled messages and no work.
+    nor for named messages: `whole` is the newest, `before` the one before it. `closed` is the
+    newest with an account; it is looked for only if `whole` has no account and saw messages.
     """
 
     handler: str
@@ -174,6 +177,22 @@ class Overview(Repository):
             query = query.where(runs.c.handler == handler)
         return [OpenApproval(**row) for row in self._all(query)]
 
+    def outcomes(self, run_id: str) -> Counter[Outcome]:
+        """Count the outcomes that the last report of a run counted."""
+        last = select(func.max(verdicts.c.seq)).where(verdicts.c.run_id == run_id)
+        table = verdict_outcomes
+        query = (
+            select(table.c.outcome, func.sum(table.c.messages).label("messages"))
+            .where(table.c.verdict_seq == last.scalar_subquery())
+            .group_by(table.c.outcome)
+        )
+        return Counter({row["outcome"]: int(row["messages"]) for row in self._all(query)})
+
+    def last_prune(self, handler: str) -> Prune | None:
+        """Return the last prune by a handler's policy, or None."""
+        query = select(*columns_of(prunes, Prune)).where(prunes.c.handler == handler)
+        return self._one(Prune, query.order_by(prunes.c.at.desc()))
+
     def last_runs(self, handler: str, at_most: int) -> list[SeenRun]:
         """Return the newest runs of a handler on any queue, newest first."""
         newest = select(runs.c.run_id).where(runs.c.handler == handler)
@@ -211,12 +230,16 @@ def _picked(handler: str | None) -> CTE:
         .limit(1)
         .scalar_subquery()
     )
-    has_settled = (
-        select(looks.c.seq)
-        .where(looks.c.run_id == inner.c.whole, ~looks.c.is_work, looks.c.depth > 0)
+    seen, ended = looks.alias("seen"), sightings.alias("ended")
+    has_own = select(ended.c.run_id).where(ended.c.run_id == inner.c.whole).exists()
+    is_empty = (
+        select(seen.c.seq)
+        .where(seen.c.run_id == inner.c.whole, ~seen.c.is_work, seen.c.depth == 0)
         .exists()
     )
-    return select(inner, case((has_settled, closed), else_=null()).label("closed")).cte("picked")
+    return select(inner, case((has_own | is_empty, null()), else_=closed).label("closed")).cte(
+        "picked"
+    )
 
 
 def _facts(picked: CTE) -> Select[Any]:

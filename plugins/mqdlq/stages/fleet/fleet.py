@@ -19,6 +19,7 @@ from mqdlq.stages.fleet.queue_states import (
     QueueState,
     attention_of,
     checked_at,
+    counted_of,
     depth_of,
     find_states,
     oldest_of,
@@ -46,7 +47,7 @@ class FleetRow:
 
     `findings` begins with the most urgent one. `depth` was read at `checked_at`. `oldest` is the
     time since when the oldest remaining message is there. A number is None if it is unknown.
-    `run` is the run whose account counts for the whole queue.
+    `counted` is the run whose account counts for the whole queue.
     """
 
     handler: str
@@ -60,7 +61,7 @@ class FleetRow:
     traffic: Traffic | None
     attention: int | None
     last: SeenRun | None
-    run: SeenRun | None
+    counted: SeenRun | None
     refusal: SeenRefusal | None
     approvals: tuple[OpenApproval, ...]
     file: HandlerFile | None
@@ -228,7 +229,7 @@ def _row(handler: str, known: Known, now: datetime) -> FleetRow:
         traffic=traffic_of(seen) if seen is not None else None,
         attention=attention_of(seen) if seen is not None else None,
         last=last,
-        run=whole,
+        counted=counted_of(seen) if seen is not None else None,
         refusal=known.refusal,
         approvals=known.approvals,
         file=known.file,

@@ -117,7 +117,8 @@ def _check(path: Path) -> RulesCheck:
 
 def _line(found: Diagnostic) -> str:
     """Return the first line of a finding: place and words, without the source below them."""
-    return str(found).splitlines()[0]
+    line = str(found).splitlines()[0]
+    return line.replace(found.path, directories.shown(found.path), 1)
 
 
 Files = Mapping[str, HandlerFile]

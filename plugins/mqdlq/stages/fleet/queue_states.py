@@ -39,6 +39,7 @@ class QueueState(StrEnum):
     NEVER_RAN = "never_ran", "Never ran", "unknown"
     STALE = "stale", "Not checked lately", "unknown"
     RUNNING = "running", "Running", "unknown"
+    UNCHECKED = "unchecked", "Rules not checked yet", "unknown"
     HANDLED = "handled", "All handled", "good"
     SETTLED = "settled", "Settled messages only", "good"
     EMPTY = "empty", "Empty", "good"
@@ -96,6 +97,9 @@ def _about_file(known: Known) -> Iterator[Finding]:
             yield Finding(QueueState.NO_FILE, text)
     elif known.file.errors:
         yield Finding(QueueState.BROKEN_FILE, known.file.errors[0])
+    elif known.file.rules is None:
+        text = "There are many rules to check; load the page again to continue."
+        yield Finding(QueueState.UNCHECKED, text)
 
 
 def _about_runs(known: Known, now: datetime) -> Iterator[Finding]:
@@ -168,28 +172,29 @@ def _about_queue(seen: SeenQueue, found: list[Finding], now: datetime) -> Iterat
         yield Finding(QueueState.HANDLED, whole.headline)
 
 
+def counted_of(seen: SeenQueue) -> SeenRun | None:
+    """Return the last run with an account of the whole queue; None if there is none, or no message.
+
+    A run that found no work, is in progress, or broke off has no account.
+    """
+    whole = seen.whole
+    return whole if whole is not None and whole.end_at is not None else seen.closed
+
+
 def attention_of(seen: SeenQueue) -> int | None:
     """Return how many messages of a queue need attention, None if no account says so."""
-    whole = seen.whole
-    if whole is None:
-        return None
-    if whole.look_is_work is False and not whole.verdict:
-        if not whole.look_depth:
-            return 0
-        return seen.closed.attention if seen.closed is not None else None
-    if whole.attention is None and seen.before is not None and not whole.verdict:
-        return seen.before.attention  # the run in progress has not counted yet
-    return whole.attention
+    if seen.whole is not None and depth_of(seen.whole) == 0:
+        return 0
+    counted = counted_of(seen)
+    return counted.attention if counted is not None else None
 
 
 def oldest_of(seen: SeenQueue) -> datetime | None:
     """Return since when the oldest remaining message is on a queue; None: none, or unknown."""
-    whole = seen.whole
-    if whole is None or depth_of(whole) == 0:
+    if seen.whole is None or depth_of(seen.whole) == 0:
         return None
-    if whole.end_at is None and seen.closed is not None:
-        return seen.closed.oldest_left
-    return whole.oldest_left
+    counted = counted_of(seen)
+    return counted.oldest_left if counted is not None else None
 
 
 def depth_of(run: SeenRun) -> int | None:

@@ -1,0 +1,93 @@
+"""The overview and the homes of handlers, over the demo world."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from mqdlq.stages.report.wording import visible
+from tests.support.web.airflow_app import AirflowApp
+from tests.support.web.demo_world import FAILED, HOSTILE, LAST, WAITING
+
+
+def text_of(page: str) -> str:
+    """Return the words of a page, each tag as a blank."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+def rows_of(page: str) -> dict[str, str]:
+    """Return the words of each row of the fleet by handler."""
+    rows = re.findall(r"<tr>\s*(<th scope=\"row\">.*?)</tr>", page, flags=re.DOTALL)
+    words = [text_of(row) for row in rows]
+    return {row.split(" ")[0]: row for row in words}
+
+
+def test_the_overview_lists_each_handler_with_its_state(airflow: AirflowApp) -> None:
+    answer = airflow.client("viewer").get("/mqdlq/")
+
+    assert answer.status_code == 200
+    rows = rows_of(answer.text)
+    assert next(iter(rows)) == "demo"
+    assert "Run failed" in rows["demo"] or "Account does not add up" in rows["demo"]
+    assert "Waits for approval A plan for 4 messages waits since" in rows["payments"]
+    assert "Empty, last checked" in rows["quiet"]
+    assert "Never ran" in rows["never"]
+
+
+def test_a_handler_that_the_person_may_not_read_is_nowhere(airflow: AirflowApp) -> None:
+    assert "secret" not in airflow.client("viewer").get("/mqdlq/").text
+    assert "secret" in rows_of(airflow.client("admin").get("/mqdlq/").text)
+
+
+def test_the_overview_is_filtered_and_grouped_by_its_address(airflow: AirflowApp) -> None:
+    client = airflow.client("viewer")
+
+    assert list(rows_of(client.get("/mqdlq/?q=PAY").text)) == ["payments"]
+    assert list(rows_of(client.get("/mqdlq/?state=never_ran").text)) == ["never"]
+    grouped = client.get("/mqdlq/?group=queue_manager").text
+    assert re.findall(r"<h2>(\w[\w ]*)", grouped) == ["QM1", "No queue manager known"]
+    assert "No handler fits this filter" in client.get("/mqdlq/?q=nothing").text
+    assert next(iter(rows_of(client.get("/mqdlq/?page=99").text))) == "demo"
+
+
+@pytest.mark.parametrize("query", ["page=0", "page=x", "group=colour", f"q={'x' * 101}"])
+def test_an_address_that_is_not_valid_is_refused(airflow: AirflowApp, query: str) -> None:
+    assert airflow.client("viewer").get(f"/mqdlq/?{query}").status_code == 422
+
+
+def test_a_home_shows_the_last_account_and_what_needs_attention(airflow: AirflowApp) -> None:
+    page = airflow.client("viewer").get("/mqdlq/dags/mq_dlq_demo").text
+
+    words = text_of(page)
+    assert f"/runs/{FAILED}" in page
+    assert f"/runs/{LAST}" in page
+    assert "Needs attention" in words
+    assert "Next step" in words
+    assert re.search(r"href=\"/mqdlq/dags/mq_dlq_demo/messages/[0-9a-f]{64}\"", page)
+    assert re.search(r"href=\"/mqdlq/dags/mq_dlq_demo/causes/[0-9a-f]{12}\"", page)
+    assert 'target="_top"' in page
+
+
+def test_a_home_shows_the_plan_that_waits_for_approval(airflow: AirflowApp) -> None:
+    page = airflow.client("op").get("/mqdlq/dags/mq_dlq_payments").text
+
+    assert "4 messages , since" in text_of(page)
+    assert f"/runs/{WAITING}" in page
+
+
+def test_a_home_of_a_handler_without_runs_says_so(airflow: AirflowApp) -> None:
+    words = text_of(airflow.client("viewer").get("/mqdlq/dags/mq_dlq_never").text)
+
+    assert "Queue not known before the first run" in words
+    assert "This handler has no run yet." in words
+
+
+def test_hostile_names_of_messages_are_text_only(airflow: AirflowApp) -> None:
+    page = airflow.client("viewer").get("/mqdlq/dags/mq_dlq_names").text
+
+    assert not any(name in page for name in HOSTILE if name.startswith(("<", "\x1b", "\u202e")))
+    assert html.escape(visible("W" * 48)) in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
