@@ -40,6 +40,7 @@ from mqdlq.ledger.reading.causes import (
     ObservedRun,
 )
 from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
+from mqdlq.ledger.reading.leases import Leases
 from mqdlq.ledger.reading.message_states import (
     UNKNOWN_MESSAGE,
     KnownSnapshot,
@@ -154,6 +155,7 @@ class Ledger:
         self.restorations = Restorations(engine)
         self.holds = Holds(engine)
         self.prunes = Prunes(engine)
+        self.leases = Leases(engine)
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
         self.message_states = MessageStates(engine)

@@ -129,6 +129,22 @@ class Paths:
         """Return the path of the form for these messages, or for all messages of a cause."""
         return self.act(handler, {KEY: list(keys) or None, CAUSE: cause_id})
 
+    def started(self, handler: str, dag_run_id: str, filters: Filters = NO_FILTERS) -> str:
+        """Return the path of a run that the form has started, by its id in Airflow."""
+        return self._of(handler, f"/act/runs/{_part(dag_run_id)}", filters)
+
+    def approval(self, handler: str, run_id: str) -> str:
+        """Return the path that takes the answer to a run's question."""
+        return self._of(handler, f"/runs/{_part(run_id)}/approval")
+
+    def audit_file(self, handler: str, form: str, filters: Filters = NO_FILTERS) -> str:
+        """Return the path of the audit log as a file, of all handlers if `handler` is "".
+
+        `form` is csv or jsonl.
+        """
+        name = f"/audit.{_part(form)}"
+        return self._of(handler, name, filters) if handler else self._at(name, filters)
+
     def handler_audit(self, handler: str, filters: Filters = NO_FILTERS) -> str:
         """Return the path of a handler's audit log."""
         return self._of(handler, "/audit", filters)

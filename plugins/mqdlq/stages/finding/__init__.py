@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from mqdlq.stages.finding.finding import DOWNLOADED, find_messages, find_row, iterate_messages
+from mqdlq.stages.finding.finding import (
+    DOWNLOADED,
+    find_by_keys,
+    find_messages,
+    find_row,
+    iterate_messages,
+)
 from mqdlq.stages.finding.found import COUNTED, PAGE_ROWS, FoundMessage, FoundPage, Total
 from mqdlq.stages.finding.message_filter import (
     PARAMETERS,
@@ -24,6 +30,7 @@ __all__ = [
     "MessageFilter",
     "Presence",
     "Total",
+    "find_by_keys",
     "find_messages",
     "find_row",
     "iterate_messages",

@@ -93,6 +93,19 @@ def iterate_messages(
     yield from islice(search.messages(limit, examined=limit), limit)
 
 
+def find_by_keys(
+    message_keys: Sequence[str], handler: str, *, ledger: Ledger, lake_root: str
+) -> list[FoundMessage]:
+    """Return the messages of a handler with these keys (hex); unknown keys are left out.
+
+    Raises `LakeError`.
+    """
+    search = _Search.of(MessageFilter(), [handler], ledger, lake_root)
+    keys = sorted({(bytes.fromhex(key),) for key in message_keys})
+    search.conditions.append(is_one_of(keys, "message_key"))
+    return list(search.messages(DOWNLOADED))
+
+
 def find_row(
     message_key: str, handler: str, *, ledger: Ledger, lake_root: str, columns: Sequence[str]
 ) -> Found | None:
