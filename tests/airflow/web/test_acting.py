@@ -232,7 +232,7 @@ def test_hostile_names_are_shown_and_not_obeyed(airflow: AirflowApp) -> None:
             "expected at most 48 letters",
         ),
         ({"message_key": "xyz"}, "expected 64 hexadecimal digits"),
-        ({"message_key": "0" * 64, "state": "on_queue"}, "give keys, a run, or a filter"),
+        ({"message_key": "0" * 64, "state": "on_queue"}, "expected keys, a run, or a filter"),
         ({"run": FIRST, "action": "discard"}, "it is for the action restore only"),
         ({"unknown": "1"}, "no filter has this name"),
     ],

@@ -26,6 +26,12 @@ class FileForm(StrEnum):
     JSON_LINES = "jsonl"
 
 
+_FILES: Final = {
+    FileForm.CSV: (as_csv, "text/csv"),
+    FileForm.JSON_LINES: (as_json_lines, "application/x-ndjson"),
+}
+
+
 @router.get("/audit")
 def show_audit(request: Request, ledger: LedgerDep, handlers: ReadableHandlers) -> Response:
     """Show who did what with the handlers that the person may read."""
@@ -73,11 +79,7 @@ def _show(
 
 
 def _file(ledger: Ledger, asked: AskedPage, form: FileForm) -> Response:
-    events = ledger.audit_trail.events(asked.wanted)
-    lines, kind = (
-        (as_csv(events), "text/csv")
-        if form is FileForm.CSV
-        else (as_json_lines(events), "application/x-ndjson")
-    )
+    write, kind = _FILES[form]
+    lines = write(ledger.audit_trail.events(asked.wanted))
     name = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
     return StreamingResponse(lines, media_type=f"{kind}; charset=utf-8", headers=name)
