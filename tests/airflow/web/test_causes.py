@@ -15,9 +15,10 @@ import pytest
 from fastapi import FastAPI, Request
 from httpx import ASGITransport, AsyncClient, Response
 
-from mqdlq.causes import find_cause
+from mqdlq.causes import Cause, CountedCause, find_cause
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, remove_snapshot
+from mqdlq.model import MessageClass
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.finding.message_filter import MessageFilter
 from mqdlq.stages.snapshot.recorded_causes import record_causes
@@ -233,6 +234,21 @@ def test_a_pruned_snapshot_leaves_the_causes_of_the_ledger(pages: Pages) -> None
 
     assert len(pages.causes()) == 4
     assert "The snapshot cannot be read" in pages.words(CAUSES)
+
+
+def test_causes_that_the_ledger_does_not_know_are_found_in_the_snapshot(pages: Pages) -> None:
+    pages.fill()
+    run = pages.world.plan(RULES, dry_run=True).run
+    vague = [CountedCause(Cause(MessageClass.DEAD_LETTER, 2085, None), 3)]
+    pages.world.ledger.snapshots.record_causes(run.run_id, vague)
+
+    assert sorted(pages.causes()) == [
+        "MQRC_Q_FULL (2053) PAYMENTS @ QM1",
+        "MQRC_UNKNOWN_OBJECT_NAME (2085) ELSEWHERE @ QM1",
+        "MQRC_UNKNOWN_OBJECT_NAME (2085) ORDERS @ QM1",
+        "no MQDLH",
+    ]
+    assert "3 messages 42.9 % of the last snapshot" in pages.words(f"{CAUSES}/{FULL}")
 
 
 def test_many_causes_are_paged(pages: Pages) -> None:

@@ -32,6 +32,7 @@ from mqdlq.stages.report import write_report
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import inquire_depth
 from mqdlq.stages.snapshot import SnapshotOptions
+from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import NOON, Clock, World
 
 DRY: Final = "demo-manual__dry"
@@ -184,6 +185,7 @@ def run(
     look = Look(depth, True, f"{depth} messages", world.clock(), limit)
     world.ledger.runs.record_look(run_id, look)
     world.snapshot(begun, **_snapshot_options(configuration))
+    record_causes(begun, ledger=world.ledger)
     states: Mapping[str, str] = ALL_WELL
     if not is_approved:
         review_plan(

@@ -10,8 +10,8 @@ from typing import Final
 
 from mqdlq import lake
 from mqdlq.lake import Snapshot
-from mqdlq.model import MessageClass
-from mqdlq.rules import Rule, RulesTable, matching_rules, with_nuls_as_blanks
+from mqdlq.model import Action, MessageClass
+from mqdlq.rules import Rule, RulesTable, matches, matching_rules, with_nuls_as_blanks
 from mqdlq.rules.lint.inclusion import rule_covers
 
 _COMMENT: Final = "*"
@@ -34,9 +34,15 @@ def find_place(
 
     It is the first rule that a message of the snapshots tries today, of the messages that the added
     rules match. Without such a message, it is the first rule that matches every message of an added
-    rule. A rule that only might match stays before the added rules, for example one that holds the
-    messages of an application. Raises `LakeError`.
+    rule. An IGNORE that matches only some messages of the added rules is an exception that someone
+    made, for example for messages under legal hold: it stays before the added rules. Raises
+    `LakeError`.
     """
+    takers = [
+        rule
+        for rule in table.rules
+        if rule.action is not Action.IGNORE or _covers_one_of(rule, added)
+    ]
     columns = sorted({"message_key", "class", *table.columns, *added.columns})
     seen: set[tuple[object, ...]] = set()
     found: list[Rule] = []
@@ -47,10 +53,14 @@ def find_place(
         seen.add(values)
         compared = with_nuls_as_blanks(row) if nul_as_blank else row
         if matching_rules(added, compared):
-            found += matching_rules(table, compared)[:1]
+            found += [rule for rule in takers if matches(rule, compared)][:1]
     if not found:
-        found = [rule for rule in table.rules if any(rule_covers(rule, one) for one in added.rules)]
+        found = [rule for rule in takers if _covers_one_of(rule, added)]
     return min(found, key=lambda rule: rule.ordinal, default=None)
+
+
+def _covers_one_of(rule: Rule, added: RulesTable) -> bool:
+    return any(rule_covers(rule, one) for one in added.rules)
 
 
 def insert_rules(table_text: str, added_text: str, before: Rule | None) -> Insertion:

@@ -9,7 +9,14 @@ from math import ceil
 from typing import Final
 
 from mqdlq.causes import Cause
-from mqdlq.ledger import CauseHistory, CausesOverTime, CauseState, HandledQueue, Ledger
+from mqdlq.ledger import (
+    CauseHistory,
+    CauseSighting,
+    CausesOverTime,
+    CauseState,
+    HandledQueue,
+    Ledger,
+)
 from mqdlq.stages.cause_profiles import NO_RULE, CauseProfile
 from mqdlq.stages.report.report_sources import WrittenRule
 from mqdlq.web.causes.filters import CauseFilters
@@ -95,10 +102,15 @@ def list_causes(
 
 
 def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
-    """Yield the causes that runs met on a queue, the most frequent now first."""
+    """Yield the causes that runs met on a queue.
+
+    The ledger does not know the destinations of a snapshot that an earlier version recorded; then
+    the page takes the causes that it finds in the snapshot itself.
+    """
     over_time = ledger.causes.of_queue(state.queue_manager, state.queue)
-    total = sum(one.messages for one in over_time.causes)
-    for history in over_time.causes:
+    histories = list(_with_found_causes(over_time, state))
+    total = sum(one.messages for one in histories)
+    for history in histories:
         profile = state.profile.causes.get(history.cause.cause_id) or CauseProfile(history.cause)
         yield CauseRow(
             cause=history.cause,
@@ -108,6 +120,24 @@ def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
             profile=profile,
             handling=tuple(handling_of(profile, state.rules)),
         )
+
+
+def _with_found_causes(over_time: CausesOverTime, state: QueueState) -> Iterator[CauseHistory]:
+    """Yield the causes of the ledger, and those of the snapshot that the ledger lacks."""
+    known = {one.cause.cause_id for one in over_time.causes}
+    taken = state.taken
+    missing = [one for cause_id, one in state.profile.causes.items() if cause_id not in known]
+    if taken is not None:
+        for profile in sorted(missing, key=lambda one: -one.messages):
+            times = (profile.oldest, profile.newest)
+            found = CauseSighting(
+                taken.run_id, taken.taken_at, profile.messages, 0, len(profile.destinations), *times
+            )
+            yield CauseHistory(profile.cause, (found,), taken.taken_at, CauseState.KNOWN, 0)
+    for one in over_time.causes:
+        is_found = taken is not None and one.sightings[-1].run_id == taken.run_id
+        if one.cause.cause_id or not (missing and is_found):
+            yield one
 
 
 def _trend(history: CauseHistory, over_time: CausesOverTime) -> Sparkline:

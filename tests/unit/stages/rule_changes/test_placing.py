@@ -53,6 +53,25 @@ def test_added_rules_precede_the_first_rule_that_their_messages_try_today(tmp_pa
     assert (found.ordinal, found.line) == (2, 8)
 
 
+def test_an_ignore_for_some_of_the_messages_stays_before_added_rules(tmp_path: Path) -> None:
+    held = {"dlh_dest_q_name": "QUOTES", "dlh_reason": 2053, "put_appl_name": "legal-hold-7"}
+    stored = [snapshot(tmp_path, held)]
+
+    found = find_place(parse(TABLE), parse(ADDED), stored)
+
+    assert found is not None
+    assert found.ordinal == 2
+
+
+def test_an_ignore_for_all_of_the_messages_follows_added_rules(tmp_path: Path) -> None:
+    stored = [snapshot(tmp_path, {"dlh_dest_q_name": "QUOTES"})]
+
+    found = find_place(parse("DESTQ(Q*) ACTION(IGNORE)\n"), parse(ADDED), stored)
+
+    assert found is not None
+    assert found.ordinal == 1
+
+
 def test_without_messages_added_rules_precede_the_first_rule_that_includes_them() -> None:
     table = parse("DESTQ(A) ACTION(IGNORE)\nDESTQ(Q*) ACTION(IGNORE)\nACTION(IGNORE)\n")
 
