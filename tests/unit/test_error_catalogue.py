@@ -145,7 +145,7 @@ def test_explain_error_names_the_nearest_ids_for_an_unknown_one() -> None:
     assert done.exit_code == 2
     assert done.output.splitlines()[-1] == (
         "Error: Invalid value: no error has the id MQDLQ-436; the nearest are MQDLQ-435, MQDLQ-434"
-        " and MQDLQ-433"
+        " and MQDLQ-432"
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from airflow.providers.common.compat.sdk import Stats, conf
 
+from mqdlq.causes import CountedCause
 from mqdlq.constants import reason_text
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import STARTS_MISSED
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 REASONS: Final = 20
 """How many reasons of a queue have their own label; the rarer ones share `other`."""
+
+CAUSES: Final = 20
+"""How many causes of a queue have their own label; the rarer ones share `other`."""
+
+OTHER: Final = "other"
 
 SEND_WITHIN_MS: Final = 5000
 
@@ -65,6 +71,16 @@ class Metric(StrEnum):
             "Messages of the last snapshot, by the reason in their MQDLH: the names of"
             f" {REASONS} reason codes at most, `other` for the rarer ones, `none` without a valid"
             " MQDLH."
+        ),
+    )
+    CAUSE_MESSAGES = (
+        "mqdlq.cause_messages",
+        "gauge",
+        "messages",
+        (*QUEUE, "reason", "cause_id"),
+        (
+            f"Messages of the last snapshot, by cause: the `cause_id` of {CAUSES} causes at most,"
+            " `other` for the rarer ones. A report names the cause of a `cause_id`."
         ),
     )
     NOT_ARCHIVED = (
@@ -221,6 +237,7 @@ def _emit_about_the_queue(
     """
     run, oldest = facts.run, facts.oldest_left
     by_reason = _by_label(files.reasons)
+    by_cause = _by_cause(ledger.snapshots.causes(run.run_id))
     if is_known:
         before = ledger.alerts.run_before(run, is_closed=True)
         causes = ledger.snapshots.causes(before) if before is not None else []
@@ -229,12 +246,15 @@ def _emit_about_the_queue(
             counted[one.cause.reason] += one.messages
         earlier = _by_label(counted)
         by_reason = {**dict.fromkeys(earlier, 0), **by_reason}
+        by_cause = {**dict.fromkeys(_by_cause(causes), 0), **by_cause}
         for outcome in Outcome:
             if Trait.NEEDS_ATTENTION in outcome.traits:
                 number = files.attention.get(outcome, 0)
                 _gauge(Metric.NEEDS_ATTENTION, number, run, outcome=outcome)
     for name, number in by_reason.items():
         _gauge(Metric.MESSAGES, number, run, reason=name)
+    for (name, cause_id), number in by_cause.items():
+        _gauge(Metric.CAUSE_MESSAGES, number, run, reason=name, cause_id=cause_id)
     if oldest is not None or is_known:
         age = (now - oldest).total_seconds() if oldest else 0.0
         _gauge(Metric.OLDEST_AGE, max(0.0, age), run)
@@ -244,9 +264,22 @@ def _by_label(reasons: Mapping[int, int]) -> dict[str, int]:
     """Return the numbers of messages by the label `reason`."""
     by_label: Counter[str] = Counter()
     for rank, (reason, number) in enumerate(Counter(reasons).most_common()):
-        name = reason_text(reason).split(" ")[0] if reason else "none"
-        by_label[name if rank < REASONS else "other"] += number
+        by_label[_name_of(reason) if rank < REASONS else OTHER] += number
     return dict(by_label)
+
+
+def _by_cause(causes: Iterable[CountedCause]) -> dict[tuple[str, str], int]:
+    """Return the numbers of messages by the labels `reason` and `cause_id`."""
+    by_cause: Counter[tuple[str, str]] = Counter()
+    for rank, one in enumerate(causes):
+        has_label = rank < CAUSES and one.cause.cause_id
+        label = (_name_of(one.cause.reason), one.cause.cause_id) if has_label else (OTHER, OTHER)
+        by_cause[label] += one.messages
+    return dict(by_cause)
+
+
+def _name_of(reason: int) -> str:
+    return reason_text(reason).split(" ")[0] if reason else "none"
 
 
 def _find_overdue_time(handler: Handler, now: datetime) -> float:

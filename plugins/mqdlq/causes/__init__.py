@@ -14,6 +14,7 @@ from mqdlq.causes.counting import (
     CauseCounter,
     CountedCause,
     count_causes,
+    without_destination,
 )
 from mqdlq.causes.fingerprint import Cause, cause_of_row, find_cause
 from mqdlq.causes.generated_names import GENERATED, generalize, is_generalized
@@ -35,4 +36,5 @@ __all__ = [
     "find_cause",
     "generalize",
     "is_generalized",
+    "without_destination",
 ]

@@ -14,7 +14,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.causes import advice_on
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format, parse_table
 from mqdlq.cli.queue_managers import (
@@ -28,12 +27,19 @@ from mqdlq.cli.queue_managers import (
     UserOption,
     connect_to,
 )
-from mqdlq.cli.snapshots.causes import causes_table
-from mqdlq.constants import reason_text
+from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
-from mqdlq.model import MessageClass, Outcome
+from mqdlq.model import Outcome
 from mqdlq.rules import RulesError, RulesTable
-from mqdlq.stages.report.wording import CLASSES, moment, next_step, numbers, place, target, visible
+from mqdlq.stages.report.wording import (
+    cause_in_words,
+    destination_of,
+    moment,
+    next_step,
+    numbers,
+    target,
+    visible,
+)
 from mqdlq.stages.snapshot.preview import PlannedAction, Preview, UnhandledMessages, preview_queue
 
 USAGE: Final = 2
@@ -127,17 +133,18 @@ def _as_json(found: Preview) -> dict[str, Any]:
         "messages": found.messages,
         "bytes": found.bytes,
         "maybe_truncated": found.maybe_truncated,
-        "causes": [cause.as_json() for cause in found.causes],
+        "causes": causes_as_json(found.causes),
         "plan": [asdict(planned) for planned in found.planned],
         "needs_attention": [
             {
                 "outcome": trouble.outcome.value,
-                "class": trouble.cls.value,
+                "class": trouble.cause.cls,
                 "problem": trouble.problem,
-                "reason": trouble.reason,
-                "reason_text": reason_text(trouble.reason) if trouble.reason else "",
-                "dest_q_name": trouble.dest_q_name,
-                "dest_q_mgr_name": trouble.dest_q_mgr_name,
+                "cause_id": trouble.cause.cause_id,
+                "reason": trouble.cause.reason,
+                "reason_text": trouble.cause.reason_text,
+                "dest_q_name": trouble.cause.dest_q_name,
+                "dest_q_mgr_name": trouble.cause.dest_q_mgr_name,
                 "messages": trouble.messages,
                 "browse_seqs": list(trouble.browse_seqs),
                 "next_step": _advice(trouble),
@@ -205,16 +212,16 @@ def _attention(troubles: tuple[UnhandledMessages, ...]) -> Iterator[RenderableTy
 
 
 def _why(one: UnhandledMessages) -> str:
-    if one.cls is not MessageClass.DEAD_LETTER:
-        words, problem = CLASSES[one.cls], visible(one.problem) if one.problem else ""
+    cause = one.cause
+    if not cause.is_of_dead_letters:
+        words, problem = cause_in_words(cause), visible(one.problem) if one.problem else ""
         return problem if problem.startswith(words) else f"{words}: {problem}".rstrip(": ")
-    at = place(one.dest_q_name, one.dest_q_mgr_name)
-    meaning = advice_on(one.reason).meaning
-    return f"{one.outcome.words}: {reason_text(one.reason)}, {meaning or 'reason unknown'}, {at}"
+    meaning = cause.meaning or "reason unknown"
+    return f"{one.outcome.words}: {cause.reason_text}, {meaning}, {destination_of(cause)}"
 
 
 def _advice(one: UnhandledMessages) -> str:
-    return next_step(Outcome(one.outcome), one.cls, one.reason)
+    return next_step(Outcome(one.outcome), one.cause.cls, one.cause.reason)
 
 
 def _table(title: str, *columns: str) -> Table:

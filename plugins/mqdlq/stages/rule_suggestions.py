@@ -3,60 +3,73 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final
 
-from mqdlq import causes, lake
-from mqdlq.causes import advice_on
-from mqdlq.errors import LakeError
+from mqdlq import lake
+from mqdlq.causes import (
+    COLUMNS,
+    GENERATED,
+    Cause,
+    CauseCounter,
+    CountedCause,
+    without_destination,
+)
 from mqdlq.lake import Snapshot
 from mqdlq.model import Action, MessageClass
 from mqdlq.rules import ControlData, Pattern, Rule, RulesError, RulesTable, parse, print_table
-from mqdlq.rules.syntax.lines import COLUMNS
+from mqdlq.rules.syntax.lines import COLUMNS as MOST_COLUMNS
 
-_COLUMNS: Final = ("message_key", "class", "dlh_reason", "dlh_dest_q_name")
 _RETRY_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """Why messages are dead letters; `dest_q_name` is None if the destination does not matter.
+class Suggestion:
+    """The messages of one cause, and the patterns of the rule that matches them."""
 
-    With `is_pattern`, it stands for all generated names with a stem, such as ``AMQ.*``.
-    """
-
-    reason: int
-    dest_q_name: str | None
+    cause: Cause
     messages: int
-    is_pattern: bool = False
+    patterns: tuple[Pattern, ...]
 
 
-def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Cause], int]:
-    """Return the causes, the most frequent first, and the number of messages without a valid MQDLH.
+def rank_causes(stored: Iterable[Snapshot], at_most: int) -> tuple[list[Suggestion], int]:
+    """Return a rule for each cause, most frequent first, and the number of unprocessable messages.
 
-    Causes beyond the first `at_most` are merged by reason. A message that is in several snapshots
+    The first `at_most` causes get patterns for their destination, if these say exactly this cause:
+    ``DESTQ(AMQ.*)`` only if no other message with the reason has a destination that it matches. The
+    rules of the others come last, one for each reason. A message that is in several snapshots
     counts once.
     """
-    counts: Counter[tuple[int, str]] = Counter()
+    counter = CauseCounter()
     strays = 0
-    for _, row in lake.newest_rows(stored, _COLUMNS):
+    for _, row in lake.newest_rows(stored, ("message_key", *COLUMNS)):
         if row["class"] == MessageClass.DEAD_LETTER:
-            counts[_find_cause(row)] += 1
+            counter.add_row(row)
         else:
             strays += 1
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    rest: Counter[int] = Counter()
-    for (reason, _), number in ranked[at_most:]:
-        rest[reason] += number
-    found = [Cause(*cause, number) for cause, number in ranked[:at_most]]
-    return [*found, *(Cause(reason, None, number) for reason, number in rest.most_common())], strays
+    counted = counter.counted()
+    exact: list[Suggestion] = []
+    rest: Counter[Cause] = Counter()
+    for one in counted:
+        patterns = () if one.has_nuls else _exact_patterns(one.cause, counted)
+        if patterns and len(exact) < at_most:
+            exact.append(Suggestion(one.cause, one.messages, patterns))
+        else:
+            rest[without_destination(one.cause)] += one.messages
+    by_reason = [
+        Suggestion(cause, number, _reason_patterns(cause)) for cause, number in rest.most_common()
+    ]
+    by_reason.sort(
+        key=lambda one: not one.patterns
+    )  # a rule without patterns matches every message
+    return [*exact, *by_reason], strays
 
 
-def draft_table(found: list[Cause], strays: int, *, snapshots: int, parking_queue: str) -> str:
+def draft_table(found: list[Suggestion], strays: int, *, snapshots: int, parking_queue: str) -> str:
     """Return the text of a table; `parking_queue` takes messages that no retry can deliver."""
-    messages = sum(cause.messages for cause in found)
+    messages = sum(one.messages for one in found)
     lines = [
         "* A draft, made from what was found on the queue. Read it before use.",
         f"* {_format_count(messages, 'dead letter')} in {_format_count(snapshots, 'snapshot')}.",
@@ -65,16 +78,17 @@ def draft_table(found: list[Cause], strays: int, *, snapshots: int, parking_queu
         lines.append(
             f"* {_format_count(strays, 'message')} without a valid MQDLH: no rule meets those."
         )
-    for cause in found:
-        lines += ["*", *_draft_entry(cause, parking_queue)]
+    for one in found:
+        lines += ["*", *_draft_entry(one, parking_queue)]
     lines += ["*", "* Everything else is left where it is.", "ACTION(IGNORE)"]
     return "".join(f"{line}\n" for line in lines)
 
 
-def draft_rule(cause: causes.Cause, messages: int, parking_queue: str) -> str:
+def draft_rule(cause: Cause, messages: int, parking_queue: str) -> str:
     """Return the text of one rule for a cause of dead letters, with a comment above it."""
-    found = Cause(cause.reason, cause.dest_q_name, messages, cause.is_generalized)
-    return "".join(f"{line}\n" for line in _draft_entry(found, parking_queue))
+    patterns = _exact_patterns(cause, ()) or _reason_patterns(cause)
+    entry = _draft_entry(Suggestion(cause, messages, patterns), parking_queue)
+    return "".join(f"{line}\n" for line in entry)
 
 
 def parking_queue_of(table: RulesTable) -> str:
@@ -87,13 +101,52 @@ def parking_queue_of(table: RulesTable) -> str:
     return counted[0][0] if counted else ""
 
 
-def _find_cause(row: Mapping[str, Any]) -> tuple[int, str]:
-    return row["dlh_reason"] or 0, (row["dlh_dest_q_name"] or "").rstrip(" ")
+def _exact_patterns(cause: Cause, others: Iterable[CountedCause]) -> tuple[Pattern, ...]:
+    """Return the patterns that match the messages of a cause and of no other one; () if none do.
+
+    Only causes with the same reason matter: every rule has a pattern for the reason. A control
+    character in a name is never printed, since a terminal would obey it.
+    """
+    name = cause.dest_q_name
+    if name is None:
+        return ()
+    same_reason = [one.cause for one in others if one.cause.reason == cause.reason]
+    stem = name.removesuffix(GENERATED) if cause.is_generalized else None
+    if stem is not None and any(_may_begin_with(one, stem) for one in same_reason):
+        return ()
+    patterns = [Pattern("DESTQ", "dlh_dest_q_name", name)]
+    if any(one.dest_q_name == name and one != cause for one in same_reason):
+        patterns.append(Pattern("DESTQM", "dlh_dest_q_mgr_name", cause.dest_q_mgr_name))
+    patterns += _reason_patterns(cause)
+    wild = [stem, cause.dest_q_mgr_name] if stem is not None else [name, cause.dest_q_mgr_name]
+    is_literal = not any(set(text) & set("*?") for text in wild)
+    can_be_printed = all(text.isprintable() for text in wild)
+    return tuple(patterns) if is_literal and can_be_printed and _can_be_written(patterns) else ()
 
 
-def _draft_entry(cause: Cause, parking_queue: str) -> Iterator[str]:
-    advice = advice_on(cause.reason)
-    share = _format_count(cause.messages, "message")
+def _may_begin_with(cause: Cause, stem: str) -> bool:
+    """Whether a message of another destination may have a name that begins with a stem."""
+    name = cause.dest_q_name
+    return name is None or (name != stem + GENERATED and name.startswith(stem))
+
+
+def _reason_patterns(cause: Cause) -> tuple[Pattern, ...]:
+    patterns = [Pattern("REASON", "dlh_reason", cause.reason)]
+    return tuple(patterns) if _can_be_written(patterns) else ()
+
+
+def _can_be_written(patterns: list[Pattern]) -> bool:
+    """Whether a table can hold the patterns, so that it is read back unchanged."""
+    try:
+        text = _print_rule(patterns, {"action": Action.IGNORE})
+        return list(parse(text).rules[0].patterns) == patterns
+    except RulesError:
+        return False
+
+
+def _draft_entry(one: Suggestion, parking_queue: str) -> Iterator[str]:
+    advice = one.cause.explanation
+    share = _format_count(one.messages, "message")
     if advice.retry_until:
         yield from _comment(f"{share}: {advice.meaning}; tried again until {advice.retry_until}.")
         action = {"action": Action.RETRY, "retry": _RETRY_ATTEMPTS}
@@ -105,40 +158,16 @@ def _draft_entry(cause: Cause, parking_queue: str) -> Iterator[str]:
             if parking_queue
             else {"action": Action.IGNORE}
         )
-    yield from _print_rule(cause, action).splitlines()
+    yield from _print_rule(one.patterns, action).splitlines()
 
 
 def _comment(text: str) -> Iterator[str]:
     """Yield a comment in lines that every platform reads."""
-    return (f"* {line}" for line in wrap(text, COLUMNS - 2))
+    return (f"* {line}" for line in wrap(text, MOST_COLUMNS - 2))
 
 
-def _print_rule(cause: Cause, action: Mapping[str, Any]) -> str:
-    """Print the rule, by reason alone if the queue name cannot be written as a pattern.
-
-    Control characters in a name are never printed, since a terminal would obey them.
-    """
-    reason = Pattern("REASON", "dlh_reason", cause.reason)
-    name = cause.dest_q_name or ""
-    named = cause.dest_q_name is not None and name.isprintable()
-    patterns: tuple[list[Pattern], ...] = (
-        [Pattern("DESTQ", "dlh_dest_q_name", name), reason] if named else [reason],
-        [reason],
-        [],
-    )
-    for some in patterns:
-        text = print_table(RulesTable(ControlData(), (Rule(1, 1, tuple(some), **action),)))
-        if _is_read_back_unchanged(text, some, may_be_wild=cause.is_pattern):
-            return text
-    raise LakeError("MQDLQ-433", f"no rule can be written for reason {cause.reason}")
-
-
-def _is_read_back_unchanged(text: str, patterns: list[Pattern], *, may_be_wild: bool) -> bool:
-    is_wild = any(isinstance(p.value, str) and set(p.value) & set("*?") for p in patterns)
-    try:
-        return (may_be_wild or not is_wild) and list(parse(text).rules[0].patterns) == patterns
-    except RulesError:
-        return False
+def _print_rule(patterns: Sequence[Pattern], action: Mapping[str, Any]) -> str:
+    return print_table(RulesTable(ControlData(), (Rule(1, 1, tuple(patterns), **action),)))
 
 
 def _format_count(number: int, noun: str) -> str:

@@ -15,9 +15,11 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
 from mqdlq.airflow.metrics import emit_approvals, emit_depth, emit_start_failure
+from mqdlq.causes import find_cause
 from mqdlq.ledger import Approval, Look
 from mqdlq.model import Outcome, Trait
 from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.airflow.reporting.ended_runs import handled, tell
 from tests.support.world import World
 
@@ -79,6 +81,8 @@ def test_a_run_sends_each_declared_metric_but_maxdepth(
         "outcomes,outcome=unmatched": "1|c",
         "messages,reason=MQRC_Q_FULL": "1|g",
         "messages,reason=MQRC_UNKNOWN_OBJECT_NAME": "1|g",
+        "cause_messages,reason=MQRC_Q_FULL,cause_id=0bc7646ee98b": "1|g",
+        "cause_messages,reason=MQRC_UNKNOWN_OBJECT_NAME,cause_id=31f2b04672f7": "1|g",
         **attention(unmatched=1),
         "not_archived": "0|g",
         "oldest_age_seconds": "3690.0|g",
@@ -247,6 +251,31 @@ def test_a_run_that_finds_an_empty_queue_sets_what_was_on_it_to_zero(
         "messages,reason=MQRC_Q_FULL": "0|g",
         "messages,reason=MQRC_UNKNOWN_OBJECT_NAME": "0|g",
     }
+
+
+def test_messages_are_counted_by_cause_and_the_causes_of_the_last_run_set_to_zero(
+    tmp_path: Path, server: socket.socket
+) -> None:
+    world = World(tmp_path)
+    for number in range(3):
+        world.dead_letter(reason=2085, dest_q=f"AMQ.{number:016X}")
+    dynamic = find_cause("dead_letter", 2085, "AMQ.*", "QM1").cause_id
+    execution = world.plan("WAIT(NO)\nREASON(2053) ACTION(RETRY)\n")
+    record_causes(execution.run, ledger=world.ledger)
+    make_pass(execution)
+    settle(execution)
+
+    tell(execution, execution.run)
+
+    found = {name: value for name, value in sent(server).items() if "cause" in name}
+    assert found == {f"cause_messages,reason=MQRC_UNKNOWN_OBJECT_NAME,cause_id={dynamic}": "3|g"}
+    world.mqsc("CLEAR QLOCAL(DLQ)")
+    run = world.start("WAIT(NO)\nREASON(2053) ACTION(RETRY)\n", run_id="later")
+    world.ledger.runs.record_look(run.run_id, Look(0, False, "", world.clock()))
+    tell(world, run)
+    assert {name: value for name, value in sent(server).items() if "cause" in name} == (
+        dict.fromkeys(found, "0|g")
+    )
 
 
 def test_the_age_metric_is_zero_if_no_message_stays(tmp_path: Path, server: socket.socket) -> None:

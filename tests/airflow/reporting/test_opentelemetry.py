@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 
-from mqdlq.airflow.metrics import REASONS, Metric
+from mqdlq.airflow.metrics import CAUSES, REASONS, Metric
 from tests.airflow.reporting.ended_runs import handled, tell
 
 
@@ -102,12 +102,17 @@ def test_opentelemetry_has_the_metrics_when_the_task_ends(
     assert names == set(Metric) - {Metric.MAX_DEPTH}
 
 
-def test_the_number_of_reason_labels_is_bounded(tmp_path: Path, collector: Collector) -> None:
+def test_the_numbers_of_reason_and_cause_labels_are_bounded(
+    tmp_path: Path, collector: Collector
+) -> None:
     """Reason codes come from messages, and anybody may put a message: twenty have a label."""
     execution = handled(tmp_path, *range(2030, 2060))
 
     tell(execution, execution.run)
 
-    reasons = [dict(labels)["reason"] for name, labels in collector.points() if "messages" in name]
-    assert len(reasons) == REASONS + 1
+    points = [(name.removeprefix("airflow."), dict(labels)) for name, labels in collector.points()]
+    reasons = [labels["reason"] for name, labels in points if name == Metric.MESSAGES]
+    causes = [labels["cause_id"] for name, labels in points if name == Metric.CAUSE_MESSAGES]
+    assert (len(reasons), len(causes)) == (REASONS + 1, CAUSES + 1)
     assert "other" in reasons
+    assert "other" in causes

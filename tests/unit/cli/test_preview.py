@@ -101,6 +101,19 @@ def test_a_preview_shows_plan_causes_and_messages_that_need_attention(world: Wor
     ]
 
 
+def test_a_preview_counts_queues_with_generated_names_as_one_cause(world: World) -> None:
+    for number in range(3):
+        world.dead_letter(reason=2085, dest_q=f"AMQ.{number:016X}")
+    (world.directory / "some.rules").write_text("DESTQ(X) ACTION(RETRY)\n")
+
+    found = as_json(world, "QM1")
+
+    (cause,), (trouble,) = found["causes"], found["needs_attention"]
+    assert (cause["dest_q_name"], cause["queues"], cause["messages"]) == ("AMQ.*", 3, 3)
+    assert (trouble["cause_id"], trouble["messages"]) == (cause["cause_id"], 3)
+    assert "AMQ.* @ QM1 (3 queues)" in call(world, "QM1")
+
+
 def test_a_preview_is_drawn_for_a_terminal(world: World) -> None:
     fill(world)
 

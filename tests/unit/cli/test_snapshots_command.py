@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mqdlq import lake
+from mqdlq.causes import find_cause
 from mqdlq.cli import app
 from mqdlq.stages.execute import settle
 from mqdlq.stages.report import write_report
@@ -121,6 +122,18 @@ def test_a_snapshot_is_shown_with_its_causes(world: World) -> None:
     text = call("show", identifier)
     assert "MQRC_Q_FULL (2053): the queue is full" in text
     assert "no MQDLH" in text
+
+
+def test_a_snapshot_is_shown_with_queues_of_generated_names_as_one_cause(world: World) -> None:
+    for number in range(3):
+        world.dead_letter(reason=2085, dest_q=f"AMQ.{number:016X}")
+    identifier = snapshot(world)
+
+    (cause,) = json.loads(call("show", identifier, "--format", "json"))["causes"]
+
+    assert (cause["dest_q_name"], cause["queues"], cause["messages"]) == ("AMQ.*", 3, 3)
+    assert cause["cause_id"] == find_cause("dead_letter", 2085, "AMQ.*", "QM1").cause_id
+    assert "AMQ.* @ QM1 (3 queues)" in call("show", identifier)
 
 
 def test_an_unknown_snapshot_is_reported_in_one_line(world: World) -> None:

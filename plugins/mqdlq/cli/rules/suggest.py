@@ -28,9 +28,10 @@ def suggest(
     """Implement `mqdlq rules suggest`.
 
     The draft has a rule for each cause (reason and destination), the most frequent first, with the
-    number of messages it would have matched. It retries causes that pass by themselves, and leaves
-    or, with --parking-queue, forwards the others. It never discards. Read the draft before you use
-    it.
+    number of messages it would have matched. Queues with generated names get one rule, such as
+    DESTQ(AMQ.*), if no other message with the reason matches it. It retries causes that pass by
+    themselves, and leaves or, with --parking-queue, forwards the others. It never discards. Read
+    the draft before you use it.
 
     For example:
       mqdlq rules suggest --since 30d --parking-queue APP.PARKED > include/rules/draft.rules

@@ -1,21 +1,20 @@
-"""Causes as a table for a terminal."""
+"""Causes as a table for a terminal, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.model import MessageClass
-from mqdlq.stages.report.wording import CLASSES, period, place, reason_in_words
-from mqdlq.stages.snapshot.cause_counts import Cause
+from mqdlq.causes import Cause, CountedCause
+from mqdlq.stages.report.wording import cause_in_words, destination_of, period, reason_in_words
 
 _MOST: Final = 12
 
 
-def causes_table(causes: Sequence[Cause], most: int = _MOST) -> Table:
+def causes_table(causes: Sequence[CountedCause], most: int = _MOST) -> Table:
     """Return the largest causes, a row to each; the rest are counted in one."""
     table = Table(
         title="Why they are here",
@@ -32,8 +31,8 @@ def causes_table(causes: Sequence[Cause], most: int = _MOST) -> Table:
     for cause in causes[:most]:
         table.add_row(
             f"{cause.messages:,}",
-            Text(_words(cause)),
-            Text(place(cause.dest_q_name, cause.dest_q_mgr_name) if cause.dest_q_name else ""),
+            Text(_words(cause.cause)),
+            Text(destination_of(cause.cause, cause.queues)),
             period(cause.first_at, cause.last_at),
         )
     if rest := causes[most:]:
@@ -42,7 +41,29 @@ def causes_table(causes: Sequence[Cause], most: int = _MOST) -> Table:
     return table
 
 
+def causes_as_json(causes: Sequence[CountedCause]) -> list[dict[str, Any]]:
+    """Return causes as JSON values."""
+    return [_as_json(counted) for counted in causes]
+
+
+def _as_json(counted: CountedCause) -> dict[str, Any]:
+    cause, times = counted.cause, (counted.first_at, counted.last_at)
+    first, last = (at.isoformat() if at else None for at in times)
+    return {
+        "cause_id": cause.cause_id,
+        "class": cause.cls,
+        "reason": cause.reason,
+        "reason_text": cause.reason_text,
+        "kind": cause.kind.value,
+        "dest_q_name": cause.dest_q_name,
+        "dest_q_mgr_name": cause.dest_q_mgr_name,
+        "queues": counted.queues,
+        "messages": counted.messages,
+        "first_at": first,
+        "last_at": last,
+    }
+
+
 def _words(cause: Cause) -> str:
-    if cause.cls is not MessageClass.DEAD_LETTER:
-        return CLASSES[cause.cls]
-    return reason_in_words(cause.reason)
+    is_of_dead_letters = cause.is_of_dead_letters
+    return reason_in_words(cause.reason) if is_of_dead_letters else cause_in_words(cause)

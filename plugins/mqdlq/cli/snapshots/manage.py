@@ -12,16 +12,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from mqdlq import directories, lake
+from mqdlq.causes import COLUMNS, count_causes
 from mqdlq.cli.console import console
 from mqdlq.cli.files import Format
-from mqdlq.cli.snapshots.causes import causes_table
+from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
 from mqdlq.errors import MqDlqError
 from mqdlq.lake import Snapshot, storage
 from mqdlq.ledger import open_ledger
 from mqdlq.model import Outcome
 from mqdlq.stages.report.wording import moment, place, visible
 from mqdlq.stages.snapshot import find_reasons_to_keep, prune_snapshots
-from mqdlq.stages.snapshot.cause_counts import Cause, count_causes
 
 USAGE: Final = 2
 Output = Annotated[Format, typer.Option("--format", help="How to write it.")]
@@ -60,20 +60,21 @@ def show(
 ) -> None:
     """Implement `mqdlq snapshots show`.
 
-    The messages are counted by class, reason and destination.
+    The messages are counted by cause. Queues with generated names are one destination, such as
+    `AMQ.*`.
 
     For example:
       mqdlq snapshots show 20261121T120000Z-1a2b3c4d
     """
     try:
         found = Snapshot.named(directories.lake(), snapshot)
-        causes = count_causes(lake.whole_rows(found.directory, Cause.COLUMNS))
+        causes = count_causes(lake.whole_rows(found.directory, COLUMNS))
         settled = _settled(found.directory)
     except MqDlqError as error:
         raise _failure(error) from None
     if output is Format.JSON:
         shown = _as_json(found, {}) | {
-            "causes": [cause.as_json() for cause in causes],
+            "causes": causes_as_json(causes),
             "settled_outcomes": dict(settled),
         }
         typer.echo(json.dumps(shown, indent=2))

@@ -56,7 +56,7 @@ def read_report(
         account=account,
         rules=rules,
         failed_rules=gathered.rule_attempts.failed(rules, sources),
-        causes=gathered.causes.groups(),
+        causes=gathered.cause_groups(),
         needs_attention=attention.messages,
         attention_groups=with_commands(attention.groups(), sources.run),
         attention_messages=listed,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from mqdlq.causes import advice_on
-from mqdlq.constants import reason_text
+from mqdlq.causes import CauseCounter, CountedCause, find_cause, generalize
 from mqdlq.ledger import Attempt, Ledger, OutcomeFact, TriedCount
 from mqdlq.model import DEPARTED, AttemptState, MessageClass, Outcome
 from mqdlq.stages.report.message_outcomes import Message, UnreadableError, messages_of
@@ -42,7 +41,8 @@ class Timeline:
         start, end = self._span or (attempt.at, attempt.at)
         whole = (end - start).total_seconds() or 1.0
         stretch = int((attempt.at - start).total_seconds() / whole * (BINS - 1))
-        lane = (attempt.rule, attempt.action, attempt.target_q, attempt.target_q_mgr)
+        target_q = generalize(attempt.target_q)
+        lane = (attempt.rule, attempt.action, target_q, attempt.target_q_mgr)
         key = (*lane, attempt.state, attempt.mqrc, stretch)
         point = self._points.get(key)
         if point is None:
@@ -56,62 +56,22 @@ class Timeline:
         return tuple(sorted(points, key=lambda p: (p.rule, p.target_q, p.target_q_mgr, p.at)))
 
 
-MOST_DESTINATIONS: Final = 10_000
-"""How many causes a report lists; it counts the other causes by reason code only."""
-OTHERS: Final = "(other destinations)"
-
-
-class Causes:
-    """Dead letters by reason and destination, taken in one by one."""
-
-    def __init__(self) -> None:
-        self._groups: dict[tuple[int, str, str], _Cause] = {}
-
-    def add(self, message: Message) -> None:
-        """Take in a dead letter."""
-        key = (message.reason, message.dest_q_name, message.dest_q_mgr_name)
-        if key not in self._groups and len(self._groups) >= MOST_DESTINATIONS:
-            key = (message.reason, OTHERS, "")
-        self._groups.setdefault(key, _Cause()).add(message)
-
-    def groups(self) -> tuple[CauseGroup, ...]:
-        """Return them, the largest group first."""
-        made = [group.made(*key) for key, group in self._groups.items()]
-        return tuple(
-            sorted(made, key=lambda g: (-g.messages, g.reason, g.dest_q_name, g.dest_q_mgr_name))
-        )
-
-
-@dataclass(slots=True)
-class _Cause:
-    messages: int = 0
-    ended: Counter[Outcome] = field(default_factory=Counter)
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-
-    def add(self, message: Message) -> None:
-        self.messages += 1
-        if message.outcome is not None:
-            self.ended[message.outcome.outcome] += 1
-        at = message.dead_lettered_at
-        if at is not None:
-            self.first_at = min(self.first_at or at, at)
-            self.last_at = max(self.last_at or at, at)
-
-    def made(self, reason: int, dest_q_name: str, dest_q_mgr_name: str) -> CauseGroup:
-        cause = advice_on(reason)
-        return CauseGroup(
-            reason=reason,
-            reason_text=reason_text(reason),
-            meaning=cause.meaning,
-            kind=cause.kind.value,
-            dest_q_name=dest_q_name,
-            dest_q_mgr_name=dest_q_mgr_name,
-            messages=self.messages,
-            outcomes={outcome: self.ended[outcome] for outcome in Outcome if self.ended[outcome]},
-            first_at=self.first_at,
-            last_at=self.last_at,
-        )
+def _cause_group(counted: CountedCause) -> CauseGroup:
+    cause = counted.cause
+    return CauseGroup(
+        cause_id=cause.cause_id,
+        reason=cause.reason,
+        reason_text=cause.reason_text,
+        meaning=cause.meaning,
+        kind=cause.kind.value,
+        dest_q_name=cause.dest_q_name,
+        dest_q_mgr_name=cause.dest_q_mgr_name,
+        queues=counted.queues or 0,
+        messages=counted.messages,
+        outcomes=counted.outcomes,
+        first_at=counted.first_at,
+        last_at=counted.last_at,
+    )
 
 
 class Gathered:
@@ -129,7 +89,7 @@ class Gathered:
         self.rules: Counter[RuleKey] = Counter()
         self.rule_attempts = RuleAttempts()
         self.only_dry_run: Counter[str] = Counter()
-        self.causes = Causes()
+        self.causes = CauseCounter()
         self.attention = GroupedMessages()
         self.unaccounted = GroupedMessages()
         self.resolution_s = array("d")
@@ -144,7 +104,9 @@ class Gathered:
         fact = message.outcome
         self.full_rows += message.cls is not None and not message.is_settled
         if message.cls is MessageClass.DEAD_LETTER:
-            self.causes.add(message)
+            names = (message.dest_q_name, message.dest_q_mgr_name)
+            cause = find_cause(message.cls, message.reason, *names)
+            self.causes.add(cause, names[0], message.since, fact.outcome if fact else None)
         has_left = message.is_known_since or (fact is not None and fact.outcome in DEPARTED)
         if message.since is not None and not has_left:
             self.oldest_left = min(self.oldest_left or message.since, message.since)
@@ -183,6 +145,10 @@ class Gathered:
             attention=self.attention.messages,
             only_dry_run=self.only_dry_run,
         )
+
+    def cause_groups(self) -> tuple[CauseGroup, ...]:
+        """Return the dead letters by cause, the largest group first, other destinations last."""
+        return tuple(_cause_group(counted) for counted in self.causes.counted())
 
 
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from mqdlq.causes import find_cause, generalize, is_generalized
 from mqdlq.constants import reason_text
 from mqdlq.ledger import DRY_RUN, OutcomeFact
 from mqdlq.model import AttemptState, MessageClass, Outcome, Trait
@@ -73,6 +74,7 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
         reason=message.reason,
         reason_text=reason_text(message.reason) if message.reason else "",
         cause=_cause(message),
+        cause_id=_cause_id(message),
         dest_q_name=message.dest_q_name,
         dest_q_mgr_name=message.dest_q_mgr_name,
         dead_lettered_at=message.dead_lettered_at,
@@ -112,6 +114,13 @@ def _cause(message: Message) -> str:
     if message.cls is not MessageClass.DEAD_LETTER:
         return CLASSES[message.cls]
     return reason_in_words(message.reason)
+
+
+def _cause_id(message: Message) -> str:
+    if message.cls is None:
+        return ""
+    names = (message.dest_q_name, message.dest_q_mgr_name)
+    return find_cause(message.cls, message.reason, *names).cause_id
 
 
 class GroupedMessages:
@@ -173,7 +182,7 @@ class _Group:
         if is_listed:
             self.rows.append(row)
         for one in () if self.is_mixed else row.tried:
-            how = (one.rule, one.target_q, one.target_q_mgr, one.state, one.reason)
+            how = _attempted(one)
             first, made, since, until = self.tried.get(how, (one, 0, one.at, one.at))
             self.tried[how] = (first, made + 1, min(since, one.at), max(until, one.at))
 
@@ -197,15 +206,25 @@ def _worry(row: MessageRow) -> int:
 
 
 def _trouble(row: MessageRow) -> tuple[object, ...]:
-    to = (row.dest_q_name, row.dest_q_mgr_name)
-    tried = tuple((t.rule, t.target_q, t.target_q_mgr, t.state, t.reason) for t in row.tried)
+    to = (_shared(row.dest_q_name), row.dest_q_mgr_name)
+    tried = tuple(_attempted(one) for one in row.tried)
     return (row.outcome, row.cause, row.problem, to, row.why, row.next_step, tried)
+
+
+def _shared(name: str) -> str:
+    """Return a generated name as its stem, another one as it is, with the NULs in it."""
+    stem = generalize(name)
+    return stem if is_generalized(stem) else name
+
+
+def _attempted(one: Tried) -> tuple[object, ...]:
+    return (one.rule, _shared(one.target_q), one.target_q_mgr, one.state, one.reason)
 
 
 def destination_in_words(group: MessageGroup) -> str:
     """Return where the messages of a group were to go."""
     first = group.first
-    return MANY if group.is_mixed else place(first.dest_q_name, first.dest_q_mgr_name)
+    return MANY if group.is_mixed else place(_shared(first.dest_q_name), first.dest_q_mgr_name)
 
 
 def origin_in_words(group: MessageGroup, now: datetime) -> str:
@@ -225,7 +244,7 @@ def origin_in_words(group: MessageGroup, now: datetime) -> str:
 def tried_in_words(tried: TriedGroup, messages: int) -> str:
     """Say what was tried on each of so many messages, when, and how it went."""
     first = tried.first
-    to = f" to {target(first.target_q, first.target_q_mgr)}" if first.target_q else ""
+    to = f" to {target(_shared(first.target_q), first.target_q_mgr)}" if first.target_q else ""
     each = " each" if messages > 1 else ""
     until = f" to {tried.last_at:%H:%M:%S}" if tried.last_at > tried.first_at else ""
     return (

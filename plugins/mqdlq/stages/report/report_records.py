@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from mqdlq.causes import Cause
 from mqdlq.ledger import LearnedCount
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 
@@ -162,18 +163,30 @@ class FailedRule:
 
 @dataclass(frozen=True, slots=True)
 class CauseGroup:
-    """Dead letters that failed for one reason at one destination, and how they ended."""
+    """Dead letters of one cause, and how they ended.
 
+    `dest_q_name` is generalized, such as ``AMQ.*``; `queues` is the number of different names. It
+    is None, and `cause_id` is "", for the destinations beyond the limit, by reason.
+    """
+
+    cause_id: str
     reason: int
     reason_text: str
     meaning: str
     kind: str
-    dest_q_name: str
+    dest_q_name: str | None
     dest_q_mgr_name: str
+    queues: int
     messages: int
     outcomes: Mapping[Outcome, int]
     first_at: datetime | None
     last_at: datetime | None
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of its messages."""
+        names = (self.dest_q_name, self.dest_q_mgr_name)
+        return Cause(MessageClass.DEAD_LETTER, self.reason, *names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +223,7 @@ class MessageRow:
     reason: int
     reason_text: str
     cause: str
+    cause_id: str
     dest_q_name: str
     dest_q_mgr_name: str
     dead_lettered_at: datetime | None

@@ -12,13 +12,13 @@ from datetime import datetime
 from itertools import count, islice
 from typing import Any, Final
 
+from mqdlq.causes import COLUMNS, Cause, CauseCounter, CountedCause, cause_of_row
 from mqdlq.headers import PREFIX_LENGTH, message_key
 from mqdlq.model import Action, MessageClass, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
-from mqdlq.stages.snapshot.cause_counts import Cause, CauseCounter
 from mqdlq.stages.snapshot.highlights import Highlighter
 from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder
 
@@ -47,11 +47,8 @@ class UnhandledMessages:
     """
 
     outcome: Outcome
-    cls: MessageClass
     problem: str
-    reason: int
-    dest_q_name: str
-    dest_q_mgr_name: str
+    cause: Cause
     messages: int
     browse_seqs: tuple[int, ...]
 
@@ -64,7 +61,7 @@ class Preview:
     queue: str
     messages: int
     bytes: int
-    causes: tuple[Cause, ...]
+    causes: tuple[CountedCause, ...]
     planned: tuple[PlannedAction, ...]
     needs_attention: tuple[UnhandledMessages, ...]
     maybe_truncated: int
@@ -138,7 +135,7 @@ class _PreviewCounter:
         self._table, self._nul_as_blank = table, nul_as_blank
         self._key_columns = ("class", *table.columns)
         own = ("browse_seq", "problem", "total_length", "maybe_truncated")
-        self.columns = sorted({*own, *Cause.COLUMNS, *table.columns, *TARGET_COLUMNS})
+        self.columns = sorted({*own, *COLUMNS, *table.columns, *TARGET_COLUMNS})
         self.messages = self._bytes = self._truncated = 0
         self._causes = CauseCounter()
         self._steps: dict[tuple[Any, ...], tuple[StepTemplate, ...]] = {}
@@ -151,7 +148,7 @@ class _PreviewCounter:
         self.messages += 1
         self._bytes += row["total_length"]
         self._truncated += row["maybe_truncated"]
-        self._causes.add(row)
+        self._causes.add_row(row)
         steps = self._find_steps(row)
         if steps:
             first = resolve(steps[0], row)
@@ -160,7 +157,7 @@ class _PreviewCounter:
             return
         is_dead = row["class"] == MessageClass.DEAD_LETTER
         outcome = Outcome.UNMATCHED if is_dead else Outcome.UNPROCESSABLE
-        trouble = (outcome, row["problem"], *(row[name] for name in Cause.COLUMNS[:-1]))
+        trouble = (outcome, row["problem"], cause_of_row(row))
         self._unhandled[trouble] += 1
         if len(self._samples[trouble]) < _MAX_SAMPLES:
             self._samples[trouble].append(row["browse_seq"])
@@ -182,7 +179,7 @@ class _PreviewCounter:
             queue=queue,
             messages=self.messages,
             bytes=self._bytes,
-            causes=tuple(self._causes.causes()),
+            causes=tuple(self._causes.counted()),
             planned=tuple(planned),
             needs_attention=tuple(
                 self._build_unhandled(*item) for item in self._unhandled.most_common()
@@ -192,14 +189,11 @@ class _PreviewCounter:
         )
 
     def _build_unhandled(self, trouble: tuple[Any, ...], messages: int) -> UnhandledMessages:
-        outcome, problem, cls, reason, queue, queue_manager = trouble
+        outcome, problem, cause = trouble
         return UnhandledMessages(
             outcome=outcome,
-            cls=MessageClass(cls),
             problem=problem,
-            reason=reason or 0,
-            dest_q_name=queue or "",
-            dest_q_mgr_name=queue_manager or "",
+            cause=cause,
             messages=messages,
             browse_seqs=tuple(self._samples[trouble]),
         )

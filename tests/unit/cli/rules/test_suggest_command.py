@@ -25,11 +25,14 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["rules", *arguments])
 
 
-def take_snapshot(*causes: tuple[int, str]) -> None:
+def take_snapshot(*causes: tuple[int, str] | tuple[int, str, str]) -> None:
     """Write a snapshot of a dead letter for each cause, and of a message without an MQDLH."""
     with SnapshotWriter("lake", "QM1", "DLQ", "s1") as writer:
-        for number, (reason, name) in enumerate(causes, start=1):
-            dlh = DeadLetterHeader(reason=reason, dest_q_name=name, put_date="20261121")
+        for number, (reason, name, *manager) in enumerate(causes, start=1):
+            at = "".join(manager)
+            dlh = DeadLetterHeader(
+                reason=reason, dest_q_name=name, dest_q_mgr_name=at, put_date="20261121"
+            )
             body = dlh.encode(encoding=546, ccsid=1208)
             descriptor = MessageDescriptor(
                 format="MQDEAD", coded_char_set_id=1208, msg_id=number.to_bytes(24, "big")
@@ -64,6 +67,46 @@ def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
         "* Everything else is left where it is.\n"
         "ACTION(IGNORE)\n"
     )
+
+
+def test_queues_with_generated_names_get_one_rule() -> None:
+    names = [f"AMQ.5F2A6C7E2103{number:04X}" for number in range(3)]
+    take_snapshot(*((2085, name) for name in names), (2053, "AMQ.ORDERS"))
+
+    drafted = run("suggest", "--snapshot", "s1").stdout
+
+    assert "* 3 messages: no queue of that name;" in drafted
+    assert "DESTQ(AMQ.*) REASON(MQRC_UNKNOWN_OBJECT_NAME)" in drafted
+    assert "DESTQ(AMQ.ORDERS) REASON(MQRC_Q_FULL)" in drafted
+
+
+def test_generated_names_get_no_pattern_that_matches_another_queue_with_the_reason() -> None:
+    names = [f"AMQ.5F2A6C7E2103{number:04X}" for number in range(3)]
+    take_snapshot(*((2085, name) for name in names), (2085, "AMQ.ORDERS"))
+
+    drafted = run("suggest", "--snapshot", "s1").stdout
+
+    rules = [line for line in drafted.splitlines() if not line.startswith("*")]
+    assert rules[0].startswith("DESTQ(AMQ.ORDERS) REASON(MQRC_UNKNOWN_OBJECT_NAME)")
+    assert rules[1].startswith("REASON(MQRC_UNKNOWN_OBJECT_NAME)")
+
+
+def test_one_queue_at_two_queue_managers_gets_two_rules() -> None:
+    take_snapshot((2085, "ORDERS", "QM2"), (2085, "ORDERS", "QM3"))
+
+    drafted = run("suggest", "--snapshot", "s1").stdout
+
+    assert "DESTQ(ORDERS) DESTQM(QM2) REASON(MQRC_UNKNOWN_OBJECT_NAME)" in drafted
+    assert "DESTQ(ORDERS) DESTQM(QM3) REASON(MQRC_UNKNOWN_OBJECT_NAME)" in drafted
+
+
+def test_a_name_that_a_nul_ends_gets_no_pattern() -> None:
+    take_snapshot((2085, "ORDERS\0X"), (2085, "ORDERS"))
+
+    drafted = run("suggest", "--snapshot", "s1").stdout
+
+    assert "DESTQ" not in drafted
+    assert "REASON(MQRC_UNKNOWN_OBJECT_NAME)" in drafted
 
 
 def test_a_draft_is_valid_whatever_the_messages_contain() -> None:

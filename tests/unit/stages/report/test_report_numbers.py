@@ -7,10 +7,13 @@ from datetime import timedelta
 
 import pytest
 
+from mqdlq.causes import find_cause
 from mqdlq.ledger import Ledger
 from mqdlq.model import Action, AttemptState, MessageClass, Outcome
 from mqdlq.stages.report import Report, Verdict, render_text
 from mqdlq.stages.report.grouping import BINS
+from mqdlq.stages.report.needs_attention import destination_in_words
+from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.report_records import CauseGroup, FailedRule, RuleRow, Tried
 from mqdlq.stages.report.report_sources import WrittenRule, written_rules
 from mqdlq.stages.report.rule_counts import failed_in_words
@@ -97,6 +100,25 @@ def test_rules_that_no_longer_parse_leave_lines_and_texts_blank(report_of: Repor
     assert [(row.rule, row.line, row.text) for row in report.rules] == [(1, 0, "")]
 
 
+def test_queues_with_generated_names_are_one_cause_and_one_group(report_of: ReportOf) -> None:
+    letters = [exhausted(dest_q_name=f"AMQ.{number:016X}") for number in range(3)]
+
+    report = report_of(EndedRun([*letters, exhausted(dest_q_name="AMQ.1")]))
+
+    assert [(one.dest_q_name, one.queues, one.messages) for one in report.causes] == [
+        ("AMQ.*", 3, 3),
+        ("AMQ.1", 1, 1),
+    ]
+    first, second = report.attention_groups
+    assert {row.cause_id for row in first.rows} == {report.causes[0].cause_id}
+    assert [(one.messages, destination_in_words(one)) for one in (first, second)] == [
+        (3, "AMQ.* @ QM1"),
+        (1, "AMQ.1 @ QM1"),
+    ]
+    assert "AMQ.* @ QM1 (3 queues)" in render_text(report)
+    assert "AMQ.* @ QM1 (3 queues)" in render_html(report)
+
+
 def test_dead_letters_are_grouped_by_reason_and_destination_the_largest_first(
     report_of: ReportOf,
 ) -> None:
@@ -106,12 +128,14 @@ def test_dead_letters_are_grouped_by_reason_and_destination_the_largest_first(
 
     first_at = START - timedelta(minutes=90) + timedelta(seconds=14)
     assert report.causes[0] == CauseGroup(
+        cause_id=find_cause("dead_letter", Q_FULL, "PAYMENTS.IN", "QM1").cause_id,
         reason=Q_FULL,
         reason_text="MQRC_Q_FULL (2053)",
         meaning="the queue is full",
         kind="transient",
         dest_q_name="PAYMENTS.IN",
         dest_q_mgr_name="QM1",
+        queues=1,
         messages=3,
         outcomes={Outcome.DELIVERED: 2},
         first_at=first_at,

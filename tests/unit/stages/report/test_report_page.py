@@ -184,7 +184,7 @@ def test_causes_on_the_page_add_up_to_the_dead_letters(files_of: FilesOf) -> Non
     assert sum(totals) == 59
     assert ended == totals
     assert rows[0].all("th")[0].text == (
-        "MQRC_Q_FULL (2053) for PAYMENTS.IN @ QM1 the queue is full transient"
+        "MQRC_Q_FULL (2053) for PAYMENTS.IN @ QM1 006198e771ae the queue is full passes by itself"
     )
 
 

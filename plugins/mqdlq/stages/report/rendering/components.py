@@ -45,6 +45,7 @@ def component_environment(*directories: Path) -> Environment:
         "classes": wording.CLASSES,
         "period": wording.period,
         "place": wording.place,
+        "destination_of": wording.destination_of,
         "target": wording.target,
         "count": wording.count,
         "not_selected": wording.not_selected,

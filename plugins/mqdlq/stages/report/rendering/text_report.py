@@ -36,11 +36,11 @@ from mqdlq.stages.report.rule_counts import failed_in_words
 from mqdlq.stages.report.wording import (
     NO_OUTCOME,
     count,
+    destination_of,
     learned_in_words,
     moment,
     not_selected,
     outcome_in_words,
-    place,
     span,
     target,
     visible,
@@ -252,7 +252,7 @@ def _causes(groups: Sequence[CauseGroup]) -> Iterator[RenderableType]:
         table.add_row(
             f"{group.messages:,}",
             Text(group.reason_text),
-            Text(place(group.dest_q_name, group.dest_q_mgr_name)),
+            Text(destination_of(group.cause, group.queues)),
             ", ".join(ended),
         )
     yield table
