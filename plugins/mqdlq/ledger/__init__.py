@@ -40,6 +40,7 @@ from mqdlq.ledger.reading.causes import (
     ObservedRun,
 )
 from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
+from mqdlq.ledger.reading.history import Histories
 from mqdlq.ledger.reading.leases import Leases
 from mqdlq.ledger.reading.message_states import (
     UNKNOWN_MESSAGE,
@@ -160,6 +161,7 @@ class Ledger:
         self.audit_trail = AuditTrail(engine)
         self.message_states = MessageStates(engine)
         self.overview = Overview(engine)
+        self.histories = Histories(engine)
         self.run_lists = RunLists(engine)
         self.run_messages = RunMessages(engine)
         self.rules_in_use = RulesInUse(engine)

@@ -1,0 +1,73 @@
+// Draw each chart from the table beside it, which stays as its text alternative.
+"use strict";
+
+const NAMES = ["--forwarded", "--exhausted", "--delivered", "--unprocessable", "--discarded", "--pending", "--unmatched", "--away", "--idle"];
+
+function colour(name) {
+  // A custom property keeps light-dark() as text; a colour property has its value.
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+function draw(section) {
+  const table = section.querySelector("table");
+  if (!table) return;
+  const [, ...names] = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  // The table leaves out periods without numbers; the axis has all of them.
+  const labels = section.dataset.labels.split("|");
+  const rows = new Map([...table.tBodies[0].rows].map((row) => [row.cells[0].textContent, row]));
+  const value = (cell) => (!cell || cell.dataset.value === "" ? null : Number(cell.dataset.value));
+  const series = names.map((name, at) => labels.map((label) => value(rows.get(label)?.cells[at + 1])));
+  const greatest = series.map((values) => Math.max(...values));
+  const kind = section.dataset.chart;
+  const isStacked = kind === "stacked";
+  const canvas = section.querySelector("canvas");
+  const line = colour("--line");
+  const ink = colour("--quiet");
+  // A series that would flatten the first one is hidden until its legend is clicked.
+  const isHidden = (at) => !isStacked && greatest[at] > 5 * greatest[0] && greatest[0] > 0;
+  section.querySelector(".chart").hidden = false;
+  section.querySelector("details").open = false;
+  Chart.getChart(canvas)?.destroy();
+  new Chart(canvas, {
+    type: kind === "line" ? "line" : "bar",
+    data: {
+      labels,
+      datasets: names.map((name, at) => ({
+        label: name,
+        data: series[at],
+        hidden: isHidden(at),
+        backgroundColor: colour(NAMES[at % NAMES.length]),
+        borderColor: colour(NAMES[at % NAMES.length]),
+        borderWidth: kind === "line" ? 2 : 0,
+        borderDash: kind === "line" && at > 0 ? [6, 4] : [],
+        pointRadius: 3,
+        spanGaps: true,
+      })),
+    },
+    options: {
+      animation: false,
+      responsive: true,
+      maintainAspectRatio: false,
+      color: ink,
+      interaction: { mode: "index", intersect: false },
+      plugins: { legend: { display: names.length > 1, labels: { color: ink } } },
+      scales: {
+        x: { stacked: isStacked, ticks: { color: ink, maxRotation: 45, autoSkip: true }, grid: { display: false } },
+        y: { stacked: isStacked, beginAtZero: true, ticks: { color: ink }, grid: { color: line } },
+      },
+    },
+  });
+}
+
+function drawAll() {
+  document.querySelectorAll("[data-chart]").forEach(draw);
+}
+
+drawAll();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+new MutationObserver(drawAll).observe(document.documentElement, { attributeFilter: ["data-theme"] });
