@@ -29,9 +29,9 @@ def handler_of(dag_id: str) -> str | None:
     return None if name in {"", dag_id} or name in NOT_HANDLERS else name
 
 
-KEY: Final = "key"
+KEY: Final = "message_key"
 """The query parameter of a message_key; it may occur several times."""
-CAUSE: Final = "cause"
+CAUSE: Final = "cause_id"
 """The query parameter of a cause_id."""
 
 Filters = Mapping[str, object]

@@ -23,7 +23,7 @@ def test_a_viewer_reads_the_report_of_a_run(airflow: AirflowApp, world: World) -
     assert answer.status_code == 200
     assert "Needs attention" in answer.text
     assert f'href="/mqdlq/dags/mq_dlq_demo/runs/{LAST}"' in answer.text
-    assert 'href="/mqdlq/dags/mq_dlq_demo/act?key=' in answer.text
+    assert 'href="/mqdlq/dags/mq_dlq_demo/act?message_key=' in answer.text
 
 
 def test_the_report_has_its_own_styles_and_no_script(airflow: AirflowApp) -> None:

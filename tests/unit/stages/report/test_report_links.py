@@ -25,7 +25,7 @@ def test_each_group_and_each_message_has_its_address_on_the_page(report_of: Repo
     html = render_html(report, PATHS)
 
     for group in report.attention_groups:
-        keys = "&amp;".join(f"key={row.message_key}" for row in group.rows)
+        keys = "&amp;".join(f"message_key={row.message_key}" for row in group.rows)
         assert f'href="{AIRFLOW}/mqdlq/dags/mq_dlq_demo/act?{keys}"' in html
         for row in group.rows:
             assert f'href="{AIRFLOW}/mqdlq/dags/mq_dlq_demo/messages/{row.message_key}"' in html
@@ -53,7 +53,7 @@ def test_a_large_group_is_acted_on_by_its_cause(report_of: ReportOf) -> None:
 
     (group,) = report.attention_groups
     assert re.fullmatch(
-        rf"{AIRFLOW}/mqdlq/dags/mq_dlq_demo/act\?cause=[0-9a-f]{{12}}",
+        rf"{AIRFLOW}/mqdlq/dags/mq_dlq_demo/act\?cause_id=[0-9a-f]{{12}}",
         act_address(PATHS, "demo", group),
     )
 
@@ -68,4 +68,4 @@ def test_the_note_of_a_run_links_to_its_report_and_its_page(report_of: ReportOf)
     note = run_note(report_of(EndedRun([unmatched()])), Paths(""))["note"]
 
     run = RUN.removeprefix(AIRFLOW)
-    assert note.endswith(f" [Report]({run}/report) [Run]({run})")
+    assert note.endswith(f" [Report]({run}/report), [run in Dead letters]({run}).")

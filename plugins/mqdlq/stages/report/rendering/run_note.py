@@ -26,8 +26,8 @@ def run_note(report: Report, paths: Paths | None = None) -> Mapping[str, str]:
         words += f" Why: {code(' '.join(report.why.split()), _MOST_WHY)}"
     if paths is not None and (handler := report.run.handler):
         run_id = report.run.run_id
-        words += f" {link('Report', paths.run_report(handler, run_id))}"
-        words += f" {link('Run', paths.run(handler, run_id))}"
+        report_link = link("Report", paths.run_report(handler, run_id))
+        words += f" {report_link}, {link('run in Dead letters', paths.run(handler, run_id))}."
     has_mark = report.verdict is Verdict.ATTENTION
     attention = f"{count(report.needs_attention, 'message')} to act on." if has_mark else ""
     return {"note": words, "attention": attention}
