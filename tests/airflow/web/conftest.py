@@ -10,9 +10,12 @@ import pytest
 
 from mqdlq.web.app import application
 from tests.support.web.airflow_app import AirflowApp, airflow_app
+from tests.support.web.cause_pages import pages_fixture
 from tests.support.web.crawling import Visit, crawl
 from tests.support.web.demo_world import make_demo_world
 from tests.support.world import World
+
+__all__ = ["pages_fixture"]
 
 
 @pytest.fixture(scope="package", name="world")

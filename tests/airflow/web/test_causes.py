@@ -1,123 +1,22 @@
-"""Test the pages Causes, one cause, and a rule for a cause, over a real ledger and a real lake."""
+"""Test the pages Causes and one cause, over a real ledger and a real lake."""
 
 from __future__ import annotations
 
-import asyncio
 import html
 import re
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from fastapi import FastAPI, Request
-from httpx import ASGITransport, AsyncClient, Response
 
-from mqdlq.causes import Cause, CountedCause, find_cause
-from mqdlq.errors import MqDlqError
+from mqdlq.causes import Cause, CountedCause
 from mqdlq.lake import Snapshot, remove_snapshot
 from mqdlq.model import MessageClass
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.finding.message_filter import MessageFilter
 from mqdlq.stages.snapshot.recorded_causes import record_causes
-from mqdlq.web.access import AskedHandler, asked_handler
-from mqdlq.web.app import _error_page
-from mqdlq.web.causes.routes import router
-from mqdlq.web.requests import ledger, wall_clock
-from tests.support.world import World
-
-RULES = """\
-* The rules of the test
-REASON(MQRC_Q_FULL) ACTION(RETRY)
-
-* Orders wait for a person
-DESTQ(ORDERS) ACTION(FWD) FWDQ(PARKED)
-"""
-HOSTILE = ("<b>&\"'", "A\u202eB", "\x1b[31mC", "X" * 48)
-FULL = find_cause("dead_letter", 2053, "PAYMENTS", "QM1").cause_id
-ELSEWHERE = find_cause("dead_letter", 2085, "ELSEWHERE", "QM1").cause_id
-STRAY = find_cause("no_dlh", 0, "", "").cause_id
-CAUSES = "/dags/mq_dlq_test/causes"
-
-
-class Pages:
-    """A world, and a client of its pages."""
-
-    def __init__(self, directory: Path, *, may_act: bool = True) -> None:
-        self.world = World(directory)
-        app = FastAPI()
-        app.include_router(router)
-        app.exception_handler(MqDlqError)(_error_page)
-        handler = AskedHandler("test", "mq_dlq_test", may_act)
-
-        def ask_for_the_handler(request: Request) -> AskedHandler:
-            request.state.handler = handler
-            return handler
-
-        overrides: dict[Callable[..., Any], Callable[..., Any]] = app.dependency_overrides
-        overrides[asked_handler] = ask_for_the_handler
-        overrides[ledger] = lambda: self.world.ledger
-        overrides[wall_clock] = lambda: self.world.clock
-        self._transport = ASGITransport(app)
-
-    def ask(self, path: str, parameters: dict[str, str]) -> Response:
-        """Return the answer to a request."""
-
-        async def get() -> Response:
-            async with AsyncClient(transport=self._transport, base_url="http://a") as client:
-                return await client.get(path, params=parameters)
-
-        return asyncio.run(get())
-
-    def get(self, path: str, status: int = 200, **parameters: str) -> str:
-        """Return the HTML of a page."""
-        answer = self.ask(path, parameters)
-        assert answer.status_code == status, answer.text
-        return answer.text
-
-    def words(self, path: str, status: int = 200, **parameters: str) -> str:
-        """Return the text of a page, without its tags."""
-        shown = re.sub(
-            r"<(script|style).*?</\1>|<[^>]+>", " ", self.get(path, status, **parameters)
-        )
-        return " ".join(html.unescape(shown).split())
-
-    def causes(self, **parameters: str) -> list[str]:
-        """Return the headings of the listed causes."""
-        page = self.get(CAUSES, 200, **parameters)
-        return list(map(_words, re.findall(r"<h3>(.*?)</h3>", page, re.DOTALL)))
-
-    def fill(self) -> None:
-        """Put dead letters of three causes, and a message without an MQDLH."""
-        world = self.world
-        for number in range(3):
-            world.dead_letter(bytes([number]), PutApplName=b"billing")
-        world.dead_letter(b"x", dest_q="ORDERS", reason=2085, PutApplName=b"web")
-        for number in range(2):
-            world.dead_letter(bytes([number]), dest_q="ELSEWHERE", reason=2085)
-        world.put("DLQ", b"no header")
-
-    def handle(self, rules: str = RULES, **options: bool) -> None:
-        """Handle the queue an hour after the last run."""
-        self.world.clock.now += timedelta(hours=1)
-        self.world.handle(rules, **options)
-        run = self.world.ledger.runs.get(f"run-{self.world.runs}")
-        assert run is not None
-        record_causes(run, ledger=self.world.ledger)
-
-
-def _words(page: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
-
-
-@pytest.fixture(name="pages")
-def _pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pages]:
-    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
-    pages = Pages(tmp_path)
-    with pages.world.ledger:
-        yield pages
+from tests.support.web.cause_pages import CAUSES, FULL, HOSTILE, RULES, Pages
 
 
 def test_causes_are_listed_with_the_most_messages_first(pages: Pages) -> None:
@@ -344,94 +243,6 @@ def test_a_person_who_may_not_act_gets_no_link_to_act(tmp_path: Path) -> None:
 
         assert "Act on them" not in pages.get(CAUSES)
         assert "Act on them" not in pages.get(f"{CAUSES}/{FULL}")
-
-
-def test_a_rule_is_suggested_with_its_backtest(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-
-    shown = pages.words(f"{CAUSES}/{ELSEWHERE}/rule")
-
-    assert "DESTQ(ELSEWHERE) REASON(MQRC_UNKNOWN_OBJECT_NAME) ACTION(FWD) +" in shown
-    assert (
-        "The new rule matches 2 messages of 7; the new table treats 2 messages differently."
-        in shown
-    )
-    assert "no rule 2 Samples" in shown
-    assert "stand at the end: no rule takes its messages today." in shown
-    assert "Handle MQRC_UNKNOWN_OBJECT_NAME (2085) at ELSEWHERE @ QM1" in shown
-
-
-def test_an_edited_rule_is_placed_before_the_rule_that_takes_its_messages(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-
-    shown = pages.words(
-        f"{CAUSES}/{FULL}/rule", rule="DESTQ(PAYMENTS) ACTION(DISCARD)\r\n", snapshots="1"
-    )
-
-    assert "lines 2 to 2 stand before rule 1 of today's table (line 2)" in shown
-    assert "ACTION(RETRY) 3 Samples ACTION(RETRY) → ACTION(DISCARD):" in shown
-
-
-def test_a_rule_with_an_error_shows_its_place(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-
-    shown = pages.words(f"{CAUSES}/{FULL}/rule", rule="* one\nDESTQ(A) ACTION(FWD)")
-
-    assert "The rule has 1 error line 2, column 10 : ACTION(FWD) needs FWDQ" in shown
-    assert "Backtest" not in shown.replace("Check and backtest", "").replace("at the backtest", "")
-
-
-def test_a_warning_that_the_rule_brings_is_shown(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-
-    shown = pages.words(f"{CAUSES}/{FULL}/rule", rule="ACTION(DISCARD)", before="1")
-
-    assert "The new rule brings" in shown
-    assert "discards every message" in shown
-
-
-def test_the_new_table_and_the_difference_are_downloaded(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-    parameters = {"rule": "DESTQ(A) ACTION(DISCARD)", "before": "2"}
-
-    table = pages.ask(f"{CAUSES}/{FULL}/rule.rules", parameters)
-    difference = pages.ask(f"{CAUSES}/{FULL}/rule.diff", parameters)
-
-    assert table.text == RULES.replace("* Orders", "DESTQ(A) ACTION(DISCARD)\n* Orders")
-    assert table.headers["content-disposition"] == 'attachment; filename="test-new.rules"'
-    assert difference.text.startswith("--- a/test.rules\n+++ b/test.rules\n@@ ")
-
-
-def test_a_rejected_rule_is_not_downloaded(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-
-    shown = pages.words(f"{CAUSES}/{FULL}/rule.rules", 400, rule="ACTION(")
-
-    assert "the rules have errors, so no table has them; correct them on the page" in shown
-
-
-def test_no_rule_is_suggested_for_messages_without_an_mqdlh(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-
-    shown = pages.words(f"{CAUSES}/{STRAY}/rule", 400)
-
-    assert "no rule can match these messages (no MQDLH); act on them by their keys" in shown
-
-
-def test_a_rule_that_is_too_long_is_refused(pages: Pages) -> None:
-    pages.fill()
-    pages.handle(dry_run=True)
-
-    shown = pages.words(f"{CAUSES}/{FULL}/rule", 400, rule="*" * 5000)
-
-    assert "expected at most 4000 characters" in shown
 
 
 @pytest.mark.parametrize("name", HOSTILE)

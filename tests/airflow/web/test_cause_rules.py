@@ -1,0 +1,93 @@
+"""Test the page of a rule for a cause, over a real ledger and a real lake."""
+
+from __future__ import annotations
+
+from tests.support.web.cause_pages import CAUSES, ELSEWHERE, FULL, RULES, STRAY, Pages
+
+
+def test_a_rule_is_suggested_with_its_backtest(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+
+    shown = pages.words(f"{CAUSES}/{ELSEWHERE}/rule")
+
+    assert "DESTQ(ELSEWHERE) REASON(MQRC_UNKNOWN_OBJECT_NAME) ACTION(FWD) +" in shown
+    assert (
+        "The new rule matches 2 messages of 7; the new table treats 2 messages differently."
+        in shown
+    )
+    assert "no rule 2 Samples" in shown
+    assert "stand at the end: no rule takes its messages today." in shown
+    assert "Handle MQRC_UNKNOWN_OBJECT_NAME (2085) at ELSEWHERE @ QM1" in shown
+
+
+def test_an_edited_rule_is_placed_before_the_rule_that_takes_its_messages(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+
+    shown = pages.words(
+        f"{CAUSES}/{FULL}/rule", rule="DESTQ(PAYMENTS) ACTION(DISCARD)\r\n", snapshots="1"
+    )
+
+    assert "lines 2 to 2 stand before rule 1 of today's table (line 2)" in shown
+    assert "ACTION(RETRY) 3 Samples ACTION(RETRY) → ACTION(DISCARD):" in shown
+
+
+def test_a_rule_with_an_error_shows_its_place(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+
+    shown = pages.words(f"{CAUSES}/{FULL}/rule", rule="* one\nDESTQ(A) ACTION(FWD)")
+
+    assert "The rule has 1 error line 2, column 10 : ACTION(FWD) needs FWDQ" in shown
+    assert "Backtest" not in shown.replace("Check and backtest", "").replace("at the backtest", "")
+
+
+def test_a_warning_that_the_rule_brings_is_shown(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+
+    shown = pages.words(f"{CAUSES}/{FULL}/rule", rule="ACTION(DISCARD)", before="1")
+
+    assert "The new rule brings" in shown
+    assert "discards every message" in shown
+
+
+def test_the_new_table_and_the_difference_are_downloaded(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+    parameters = {"rule": "DESTQ(A) ACTION(DISCARD)", "before": "2"}
+
+    table = pages.ask(f"{CAUSES}/{FULL}/rule.rules", parameters)
+    difference = pages.ask(f"{CAUSES}/{FULL}/rule.diff", parameters)
+
+    assert table.text == RULES.replace("* Orders", "DESTQ(A) ACTION(DISCARD)\n* Orders")
+    assert table.headers["content-disposition"] == 'attachment; filename="test-new.rules"'
+    assert difference.text.startswith("--- a/test.rules\n+++ b/test.rules\n@@ ")
+
+
+def test_a_rejected_rule_is_not_downloaded(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+
+    shown = pages.words(f"{CAUSES}/{FULL}/rule.rules", 400, rule="ACTION(")
+
+    assert "the rules have errors, so no table has them; correct them on the page" in shown
+
+
+def test_no_rule_is_suggested_for_messages_without_an_mqdlh(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+
+    shown = pages.words(f"{CAUSES}/{STRAY}/rule", 400)
+
+    assert "no rule can match these messages (no MQDLH); act on them by their keys" in shown
+
+
+def test_a_rule_that_is_too_long_is_refused(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+
+    shown = pages.words(f"{CAUSES}/{FULL}/rule", 400, rule="*" * 5000)
+
+    assert "expected at most 4000 characters" in shown
