@@ -187,6 +187,22 @@ def read_copies(location: str) -> Iterator[Copy]:
                 yield Copy(number.as_py(), descriptor.as_py(), body.as_py())
 
 
+def find_copy(location: str, message_id: int) -> Copy | None:
+    """Return the copy of one message in a file, or None; only its row group is read.
+
+    Raises OSError or ValueError if the file does not exist or is not a Parquet file.
+    """
+    files, path = storage.filesystem(location)
+    with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+        for group in range(file.num_row_groups):
+            ids = file.read_row_group(group, ["message_id"]).column(0).to_pylist()
+            if message_id in ids:
+                rows = file.read_row_group(group, ["descriptor", "body"])
+                at = ids.index(message_id)
+                return Copy(message_id, *(column[at].as_py() for column in rows.columns))
+    return None
+
+
 def file_in_lake(root: str, location: str) -> str:
     """Return where a file of copies is in a lake, from its location in the ledger.
 

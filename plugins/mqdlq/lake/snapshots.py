@@ -222,6 +222,22 @@ def payload_rows(directory: str) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
+def payload_row(directory: str, browse_seq: int) -> dict[str, Any] | None:
+    """Return the stored payload of one message, None if there is none; only its group is read."""
+    if read_manifest(directory).payload == "none" or not storage.exists(f"{directory}/payload"):
+        return None
+    for name in storage.file_names(f"{directory}/payload", ".parquet"):
+        files, path = storage.filesystem(f"{directory}/payload/{name}")
+        with files.open(path, "rb") as opened, pq.ParquetFile(opened) as file:
+            for group in range(file.num_row_groups):
+                numbers = file.read_row_group(group, ["browse_seq"]).column(0).to_pylist()
+                if browse_seq in numbers:
+                    at = numbers.index(browse_seq)
+                    (row,) = file.read_row_group(group).slice(at, 1).to_pylist()
+                    return dict(row)
+    return None
+
+
 def _batches(
     directory: str, columns: Sequence[str] | None, rows: int = 8192
 ) -> Iterator[pa.RecordBatch]:

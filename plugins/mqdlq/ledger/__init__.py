@@ -42,6 +42,7 @@ from mqdlq.ledger.reading.causes import (
 from mqdlq.ledger.reading.handled_queues import HandledQueue, HandledQueues
 from mqdlq.ledger.reading.history import Histories
 from mqdlq.ledger.reading.leases import Leases
+from mqdlq.ledger.reading.message_history import MessageHistories, MessageHistory
 from mqdlq.ledger.reading.message_states import (
     UNKNOWN_MESSAGE,
     KnownSnapshot,
@@ -102,6 +103,7 @@ __all__ = [
     "Listed",
     "ListedRun",
     "Look",
+    "MessageHistory",
     "MessageState",
     "NewlySettled",
     "ObservedRun",
@@ -160,6 +162,7 @@ class Ledger:
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
         self.message_states = MessageStates(engine)
+        self.message_histories = MessageHistories(engine)
         self.overview = Overview(engine)
         self.histories = Histories(engine)
         self.run_lists = RunLists(engine)

@@ -57,6 +57,10 @@ class Paths:
         """Return the path of the search over all handlers."""
         return self._at("/search", filters)
 
+    def search_file(self, form: str, filters: Filters = NO_FILTERS) -> str:
+        """Return the path of found messages as a file: `form` is csv or jsonl."""
+        return self._at(f"/search.{_part(form)}", filters)
+
     def audit(self, filters: Filters = NO_FILTERS) -> str:
         """Return the path of the audit log of all handlers."""
         return self._at("/audit", filters)
@@ -94,6 +98,12 @@ class Paths:
     def message(self, handler: str, message_key: str, filters: Filters = NO_FILTERS) -> str:
         """Return the path of a message, by its key in hexadecimal digits."""
         return self._of(handler, f"/messages/{_part(message_key)}", filters)
+
+    def message_part(
+        self, handler: str, message_key: str, part: str, filters: Filters = NO_FILTERS
+    ) -> str:
+        """Return the path of a part of a message: ``body``, ``related`` or ``row.json``."""
+        return self._of(handler, f"/messages/{_part(message_key)}/{part}", filters)
 
     def runs(self, handler: str, filters: Filters = NO_FILTERS) -> str:
         """Return the path of a handler's runs."""

@@ -14,8 +14,10 @@ from fastapi import Depends
 
 from mqdlq import directories
 from mqdlq.airflow.hooks import ledger as ledger_hook
+from mqdlq.errors import ConnectionSettingsError, MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, open_current_ledger
+from mqdlq.stages.snapshot.encryption_keys import read_all_keys
 from mqdlq.web.access import HandlerDep
 
 Clock = Callable[[], datetime]
@@ -66,6 +68,39 @@ def configuration(handler: HandlerDep) -> Handler:
     Raises HandlerError if the api-server does not have the file, or the file is not valid.
     """
     return load_handler(handler.name)
+
+
+def body_connection(handler: HandlerDep) -> str | None:
+    """Return the connection whose readers may see bodies of the handler in the path.
+
+    None if the api-server does not have the handler's file: then all connections must be readable.
+    """
+    try:
+        return load_handler(handler.name).connection
+    except MqDlqError:
+        return None
+
+
+def payload_keys(handler: str) -> dict[str, bytes]:
+    """Return the keys of a handler's captured payload by their names, none if it has no key.
+
+    Raises ConnectionSettingsError if the connection with the keys is missing or has none.
+    """
+    try:
+        conn_id = load_handler(handler).payload_key
+    except MqDlqError:
+        return {}
+    if conn_id is None:
+        return {}
+    try:
+        found = Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        raise ConnectionSettingsError(
+            "MQDLQ-124",
+            f"connection {conn_id!r} is not defined in this Airflow, neither in the environment"
+            " nor in its metadata database; define it, or run the command where it is defined",
+        ) from None
+    return read_all_keys(conn_id, found.password, found.extra_dejson)
 
 
 LedgerDep = Annotated[Ledger, Depends(ledger)]

@@ -15,11 +15,6 @@ import typer
 
 from mqdlq import directories, lake
 from mqdlq.cli.files import STANDARD_INPUT, Format, parse_table
-from mqdlq.cli.messages.explanations import (
-    explanation_as_json,
-    explanation_as_text,
-    unasked_as_json,
-)
 from mqdlq.cli.messages.selection import Selection
 from mqdlq.cli.messages.sources import Message, file_messages, queue_messages, snapshot_messages
 from mqdlq.cli.queue_managers import (
@@ -41,6 +36,11 @@ from mqdlq.rules import RulesTable, with_nuls_as_blanks
 from mqdlq.rules import explain as explain_message
 from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import KEYWORDS
+from mqdlq.stages.explanations import (
+    explanation_as_json,
+    explanation_as_text,
+    unasked_as_json,
+)
 from mqdlq.stages.snapshot.preview import choose_queue
 
 USAGE: Final = 2

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select, tuple_
 
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import has_departed
-from mqdlq.ledger.tables.messages import learned, messages, outcomes
+from mqdlq.ledger.tables.messages import learned, messages, outcomes, run_messages
 from mqdlq.ledger.tables.runs import compact_snapshots, prunings, runs, snapshots
 from mqdlq.model import Outcome
 
@@ -94,6 +94,23 @@ class MessageStates(Repository):
             for key, state in self._states(queue_manager, queue, some).items()
         }
 
+    def places(self, handler: str, key: bytes, limit: int = 5) -> list[tuple[str, int]]:
+        """Return (snapshot id, browse_seq) of a message in a handler's runs, newest first.
+
+        A run may list a message that has a compact row in its snapshot.
+        """
+        query = (
+            select(snapshots.c.snapshot_id, run_messages.c.browse_seq)
+            .join(run_messages, run_messages.c.message_id == messages.c.message_id)
+            .join(runs, runs.c.run_id == run_messages.c.run_id)
+            .join(snapshots, snapshots.c.run_id == runs.c.run_id)
+            .where(messages.c.message_key == key, runs.c.handler == handler)
+            .where(_is_on_its_queue(handler))
+            .order_by(snapshots.c.taken_at.desc())
+            .limit(limit)
+        )
+        return [(row["snapshot_id"], row["browse_seq"]) for row in self._all(query)]
+
     def with_last_outcome(
         self, outcome: Outcome, limit: int
     ) -> dict[tuple[str, str], set[bytes]] | None:
@@ -134,6 +151,12 @@ class MessageStates(Repository):
             for row in self._all(last_outcomes(some))
         }
         return {key: _state_of(list(rows.values()), ends) for key, rows in latest.items()}
+
+
+def _is_on_its_queue(handler: str) -> ColumnElement[bool]:
+    """Return the condition that a message is on a queue of a handler: the index begins with it."""
+    own = select(runs.c.queue_manager, runs.c.queue).where(runs.c.handler == handler)
+    return tuple_(messages.c.queue_manager, messages.c.queue).in_(own)
 
 
 def last_outcomes(message_ids: Collection[int]) -> Select[Any]:

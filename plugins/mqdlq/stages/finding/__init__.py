@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mqdlq.stages.finding.finding import (
     DOWNLOADED,
+    count_messages,
     find_by_keys,
     find_messages,
     find_row,
@@ -30,6 +31,7 @@ __all__ = [
     "MessageFilter",
     "Presence",
     "Total",
+    "count_messages",
     "find_by_keys",
     "find_messages",
     "find_row",

@@ -10,13 +10,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Final
 
 from mqdlq.lake import snapshot_directory
-from mqdlq.lake.row_search import Condition, count_rows, is_one_of, search_rows
+from mqdlq.lake.row_search import Condition, count_rows, equals, is_one_of, search_rows
 from mqdlq.lake.storage import file_names
 from mqdlq.ledger import UNKNOWN_MESSAGE, KnownSnapshot, Ledger, MessageState
 from mqdlq.model import Outcome
@@ -106,15 +106,28 @@ def find_by_keys(
     return list(search.messages(DOWNLOADED))
 
 
+def count_messages(
+    chosen: MessageFilter, handlers: Iterable[str], *, ledger: Ledger, lake_root: str
+) -> Total:
+    """Count the messages that a filter without a state selects, up to `COUNTED`."""
+    return _Search.of(chosen, handlers, ledger, lake_root).count()
+
+
 def find_row(
     message_key: str, handler: str, *, ledger: Ledger, lake_root: str, columns: Sequence[str]
 ) -> Found | None:
     """Return these columns of the newest full row of a message, and its snapshot.
 
-    None if no snapshot of the handler has the message. Raises `LakeError`.
+    None if no snapshot of the handler has the message. The row is read where the ledger lists the
+    message; only a message that no run has listed is searched for. Raises `LakeError`.
     """
     chosen = MessageFilter(message_key=message_key)
     search = _Search.of(chosen, [handler], ledger, lake_root)
+    places = ledger.message_states.places(handler, bytes.fromhex(message_key))
+    for snapshot_id, browse_seq in places:
+        known = search.at(snapshot_id, browse_seq)
+        if known and (found := next(known.rows(columns, limit=1), None)):
+            return found
     return next(search.rows(columns, limit=1), None)
 
 
@@ -151,6 +164,12 @@ class _Search:
         here = {(one.queue_manager, one.queue) for one in self.snapshots.values()}
         wanted = sorted({(key,) for place in here for key in keys[place]})
         self.conditions.append(is_one_of(wanted, "message_key"))
+
+    def at(self, snapshot_id: str, browse_seq: int) -> _Search | None:
+        """Return the search for one row of a snapshot, None if the snapshot is not among these."""
+        here = {name: one for name, one in self.snapshots.items() if one.snapshot_id == snapshot_id}
+        conditions = [*self.conditions, equals(browse_seq, "browse_seq")]
+        return replace(self, snapshots=here, conditions=conditions) if here else None
 
     def rows(self, columns: Sequence[str], limit: int | None = None) -> Iterator[Found]:
         """Yield the newest row of each message; `limit` bounds the rows that are read."""

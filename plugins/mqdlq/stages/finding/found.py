@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from mqdlq.causes import cause_of_row
+from mqdlq.constants import reason_text
 from mqdlq.ledger import KnownSnapshot, MessageState
 from mqdlq.model import MessageClass, Outcome
+from mqdlq.stages.report.wording import CLASSES
 
 PAGE_ROWS: Final = 50
 COUNTED: Final = 10_000
@@ -58,6 +60,12 @@ class FoundMessage:
     def since(self) -> datetime | None:
         """When it was dead-lettered, or put if its MQDLH does not say."""
         return self.dead_lettered_at or self.put_at
+
+    @property
+    def why_dead(self) -> str:
+        """Why it is a dead letter: its reason, or its class without a valid MQDLH."""
+        is_dead_letter = self.cls is MessageClass.DEAD_LETTER
+        return reason_text(self.reason) if is_dead_letter else CLASSES[self.cls]
 
     def as_record(self) -> dict[str, Any]:
         """Return it for CSV and JSON: times in ISO 8601, enumerations as their values."""

@@ -89,14 +89,14 @@ def _csv(batches: Iterator[list[dict[str, Any]]]) -> Iterator[bytes]:
     writer = csv.writer(text)
     writer.writerow(SCHEMA.names)
     for records in batches:
-        writer.writerows([_cell(value) for value in record.values()] for record in records)
+        writer.writerows([csv_cell(value) for value in record.values()] for record in records)
         yield text.getvalue().encode()
         text.seek(0)
         text.truncate()
     yield text.getvalue().encode()
 
 
-def _cell(value: object) -> str:
+def csv_cell(value: object) -> str:
     """Return a value for a cell, in which a spreadsheet sees no formula.
 
     Control characters are visible, as everywhere else that people read.

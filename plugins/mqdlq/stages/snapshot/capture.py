@@ -8,16 +8,17 @@ snapshot and the message: it cannot be decrypted anywhere else.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mqdlq.errors import LakeError
 from mqdlq.headers import PREFIX_LENGTH
-from mqdlq.lake import SnapshotWriter, payload_rows, read_manifest
+from mqdlq.lake import SnapshotWriter, payload_row, payload_rows, read_manifest
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.snapshot.rows import NumberedMessage
@@ -93,6 +94,38 @@ def read_payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[i
 
     Raises `LakeError` if the key is missing, or if a payload was altered.
     """
+    decrypt = _decryption(directory, keys)
+    for row in payload_rows(directory):
+        yield row["browse_seq"], decrypt(row)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPayload:
+    """The stored bytes of a payload, and its length in the message."""
+
+    data: bytes
+    length: int
+
+    def __repr__(self) -> str:
+        """Show no content, because the body is customer data."""
+        return f"<payload of {len(self.data)} stored bytes>"
+
+
+def read_payload(
+    directory: str, browse_seq: int, keys: Mapping[str, bytes]
+) -> StoredPayload | None:
+    """Return the payload of one message of a snapshot, None if the snapshot does not have it.
+
+    Raises `LakeError` like `read_payloads`.
+    """
+    row = payload_row(directory, browse_seq)
+    if row is None:
+        return None
+    return StoredPayload(_decryption(directory, keys)(row), row["payload_length"])
+
+
+def _decryption(directory: str, keys: Mapping[str, bytes]) -> Callable[[Mapping[str, Any]], bytes]:
+    """Return the function that returns the payload of a row; it raises `LakeError`."""
     manifest = read_manifest(directory)
     key_id = manifest.payload_key_id
     if key_id and key_id not in keys:
@@ -102,19 +135,22 @@ def read_payloads(directory: str, keys: Mapping[str, bytes]) -> Iterator[tuple[i
             f"{directory}: its payload is encrypted by the key {key_id!r}; known are: {known}",
         )
     cipher = AESGCM(keys[key_id]) if key_id else None
-    for row in payload_rows(directory):
-        payload, browse_seq = row["payload"], row["browse_seq"]
-        if cipher is not None:
-            bound = _build_associated_data(manifest.snapshot_id, browse_seq, row["message_key"])
-            try:
-                payload = cipher.decrypt(payload[:NONCE_LENGTH], payload[NONCE_LENGTH:], bound)
-            except InvalidTag:
-                raise LakeError(
-                    "MQDLQ-430",
-                    f"{directory}: the payload of message {browse_seq} is not what was written, or"
-                    f" the key {key_id!r} has changed",
-                ) from None
-        yield browse_seq, payload
+
+    def decrypt(row: Mapping[str, Any]) -> bytes:
+        payload, browse_seq = bytes(row["payload"]), row["browse_seq"]
+        if cipher is None:
+            return payload
+        bound = _build_associated_data(manifest.snapshot_id, browse_seq, row["message_key"])
+        try:
+            return cipher.decrypt(payload[:NONCE_LENGTH], payload[NONCE_LENGTH:], bound)
+        except InvalidTag:
+            raise LakeError(
+                "MQDLQ-430",
+                f"{directory}: the payload of message {browse_seq} is not what was written, or"
+                f" the key {key_id!r} has changed",
+            ) from None
+
+    return decrypt
 
 
 def _encrypt(cipher: AESGCM, payload: bytes, bound: bytes) -> bytes:

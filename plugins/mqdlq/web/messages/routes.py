@@ -2,8 +2,164 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+
+from mqdlq.stages.finding import DOWNLOADED, FilterError, MessageFilter, iterate_messages
+from mqdlq.stages.finding.found_files import FORMS, found_file
+from mqdlq.stages.page_paths import dag_of
+from mqdlq.web.access import HandlerDep, PersonDep, ReadableHandlers
+from mqdlq.web.messages.body_view import SHOWN_BYTES, BodyForm, reveal_body
+from mqdlq.web.messages.message_view import read_message, related, show_message
+from mqdlq.web.messages.row_json import row_as_json
+from mqdlq.web.messages.search_view import OTHERS, STATES, chosen_handlers, search
+from mqdlq.web.page_errors import ForbiddenError, InvalidRequestError
+from mqdlq.web.rendering import render
+from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep, body_connection, payload_keys
 
 router: Final = APIRouter()
+
+
+@router.get("/search")
+def search_messages(
+    request: Request,
+    handlers: ReadableHandlers,
+    person: PersonDep,
+    ledger: LedgerDep,
+    lake_root: LakeRoot,
+) -> HTMLResponse:
+    """Show the messages that a filter selects, of all handlers that the person may read."""
+    page = search(request.query_params.multi_items(), handlers, ledger=ledger, lake_root=lake_root)
+    may_act = page.handler in handlers and person.may_act(dag_of(page.handler))
+    return render(
+        request,
+        "messages/search.html",
+        422 if page.fault else 200,
+        page=page,
+        handlers=sorted(handlers),
+        states=STATES,
+        may_act=may_act,
+        downloaded=DOWNLOADED,
+    )
+
+
+@router.get("/search.{form}")
+def search_file(
+    request: Request,
+    form: Literal["csv", "jsonl"],
+    handlers: ReadableHandlers,
+    ledger: LedgerDep,
+    lake_root: LakeRoot,
+) -> Response:
+    """Return the messages that a filter selects as a file, up to a limit."""
+    given = request.query_params
+    try:
+        chosen = MessageFilter.parse(given.multi_items(), OTHERS)
+        among = chosen_handlers(given.get("handler", "").strip(), handlers)
+    except FilterError as fault:
+        raise InvalidRequestError(fault.error_id, fault.text) from None
+    found = iterate_messages(chosen, among, ledger=ledger, lake_root=lake_root)
+    return StreamingResponse(
+        found_file(form, found),
+        media_type=FORMS[form][2],
+        headers={"Content-Disposition": f'attachment; filename="messages.{form}"'},
+    )
+
+
+@router.get("/dags/{dag_id}/messages/{message_key}")
+def message(  # noqa: PLR0917 (the parts of the path, and what a page gets)
+    request: Request,
+    message_key: str,
+    handler: HandlerDep,
+    person: PersonDep,
+    ledger: LedgerDep,
+    lake_root: LakeRoot,
+    clock: ClockDep,
+    connection: Annotated[str | None, Depends(body_connection)],
+) -> HTMLResponse:
+    """Show a message, without its body."""
+    page = show_message(
+        handler.name,
+        message_key.lower(),
+        may_act=handler.may_act,
+        now=clock(),
+        ledger=ledger,
+        lake_root=lake_root,
+    )
+    return render(
+        request,
+        "messages/message.html",
+        page=page,
+        may_reveal=person.may_reveal(connection),
+        body_forms=list(BodyForm),
+    )
+
+
+@router.get("/dags/{dag_id}/messages/{message_key}/related")
+def related_messages(
+    request: Request,
+    message_key: str,
+    handler: HandlerDep,
+    ledger: LedgerDep,
+    lake_root: LakeRoot,
+) -> HTMLResponse:
+    """Show how many messages are related to a message."""
+    found = related(handler.name, message_key.lower(), ledger=ledger, lake_root=lake_root)
+    return render(request, "messages/related.html", related=found, message_key=message_key.lower())
+
+
+@router.get("/dags/{dag_id}/messages/{message_key}/row.json")
+def message_row(
+    message_key: str, handler: HandlerDep, ledger: LedgerDep, lake_root: LakeRoot
+) -> JSONResponse:
+    """Return the row of a message in its snapshot, without its body."""
+    snapshot, row = read_message(
+        handler.name, message_key.lower(), ledger=ledger, lake_root=lake_root
+    )
+    return JSONResponse(row_as_json(snapshot, row))
+
+
+@router.post("/dags/{dag_id}/messages/{message_key}/body")
+def message_body(  # noqa: PLR0917 (the parts of the path, and what a page gets)
+    request: Request,
+    message_key: str,
+    handler: HandlerDep,
+    person: PersonDep,
+    ledger: LedgerDep,
+    lake_root: LakeRoot,
+    clock: ClockDep,
+    connection: Annotated[str | None, Depends(body_connection)],
+    form: Annotated[BodyForm, Query(alias="as")] = BodyForm.TEXT,
+) -> HTMLResponse:
+    """Show the captured body of a message to a person who may see it, and record the look."""
+    if not person.may_reveal(connection):
+        raise ForbiddenError(
+            "MQDLQ-942",
+            f"You may not see message bodies of {handler.dag_id}; ask for permission to read the"
+            " custom view 'mqdlq message bodies' and connections in Airflow",
+        )
+    snapshot, row = read_message(
+        handler.name, message_key.lower(), ledger=ledger, lake_root=lake_root
+    )
+    body = reveal_body(
+        snapshot,
+        row,
+        form,
+        payload_keys(handler.name),
+        who=person.name,
+        now=clock(),
+        ledger=ledger,
+        lake_root=lake_root,
+    )
+    return render(
+        request,
+        "messages/body.html",
+        body=body,
+        form=form,
+        message_key=message_key.lower(),
+        snapshot=snapshot,
+        limit=SHOWN_BYTES,
+        body_forms=list(BodyForm),
+    )

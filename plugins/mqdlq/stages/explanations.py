@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mqdlq import constants
 from mqdlq.model import MessageClass
 from mqdlq.rules import Explanation, Failure, RulesTable, Trace
 from mqdlq.rules.keywords import KEYWORDS, Keyword
+from mqdlq.rules.printing import rule_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRule:
+    """A rule of a table in words: its line and text, and why it matches the message or does not.
+
+    `is_tried` says that the rule is in the chain of rules that a run tries.
+    """
+
+    number: int
+    line: int
+    text: str
+    matches: bool
+    is_tried: bool
+    why: str
+
+
+def explained_rules(explanation: Explanation) -> list[ExplainedRule]:
+    """Return every rule of an explanation in words, in the order of the table."""
+    return [
+        ExplainedRule(
+            number,
+            trace.rule.line,
+            " ".join(rule_parameters(trace.rule)),
+            trace.failed is None,
+            trace.rule in explanation.chain,
+            _trace_as_text(trace),
+        )
+        for number, trace in enumerate(explanation.traces, start=1)
+    ]
 
 
 def unasked_as_json(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:

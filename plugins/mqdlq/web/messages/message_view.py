@@ -1,0 +1,272 @@
+"""The page of one message: its fields, rules, history, related messages and possible actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from mqdlq import lake
+from mqdlq.causes import Cause, cause_of_row
+from mqdlq.errors import LakeError, MqDlqError
+from mqdlq.handlers import load_handler
+from mqdlq.lake.archive import file_in_lake, find_copy
+from mqdlq.lake.schema import HEADERS
+from mqdlq.ledger import (
+    UNKNOWN_MESSAGE,
+    ArchivedCopy,
+    AuditFilter,
+    KnownSnapshot,
+    Ledger,
+    MessageHistory,
+    MessageState,
+)
+from mqdlq.model import MessageClass
+from mqdlq.rules import explain, parse, with_nuls_as_blanks
+from mqdlq.stages.explanations import ExplainedRule, explained_rules
+from mqdlq.stages.finding import (
+    FoundMessage,
+    MessageFilter,
+    Total,
+    count_messages,
+    find_row,
+)
+from mqdlq.stages.finding.found import found_message
+from mqdlq.stages.finding.message_fields import ShownHeader, shown_headers
+from mqdlq.stages.finding.timeline import TimelineEvent, timeline
+from mqdlq.stages.finding.traces import trace_link, traceparent_of
+from mqdlq.stages.run_options import RunOptions, read_rules
+from mqdlq.web.page_errors import NotFoundError
+
+_EVENTS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedTable:
+    """A rules table with the trace of the message; `fault` says why there is none."""
+
+    name: str
+    rules: tuple[ExplainedRule, ...] = ()
+    fault: str = ""
+
+    @property
+    def tried(self) -> str:
+        """The lines of the rules that a run tries, in order, "" if no rule matches."""
+        return ", ".join(str(rule.line) for rule in self.rules if rule.is_tried)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAction:
+    """An action on the message, its name in URLs, and why it is not possible ("" if it is)."""
+
+    name: str
+    words: str
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The trace of the message: `traceparent`, its link ("" if none), and what is stored."""
+
+    stored: str
+    traceparent: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """All that the page of a message shows, without its body.
+
+    `expires_in_s` is None for a message that never expires, and negative after its expiry.
+    """
+
+    message: FoundMessage
+    cause: Cause
+    snapshot: KnownSnapshot
+    is_protected: bool
+    may_be_cut: bool
+    problem: str
+    age_s: float | None
+    expires_in_s: float | None
+    headers: tuple[ShownHeader, ...]
+    tables: tuple[ExplainedTable, ...]
+    events: tuple[TimelineEvent, ...]
+    history: MessageHistory
+    actions: tuple[MessageAction, ...]
+    trace: Trace
+    payload: str
+    copy: ArchivedCopy | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedMessages:
+    """Messages that share something with this one: what, how many, and the filter for them."""
+
+    words: str
+    total: Total
+    filters: dict[str, str]
+
+
+Row = Mapping[str, Any]
+
+
+def read_message(
+    handler: str, message_key: str, *, ledger: Ledger, lake_root: str
+) -> tuple[KnownSnapshot, Row]:
+    """Return the row of a message with all columns, and its snapshot; raise NotFoundError."""
+    is_key = len(message_key) == 64 and set(message_key) <= set("0123456789abcdef")  # noqa: PLR2004
+    found = None
+    if is_key:
+        given = {"ledger": ledger, "lake_root": lake_root}
+        found = find_row(message_key, handler, columns=HEADERS.names, **given)  # type: ignore[arg-type]
+    if found is None:
+        raise NotFoundError(
+            "MQDLQ-941",
+            f"The snapshots of handler {handler} do not have the message {message_key[:80]!r}; it"
+            " may be pruned, so search for it by its MsgId or a name",
+        )
+    return found
+
+
+def show_message(
+    handler: str,
+    message_key: str,
+    *,
+    may_act: bool,
+    now: datetime,
+    ledger: Ledger,
+    lake_root: str,
+) -> MessagePage:
+    """Return the page of a message; raise NotFoundError and LakeError."""
+    snapshot, row = read_message(handler, message_key, ledger=ledger, lake_root=lake_root)
+    key = row["message_key"]
+    place = (snapshot.queue_manager, snapshot.queue)
+    state = ledger.message_states.of_keys(*place, [key]).get(key, UNKNOWN_MESSAGE)
+    message = found_message(snapshot, row, state)
+    history = ledger.message_histories.of_key(handler, *place, key)
+    audit = ledger.audit_trail.page(
+        AuditFilter(message_key=message_key, handlers=[handler]), limit=_EVENTS
+    )
+    copies = [
+        copy
+        for copy in ledger.archive.copies(handler=handler, place=place, message_keys=[message_key])
+        if not copy.is_provisional
+    ]
+    copy = copies[-1] if copies else None
+    events = timeline(row, history, audit)
+    return MessagePage(
+        message=message,
+        cause=cause_of_row(row),
+        snapshot=snapshot,
+        is_protected=bool(row["ams_protected"]),
+        may_be_cut=bool(row["maybe_truncated"]),
+        problem=row["problem"],
+        age_s=(now - message.since).total_seconds() if message.since else None,
+        expires_in_s=(row["expires_at"] - now).total_seconds() if row["expires_at"] else None,
+        headers=tuple(shown_headers(row)),
+        tables=tuple(_tables(handler, snapshot, row, ledger)),
+        events=tuple(events),
+        history=history,
+        actions=tuple(_actions(state, copy, may_act=may_act)),
+        trace=_trace(copy, lake_root),
+        payload=_captured(snapshot, lake_root),
+        copy=copy,
+    )
+
+
+def related(
+    handler: str, message_key: str, *, ledger: Ledger, lake_root: str
+) -> list[RelatedMessages]:
+    """Return how many messages of the handler share the cause, the MsgId or the CorrelId."""
+    snapshot, row = read_message(handler, message_key, ledger=ledger, lake_root=lake_root)
+    message = found_message(snapshot, row, UNKNOWN_MESSAGE)
+    filters = {"The same cause": MessageFilter(cause_id=message.cause_id)}
+    for words, name in (("The same MsgId", "msg_id"), ("The same CorrelId", "correl_id")):
+        digits = getattr(message, name)
+        if digits.strip("0"):
+            filters[words] = MessageFilter(**{name: digits})
+    given = {"ledger": ledger, "lake_root": lake_root}
+    return [
+        RelatedMessages(
+            words,
+            count_messages(chosen, [handler], **given),  # type: ignore[arg-type]
+            {"handler": handler, **chosen.parameters()},
+        )
+        for words, chosen in filters.items()
+    ]
+
+
+def _tables(
+    handler: str, snapshot: KnownSnapshot, row: Row, ledger: Ledger
+) -> list[ExplainedTable]:
+    """Return the table of the message's last run, and today's if it differs."""
+    run = ledger.runs.get(snapshot.run_id)
+    shown, frozen = [], None
+    if run is not None:
+        frozen = (run.rules_digest, run.nul_as_blank)
+        name = f"The table of run {run.run_id}"
+        shown.append(_explained(name, run.rules_text, row, nul_as_blank=run.nul_as_blank))
+    try:
+        configuration = load_handler(handler)
+        _, text, table = read_rules(configuration, RunOptions())
+    except (MqDlqError, OSError) as error:
+        fault = getattr(error, "text", str(error))
+        return [*shown, ExplainedTable("Today's table", fault=f"It cannot be read: {fault}")]
+    is_blank = configuration.nul_as_blank
+    if frozen == (table.digest, is_blank):
+        return [replace(shown[0], name=f"{shown[0].name}, also today's")]
+    return [*shown, _explained("Today's table", text, row, nul_as_blank=is_blank)]
+
+
+def _explained(name: str, text: str, row: Row, *, nul_as_blank: bool) -> ExplainedTable:
+    if row["class"] != MessageClass.DEAD_LETTER:
+        return ExplainedTable(name, fault="Rules apply to messages with a valid MQDLH only")
+    values = with_nuls_as_blanks(row) if nul_as_blank else row
+    return ExplainedTable(name, tuple(explained_rules(explain(parse(text), values))))
+
+
+_ON_QUEUE: Final = {"retry": "Retry", "forward": "Forward", "discard": "Discard"}
+
+
+def _actions(
+    state: MessageState, copy: ArchivedCopy | None, *, may_act: bool
+) -> list[MessageAction]:
+    """Return the actions, each with its obstacle."""
+    obstacle = "" if may_act else "you may not start runs of this handler"
+    gone = obstacle or ("it has left the queue" if state.has_departed else "")
+    shown = [MessageAction(name, words, gone) for name, words in _ON_QUEUE.items()]
+    if copy is None:
+        kept = "the archive has no copy: only a discarded message has one"
+    elif copy.pruned_at is not None:
+        kept = "its archive copy is pruned"
+    else:
+        kept = ""
+    return [*shown, MessageAction("restore", "Restore", obstacle or kept)]
+
+
+def _trace(copy: ArchivedCopy | None, lake_root: str) -> Trace:
+    if copy is None or copy.pruned_at is not None:
+        return Trace(
+            "Snapshots keep no message properties, so the trace of this message is not known. Only"
+            " the archive copy of a discarded message has them."
+        )
+    try:
+        found = find_copy(file_in_lake(lake_root, copy.location), copy.message_id)
+    except (OSError, ValueError):
+        return Trace("The archive copy, which has the message's properties, cannot be read.")
+    traceparent = traceparent_of(found.descriptor, found.body) if found else ""
+    if not traceparent:
+        return Trace("The archive copy of the message has no valid property traceparent.")
+    return Trace("The property is in the archive copy.", traceparent, trace_link(traceparent))
+
+
+def _captured(snapshot: KnownSnapshot, lake_root: str) -> str:
+    """Return the part of bodies that a snapshot keeps: "none", "head: N" or "full"."""
+    directory = lake.snapshot_directory(
+        lake_root, snapshot.queue_manager, snapshot.queue, snapshot.snapshot_id
+    )
+    try:
+        return lake.read_manifest(directory).payload
+    except LakeError:
+        return "none"
