@@ -91,6 +91,18 @@ def test_the_history_counts_each_message_once_and_separates_new_from_returned(
     ]
 
 
+def test_queues_with_generated_names_are_one_destination_in_the_history(tmp_path: Path) -> None:
+    names = [f"AMQ.{number:016X}" for number in range(3)]
+    gone = [
+        dead_letter(number, **{**UNKNOWN, "dlh_dest_q_name": name})
+        for number, name in enumerate(names, start=1)
+    ]
+
+    found = write_history(lake_of(tmp_path, gone), str(tmp_path / "history"))
+
+    assert [(one["dest_q_name"], one["messages"]) for one in found["causes"]] == [("AMQ.*", 3)]
+
+
 def test_the_history_counts_settled_messages_in_the_backlog(tmp_path: Path) -> None:
     root = str(tmp_path / "lake")
     known, twin = dead_letter(1, **UNKNOWN), dead_letter(2, **UNKNOWN)

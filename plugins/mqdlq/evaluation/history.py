@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,8 +18,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from mqdlq import lake
+from mqdlq.causes import generalize
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.reading.snapshot_rows import read_all_headers
+from mqdlq.evaluation.workers import run_on_workers
 from mqdlq.lake import Snapshot
 from mqdlq.lake.storage import exists, write_text
 from mqdlq.model import DEPARTED, MessageClass, Outcome, Trait
@@ -30,6 +32,7 @@ SHOWN: Final = 1000
 """The most rows of each kind in the JSON file; the Parquet files have all rows."""
 
 CAUSE: Final = ("reason", "dest_q_name", "put_appl_name")
+_NAMES: Final = pa.schema([("name", pa.string()), ("destination", pa.string())])
 _QUEUE: Final = ("queue_manager", "queue")
 _COLUMNS: Final = (
     "browse_seq",
@@ -87,20 +90,36 @@ def write_history(root: str, history: str) -> dict[str, Any]:
 
 
 def _sightings(rows: DataFrame) -> DataFrame:
-    """Return a row for every dead letter in every snapshot, with its cause."""
+    """Return a row for every dead letter in every snapshot, with its cause.
+
+    Queues with generated names are one destination, such as ``AMQ.*``. Each name is generalized
+    once.
+    """
     at = F.coalesce("dead_lettered_at", "taken_at")
-    return rows.where(F.col("class") == MessageClass.DEAD_LETTER.value).select(
+    letters = rows.where(F.col("class") == MessageClass.DEAD_LETTER.value)
+    letters = letters.withColumn("name", F.coalesce("dlh_dest_q_name", F.lit("")))
+    names = letters.select("name").distinct()
+    names = run_on_workers(names, _generalize, _NAMES)
+    return letters.join(names, "name").select(
         *_QUEUE,
         "message_key",
         "snapshot",
         F.coalesce("dlh_reason", F.lit(0)).alias("reason"),
-        F.rtrim(F.coalesce("dlh_dest_q_name", F.lit(""))).alias("dest_q_name"),
+        F.col("destination").alias("dest_q_name"),
         F.rtrim(F.coalesce("put_appl_name", F.lit(""))).alias("put_appl_name"),
         F.least(at, "taken_at").alias("first_seen"),
         F.col("taken_at").alias("last_seen"),
         "place_in_queue",
         "snapshots_of_queue",
     )
+
+
+def _generalize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put beside each name of a queue what it is without a generated part."""
+    for batch in batches:
+        names = batch.column(0)
+        found = pa.array([generalize(name) for name in names.to_pylist()], pa.string())
+        yield pa.RecordBatch.from_arrays([names, found], schema=_NAMES)
 
 
 def _outcomes(spark: SparkSession, history: str) -> DataFrame:
