@@ -10,6 +10,8 @@ import atexit
 import logging
 import os
 import shutil
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -26,7 +28,7 @@ from mqdlq import directories, lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.lake import PlanDescription, SnapshotManifest
+from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.schema import PLAN
 from mqdlq.ledger import Ledger, Run, TakenSnapshot, open_ledger
 from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
@@ -258,6 +260,7 @@ class World:
                 run.rules_digest,
                 len(rows),
                 dispositions,
+                _first_steps(rows),
             ),
         )
         return plan_id
@@ -382,6 +385,13 @@ def _plan_row(row: PlannedMessage) -> dict[str, Any]:
         {name: getattr(step, name) for name in step.__dataclass_fields__} for step in row.steps
     ]
     return {name: getattr(row, name) for name in row.__dataclass_fields__} | {"steps": steps}
+
+
+def _first_steps(rows: Sequence[PlannedMessage]) -> tuple[StepCount, ...]:
+    """Count the first steps of a plan, as the evaluation in Spark does."""
+    first = (row.steps[0] for row in rows if row.steps)
+    counted = Counter((s.rule, s.rule_line, s.action, s.target_q, s.target_q_mgr) for s in first)
+    return tuple(StepCount(*step, number) for step, number in sorted(counted.items()))
 
 
 __all__ = ["NOON", "Clock", "Outcome", "World"]

@@ -51,8 +51,9 @@ from mqdlq.ledger.reading.message_states import (
 )
 from mqdlq.ledger.reading.overview import Overview
 from mqdlq.ledger.reading.rules import CountedRuns, RuleAttempt, RulesInUse, RuleUse, TablePeriod
+from mqdlq.ledger.reading.run_entries import NO_REPORT, EntryKind, RunFilter
 from mqdlq.ledger.reading.run_messages import OutcomeFilter, RunCounts, RunMessages, TriedCount
-from mqdlq.ledger.reading.runs import NO_REPORT, EntryKind, ListedRun, RunFilter, RunLists
+from mqdlq.ledger.reading.runs import ListedRun, RunLists
 from mqdlq.ledger.restorations import CopyState, Restoration, Restorations
 from mqdlq.ledger.retention import (
     Held,

@@ -28,12 +28,13 @@ from mqdlq.web.page_errors import (
     PageError,
 )
 from mqdlq.web.rendering import render
+from mqdlq.web.rules.routes import router as rules
 from mqdlq.web.runs.report_routes import router as reports
 from mqdlq.web.runs.routes import router as runs
 from mqdlq.web.same_origin import is_same_origin
 from mqdlq.web.security_headers import SecurityHeaders
 
-ROOMS: Final = (overview, causes, messages, acting, runs, reports, history, audit)
+ROOMS: Final = (overview, causes, messages, acting, runs, reports, rules, history, audit)
 A_YEAR: Final = "private, max-age=31536000, immutable"
 
 

@@ -71,11 +71,6 @@ class PlanMatrix:
         """The rows that discard messages."""
         return tuple(row for row in self.rows if row.action == Action.DISCARD)
 
-    @property
-    def planned(self) -> int:
-        """How many messages are planned."""
-        return sum(row.planned for row in self.rows)
-
 
 def plan_matrix(summary: RunSummary, ledger: Ledger, lake_root: str) -> PlanMatrix:
     """Return the matrix of a run's plan; without a plan, only what the rules did."""
@@ -97,10 +92,11 @@ def plan_matrix(summary: RunSummary, ledger: Ledger, lake_root: str) -> PlanMatr
         found = (planned.get(cell, 0), was, outcomes.get(cell, {}))
         rows.append(MatrixRow(cell[0], written.line, written.text, *cell[1:], *found))
     changed = [row for row in rows if row.change]
-    changed += [
-        MatrixRow(0, 0, text, action, target_q, target_q_mgr, planned=0, before=number)
-        for (text, action, target_q, target_q_mgr), number in (planned_before or {}).items()
-    ]
+    still = {_one_line(written): ordinal for ordinal, written in sources.rules.items()}
+    for (text, action, target_q, target_q_mgr), number in (planned_before or {}).items():
+        rule = still.get(text, 0)  # 0: this run's table lacks the rule
+        line = sources.rules.get(rule, NO_RULE).line
+        changed.append(MatrixRow(rule, line, text, action, target_q, target_q_mgr, 0, number))
     changed.sort(key=lambda row: (-abs(row.change), row.rule, row.target_q))
     return PlanMatrix(
         description=description,

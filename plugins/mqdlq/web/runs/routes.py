@@ -1,9 +1,81 @@
-"""Routes: runs and rules of a handler."""
+"""Routes: runs of a handler, one run, and its outcomes as a file."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from itertools import groupby
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, StreamingResponse
+
+from mqdlq.stages.report.rendering.drawings import segments
+from mqdlq.stages.run_reading.outcome_files import FORMS, outcome_file
+from mqdlq.web.access import HandlerDep
+from mqdlq.web.rendering import render
+from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
+from mqdlq.web.runs.filters import OUTCOMES, STATES, MessageQuery, RunListQuery
+from mqdlq.web.runs.one_run import (
+    PrunedRunPage,
+    RefusedRun,
+    RestorationPage,
+    messages_of_run,
+    show_run,
+)
+from mqdlq.web.runs.run_list import list_runs
 
 router: Final = APIRouter()
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]")
+_TEMPLATES: Final = {
+    RefusedRun: "runs/refused.html",
+    PrunedRunPage: "runs/pruned.html",
+    RestorationPage: "runs/restoration.html",
+}
+
+
+@router.get("/dags/{dag_id}/runs")
+def runs(request: Request, handler: HandlerDep, ledger: LedgerDep, clock: ClockDep) -> HTMLResponse:
+    """Show the runs of this handler: also refused and pruned ones, and restorations."""
+    query = RunListQuery.parse(request.query_params)
+    page = list_runs(handler.name, query, ledger=ledger, now=clock())
+    return render(request, "runs/list.html", page=page, states=STATES, segments=segments)
+
+
+@router.get("/dags/{dag_id}/runs/{run_id}")
+def run(  # noqa: PLR0917 (the parts of the path, and what a page gets)
+    request: Request,
+    run_id: str,
+    handler: HandlerDep,
+    ledger: LedgerDep,
+    lake_root: LakeRoot,
+    clock: ClockDep,
+) -> HTMLResponse:
+    """Show one run, and the messages of it that the filter chooses."""
+    query = MessageQuery.parse(request.query_params)
+    now = clock()
+    page = show_run(handler.name, run_id, query, ledger=ledger, lake_root=lake_root, now=now)
+    template = _TEMPLATES.get(type(page), "runs/run.html")
+    values: dict[str, Any] = {"outcomes": OUTCOMES, "forms": FORMS, "now": now}
+    if template == "runs/run.html":
+        values["rules"] = [list(rows) for _, rows in groupby(page.matrix.rows, lambda r: r.rule)]  # type: ignore[union-attr]
+    return render(request, template, page=page, **values)
+
+
+@router.get("/dags/{dag_id}/runs/{run_id}/outcomes.{form}")
+def run_outcomes(  # noqa: PLR0917 (the same)
+    request: Request,
+    run_id: str,
+    form: Literal["csv", "jsonl", "parquet"],
+    handler: HandlerDep,
+    ledger: LedgerDep,
+    lake_root: LakeRoot,
+) -> StreamingResponse:
+    """Return the outcomes of the messages that the filter chooses as a file, without bodies."""
+    query = MessageQuery.parse(request.query_params)
+    messages = messages_of_run(handler.name, run_id, ledger, lake_root)
+    chosen = messages.select(query.chosen).browse_seqs
+    return StreamingResponse(
+        outcome_file(form, run_id, messages, chosen),
+        media_type=FORMS[form].media_type,
+        headers={"Content-Disposition": f'attachment; filename="{_UNFIT.sub("-", run_id)}.{form}"'},
+    )

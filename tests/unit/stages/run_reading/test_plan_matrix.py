@@ -65,7 +65,6 @@ def test_each_rule_has_its_planned_messages_and_its_outcomes(
     ]
     assert [row.has_many_targets for row in matrix.rows] == [False, False, True, False]
     assert [row.rule for row in matrix.discards] == [4]
-    assert matrix.planned == 4
     assert (matrix.before, matrix.changes, matrix.trouble) == ("", (), "")
 
 

@@ -1,0 +1,281 @@
+"""Test the pages of runs and rules, over the demo world and over runs that went wrong."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from mqdlq.ledger import Ledger
+from tests.support.web.airflow_app import AirflowApp
+from tests.support.web.demo_world import (
+    DRY,
+    EMPTY,
+    FAILED,
+    FIRST,
+    HOSTILE,
+    LAST,
+    NAMES,
+    WAITING,
+    make_demo_world,
+)
+from tests.support.world import NOON, World
+
+DEMO = "/mqdlq/dags/mq_dlq_demo"
+
+
+def text_of(airflow: AirflowApp, path: str, status: int = 200) -> str:
+    """Return the text of a page, without its elements and its navigation."""
+    answer = airflow.client("viewer").get(path)
+    assert answer.status_code == status, answer.text
+    content = answer.text.partition("<main")[2]
+    words = re.sub(r"<[^>]*>", " ", re.sub(r"<svg.*?</svg>", "", content, flags=re.DOTALL))
+    return " ".join(html.unescape(words).split())
+
+
+def test_the_list_has_every_run_with_its_verdict(airflow: AirflowApp) -> None:
+    text = text_of(airflow, f"{DEMO}/runs")
+
+    assert "4 runs" in text
+    places = [text.index(run) for run in (FAILED, LAST, FIRST, DRY)]
+    assert places == sorted(places)
+    assert "Failed 9 messages" in text
+    assert "dry run" in text
+    assert "✓ the account adds up" in text
+    assert "✗ the account does not add up" in text
+
+
+def test_filters_of_the_list_are_in_its_address(airflow: AirflowApp) -> None:
+    text = text_of(airflow, f"{DEMO}/runs?state=failed&since=2026-11-21&until=2026-11-21")
+
+    assert "1 run " in text
+    assert FAILED in text
+    assert LAST not in text
+    assert "No run fits the filters." in text_of(airflow, f"{DEMO}/runs?state=refused")
+
+
+FAULTS = {
+    "runs?since=yesterday": "since is 'yesterday'; expected a day such as 2026-11-21",
+    "runs?until=2026-02-30": "until is '2026-02-30'; expected a day such as 2026-11-21",
+    "runs?until=9999-12-31": "until is '9999-12-31'; expected a day such as 2026-11-21",
+    "runs?page=0": "page is '0'; expected a number from 1",
+    f"runs/{LAST}?rule=two": "rule is 'two'; expected a number from 0",
+    f"runs/{LAST}?key=xyz": "key is 'xyz'; expected at most 64 hexadecimal digits",
+}
+
+
+@pytest.mark.parametrize(("path", "fault"), FAULTS.items())
+def test_a_value_that_is_not_valid_is_named(airflow: AirflowApp, path: str, fault: str) -> None:
+    assert fault in text_of(airflow, f"{DEMO}/{path}", 400)
+
+
+def test_states_and_outcomes_that_do_not_exist_are_named(airflow: AirflowApp) -> None:
+    assert "state is 'green'; expected one of ok" in text_of(
+        airflow, f"{DEMO}/runs?state=green", 400
+    )
+    assert "outcome is 'lost'; expected one of delivered" in text_of(
+        airflow, f"{DEMO}/runs/{LAST}?outcome=lost", 400
+    )
+
+
+def test_a_run_has_its_verdict_account_plan_and_causes(airflow: AirflowApp) -> None:
+    text = text_of(airflow, f"{DEMO}/runs/{FIRST}")
+
+    assert "Needs attention · 16 messages: 14 handled, 1 needs attention, 1 left by rule." in text
+    assert "16 messages in the snapshot = 16 accounted for. ✓ It adds up." in text
+    assert "15 planned; 1 settled by earlier runs: 1 unprocessable." in text
+    assert "Discards Rule 5 (line 8): 3 messages planned" in text
+    assert "acts on messages" in text
+    assert "MQRC_Q_FULL (2053)" in text
+    assert "Attempts over time 14" in text
+
+
+def test_a_dry_run_says_so(airflow: AirflowApp) -> None:
+    assert "dry run: nothing is moved" in text_of(airflow, f"{DEMO}/runs/{DRY}")
+
+
+def test_a_run_is_compared_with_the_run_before(airflow: AirflowApp) -> None:
+    text = text_of(airflow, f"{DEMO}/runs/{LAST}")
+
+    assert (
+        "Largest changes against the run before Rule 2, RETRY to PAYMENTS @ QM1: 6 → 0 (-6)" in text
+    )
+    assert "Rule 3 (line 6) to CLOSED" not in text  # it decided: its row says that it failed
+    assert "2 exhausted" in text
+
+
+def test_a_failed_run_names_the_failure_and_the_messages_without_an_outcome(
+    airflow: AirflowApp,
+) -> None:
+    text = text_of(airflow, f"{DEMO}/runs/{FAILED}?outcome=none")
+
+    assert "stage execute failed" in text
+    assert "✗ It does not add up." in text
+    assert "Messages 3 that fit the filters" in text
+
+
+def test_a_run_that_waits_for_an_approval_is_not_judged(airflow: AirflowApp) -> None:
+    text = text_of(airflow, f"/mqdlq/dags/mq_dlq_payments/runs/{WAITING}")
+
+    assert "Waits for approval · 4 messages, of which 0 have an outcome so far." in text
+    assert "The account is open: the run has not browsed the queue a last time." in text
+    assert "asked by discard" in text
+    assert "does not add up" not in text
+    listed = text_of(airflow, "/mqdlq/dags/mq_dlq_payments/runs")
+    assert "Waits for approval Its plan has waited since" in listed
+
+
+def test_a_run_on_an_empty_queue_says_when_it_looked(airflow: AirflowApp) -> None:
+    text = text_of(airflow, f"/mqdlq/dags/mq_dlq_quiet/runs/{EMPTY}")
+
+    assert "Nothing to do · Queue empty, last checked 2026-11-21 10:00:05 UTC." in text
+
+
+def test_a_handler_without_runs_says_so(airflow: AirflowApp) -> None:
+    never = "/mqdlq/dags/mq_dlq_never"
+
+    assert "No run of this handler is recorded, and none was refused." in text_of(
+        airflow, f"{never}/runs"
+    )
+    rules = text_of(airflow, f"{never}/rules")
+    assert "No run of this handler has read a rules table yet." in rules
+    assert "will be read by the first run" in rules
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{DEMO}/runs/{NAMES}",
+        f"{DEMO}/runs/nothing",
+        f"{DEMO}/runs/nothing/outcomes.csv",
+        f"{DEMO}/rules?run_id={NAMES}",
+        f"{DEMO}/rules?from=a&to=b",
+    ],
+)
+def test_a_run_of_another_handler_is_not_found(airflow: AirflowApp, path: str) -> None:
+    assert airflow.client("admin").get(path).status_code == 404
+
+
+def test_hostile_names_are_visible_and_harmless(airflow: AirflowApp) -> None:
+    names = f"/mqdlq/dags/mq_dlq_names/runs/{NAMES}"
+    page = airflow.client("viewer").get(names).text
+
+    assert "<script>alert" not in page
+    assert html.escape(HOSTILE[0], quote=False)[:20] in page
+    assert "\\u202eyenom" in page
+    assert "\\x1b[31mred" in page
+    assert not set(page) & {"\u202e", "\x1b", "\a", "\b"}
+    assert "Messages 1 that fit the filters" in text_of(airflow, f"{names}?destination=YENOM")
+
+
+def test_the_filtered_outcomes_are_downloaded_in_three_forms(airflow: AirflowApp) -> None:
+    client = airflow.client("viewer")
+    found = {
+        form: client.get(f"{DEMO}/runs/{LAST}/outcomes.{form}?outcome=unmatched")
+        for form in ("csv", "jsonl", "parquet")
+    }
+
+    assert found["csv"].headers["content-disposition"] == f'attachment; filename="{LAST}.csv"'
+    rows = list(csv.DictReader(io.StringIO(found["csv"].text)))
+    records = [json.loads(line) for line in found["jsonl"].text.splitlines()]
+    table = pq.read_table(io.BytesIO(found["parquet"].content))
+    assert [row["msg_id"] for row in rows] == table.column("msg_id").to_pylist()
+    assert {record["outcome"] for record in records} == {"unmatched"}
+    assert len(rows) == len(records) == table.num_rows == 4
+    assert client.get(f"{DEMO}/runs/{LAST}/outcomes.exe").status_code == 422
+
+
+def test_rules_have_their_findings_their_use_and_their_numbers(airflow: AirflowApp) -> None:
+    text = text_of(airflow, f"{DEMO}/rules")
+
+    assert "Table 2 findings" in text
+    assert "Warning, column 73: the line has 92 columns" in text
+    assert "4 runs with this table and 49 messages" in text
+    assert (
+        "Rule 6 line 9 DESTQ(NOBODY.*) REASON(MQRC_NOT_AUTHORIZED) ACTION(IGNORE) Never used"
+        in text
+    )
+    assert "RETRY(2) All attempts failed" in text
+    assert "is the table of the newest run." in text
+
+
+def test_a_rule_leads_to_its_messages(airflow: AirflowApp) -> None:
+    page = airflow.client("viewer").get(f"{DEMO}/rules").text
+    (link,) = set(re.findall(rf'href="({DEMO}/runs/[^"]+\?rule=3)#messages"', page))
+
+    assert "Rule 3" in text_of(airflow, link)
+    assert "Messages 2 that fit the filters" in text_of(airflow, f"{DEMO}/runs/{LAST}?rule=3")
+
+
+@pytest.fixture(name="damaged")
+def _damaged(tmp_path: Path) -> Iterator[World]:
+    """Yield another demo world, which the page shows in place of the common one."""
+    from mqdlq.web import requests  # noqa: PLC0415 (imports Airflow)
+    from mqdlq.web.app import application  # noqa: PLC0415 (the same)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MQDLQ_HOME", "MQDLQ_RULES_DIR", "AIRFLOW_CONN_MQ"):
+            patch.setenv(name, "")
+        world = make_demo_world(tmp_path)
+        overrides = application().dependency_overrides
+        overrides[requests.ledger] = lambda: world.ledger
+        overrides[requests.lake_root] = lambda: world.lake_root
+        yield world
+        del overrides[requests.ledger], overrides[requests.lake_root]
+
+
+def test_faults_are_shown_and_never_hidden(airflow: AirflowApp, damaged: World) -> None:
+    ledger: Ledger = damaged.ledger
+    ledger.runs.record_refusal("demo-manual__bad", "demo", "no such table: x.rules", NOON)
+    snapshot = ledger.snapshots.of_run(FIRST)
+    assert snapshot is not None
+    (Path(snapshot.location) / "_MANIFEST.json").unlink()
+    rules = Path(damaged.directory) / "handlers" / "demo.rules"
+    changed = rules.read_text().replace("DESTQ(CLOSED) ACTION(RETRY)", "DESTQ(SHUT) ACTION(RETRY)")
+    rules.write_text(changed)
+
+    refused = text_of(airflow, f"{DEMO}/runs/demo-manual__bad")
+    unreadable = text_of(airflow, f"{DEMO}/runs/{FIRST}")
+    differs = text_of(airflow, f"{DEMO}/rules")
+    rules.write_text("REASON(NO_SUCH) ACTION(RETRY)\n")
+    rejected = text_of(airflow, f"{DEMO}/rules")
+
+    assert "Refused: the run did not start" in refused
+    assert "no such table: x.rules" in refused
+    assert "Refused The run did not start: no such table" in text_of(airflow, f"{DEMO}/runs")
+    assert "the snapshot cannot be read: " in unreadable
+    assert "messages are listed as the ledger has them" in unreadable
+    assert "Messages 15" in unreadable
+    assert "differs from the table of the newest run." in differs
+    assert "- DESTQ(CLOSED) ACTION(RETRY) RETRY(2)" in differs
+    assert "In meaning changed, line 6 -> 6: DESTQ(CLOSED)" in differs
+    assert "Today's table cannot be used. The next run will be refused." in rejected
+    assert "NO_SUCH" in rejected
+
+
+def test_a_run_without_a_plan_or_a_snapshot_says_so(airflow: AirflowApp, damaged: World) -> None:
+    ledger = damaged.ledger
+    (Path(damaged.lake_root) / "plans").rename(Path(damaged.lake_root) / "gone")
+    old = ledger.runs.get(FIRST)
+    assert old is not None
+    started = replace(old, run_id="demo-manual__new", started_at=NOON - timedelta(hours=9))
+    ledger.runs.record(started)
+
+    assert "the lake no longer has the plan" in text_of(airflow, f"{DEMO}/runs/{FIRST}")
+    new = text_of(airflow, f"{DEMO}/runs/demo-manual__new")
+    assert "Not finished · No snapshot was taken" in new
+    assert "There is no account: the run took no snapshot." in new
+    assert "no plan was made" in new
+    assert "This run has no report yet" in new
+    assert "No report No report, and its time limit of 1 h 0 min is over" in text_of(
+        airflow, f"{DEMO}/runs"
+    )
