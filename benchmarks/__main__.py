@@ -8,12 +8,14 @@ import sys
 from contextlib import redirect_stdout
 
 from benchmarks import execution, headers, queue_manager, rules, snapshots, startup, waiting
+from benchmarks.pages import overview
 
 BENCHMARKS = {
     "rules": rules.measure,
     "queue_manager": queue_manager.measure,
     "execution": execution.measure,
     "headers": headers.measure,
+    "overview": overview.measure,
     "snapshots": snapshots.measure,
     "startup": startup.measure,
     "waiting": waiting.measure,

@@ -1,0 +1,146 @@
+"""The overview of 1,000 handlers with 100 runs each, beside that of one handler with one run.
+
+Measured are the SQL statements, the view and the template, not Airflow and its checks of access.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from sqlalchemy import Table, insert
+
+from mqdlq.ledger import Ledger, open_ledger
+from mqdlq.ledger.tables.runs import (
+    ages,
+    looks,
+    runs,
+    sightings,
+    snapshots,
+    verdict_outcomes,
+    verdicts,
+)
+from mqdlq.stages.fleet.fleet import FleetFilter, read_fleet
+from mqdlq.stages.fleet.handler_files import HandlerFiles
+from mqdlq.stages.fleet.queue_states import QueueState
+from mqdlq.stages.page_paths import Paths
+from mqdlq.web.overview.fleet_page import choose
+from mqdlq.web.rendering import environment
+from tests.support.run_records import run_record
+
+HANDLERS, RUNS = 1_000, 100
+START = datetime(2026, 11, 1, tzinfo=UTC)
+TABLE = "".join(f"DESTQ(APP{number}.*) ACTION(RETRY) RETRY(3)\n" for number in range(12))
+PART = 5_000
+PAGES = 7
+
+
+def measure() -> dict[str, Any]:
+    """Return the milliseconds of processor time of a page of both fleets, and their ratio."""
+    logging.disable(logging.WARNING)
+    one, many = (_page(number, each) for number, each in ((1, 1), (HANDLERS, RUNS)))
+    return {
+        "one_handler_ms": one,
+        "handlers": HANDLERS,
+        "runs_of_each": RUNS,
+        "many_handlers_ms": many,
+        "ratio": round(many["median"] / one["median"], 1),
+    }
+
+
+def _page(handlers: int, each: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="mqdlq-overview-") as directory:
+        folder = Path(directory) / "rules"
+        folder.mkdir()
+        for number in range(handlers):
+            name = f"h{number:04}"
+            text = f"connection: mq\nrules: {name}.rules\nschedule: '@hourly'\n"
+            (folder / f"{name}.yaml").write_text(text)
+            (folder / f"{name}.rules").write_text(TABLE)
+        with open_ledger(f"sqlite:///{directory}/ledger.db") as ledger:
+            _fill(ledger, handlers, each)
+            files = HandlerFiles()
+            now = START + timedelta(hours=each)
+            began = time.perf_counter()
+            files.read(folder, check_for_s=math.inf)
+            checked = time.perf_counter() - began
+            times = []
+            for _ in range(PAGES):
+                before = time.process_time()
+                _render(ledger, files, folder, now)
+                times.append((time.process_time() - before) * 1000)
+    return {"median": round(median(times), 1), "first_check_of_all_rules_s": round(checked, 1)}
+
+
+def _render(ledger: Ledger, files: HandlerFiles, folder: Path, now: datetime) -> str:
+    rows = read_fleet(ledger, files.read(folder), frozenset, now)
+    return (
+        environment()
+        .get_template("overview/overview.html")
+        .render(
+            fleet=choose(rows, FleetFilter(), page=1, is_grouped=False),
+            filters={"q": "", "state": "", "queue_manager": "", "group": ""},
+            states=tuple(QueueState),
+            in_airflow={row.handler for row in rows},
+            now=now,
+            paths=Paths(),
+            person=None,
+            handler=None,
+            here="/mqdlq/",
+        )
+    )
+
+
+def _fill(ledger: Ledger, handlers: int, each: int) -> None:
+    """Record runs that each leave two messages without a rule."""
+    rows: dict[Table, list[dict[str, Any]]] = {}
+    for table, row in _rows(handlers, each):
+        rows.setdefault(table, []).append(row)
+    order = (runs, looks, snapshots, sightings, ages, verdicts, verdict_outcomes)
+    with ledger.engine.begin() as connection:
+        for table in order:
+            for at in range(0, len(rows[table]), PART):
+                connection.execute(insert(table), rows[table][at : at + PART])
+
+
+def _rows(handlers: int, each: int) -> Iterator[tuple[Table, dict[str, Any]]]:
+    for number in range(handlers * each):
+        handler, hour = f"h{number % handlers:04}", number // handlers
+        at = START + timedelta(hours=hour, seconds=number % handlers)
+        own = {"run_id": f"{handler}-{hour}", "handler": handler, "started_at": at}
+        place = {"queue_manager": f"QM{number % 20}", "queue": f"DLQ.{handler}"}
+        run = run_record(**own, **place, run_type="scheduled", rules_text=TABLE)
+        run_id = {"run_id": run.run_id}
+        end = at + timedelta(seconds=20)
+        yield runs, {column.name: getattr(run, column.name) for column in runs.c}
+        seen = {"depth": 5, "is_work": True, "why": "", "at": at, "max_depth": 5000}
+        yield looks, {**run_id, **seen}
+        taken = {"snapshot_id": run.run_id, "location": "", "messages": 5, "taken_at": at}
+        yield snapshots, {**run_id, **taken}
+        yield sightings, {**run_id, "depth": 2, "seen": 2, "returned": 0, "arrived": 0, "at": end}
+        yield ages, {**run_id, "oldest_left": at}
+        yield (
+            verdicts,
+            {
+                **run_id,
+                "seq": number + 1,
+                "verdict": "attention",
+                "headline": "5 messages: 3 handled, 2 need attention. The account adds up.",
+                "why": "",
+                "messages": 5,
+                "adds_up": True,
+                "attention": 2,
+                "at": end,
+            },
+        )
+        for outcome, rule, messages in (("delivered", 1, 3), ("unmatched", 0, 2)):
+            kind = {"outcome": outcome, "rule": rule, "messages": messages}
+            where = {"action": "RETRY" if rule else "", "target_q": "", "target_q_mgr": ""}
+            yield verdict_outcomes, {**run_id, "verdict_seq": number + 1, **kind, **where}
