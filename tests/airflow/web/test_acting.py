@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.support.web.airflow_app import FROM_PAGE, ROLES, AirflowApp
-from tests.support.web.demo_world import FIRST, HOSTILE, WAITING
+from tests.support.web.demo_world import FIRST, HOSTILE
 from tests.support.world import World
 
 ACT = "/mqdlq/dags/mq_dlq_demo/act"
@@ -253,7 +253,7 @@ def test_without_messages_the_page_says_where_to_choose_them(airflow: AirflowApp
 def test_an_answer_for_a_run_without_a_task_is_refused_in_airflows_words(
     airflow: AirflowApp,
 ) -> None:
-    path = f"/mqdlq/dags/mq_dlq_payments/runs/{WAITING}/approval"
+    path = f"/mqdlq/dags/mq_dlq_demo/runs/{FIRST}/approval"
 
     answer = send(airflow, [("decision", "approve"), ("comment", "seen")], path=path)
 

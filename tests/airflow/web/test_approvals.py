@@ -32,8 +32,8 @@ def _question(airflow: AirflowApp) -> Any:
     )
 
     with create_session() as session:
-        dag = SerializedDagModel.get_dag(DAG_ID)
-        run = session.query(DagRun).filter_by(dag_id=DAG_ID, run_id=DAG_RUN_ID).one_or_none()
+        dag: Any = SerializedDagModel.get_dag(DAG_ID)
+        run: Any = session.query(DagRun).filter_by(dag_id=DAG_ID, run_id=DAG_RUN_ID).one_or_none()
         if run is None:
             run = dag.create_dagrun(
                 run_id=DAG_RUN_ID,
@@ -43,7 +43,7 @@ def _question(airflow: AirflowApp) -> Any:
                 state=DagRunState.RUNNING,
                 session=session,
             )
-        ti = run.get_task_instance("approve", session=session)
+        ti: Any = run.get_task_instance("approve", session=session)
         ti.state = TaskInstanceState.AWAITING_INPUT
         ti.next_method = "resume"
         session.query(HITLDetail).filter_by(ti_id=ti.id).delete()
@@ -53,7 +53,7 @@ def _question(airflow: AirflowApp) -> Any:
         session.add(question)
         ti_id = ti.id
 
-    def found() -> HITLDetail:
+    def found() -> Any:
         with create_session() as session:
             return session.query(HITLDetail).filter_by(ti_id=ti_id).one()
 

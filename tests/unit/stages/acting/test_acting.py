@@ -184,5 +184,5 @@ def test_a_wrong_action_gets_one_error(given: dict[str, str], text: str) -> None
     assert refused.value.error_id == "MQDLQ-981"
 
 
-def test_no_action_is_none() -> None:
+def test_a_form_without_an_action_has_yet_to_choose_one() -> None:
     assert parse_action({"to_queue": "A"}) is None
