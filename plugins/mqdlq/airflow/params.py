@@ -90,8 +90,8 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "type": ["null", "string"],
         "maxLength": 1000,
         "title": "Why",
-        "description": "The reason for the run, or the number of a ticket. The ledger, the report"
-        " and the audit have it.",
+        "description": "The reason for the run, or the number of a ticket. The ledger and the audit"
+        " have it.",
     },
     "apply": {
         "default": False,
