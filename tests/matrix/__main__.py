@@ -179,8 +179,8 @@ class Environment:
         report = self.run(
             "tests",
             *(self.python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"),
-            # An older anyio brings a plugin that a newer pytest warns of.
-            *("-p", "no:anyio"),
+            # Older packages cause warnings of a newer pytest and of Python.
+            *("-p", "no:anyio", "-W", "ignore:SelectableGroups:DeprecationWarning"),
             *(f"--ignore={place}" for place in LEFT_OUT),
             *("-m", "not airflow and not slow", "-n", processes, "--dist", "worksteal"),
         )
