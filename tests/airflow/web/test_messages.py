@@ -111,7 +111,7 @@ def test_a_message_page_explains_the_message(airflow: AirflowApp, world: World) 
     for expected in (
         "MQRC_UNKNOWN_OBJECT_NAME (2085)",
         "No rule matches, so the message is left.",
-        "DESTQ expects 'ORDERS.*', DestQName is 'AMQ.5F3A9C2B0",
+        "DESTQ expects 'ORDERS.*', DestQName is 'AMQ.5F3A9C2B20A9E10",
         "Outcome: unmatched",
         "First seen on the queue",
         "MQPER_PERSISTENT (1)",

@@ -160,8 +160,8 @@ def _last_runs(world: World) -> None:
         dead_letter(world, "CLOSED", PUT_INHIBITED, f"closed {number}", put_appl_name="payments-in")
     for number in range(2):
         dead_letter(world, "CRM.UPDATES", NO_AUTHORITY, f"update {number}", put_appl_name="crm")
-    dead_letter(world, "AMQ.5F3A9C2B01", NO_QUEUE, "reply 1", put_appl_name="requester")
-    dead_letter(world, "AMQ.5F3A9C2B02", NO_QUEUE, "reply 2", put_appl_name="requester")
+    dead_letter(world, "AMQ.5F3A9C2B20A9E101", NO_QUEUE, "reply 1", put_appl_name="requester")
+    dead_letter(world, "AMQ.5F3A9C2B20A9E102", NO_QUEUE, "reply 2", put_appl_name="requester")
     run(world, "demo", LAST)
     world.clock.sleep(1200)
     dead_letter(world, "PAYMENTS", Q_FULL, "late", put_appl_name="payments-in")
