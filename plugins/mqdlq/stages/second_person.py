@@ -72,7 +72,7 @@ def accept_answer(
         return answer
     if not guarded_actions(planned_messages(plan), guards.second_person):
         return answer
-    fault = _find_fault_of_approver(run, answer)
+    fault = find_fault_of_approver(run, answer.get("names", ()))
     if fault:
         log.warning("the approval of %s is refused: %s [MQDLQ-978]", answer["who"], fault)
         ledger.audit.record_once(
@@ -90,13 +90,13 @@ def accept_answer(
     return answer
 
 
-def _find_fault_of_approver(run: Run, answer: Mapping[str, Any]) -> str:
-    """Return why the person who gave an answer must not approve the plan of a run, or "".
+def find_fault_of_approver(run: Run, approver: Iterable[str]) -> str:
+    """Return why a person with these names must not approve the guarded plan of a run, or "".
 
     The names of the starter and of the approver come from the same method of Airflow's auth
     manager. They are compared without regard to case, because some directories ignore it.
     """
-    names = {str(name).casefold() for name in answer.get("names", ())} - {""}
+    names = {str(name).casefold() for name in approver} - {""}
     if not names:
         return "Airflow does not know who approved the plan"
     if run.run_type in WITHOUT_PERSON:

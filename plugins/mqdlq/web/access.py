@@ -36,6 +36,11 @@ class Person:
     name: str
     user: BaseUser
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both names that Airflow keeps of a person who answers a question."""
+        return self.user.get_name(), self.user.get_id()
+
     def may_read(self, dag_id: str) -> bool:
         """Return whether the person may see the runs of a DAG."""
         return self._may("GET", dag_id)
@@ -43,6 +48,10 @@ class Person:
     def may_act(self, dag_id: str) -> bool:
         """Return whether the person may start runs of a DAG."""
         return self._may("POST", dag_id)
+
+    def may_answer(self, dag_id: str) -> bool:
+        """Return whether the person may answer the questions of a DAG's runs."""
+        return self._may("PUT", dag_id, DagAccessEntity.HITL_DETAIL)
 
     def may_reveal(self, connection: str | None) -> bool:
         """Return whether the person may see message bodies of a handler with this connection.
@@ -83,10 +92,10 @@ class Person:
             )
         )
 
-    def _may(self, method: Any, dag_id: str) -> bool:
+    def _may(self, method: Any, dag_id: str, entity: DagAccessEntity = DagAccessEntity.RUN) -> bool:
         return get_auth_manager().is_authorized_dag(
             method=method,
-            access_entity=DagAccessEntity.RUN,
+            access_entity=entity,
             details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
             user=self.user,
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from mqdlq.web import requests
 from mqdlq.web.app import application
 from tests.support.web.airflow_app import AirflowApp, airflow_app
 from tests.support.web.cause_pages import pages_fixture
@@ -34,3 +36,17 @@ def _airflow(world: World) -> Iterator[AirflowApp]:
 @pytest.fixture(scope="package", name="visits")
 def _visits(airflow: AirflowApp) -> list[Visit]:
     return crawl(airflow.client("admin"), application())
+
+
+@pytest.fixture(name="own_world")
+def _own_world(tmp_path: Path) -> Iterator[World]:
+    """Yield another demo world, which the page shows in place of the common one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MQDLQ_HOME", "MQDLQ_RULES_DIR", "AIRFLOW_CONN_MQ"):
+            patch.setenv(name, "")
+        world = make_demo_world(tmp_path)
+        overrides = application().dependency_overrides
+        overrides[requests.ledger] = lambda: world.ledger
+        overrides[requests.lake_root] = lambda: world.lake_root
+        yield world
+        del overrides[requests.ledger], overrides[requests.lake_root]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from airflow.sdk.timezone import utcnow
 
-from mqdlq.web.rendering import environment
+from mqdlq.ledger import AuditEvent
+from mqdlq.model import AuditKind
 from tests.support.web.airflow_app import FROM_PAGE, ROLES, AirflowApp
-from tests.support.web.demo_world import WAITING
+from tests.support.web.demo_world import LAST, WAITING
 from tests.support.world import World
 
 PATH = f"/mqdlq/dags/mq_dlq_payments/runs/{WAITING}/approval"
@@ -88,22 +90,64 @@ def test_a_viewer_answers_nothing(airflow: AirflowApp, question: Any) -> None:
     assert not question().chosen_options
 
 
-def test_the_form_tells_the_starter_not_to_approve(world: World) -> None:
-    from dataclasses import replace  # noqa: PLC0415
+def test_a_run_that_waits_shows_the_question_to_people_who_may_answer(
+    airflow: AirflowApp,
+) -> None:
+    path = PATH.removesuffix("/approval")
+    asked = airflow.client("user").get(path).text
+    read = airflow.client("viewer").get(path).text
 
-    from mqdlq.stages.page_paths import Paths  # noqa: PLC0415
+    for page in (asked, read):
+        assert "The plan waits for an approval" in page
+        assert "by the guards discard." in page
+        assert f'href="/dags/{DAG_ID}/runs/{DAG_RUN_ID}" target="_top"' in page
+    assert f'<form method="post" action="{PATH}">' in asked
+    assert 'value="approve"' in asked
+    assert 'value="reject"' in asked
+    assert "You may not answer it" in read
+    assert '<form method="post"' not in read
 
-    run = world.ledger.runs.get(WAITING)
-    approval = world.ledger.plans.last_approval(WAITING)
+
+def test_a_run_that_waits_for_nobody_shows_no_question(airflow: AirflowApp) -> None:
+    page = airflow.client("op").get(f"/mqdlq/dags/mq_dlq_demo/runs/{LAST}").text
+
+    assert 'id="approval"' not in page
+
+
+def test_the_starter_sees_why_another_person_must_approve(
+    airflow: AirflowApp, own_world: World
+) -> None:
+    run = own_world.ledger.runs.get(WAITING)
+    approval = own_world.ledger.plans.last_approval(WAITING)
     assert run is not None
     assert approval is not None
-    run = replace(run, started_by_user="Alice")
-    guarded = replace(approval, guards=("second_person",))
-    module: Any = environment().get_template("acting/approval.html").module
+    runs = {"known": ROLES["user"].upper(), "unknown": ""}
+    for name, starter in runs.items():
+        guarded = replace(run, run_id=f"payments-{name}", started_by_user=starter)
+        own_world.ledger.runs.record(guarded)
+        asked = replace(approval, guards=("second_person",))
+        own_world.ledger.plans.record_approval(guarded.run_id, asked)
+    fault = "ULLA started the run; another person must approve its plan"
+    refused = AuditEvent(
+        at=approval.at,
+        what=AuditKind.SECOND_PERSON_REFUSED,
+        who=ROLES["user"],
+        handler="payments",
+        run_id="payments-known",
+        details=fault,
+    )
+    own_world.ledger.audit.record(refused)
 
-    own = module.approval_form(Paths(), "payments", run, guarded, "alice")
-    other = module.approval_form(Paths(), "payments", run, guarded, "bob")
+    def page(role: str, name: str) -> str:
+        path = f"/mqdlq/dags/{DAG_ID}/runs/payments-{name}"
+        return str(airflow.client(role).get(path).text)
 
-    assert "must not approve it" in own
+    own, other, nobody = page("user", "known"), page("op", "known"), page("op", "unknown")
+    assert f"You must not approve this plan:</strong> {fault}." in own
     assert 'value="approve"' not in own
+    assert 'value="reject"' in own
+    assert f"the approval of ulla was refused: {fault}" in own
+    assert "You must not approve" not in other
     assert 'value="approve"' in other
+    assert "Airflow does not know who started the run; start another run" in nobody
+    assert 'value="approve"' not in nobody

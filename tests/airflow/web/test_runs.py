@@ -7,7 +7,6 @@ import html
 import io
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +25,6 @@ from tests.support.web.demo_world import (
     LAST,
     NAMES,
     WAITING,
-    make_demo_world,
 )
 from tests.support.world import NOON, World
 
@@ -128,7 +126,7 @@ def test_a_run_that_waits_for_an_approval_is_not_judged(airflow: AirflowApp) -> 
 
     assert "Waits for approval · 4 messages, of which 0 have an outcome so far." in text
     assert "The account is open: the run has not browsed the queue a last time." in text
-    assert "asked by discard" in text
+    assert "by the guards discard." in text
     assert "does not add up" not in text
     listed = text_of(airflow, "/mqdlq/dags/mq_dlq_payments/runs")
     assert "Waits for approval Its plan has waited since" in listed
@@ -216,30 +214,13 @@ def test_a_rule_leads_to_its_messages(airflow: AirflowApp) -> None:
     assert "Messages 2 that fit the filters" in text_of(airflow, f"{DEMO}/runs/{LAST}?rule=3")
 
 
-@pytest.fixture(name="damaged")
-def _damaged(tmp_path: Path) -> Iterator[World]:
-    """Yield another demo world, which the page shows in place of the common one."""
-    from mqdlq.web import requests  # noqa: PLC0415 (imports Airflow)
-    from mqdlq.web.app import application  # noqa: PLC0415 (the same)
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("MQDLQ_HOME", "MQDLQ_RULES_DIR", "AIRFLOW_CONN_MQ"):
-            patch.setenv(name, "")
-        world = make_demo_world(tmp_path)
-        overrides = application().dependency_overrides
-        overrides[requests.ledger] = lambda: world.ledger
-        overrides[requests.lake_root] = lambda: world.lake_root
-        yield world
-        del overrides[requests.ledger], overrides[requests.lake_root]
-
-
-def test_faults_are_shown_and_never_hidden(airflow: AirflowApp, damaged: World) -> None:
-    ledger: Ledger = damaged.ledger
+def test_faults_are_shown_and_never_hidden(airflow: AirflowApp, own_world: World) -> None:
+    ledger: Ledger = own_world.ledger
     ledger.runs.record_refusal("demo-manual__bad", "demo", "no such table: x.rules", NOON)
     snapshot = ledger.snapshots.of_run(FIRST)
     assert snapshot is not None
     (Path(snapshot.location) / "_MANIFEST.json").unlink()
-    rules = Path(damaged.directory) / "handlers" / "demo.rules"
+    rules = Path(own_world.directory) / "handlers" / "demo.rules"
     changed = rules.read_text().replace("DESTQ(CLOSED) ACTION(RETRY)", "DESTQ(SHUT) ACTION(RETRY)")
     rules.write_text(changed)
 
@@ -262,9 +243,9 @@ def test_faults_are_shown_and_never_hidden(airflow: AirflowApp, damaged: World) 
     assert "NO_SUCH" in rejected
 
 
-def test_a_run_without_a_plan_or_a_snapshot_says_so(airflow: AirflowApp, damaged: World) -> None:
-    ledger = damaged.ledger
-    (Path(damaged.lake_root) / "plans").rename(Path(damaged.lake_root) / "gone")
+def test_a_run_without_a_plan_or_a_snapshot_says_so(airflow: AirflowApp, own_world: World) -> None:
+    ledger = own_world.ledger
+    (Path(own_world.lake_root) / "plans").rename(Path(own_world.lake_root) / "gone")
     old = ledger.runs.get(FIRST)
     assert old is not None
     started = replace(old, run_id="demo-manual__new", started_at=NOON - timedelta(hours=9))

@@ -83,6 +83,11 @@ class RunPage:
     discarded: int
     """How many messages it discarded; each has a copy in the archive."""
 
+    @property
+    def open_approval(self) -> Approval | None:
+        """The question that the run waits for, None if it waits for none."""
+        return self.progress.approval if self.is_open and self.progress.is_asked else None
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedRun:

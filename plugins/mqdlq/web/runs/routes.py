@@ -11,7 +11,8 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from mqdlq.stages.report.rendering.drawings import segments
 from mqdlq.stages.run_reading.outcome_files import FORMS, outcome_file
-from mqdlq.web.access import HandlerDep
+from mqdlq.web.access import HandlerDep, PersonDep
+from mqdlq.web.acting.questions import open_question
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
 from mqdlq.web.runs.filters import OUTCOMES, STATES, MessageQuery, RunListQuery
@@ -19,6 +20,7 @@ from mqdlq.web.runs.one_run import (
     PrunedRunPage,
     RefusedRun,
     RestorationPage,
+    RunPage,
     messages_of_run,
     show_run,
 )
@@ -46,6 +48,7 @@ def run(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     request: Request,
     run_id: str,
     handler: HandlerDep,
+    person: PersonDep,
     ledger: LedgerDep,
     lake_root: LakeRoot,
     clock: ClockDep,
@@ -56,8 +59,10 @@ def run(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     page = show_run(handler.name, run_id, query, ledger=ledger, lake_root=lake_root, now=now)
     template = _TEMPLATES.get(type(page), "runs/run.html")
     values: dict[str, Any] = {"outcomes": OUTCOMES, "forms": FORMS, "now": now}
-    if template == "runs/run.html":
-        values["rules"] = [list(rows) for _, rows in groupby(page.matrix.rows, lambda r: r.rule)]  # type: ignore[union-attr]
+    if isinstance(page, RunPage):
+        values["rules"] = [list(rows) for _, rows in groupby(page.matrix.rows, lambda r: r.rule)]
+        asked = page.open_approval
+        values["question"] = asked and open_question(page.run, asked, handler, person, ledger)
     return render(request, template, page=page, **values)
 
 

@@ -1,0 +1,42 @@
+"""The open question of a run, as the person who asks may answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mqdlq.ledger import Approval, AuditEvent, Ledger, Run
+from mqdlq.ledger.reading.audit import AuditFilter
+from mqdlq.model import AuditKind
+from mqdlq.stages.second_person import GUARD, find_fault_of_approver
+from mqdlq.web.access import AskedHandler, Person
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """The question whether a run may carry out its plan.
+
+    `may_answer` says whether Airflow lets the person answer. `fault` is why the person must not
+    approve, "" if nothing speaks against it; rejecting is open to everyone who may answer.
+    `refusals` are the approvals that were refused, oldest first.
+    """
+
+    run: Run
+    approval: Approval
+    may_answer: bool
+    fault: str
+    refusals: tuple[AuditEvent, ...]
+
+
+def open_question(
+    run: Run, approval: Approval, handler: AskedHandler, person: Person, ledger: Ledger
+) -> OpenQuestion:
+    """Return the open question of a run for a person."""
+    is_guarded = GUARD in approval.guards
+    refused = AuditFilter(run_id=run.run_id, what=AuditKind.SECOND_PERSON_REFUSED)
+    return OpenQuestion(
+        run=run,
+        approval=approval,
+        may_answer=person.may_answer(handler.dag_id),
+        fault=find_fault_of_approver(run, person.names) if is_guarded else "",
+        refusals=tuple(reversed(ledger.audit_trail.page(refused))) if is_guarded else (),
+    )
