@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from fastapi import FastAPI
 from starlette.routing import Match
@@ -33,20 +33,44 @@ class Visit:
 
 
 class Links(HTMLParser):
-    """Collect the addresses of the links of a page."""
+    """Collect the addresses of the links of a page, and of its GET forms as they are filled."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self._action: str | None = None
+        self._fields: dict[str, str] = {}
+        self._select = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        given = {name: value or "" for name, value in attrs}
+        if given.get("hx-get"):
+            self.found.append(given["hx-get"])
         if tag == "a" and given.get("href"):
-            self.found.append(str(given["href"]))
+            self.found.append(given["href"])
+        elif tag == "form":
+            is_reading = given.get("method", "get").lower() == "get"
+            self._action, self._fields = (given.get("action", "") if is_reading else None), {}
+        elif self._action is not None:
+            self._note_field(tag, given)
+
+    def _note_field(self, tag: str, given: dict[str, str]) -> None:
+        if tag == "input" and given.get("type") not in {"checkbox", "radio", "submit"}:
+            self._fields[given.get("name", "")] = given.get("value", "")
+        elif tag == "select":
+            self._select = given.get("name", "")
+        elif tag == "option" and ("selected" in given or self._select not in self._fields):
+            self._fields[self._select] = given.get("value", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form" and self._action is not None:
+            query = urlencode({name: value for name, value in self._fields.items() if name})
+            self.found.append(f"{self._action}?{query}")
+            self._action = None
 
 
 def links_of(visit: Visit) -> list[str]:
-    """Return the addresses that a page links to, without fragments and other hosts."""
+    """Return the addresses that a page leads to, without fragments and other hosts."""
     parser = Links()
     if visit.is_html:
         parser.feed(visit.answer.text)

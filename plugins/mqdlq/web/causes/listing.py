@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +26,7 @@ from mqdlq.web.causes.sparklines import Point, Sparkline, sparkline
 
 ON_A_PAGE: Final = 25
 TREND_RUNS: Final = 20
+MOST_APPLICATIONS: Final = 10
 """How many runs a trend shows."""
 
 
@@ -75,6 +77,8 @@ class CauseList:
     known: int
     messages: int
     pages: int
+    applications: tuple[tuple[str, int], ...]
+    """The applications with most messages of these causes in the last snapshot."""
 
 
 def list_causes(
@@ -98,7 +102,15 @@ def list_causes(
         known=len(everything),
         messages=sum(row.messages for row in rows),
         pages=pages,
+        applications=_busiest_applications(rows),
     )
+
+
+def _busiest_applications(rows: Iterable[CauseRow]) -> tuple[tuple[str, int], ...]:
+    counted: Counter[str] = Counter()
+    for row in rows:
+        counted.update(row.profile.applications)
+    return tuple(counted.most_common(MOST_APPLICATIONS))
 
 
 def read_rows(state: QueueState, ledger: Ledger) -> Iterator[CauseRow]:
