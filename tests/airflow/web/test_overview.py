@@ -34,6 +34,8 @@ def test_the_overview_lists_each_handler_with_its_state(airflow: AirflowApp) -> 
     assert "Waits for approval A plan for 4 messages waits since" in rows["payments"]
     assert "Empty, last checked" in rows["quiet"]
     assert "Never ran" in rows["never"]
+    assert f"/runs/{WAITING}#approval" in answer.text
+    assert 'href="/mqdlq/?state=approval"' in answer.text
 
 
 def test_a_handler_that_the_person_may_not_read_is_nowhere(airflow: AirflowApp) -> None:
@@ -74,7 +76,7 @@ def test_a_home_shows_the_plan_that_waits_for_approval(airflow: AirflowApp) -> N
     page = airflow.client("op").get("/mqdlq/dags/mq_dlq_payments").text
 
     assert "4 messages , since" in text_of(page)
-    assert f"/runs/{WAITING}" in page
+    assert f"/runs/{WAITING}#approval" in page
 
 
 def test_a_home_of_a_handler_without_runs_says_so(airflow: AirflowApp) -> None:

@@ -130,6 +130,7 @@ def test_a_run_that_waits_for_an_approval_is_not_judged(airflow: AirflowApp) -> 
     assert "does not add up" not in text
     listed = text_of(airflow, "/mqdlq/dags/mq_dlq_payments/runs")
     assert "Waits for approval Its plan has waited since" in listed
+    assert listed.count(". Answer") == 1
 
 
 def test_a_run_on_an_empty_queue_says_when_it_looked(airflow: AirflowApp) -> None:

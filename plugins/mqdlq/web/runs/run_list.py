@@ -19,7 +19,7 @@ TO_A_PAGE: Final = 50
 class RunRow:
     """A run in the list: its state as a word and a class, and a sentence about it.
 
-    `outcomes` are the counts of its report.
+    `outcomes` are the counts of its report; `is_asked` says that its plan waits for an approval.
     """
 
     entry: ListedRun
@@ -27,6 +27,7 @@ class RunRow:
     tone: str
     sentence: str
     outcomes: Mapping[Outcome, int]
+    is_asked: bool
 
     @property
     def duration_s(self) -> float | None:
@@ -77,7 +78,8 @@ def list_runs(handler: str, query: RunListQuery, *, ledger: Ledger, now: datetim
             entry, asked.get(entry.run_id), leased.get(entry.run_id), now
         )
         ordered = {outcome: outcomes[outcome] for outcome in Outcome if outcome in outcomes}
-        rows.append(RunRow(entry, state, tone, sentence, ordered))
+        is_asked = entry.run_id in asked
+        rows.append(RunRow(entry, state, tone, sentence, ordered, is_asked))
     return RunListPage(
         query, tuple(rows), lists.count(handler, query.chosen), tuple(lists.run_types(handler))
     )
