@@ -113,6 +113,7 @@ def _run_facts(run_id: str, sources: Sources, gathered: Gathered) -> RunFacts:
         retry_interval_s=run.retry_interval_s,
         wait_s=run.wait_s,
         started_by=run.started_by,
+        why=run.why,
         started_at=run.started_at,
         ended_at=_last_fact(run.started_at, sources, gathered),
         message_keys=run.message_keys,

@@ -35,8 +35,9 @@ class Verdict(StrEnum):
 class RunFacts:
     """Which run this is; all of it is "", None or 0 where the ledger has no such run.
 
-    `started_by` is who or what has started the run, in words, `ended_at` the time of the last fact
-    the ledger has of the run, `message_keys` (hex) name the only messages it was for, if any.
+    `started_by` is who or what has started the run, in words, `why` the reason or ticket given,
+    `ended_at` the time of the last fact the ledger has of the run, `message_keys` (hex) name the
+    only messages it was for, if any.
     """
 
     run_id: str
@@ -51,6 +52,7 @@ class RunFacts:
     retry_interval_s: int = 0
     wait_s: int | None = None
     started_by: str = ""
+    why: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     message_keys: tuple[str, ...] = ()

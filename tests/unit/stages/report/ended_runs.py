@@ -187,6 +187,7 @@ class EndedRun:
     queue: str = "SYSTEM.DEAD.LETTER.QUEUE"
     dry_run: bool = False
     wait_s: int | None = 0
+    why: str = ""
     snapshot: bool = True
     plan: bool = True
     last_browse: bool = True
@@ -226,6 +227,7 @@ class EndedRun:
             max_run_time_s=3600,
             started_at=START,
             started_by="alice in Airflow",
+            why=self.why,
         )
 
     def _take_snapshot(self, run: Run, ledger: Ledger, lake_root: str) -> list[bytes]:

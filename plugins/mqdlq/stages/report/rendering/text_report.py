@@ -123,7 +123,8 @@ def _facts(report: Report, paths: Paths | None) -> Table:
     run = report.run
     if run.started_at is not None:
         by = f", by {visible(run.started_by)}" if run.started_by else ""
-        when = f"{moment(run.started_at)}, {span(run.duration_s)}{by}"
+        why = f": {visible(run.why)}" if run.why else ""
+        when = f"{moment(run.started_at)}, {span(run.duration_s)}{by}{why}"
         facts.add_row("Run", Text(f"{visible(run.run_id)}  {when}"))
         facts.add_row(
             "Rules", Text(f"{visible(run.rules_source)}  {run.rules_digest[:12]}", overflow="fold")
