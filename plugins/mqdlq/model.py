@@ -149,7 +149,19 @@ class RestorationState(StrEnum):
     NOT_ATTEMPTED = "not_attempted"
 
 
-class AuditKind(StrEnum):
+class InWords(StrEnum):
+    """An enumeration whose members have words for people beside their values."""
+
+    words: str
+
+    def __new__(cls, value: str, words: str = "") -> Self:
+        """Create a member from its declaration; a lookup has the value only."""
+        member = str.__new__(cls, value)
+        member._value_, member.words = value, words
+        return member
+
+
+class AuditKind(InWords):
     """Kind of an event in the audit, with the words for people."""
 
     RUN_STARTED = "run_started", "run started"
@@ -163,14 +175,6 @@ class AuditKind(StrEnum):
     HOLD_RELEASED = "hold_released", "legal hold released"
     PRUNED = "pruned", "data pruned"
     BODY_SHOWN = "body_shown", "message body shown"
-
-    words: str
-
-    def __new__(cls, value: str, words: str = "") -> Self:
-        """Create a member from its declaration; a lookup has the value only."""
-        member = str.__new__(cls, value)
-        member._value_, member.words = value, words
-        return member
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,28 +6,19 @@ Reports, pages and drafts of rules take what they say of a cause from here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final, Self
+from typing import Final
 
 from mqdlq.constants import ALL_NAMES
-from mqdlq.model import MessageClass
+from mqdlq.model import InWords, MessageClass
 
 
-class Kind(StrEnum):
+class Kind(InWords):
     """The remedy of a cause: time, an administrator, or the owner of an application."""
 
     TRANSIENT = "transient", "passes by itself"
     ADMINISTRATIVE = "administrative", "needs an administrator"
     APPLICATION = "application", "needs the application's owner"
     UNKNOWN = "", ""
-
-    words: str
-
-    def __new__(cls, value: str, words: str = "") -> Self:
-        """Create a member from its declaration; a lookup has the value only."""
-        member = str.__new__(cls, value)
-        member._value_, member.words = value, words
-        return member
 
 
 @dataclass(frozen=True, slots=True)

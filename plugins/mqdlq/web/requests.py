@@ -14,10 +14,10 @@ from fastapi import Depends
 
 from mqdlq import directories
 from mqdlq.airflow.hooks import ledger as ledger_hook
-from mqdlq.errors import ConnectionSettingsError, MqDlqError
+from mqdlq.airflow.hooks.payload_keys import payload_keys as keys_of_connection
+from mqdlq.errors import MqDlqError
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, open_current_ledger
-from mqdlq.stages.snapshot.encryption_keys import read_all_keys
 from mqdlq.web.access import HandlerDep
 
 Clock = Callable[[], datetime]
@@ -90,17 +90,7 @@ def payload_keys(handler: str) -> dict[str, bytes]:
         conn_id = load_handler(handler).payload_key
     except MqDlqError:
         return {}
-    if conn_id is None:
-        return {}
-    try:
-        found = Connection.get_connection_from_secrets(conn_id)
-    except AirflowNotFoundException:
-        raise ConnectionSettingsError(
-            "MQDLQ-124",
-            f"connection {conn_id!r} is not defined in this Airflow, neither in the environment"
-            " nor in its metadata database; define it, or run the command where it is defined",
-        ) from None
-    return read_all_keys(conn_id, found.password, found.extra_dejson)
+    return keys_of_connection(conn_id)
 
 
 LedgerDep = Annotated[Ledger, Depends(ledger)]

@@ -10,9 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from mqdlq import directories, lake
-from mqdlq.errors import ConnectionSettingsError, LakeError, MqDlqError
+from mqdlq.errors import LakeError, MqDlqError
 from mqdlq.stages.snapshot.capture import read_payloads
-from mqdlq.stages.snapshot.encryption_keys import read_all_keys
 
 _PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -89,15 +88,6 @@ def _keys(conn_id: str | None) -> dict[str, bytes]:
     if conn_id is None:
         return {}
     # Airflow takes seconds to import, and only an encrypted payload needs it.
-    from airflow.models.connection import Connection  # noqa: PLC0415
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException  # noqa: PLC0415
+    from mqdlq.airflow.hooks.payload_keys import payload_keys  # noqa: PLC0415
 
-    try:
-        found = Connection.get_connection_from_secrets(conn_id)
-    except AirflowNotFoundException:
-        raise ConnectionSettingsError(
-            "MQDLQ-124",
-            f"connection {conn_id!r} is not defined in this Airflow, neither in the environment"
-            " nor in its metadata database; define it, or run the command where it is defined",
-        ) from None
-    return read_all_keys(conn_id, found.password, found.extra_dejson)
+    return payload_keys(conn_id)
