@@ -44,7 +44,7 @@ def _page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 def _shown(visits: list[Visit]) -> list[str]:
     """Return an address of each page below /mqdlq, of a common handler and of hostile names."""
     found = [*one_of_each(visits).values(), *one_of_each(visits, "mq_dlq_names").values()]
-    pages = (visit.address for visit in found if visit.is_page)
+    pages = (visit.address for visit in found if visit.is_html)
     return [address.removeprefix("/mqdlq") for address in dict.fromkeys(pages)]
 
 

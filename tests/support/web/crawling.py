@@ -31,11 +31,6 @@ class Visit:
     def is_html(self) -> bool:
         return str(self.answer.headers.get("content-type", "")).startswith("text/html")
 
-    @property
-    def is_page(self) -> bool:
-        """Whether it is a whole page, and not a part that htmx puts into one."""
-        return self.is_html and self.answer.text.startswith("<!doctype html>")
-
 
 class Links(HTMLParser):
     """Collect the addresses of the links of a page, and of its GET forms as they are filled."""
