@@ -66,6 +66,9 @@ def test_a_preview_says_what_would_happen_to_how_many(airflow: AirflowApp) -> No
     assert "No archive copy is made" in text
     assert "MQRC_NOT_AUTHORIZED (2035)" in text
     assert "DLQ @ QM1" in text
+    assert re.search(
+        rf"By persistence</h3>\s*<dl>\s*<dt class=\"n\">{number[1]}</dt><dd>persistent<", text
+    )
 
 
 def test_messages_without_mqdlh_are_left_out_of_a_retry(airflow: AirflowApp) -> None:

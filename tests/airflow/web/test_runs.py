@@ -126,7 +126,7 @@ def test_a_run_that_waits_for_an_approval_is_not_judged(airflow: AirflowApp) -> 
 
     assert "Waits for approval · 4 messages, of which 0 have an outcome so far." in text
     assert "The account is open: the run has not browsed the queue a last time." in text
-    assert "by the guards discard." in text
+    assert "by the guard discard." in text
     assert "does not add up" not in text
     listed = text_of(airflow, "/mqdlq/dags/mq_dlq_payments/runs")
     assert "Waits for approval Its plan has waited since" in listed

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
 from mqdlq.causes.fingerprint import find_cause
+from mqdlq.constants import MQPER
 from mqdlq.ledger import Hold, Ledger
 from mqdlq.model import MessageClass, Outcome
 from mqdlq.stages.acting.asked_action import AskedAction, Verb
@@ -18,6 +19,11 @@ from mqdlq.stages.restore.listing import ListedCopy, Restorability, list_copies
 
 MOST: Final = 1_000
 """The highest number of messages that one action of the page takes."""
+
+_PERSISTENCE: Final[Mapping[int | None, str]] = {
+    MQPER["MQPER_PERSISTENT"]: "persistent",
+    MQPER["MQPER_NOT_PERSISTENT"]: "not persistent",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +52,8 @@ class Selection:
 class Candidate:
     """A selected message; `number` counts equal messages, which have one key.
 
-    `cause`, `state` and `destination` are words. `size` is in bytes. `obstacle` says why it is left
-    out, "" if it can be acted on.
+    `cause`, `state`, `destination` and `persistence` are words. `size` is in bytes.
+    `obstacle` says why it is left out, "" if it can be acted on.
     """
 
     message_key: str
@@ -59,6 +65,7 @@ class Candidate:
     state: str
     destination: str
     size: int
+    persistence: str = "not known"
     expires_at: datetime | None = None
     obstacle: str = ""
 
@@ -123,6 +130,7 @@ def _candidate(one: FoundMessage, obstacle: str) -> Candidate:
         state=one.outcome.words if one.outcome else "no outcome yet",
         destination=place(one.dest_q_name, one.dest_q_mgr_name) if is_dead_letter else "",
         size=one.total_length,
+        persistence=_PERSISTENCE.get(one.persistence, "not known"),
         expires_at=one.expires_at,
         obstacle=obstacle,
     )

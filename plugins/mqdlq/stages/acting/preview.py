@@ -63,7 +63,7 @@ class Preview:
         return place(self.ready[0].queue, self.ready[0].queue_manager) if self.ready else ""
 
     def counts(self, kind: str) -> list[tuple[str, int]]:
-        """Count the messages by cause, state or destination, the most frequent first."""
+        """Count the messages by a field of `Candidate`, the most frequent first."""
         return _counted(self.ready, lambda one: str(getattr(one, kind)))
 
     @property

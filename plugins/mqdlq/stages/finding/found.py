@@ -24,8 +24,9 @@ class FoundMessage:
 
     Identifiers are hexadecimal digits. `run_id` and `snapshot_id` are those of the row, and
     `browse_seq` is its number there. `reason` is 0 and the destination "" without an MQDLH.
-    `format` is that of the message as it was put. `outcome` is the last one, of the run
-    `outcome_run_id`. `equals` counts messages on the queue that have the same key.
+    `format` is that of the message as it was put, `persistence` is MQMD.Persistence.
+    `outcome` is the last one, of the run `outcome_run_id`. `equals` counts messages on the queue
+    that have the same key.
     """
 
     handler: str
@@ -46,6 +47,7 @@ class FoundMessage:
     user: str
     format: str
     total_length: int
+    persistence: int | None
     put_at: datetime | None
     dead_lettered_at: datetime | None
     expires_at: datetime | None
@@ -109,6 +111,7 @@ COLUMNS: Final = (
     "dlh_dest_q_name",
     "dlh_dest_q_mgr_name",
     "total_length",
+    "persistence",
     "put_at",
     "dead_lettered_at",
     "expires_at",
@@ -140,6 +143,7 @@ def found_message(
         user=row["user_identifier"] or "",
         format=row["dlh_format" if is_dead_letter else "format"] or "",
         total_length=row["total_length"],
+        persistence=row["persistence"],
         put_at=row["put_at"],
         dead_lettered_at=row["dead_lettered_at"],
         expires_at=row["expires_at"],

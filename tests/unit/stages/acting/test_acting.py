@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mqdlq.constants import MQPER
 from mqdlq.handlers import Handler
 from mqdlq.handlers.operation import ApprovalGuards, GuardedAction
 from mqdlq.rules import parse
@@ -69,6 +70,15 @@ def test_messages_without_mqdlh_can_be_forwarded_discarded_and_left(
     assert found.messages == ready
     assert [number for _, number in found.obstacles] == [1] * (ready < 3)
     assert found.can_start
+
+
+def test_messages_are_counted_by_persistence(world: World) -> None:
+    world.put("DLQ", b"may be lost", Persistence=MQPER["MQPER_NOT_PERSISTENT"])
+    snapshot(world)
+
+    counted = act(world, FORWARD).counts("persistence")
+
+    assert counted == [("persistent", 3), ("not persistent", 1)]
 
 
 def test_the_rule_of_an_action_is_one_that_a_run_accepts(world: World) -> None:
