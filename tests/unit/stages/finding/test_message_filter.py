@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mqdlq.model import Outcome
@@ -49,6 +49,7 @@ def filters(draw: st.DrawFn) -> MessageFilter:
     )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # it draws sixteen fields
 @given(filters())
 def test_a_filter_survives_its_query_string(chosen: MessageFilter) -> None:
     pairs = parse_qsl(chosen.query(), keep_blank_values=True, strict_parsing=bool(chosen.query()))
