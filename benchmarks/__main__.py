@@ -8,7 +8,7 @@ import sys
 from contextlib import redirect_stdout
 
 from benchmarks import execution, headers, queue_manager, rules, snapshots, startup, waiting
-from benchmarks.pages import overview
+from benchmarks.pages import message_search, overview
 
 BENCHMARKS = {
     "rules": rules.measure,
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "snapshots": snapshots.measure,
     "startup": startup.measure,
     "waiting": waiting.measure,
+    "message_search": message_search.measure,
 }
 
 

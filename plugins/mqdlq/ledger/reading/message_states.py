@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, false, func, or_, select
 
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.messages import has_departed
@@ -99,13 +99,16 @@ class MessageStates(Repository):
 
         A run may list a message that has a compact row in its snapshot.
         """
+        # One by one: SQLite does not search its index for the pairs of a subquery.
+        own = runs.c.handler == handler
+        queues = select(runs.c.queue_manager, runs.c.queue).where(own).distinct()
         query = (
             select(snapshots.c.snapshot_id, run_messages.c.browse_seq)
             .join(run_messages, run_messages.c.message_id == messages.c.message_id)
             .join(runs, runs.c.run_id == run_messages.c.run_id)
             .join(snapshots, snapshots.c.run_id == runs.c.run_id)
-            .where(messages.c.message_key == key, runs.c.handler == handler)
-            .where(_is_on_its_queue(handler))
+            .where(messages.c.message_key == key, own)
+            .where(or_(false(), *(_is_on_queue(*row.values()) for row in self._all(queues))))
             .order_by(snapshots.c.taken_at.desc())
             .limit(limit)
         )
@@ -153,10 +156,9 @@ class MessageStates(Repository):
         return {key: _state_of(list(rows.values()), ends) for key, rows in latest.items()}
 
 
-def _is_on_its_queue(handler: str) -> ColumnElement[bool]:
-    """Return the condition that a message is on a queue of a handler: the index begins with it."""
-    own = select(runs.c.queue_manager, runs.c.queue).where(runs.c.handler == handler)
-    return tuple_(messages.c.queue_manager, messages.c.queue).in_(own)
+def _is_on_queue(queue_manager: str, queue: str) -> ColumnElement[bool]:
+    """Return the condition that a message is on this queue; an index begins with both."""
+    return (messages.c.queue_manager == queue_manager) & (messages.c.queue == queue)
 
 
 def last_outcomes(message_ids: Collection[int]) -> Select[Any]:

@@ -67,7 +67,8 @@ def find_messages(
         )
     search = _Search.of(chosen, handlers, ledger, lake_root)
     start = (page - 1) * PAGE_ROWS
-    found = list(islice(search.messages(start + PAGE_ROWS + 1), start, None))
+    end = start + PAGE_ROWS + 1
+    found = list(islice(search.messages(end), start, end))
     has_next = len(found) > PAGE_ROWS
     if chosen.state is None and (has_next or not found):
         total = search.count()
