@@ -37,7 +37,6 @@ class LazyPage:
         `request.state.airflow` of a page is the app of Airflow that has the page, whose REST API
         starts runs.
         """
-        scope["airflow_app"] = scope.get("app")  # ours replaces it, and acting calls Airflow's API
         from mqdlq.web.app import application  # noqa: PLC0415 (only the api-server imports it)
 
         scope.setdefault("state", {})["airflow"] = scope.get("app")

@@ -64,7 +64,7 @@ def _call(request: Request, method: str, path: str, body: Mapping[str, Any]) -> 
 
 async def _send(request: Request, method: str, path: str, body: Mapping[str, Any]) -> AirflowAnswer:
     headers = {name: value for name, value in request.headers.items() if name in _CREDENTIALS}
-    transport = httpx.ASGITransport(app=request.scope["airflow_app"], raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=request.state.airflow, raise_app_exceptions=False)
     base = f"{request.url.scheme}://{request.url.netloc}/api/v2"
     async with httpx.AsyncClient(transport=transport, base_url=base, headers=headers) as client:
         answer = await client.request(method, path, json=body)
