@@ -68,6 +68,9 @@ def test_a_request_for_approval_is_recorded_once(world: World, run: Run) -> None
     assert (recorded.decision, recorded.guards, recorded.at) == ("asked", ("discard",), asked_at)
 
 
+FIRST_ACTION = "line 2 DISCARD: 1 message"
+
+
 @pytest.mark.parametrize(
     ("who", "is_approved", "line"),
     [("alice", True, "approved by alice"), ("", False, "rejected by nobody, in time")],
@@ -89,7 +92,7 @@ def test_an_answer_closes_the_request_for_approval(
     found = accepted(world, run, plan_id, answer=given)
 
     assert found.questions == ()
-    assert said(caplog, world) == [line, f"plan {plan_id}: 1 planned"]
+    assert said(caplog, world) == [line, f"plan {plan_id}: 1 planned", FIRST_ACTION]
     assert accepted(world, run, plan_id).questions == ()  # the answer is in the ledger
 
 
@@ -105,6 +108,7 @@ def test_mqdlq_run_requests_no_approval(
         "needs an approval: 1 messages may be discarded",
         "a run in the foreground continues without an approval",
         f"plan {plan_id}: 1 planned",
+        FIRST_ACTION,
     ]
     assert world.ledger.plans.last_approval(run.run_id) is None
 

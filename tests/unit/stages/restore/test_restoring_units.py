@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
+from sqlalchemy import insert
 
 from mqdlq.errors import LedgerError
+from mqdlq.ledger.tables.messages import restorations
 from mqdlq.model import Outcome, RestorationState
 from mqdlq.stages.execute import make_pass, settle
 from tests.support.restorations import (
@@ -194,11 +196,7 @@ def test_a_message_that_another_restoration_is_putting_is_refused(world: World) 
     (selected,) = copy_states(world)
     elsewhere = replace(other.restoration, restoration_id="elsewhere", state_queue="ELSEWHERE")
     with world.ledger.engine.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO restorations SELECT 'elsewhere', handler, who, queue_manager, queue,"
-            " 'ELSEWHERE', run_id, message_keys, reason, to_queue, to_queue_manager, header, again,"
-            " dry_run, started_at FROM restorations"
-        )
+        connection.execute(insert(restorations), asdict(elsewhere))
     intended = replace(selected, state=RestorationState.INTENDED, unit="ab" * 24)
     world.ledger.restorations.add_states(elsewhere.restoration_id, [intended])
 
