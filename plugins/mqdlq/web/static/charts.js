@@ -13,6 +13,13 @@ function colour(name) {
   return found;
 }
 
+function shortened(labels) {
+  // An axis has space for the month and day of "2026-11-22 12:00"; of a few days, also for the time.
+  const days = new Set(labels.map((label) => label.slice(0, 10)));
+  const dated = /^\d{4}-(\d\d-\d\d)( \d\d:\d\d)?$/;
+  return labels.map((label) => label.replace(dated, (_, day, time) => (time && days.size < 5 ? day + time : day)));
+}
+
 function draw(section) {
   const table = section.querySelector("table");
   if (!table) return;
@@ -30,6 +37,8 @@ function draw(section) {
   const ink = colour("--quiet");
   // A series that would flatten the first one is hidden until its legend is clicked.
   const isHidden = (at) => !isStacked && greatest[at] > 5 * greatest[0] && greatest[0] > 0;
+  const legend = { color: ink, boxWidth: 12, usePointStyle: kind === "line", pointStyle: "line" };
+  const ticks = shortened(labels);
   section.querySelector(".chart").hidden = false;
   section.querySelector("details").open = false;
   Chart.getChart(canvas)?.destroy();
@@ -55,9 +64,9 @@ function draw(section) {
       maintainAspectRatio: false,
       color: ink,
       interaction: { mode: "index", intersect: false },
-      plugins: { legend: { display: names.length > 1, labels: { color: ink } } },
+      plugins: { legend: { display: names.length > 1, labels: legend } },
       scales: {
-        x: { stacked: isStacked, ticks: { color: ink, maxRotation: 45, autoSkip: true }, grid: { display: false } },
+        x: { stacked: isStacked, ticks: { color: ink, maxRotation: 0, autoSkipPadding: 12, callback: (at) => ticks[at] }, grid: { display: false } },
         y: { stacked: isStacked, beginAtZero: true, ticks: { color: ink }, grid: { color: line } },
       },
     },
