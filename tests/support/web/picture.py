@@ -2,7 +2,8 @@
 
 ``python -m tests.support.web.picture PATH FILE`` opens a path below ``/mqdlq`` of the demo world,
 such as ``/dags/mq_dlq_demo/causes``, signed in as ``--role`` (admin), in a window of ``--width``
-pixels (1280), light or ``--dark``, and writes the whole page as PNG or WebP, by the name of FILE.
+pixels (1280), light or ``--dark``, and writes the whole page, or with ``--top`` its first screen
+of 900 pixels, as PNG or WebP, by the name of FILE.
 PATH and FILE may be followed by more pairs. It uses the server on ``--port`` (8099) if one runs
 there, and otherwise starts `tests.support.web.serve` for as long as it needs it (20 seconds).
 ``--axe`` also prints what axe-core finds on each page.
@@ -34,6 +35,7 @@ def main(
     *,
     dark: Annotated[bool, typer.Option("--dark", help="In dark colours.")] = False,
     width: Annotated[int, typer.Option(help="Width of the window in pixels.")] = 1280,
+    top: Annotated[bool, typer.Option("--top", help="Only the first 900 pixels.")] = False,
     role: Annotated[str, typer.Option(help="viewer, user, op or admin.")] = "admin",
     port: Annotated[int, typer.Option(help="Port of the server.")] = PORT,
     check: Annotated[bool, typer.Option("--axe", help="Print what axe-core finds.")] = False,
@@ -45,9 +47,10 @@ def main(
         browser(Path(directory)) as page,
     ):
         page.emulate(width=width, dark=dark)
+        page.ask("Emulation.setScrollbarsHidden", hidden=True)
         for path, file in zip(pairs[::2], pairs[1::2], strict=True):
             visit(page, url, path, role)
-            page.picture(Path(file), whole=True)
+            page.picture(Path(file), whole=not top)
             for found in axe.findings(page) if check else ():
                 typer.echo(f"{path}: {found}")
 
