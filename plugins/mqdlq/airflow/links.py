@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.common.compat.sdk import conf
@@ -30,9 +31,9 @@ class _RunLink(BaseOperatorLink):
         run_id = operator.reported_run_id or ledger_run_id(operator.handler, ti_key.run_id)
         return self.address(Paths(airflow_address() or ""), operator.handler, run_id)
 
+    @abstractmethod
     def address(self, paths: Paths, handler: str, run_id: str) -> str:
         """Return the address on the operator's page."""
-        raise NotImplementedError
 
 
 class ReportLink(_RunLink):

@@ -168,16 +168,14 @@ def _source(conditions: Sequence[Condition]) -> str:
 def _answer(text: str, files: dict[str, str], conditions: Sequence[Condition]) -> Iterator[Any]:
     """Run a query; the files are its first parameter."""
     database = _database(os.getpid(), _scheme(next(iter(files))))
+    import duckdb  # noqa: PLC0415 (optional; `_database` has imported it)
+
     values = [value for one in conditions for value in one.values]
     paths = [glob.escape(file) for file in files]
     cursor = database.cursor()
     try:
         yield cursor.execute(text, [paths, *values])
-    except Exception as error:
-        import duckdb  # noqa: PLC0415 (optional; `_database` has imported it)
-
-        if not isinstance(error, duckdb.Error):
-            raise
+    except duckdb.Error as error:
         raise LakeError(
             "MQDLQ-974",
             f"the snapshots of the lake cannot be searched ({_first_line(error)}); search again,"

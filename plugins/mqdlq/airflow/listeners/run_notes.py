@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.listeners import hookimpl
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import object_session
 
 from mqdlq.airflow.listeners.pools import OURS
@@ -50,7 +51,10 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
 def write_notes(dag_run: DagRun) -> None:
     """Write the note of a run, and mark its task report if messages need attention.
 
-    Never raises: the scheduler calls this. A second call replaces what the first has written.
+    A fault of the database or of the XCom is logged: the scheduler calls this, and the run has
+    ended. Airflow itself logs any other error of a listener.
+
+    A second call replaces what the first has written.
     """
     if not dag_run.dag_id.startswith(OURS):
         return
@@ -66,7 +70,7 @@ def write_notes(dag_run: DagRun) -> None:
             task = dag_run.get_task_instance(REPORT, session=session)
             if task is not None:
                 _write(task, "task_instance_note", words["attention"])
-    except Exception:  # of any kind: the run has ended, whatever becomes of its note
+    except (SQLAlchemyError, ValueError):  # ValueError: the XCom is not JSON
         log.warning(
             "the note of run %s of %s could not be written [MQDLQ-966]",
             dag_run.run_id,

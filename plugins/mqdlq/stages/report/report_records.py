@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 class RunFacts:
     """Which run this is; all of it is "", None or 0 where the ledger has no such run.
 
-    `started_by` is who or what has started the run, in words, `why` the reason or ticket given,
+    `started_by` names the user, schedule or command that started it, `why` the reason or ticket,
     `ended_at` the time of the last fact the ledger has of the run, `message_keys` (hex) name the
     only messages it was for, if any.
     """
@@ -149,7 +149,7 @@ class RuleRow:
 class FailedRule:
     """A rule that no outcome belongs to, because all its attempts on a target failed.
 
-    `reasons` counts the attempts by the reason code that they failed with, 0 if there is none.
+    `reasons` counts the attempts by the reason code of their failure, 0 if there is none.
     """
 
     rule: int
@@ -301,7 +301,7 @@ class Report:
     `unaccounted` do the same for messages without an outcome. `more` says how many messages are
     not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
     time since when the oldest remaining message is on the queue. `learned` has the outcomes that
-    this run found out for earlier runs, and later runs for this one. `resolution` is None if no
+    this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
     message departed.
     """
 
