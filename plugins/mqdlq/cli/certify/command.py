@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final
 
 import typer
 
+from mqdlq.cli.certify.interruption import Interruption, interruptible
 from mqdlq.cli.certify.report import as_json, finding_lines, heading, summary
 from mqdlq.errors import MqDlqError
 from mqdlq.local.connection_store import environment_names_an_airflow, read_settings
@@ -93,8 +90,10 @@ def certify(
         if mqsc:
             typer.echo("\n".join(stage.administrator_commands(prefix, settings.user)))
             return
-        with _ended_by_sigterm():
-            found = _certify(settings, prefix, mask=mask, wait_for_quiesce=wait_for_quiesce)
+        with interruptible() as interruption:
+            found = _certify(
+                settings, prefix, interruption, mask=mask, wait_for_quiesce=wait_for_quiesce
+            )
         if output is not None:
             report = as_json(found, settings, mask=mask)
             output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -123,12 +122,18 @@ def _settings(conn_id: str) -> ConnectionSettings:
 
 
 def _certify(
-    settings: ConnectionSettings, prefix: str, *, mask: bool, wait_for_quiesce: float
+    settings: ConnectionSettings,
+    prefix: str,
+    interruption: Interruption,
+    *,
+    mask: bool,
+    wait_for_quiesce: float,
 ) -> stage.Certification:
     def new_connection() -> QueueManager:
         return connect(settings)
 
     def show(finding: stage.Finding) -> None:
+        interruption.check()
         typer.echo("\n".join(finding_lines(finding)))
 
     found = stage.certify(
@@ -146,17 +151,3 @@ def _certify(
     show(quiesced)
     typer.echo(summary(found))
     return found
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM interrupt the block as Ctrl-C does, so that the scratch queues are removed."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
