@@ -52,11 +52,12 @@ def test_the_filter_and_the_files_agree(airflow: AirflowApp) -> None:
     client = airflow.client("viewer")
 
     lines = client.get("/mqdlq/dags/mq_dlq_demo/audit.jsonl?what=discarded").text.splitlines()
-    rows = list(csv.DictReader(io.StringIO(client.get(f"{OF_DEMO}.csv?what=body_shown").text)))
+    shown = client.get(f"{OF_DEMO}.csv?what=body_shown").text
+    rows = [row for row in csv.DictReader(io.StringIO(shown)) if row["who"] == HOSTILE[0]]
 
     assert [json.loads(line)["what"] for line in lines] == ["discarded"] * len(lines)
     assert lines
-    assert [(row["who"], row["why"]) for row in rows] == [(HOSTILE[0], "'=cmd|'/c calc'!A0")]
+    assert [row["why"] for row in rows] == ["'=cmd|'/c calc'!A0"]
 
 
 @pytest.mark.parametrize(
