@@ -13,7 +13,7 @@ class Interruption:
     """Whether Ctrl-C or SIGTERM has come, also where Python drops the exception.
 
     Python reports an exception that is raised in a destructor, such as that of a client's queue
-    object, and goes on: the next call of `check` then ends the run.
+    object, and continues: the next call of `check` then ends the run.
     """
 
     def __init__(self) -> None:
