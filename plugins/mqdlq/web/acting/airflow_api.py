@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -38,36 +39,74 @@ class AirflowAnswer:
         return self.status == HTTPStatus.CONFLICT
 
 
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """The answer to the question of a run; `who` is "" if nobody answered in time."""
+
+    is_approved: bool
+    who: str
+    at: datetime
+    why: str
+
+
 def trigger(
     request: Request, dag_id: str, dag_run_id: str, conf: Mapping[str, Any]
 ) -> AirflowAnswer:
     """Start a DAG run under an id; a second call with the same id starts nothing."""
     body = {"dag_run_id": dag_run_id, "logical_date": None, "conf": dict(conf)}
-    return _call(request, "POST", f"/dags/{_part(dag_id)}/dagRuns", body)
+    return _answer(_call(request, "POST", f"/dags/{_part(dag_id)}/dagRuns", body))
 
 
 def answer_question(
     request: Request, dag_id: str, dag_run_id: str, *, is_approved: bool, comment: str
 ) -> AirflowAnswer:
     """Answer the question of a run's task `approve`."""
-    path = f"/dags/{_part(dag_id)}/dagRuns/{_part(dag_run_id)}/taskInstances/approve/-1/hitlDetails"
     body = {
         "chosen_options": [APPROVE if is_approved else REJECT],
         "params_input": {COMMENT: comment or None},
     }
-    return _call(request, "PATCH", path, body)
+    return _answer(_call(request, "PATCH", _question(dag_id, dag_run_id), body))
 
 
-def _call(request: Request, method: str, path: str, body: Mapping[str, Any]) -> AirflowAnswer:
+def read_answer(request: Request, dag_id: str, dag_run_id: str) -> GivenAnswer | None:
+    """Return the answer to the question of a run that Airflow has.
+
+    None if there is none, and if Airflow does not show the question to the person.
+    """
+    found = _call(request, "GET", _question(dag_id, dag_run_id))
+    question = found.json() if found.is_success else {}
+    if not question.get("response_received"):
+        return None
+    return GivenAnswer(
+        is_approved=question["chosen_options"] == [APPROVE],
+        who=(question["responded_by_user"] or {}).get("name", ""),
+        at=datetime.fromisoformat(question["responded_at"]),
+        why=question["params_input"].get(COMMENT) or "",
+    )
+
+
+def _question(dag_id: str, dag_run_id: str) -> str:
+    run = f"/dags/{_part(dag_id)}/dagRuns/{_part(dag_run_id)}"
+    return f"{run}/taskInstances/approve/-1/hitlDetails"
+
+
+def _call(
+    request: Request, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> httpx.Response:
     return anyio.from_thread.run(_send, request, method, path, body)
 
 
-async def _send(request: Request, method: str, path: str, body: Mapping[str, Any]) -> AirflowAnswer:
+async def _send(
+    request: Request, method: str, path: str, body: Mapping[str, Any] | None
+) -> httpx.Response:
     headers = {name: value for name, value in request.headers.items() if name in _CREDENTIALS}
     transport = httpx.ASGITransport(app=request.state.airflow, raise_app_exceptions=False)
     base = f"{request.url.scheme}://{request.url.netloc}/api/v2"
     async with httpx.AsyncClient(transport=transport, base_url=base, headers=headers) as client:
-        answer = await client.request(method, path, json=body)
+        return await client.request(method, path, json=body)
+
+
+def _answer(answer: httpx.Response) -> AirflowAnswer:
     return AirflowAnswer(answer.status_code, "" if answer.is_success else _text(answer))
 
 

@@ -9,6 +9,7 @@ from mqdlq.ledger.reading.audit import AuditFilter
 from mqdlq.model import AuditKind
 from mqdlq.stages.second_person import GUARD, find_fault_of_approver
 from mqdlq.web.access import AskedHandler, Person
+from mqdlq.web.acting.airflow_api import GivenAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class OpenQuestion:
 
     `may_answer` says whether Airflow lets the person answer. `fault` is why the person must not
     approve, "" if nothing speaks against it; rejecting is open to everyone who may answer.
-    `refusals` are the approvals that were refused, oldest first.
+    `refusals` are the approvals that were refused, oldest first. `answer` is the answer that
+    Airflow has and the run's task has not read yet.
     """
 
     run: Run
@@ -25,12 +27,19 @@ class OpenQuestion:
     may_answer: bool
     fault: str
     refusals: tuple[AuditEvent, ...]
+    answer: GivenAnswer | None
 
 
 def open_question(
-    run: Run, approval: Approval, handler: AskedHandler, person: Person, ledger: Ledger
+    run: Run,
+    approval: Approval,
+    handler: AskedHandler,
+    person: Person,
+    ledger: Ledger,
+    *,
+    answer: GivenAnswer | None,
 ) -> OpenQuestion:
-    """Return the open question of a run for a person."""
+    """Return the open question of a run for a person; `answer` is the one that Airflow has."""
     is_guarded = GUARD in approval.guards
     refused = AuditFilter(run_id=run.run_id, what=AuditKind.SECOND_PERSON_REFUSED)
     return OpenQuestion(
@@ -39,4 +48,5 @@ def open_question(
         may_answer=person.may_answer(handler.dag_id),
         fault=find_fault_of_approver(run, person.names) if is_guarded else "",
         refusals=tuple(reversed(ledger.audit_trail.page(refused))) if is_guarded else (),
+        answer=answer,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, Literal
 
@@ -12,6 +13,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from mqdlq.stages.report.rendering.drawings import segments
 from mqdlq.stages.run_reading.outcome_files import FORMS, outcome_file
 from mqdlq.web.access import HandlerDep, PersonDep
+from mqdlq.web.acting.airflow_api import read_answer
 from mqdlq.web.acting.questions import open_question
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
@@ -61,8 +63,13 @@ def run(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     values: dict[str, Any] = {"outcomes": OUTCOMES, "forms": FORMS, "now": now}
     if isinstance(page, RunPage):
         values["rules"] = [list(rows) for _, rows in groupby(page.matrix.rows, lambda r: r.rule)]
-        asked = page.open_approval
-        values["question"] = asked and open_question(page.run, asked, handler, person, ledger)
+        values["question"] = None
+        if asked := page.open_approval:
+            answer = read_answer(request, handler.dag_id, page.run.dag_run_id)
+            values["question"] = open_question(
+                page.run, asked, handler, person, ledger, answer=answer
+            )
+            page = replace(page, state="Answered", tone="unfinished") if answer else page
     return render(request, template, page=page, **values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -20,7 +21,7 @@ DAG_ID, DAG_RUN_ID = "mq_dlq_payments", WAITING.removeprefix("payments-")
 
 
 @pytest.fixture(name="question")
-def _question(airflow: AirflowApp) -> Any:
+def _question(airflow: AirflowApp) -> Iterator[Any]:
     """Have the task approve of the waiting run ask, as a task does, in Airflow's metadata."""
     del airflow
     from airflow.models.dagrun import DagRun  # noqa: PLC0415 (reads settings)
@@ -59,7 +60,9 @@ def _question(airflow: AirflowApp) -> Any:
         with create_session() as session:
             return session.query(HITLDetail).filter_by(ti_id=ti_id).one()
 
-    return found
+    yield found
+    with create_session() as session:
+        session.query(HITLDetail).filter_by(ti_id=ti_id).delete()
 
 
 def send(airflow: AirflowApp, role: str, **fields: str) -> Any:
@@ -82,6 +85,35 @@ def test_airflow_gets_the_answer_of_the_person_with_the_comment(
     assert (given.chosen_options, given.params_input) == (["Approve"], {"comment": "seen"})
 
 
+@pytest.mark.parametrize(("decision", "word"), [("approve", "Approved"), ("reject", "Rejected")])
+def test_a_run_with_an_answer_says_whose_it_is_until_its_task_has_read_it(
+    airflow: AirflowApp, question: Any, decision: str, word: str
+) -> None:
+    send(airflow, "user", decision=decision, comment="<b>seen</b>")
+    path = PATH.removesuffix("/approval")
+    for role in ("user", "viewer"):
+        page = airflow.client(role).get(path).text
+        assert "Answered</span>" in page
+        assert f"{word} by {ROLES['user']}, waiting for the task to continue" in page
+        assert f"{question().responded_at:%Y-%m-%d %H:%M:%S} UTC: &lt;b&gt;seen&lt;/b&gt;" in page
+        assert '<form method="post"' not in page
+
+
+def test_a_question_that_nobody_answered_in_time_is_rejected(
+    airflow: AirflowApp, question: Any
+) -> None:
+    from airflow.models.hitl import HITLDetail  # noqa: PLC0415 (reads settings)
+    from airflow.utils.session import create_session  # noqa: PLC0415 (the same)
+
+    values: Any = {"responded_at": utcnow(), "chosen_options": ["Reject"]}
+    with create_session() as session:
+        session.query(HITLDetail).filter_by(ti_id=question().ti_id).update(values)
+
+    page = airflow.client("user").get(PATH.removesuffix("/approval")).text
+
+    assert "Rejected because nobody answered in time, waiting for the task to continue" in page
+
+
 def test_a_viewer_answers_nothing(airflow: AirflowApp, question: Any) -> None:
     answer = send(airflow, "viewer", decision="approve")
 
@@ -101,6 +133,8 @@ def test_a_run_that_waits_shows_the_question_to_people_who_may_answer(
         assert "The plan waits for an approval" in page
         assert "by the guard discard." in page
         assert f'href="/dags/{DAG_ID}/runs/{DAG_RUN_ID}" target="_top"' in page
+        assert "UTC, not approved yet." in page
+        assert "Accepted" not in page
     assert f'<form method="post" action="{PATH}">' in asked
     assert 'value="approve"' in asked
     assert 'value="reject"' in asked
