@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqdlq import lake
+from mqdlq.causes import find_cause
 from mqdlq.evaluation.applications.dlq_history import main
 from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.history import write_history
@@ -100,7 +101,9 @@ def test_queues_with_generated_names_are_one_destination_in_the_history(tmp_path
 
     found = write_history(lake_of(tmp_path, gone), str(tmp_path / "history"))
 
-    assert [(one["dest_q_name"], one["messages"]) for one in found["causes"]] == [("AMQ.*", 3)]
+    cause_id = find_cause("dead_letter", 2085, "AMQ.*", "").cause_id
+    told = [(one["dest_q_name"], one["messages"], one["cause_id"]) for one in found["causes"]]
+    assert told == [("AMQ.*", 3, cause_id)]
 
 
 def test_the_history_counts_settled_messages_in_the_backlog(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from mqdlq import lake
-from mqdlq.causes import generalize
+from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.reading.snapshot_rows import read_all_headers
 from mqdlq.evaluation.workers import run_on_workers
@@ -31,8 +31,14 @@ from mqdlq.rules.comparing import rule_text
 SHOWN: Final = 1000
 """The most rows of each kind in the JSON file; the Parquet files have all rows."""
 
-CAUSE: Final = ("reason", "dest_q_name", "put_appl_name")
-_NAMES: Final = pa.schema([("name", pa.string()), ("destination", pa.string())])
+CAUSE: Final = ("cause_id", "reason", "dest_q_name", "dest_q_mgr_name", "put_appl_name")
+_WRITTEN: Final = ("reason", "queue_name", "queue_manager_name")
+_CAUSES: Final = pa.schema(
+    [
+        ("reason", pa.int32()),
+        *((name, pa.string()) for name in (*_WRITTEN[1:], *CAUSE[2:4], "cause_id")),
+    ]
+)
 _QUEUE: Final = ("queue_manager", "queue")
 _COLUMNS: Final = (
     "browse_seq",
@@ -40,6 +46,7 @@ _COLUMNS: Final = (
     "class",
     "dlh_reason",
     "dlh_dest_q_name",
+    "dlh_dest_q_mgr_name",
     "put_appl_name",
     "dead_lettered_at",
 )
@@ -92,20 +99,24 @@ def write_history(root: str, history: str) -> dict[str, Any]:
 def _sightings(rows: DataFrame) -> DataFrame:
     """Return a row for every dead letter in every snapshot, with its cause.
 
-    Queues with generated names are one destination, such as ``AMQ.*``. Each name is generalized
-    once.
+    Queues with generated names are one destination, such as ``AMQ.*``. The cause of each reason
+    and destination is found once.
     """
     at = F.coalesce("dead_lettered_at", "taken_at")
     letters = rows.where(F.col("class") == MessageClass.DEAD_LETTER.value)
-    letters = letters.withColumn("name", F.coalesce("dlh_dest_q_name", F.lit("")))
-    names = letters.select("name").distinct()
-    names = run_on_workers(names, _generalize, _NAMES)
-    return letters.join(names, "name").select(
+    letters = letters.withColumns(
+        {
+            "reason": F.coalesce("dlh_reason", F.lit(0)),
+            "queue_name": F.coalesce("dlh_dest_q_name", F.lit("")),
+            "queue_manager_name": F.coalesce("dlh_dest_q_mgr_name", F.lit("")),
+        }
+    )
+    causes = run_on_workers(letters.select(*_WRITTEN).distinct(), _find_causes, _CAUSES)
+    return letters.join(causes, [*_WRITTEN]).select(
         *_QUEUE,
         "message_key",
         "snapshot",
-        F.coalesce("dlh_reason", F.lit(0)).alias("reason"),
-        F.col("destination").alias("dest_q_name"),
+        *CAUSE[:4],
         F.rtrim(F.coalesce("put_appl_name", F.lit(""))).alias("put_appl_name"),
         F.least(at, "taken_at").alias("first_seen"),
         F.col("taken_at").alias("last_seen"),
@@ -114,12 +125,15 @@ def _sightings(rows: DataFrame) -> DataFrame:
     )
 
 
-def _generalize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put beside each name of a queue what it is without a generated part."""
+def _find_causes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put beside each reason and destination their cause."""
     for batch in batches:
-        names = batch.column(0)
-        found = pa.array([generalize(name) for name in names.to_pylist()], pa.string())
-        yield pa.RecordBatch.from_arrays([names, found], schema=_NAMES)
+        rows = []
+        for row in batch.to_pylist():
+            cause = find_cause(MessageClass.DEAD_LETTER, *row.values())
+            found = {name: getattr(cause, name) for name in CAUSE[:4]}
+            rows.append({**row, **found})
+        yield pa.RecordBatch.from_pylist(rows, schema=_CAUSES)
 
 
 def _outcomes(spark: SparkSession, history: str) -> DataFrame:

@@ -50,9 +50,7 @@ class ApprovalGuards(BaseModel):
     ] = None
     new_cause: Annotated[
         bool,
-        Field(
-            description="A message has a reason code that no earlier acting run met on this queue."
-        ),
+        Field(description="A message has a cause that no earlier acting run met on this queue."),
     ] = False
     changed_rules: Annotated[
         bool, Field(description="The rules differ from the rules of the last run that acted.")

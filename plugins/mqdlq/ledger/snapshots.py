@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Select, func, insert, select
 
 from mqdlq.causes import Cause, CountedCause
 from mqdlq.ledger.database import Repository, add, in_turn
@@ -119,12 +120,19 @@ class Snapshots(Repository):
         Only causes of dead letters count. A cause is not new if an earlier run may have met it: if
         the run met the reason at destinations that the ledger does not know.
         """
-        earlier = (
-            select(causes.c.reason, causes.c.cause_id)
-            .join(runs, runs.c.run_id == causes.c.run_id)
-            .where(is_beside(run), runs.c.started_at <= run.started_at)
-            .distinct()
-        )
+        earlier = _met_causes().where(is_beside(run), runs.c.started_at <= run.started_at)
+        return self._causes_beyond(run, earlier)
+
+    def causes_never_acted_on(self, run: Run) -> list[CountedCause]:
+        """Return the causes of a run that no other run for its queue met and acted on.
+
+        A run without a required approval did not act. The same causes count as in `new_causes`,
+        without messages that an earlier run has settled.
+        """
+        acted = whole_runs_before(_met_causes(), run).where(has_acted())
+        return [one for one in self._causes_beyond(run, acted) if one.messages > one.settled]
+
+    def _causes_beyond(self, run: Run, earlier: Select[Any]) -> list[CountedCause]:
         known = {(row["reason"], row["cause_id"]) for row in self._all(earlier)}
         reasons = {reason for reason, _ in known}
 
@@ -136,7 +144,8 @@ class Snapshots(Repository):
         found = self.causes(run.run_id)
         return [one for one in found if one.cause.is_of_dead_letters and is_new(one.cause)]
 
-    def reasons_acted_on(self, run: Run) -> set[int]:
-        """Return the reasons met on a run's queue by other runs that had leave to act, and did."""
-        query = select(causes.c.reason).join(runs, runs.c.run_id == causes.c.run_id).distinct()
-        return set(self._values(whole_runs_before(query, run).where(has_acted())))
+
+def _met_causes() -> Select[Any]:
+    """Select the causes that runs met, each once."""
+    columns = select(causes.c.reason, causes.c.cause_id)
+    return columns.join(runs, runs.c.run_id == causes.c.run_id).distinct()

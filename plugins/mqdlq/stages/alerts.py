@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from mqdlq.causes import CountedCause
 from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import Ledger, Run
-from mqdlq.stages.report.wording import cause_in_words, count
+from mqdlq.stages.report.wording import count, name_causes
 
 LASTING: Final[tuple[str, ...]] = tuple(event for event in Event if event.lasts)
-
-MOST_NAMED: Final = 3
-"""How many new causes the title of an alert names, the most frequent first; it counts the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +137,8 @@ def _found(
     if is_whole and messages and (sighting is None or not sighting.depth):
         yield Event.FIRST_ARRIVAL, f"{count(messages, 'message')} arrived on an empty queue"
     if new := ledger.snapshots.new_causes(run):
-        yield Event.NEW_CAUSE, _name_new_causes(new)
+        named = name_causes(new)
+        yield Event.NEW_CAUSE, f"{'new causes' if len(new) > 1 else 'new cause'}: {named}"
     if is_whole and had and messages - had >= thresholds.growth:
         yield Event.GROWTH, f"{count(messages - had, 'more message')} than in the last run"
     yield from _about_remaining_messages(facts, thresholds, ledger, now)
@@ -149,12 +146,6 @@ def _found(
         yield Event.UNACCOUNTED, "the account does not add up"
     elif facts.failed:
         yield Event.FAILED, "the run failed"
-
-
-def _name_new_causes(new: Sequence[CountedCause]) -> str:
-    named = ", ".join(cause_in_words(one.cause, one.queues) for one in new[:MOST_NAMED])
-    more = f", and {len(new) - MOST_NAMED:,} more" if len(new) > MOST_NAMED else ""
-    return f"{'new causes' if len(new) > 1 else 'new cause'}: {named}{more}"
 
 
 def _about_remaining_messages(

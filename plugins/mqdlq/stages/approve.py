@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards, Event
 from mqdlq.lake import PlanDescription, find_plan, plan_directory, planned_messages
@@ -23,7 +22,7 @@ from mqdlq.stages import second_person
 from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
 from mqdlq.stages.execute.settled_messages import SettledList
-from mqdlq.stages.report.wording import count, plan_in_words
+from mqdlq.stages.report.wording import count, name_causes, plan_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +204,9 @@ def _ask_about_plan(
 
 
 def _ask_about_history(run: Run, guards: ApprovalGuards, ledger: Ledger) -> Iterator[Question]:
-    if guards.new_cause:
-        causes = ledger.snapshots.causes(run.run_id)
-        met = {one.cause.reason for one in causes if one.messages > one.settled} - {0}
-        for reason in sorted(met - ledger.snapshots.reasons_acted_on(run)):
-            says = f"{reason_text(reason)} is new: no run that acted on this queue has met it"
-            yield Question("new_cause", says)
+    if guards.new_cause and (new := ledger.snapshots.causes_never_acted_on(run)):
+        are, them = ("is", "it") if len(new) == 1 else ("are", "them")
+        says = f"{name_causes(new)} {are} new: no run that acted on this queue has met {them}"
+        yield Question("new_cause", says)
     if guards.changed_rules and (before := ledger.runs.other_rules_before(run)):
         yield Question("changed_rules", f"the rules are not those of the last run, {before}")

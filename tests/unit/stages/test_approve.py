@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, update
 
 from mqdlq import lake
 from mqdlq.errors import ExecutionError
 from mqdlq.handlers.operation import ApprovalGuards
 from mqdlq.ledger import Approval
+from mqdlq.ledger.tables.runs import causes
 from mqdlq.stages.approve import ask_guards
 from mqdlq.stages.execute import Execution, make_pass, settle
 from mqdlq.stages.snapshot.recorded_causes import record_causes
@@ -82,14 +84,37 @@ def test_the_guard_of_messages_triggers_above_its_number(world: World) -> None:
 
 def test_the_guard_of_causes_triggers_for_a_new_cause(world: World) -> None:
     first = world.plan(RULES)
-    assert asked(world, first, new_cause=True) == [
-        ("new_cause", "MQRC_Q_FULL (2053) is new: no run that acted on this queue has met it")
-    ]
+    says = (
+        "MQRC_Q_FULL (2053) for LEGAL @ QM1, MQRC_Q_FULL (2053) for ORDERS @ QM1,"
+        " MQRC_Q_FULL (2053) for PAYMENTS @ QM1 are new: no run that acted on this queue has met"
+        " them"
+    )
+    assert asked(world, first, new_cause=True) == [("new_cause", says)]
     make_pass(first)
-    world.dead_letter(reason=2085)
+    world.dead_letter(reason=2053, dest_q="ELSEWHERE")
 
-    says = "MQRC_UNKNOWN_OBJECT_NAME (2085) is new: no run that acted on this queue has met it"
+    says = (
+        "MQRC_Q_FULL (2053) for ELSEWHERE @ QM1 is new: no run that acted on this queue has met it"
+    )
     assert asked(world, world.plan(RULES), new_cause=True) == [("new_cause", says)]
+
+
+def test_no_cause_of_a_reason_is_new_if_an_old_ledger_does_not_know_its_destinations(
+    world: World,
+) -> None:
+    """A run of before revision 0008 acted: an upgrade asks nobody."""
+    first = world.plan(RULES)
+    record_causes(first.run, ledger=world.ledger)
+    make_pass(first)
+    with world.ledger.engine.begin() as connection:
+        connection.execute(delete(causes).where(causes.c.dest_q_name != "ORDERS"))
+        connection.execute(update(causes).values(cause_id="", dest_q_name=None, queues=None))
+    for reason in (2053, 2085):
+        world.dead_letter(reason=reason, dest_q="ELSEWHERE")
+
+    ((_, says),) = asked(world, world.plan(RULES), new_cause=True)
+
+    assert says.startswith("MQRC_UNKNOWN_OBJECT_NAME (2085) for ELSEWHERE @ QM1 is new: ")
 
 
 @pytest.mark.parametrize("first_is", ["asked", "rejected", "a dry run", "for a named message"])
@@ -185,7 +210,10 @@ def test_the_cause_of_a_message_that_is_not_selected_does_not_trigger(world: Wor
 
     named = world.plan(RULES, message_keys=(whole[-1].message_key.hex(),))
 
-    says = "MQRC_UNKNOWN_OBJECT_NAME (2085) is new: no run that acted on this queue has met it"
+    says = (
+        "MQRC_UNKNOWN_OBJECT_NAME (2085) for PAYMENTS @ QM1 is new: no run that acted on this queue"
+        " has met it"
+    )
     assert asked(world, named, new_cause=True, messages=1) == [("new_cause", says)]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, advice_on
+from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, CountedCause, advice_on
 from mqdlq.constants import reason_text
 from mqdlq.ledger import LearnedCount
 from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait
 from mqdlq.stages.report.report_records import Verdict
 
+MOST_NAMED: Final = 3
+"""How many causes a line names."""
 NO_OUTCOME: Final = "without an outcome"
 
 VERDICTS: Final = {
@@ -172,6 +174,12 @@ def cause_in_words(cause: Cause, queues: int | None = None) -> str:
     if cause.dest_q_name is None and queues is None:
         return f"{cause.reason_text}, {where}"
     return f"{cause.reason_text} for {where}"
+
+
+def name_causes(found: Sequence[CountedCause]) -> str:
+    """Return the first three causes in words, and how many more there are."""
+    named = ", ".join(cause_in_words(one.cause, one.queues) for one in found[:MOST_NAMED])
+    return f"{named}, and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else named
 
 
 def reason_in_words(reason: int) -> str:
