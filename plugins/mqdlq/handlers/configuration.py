@@ -17,6 +17,7 @@ from pydantic import (
 
 from mqdlq import directories
 from mqdlq.errors import HandlerError
+from mqdlq.handlers.controls import Controls
 from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.renaming import use_new_names
@@ -29,9 +30,10 @@ from mqdlq.rules.lint import Level, promote, review
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/%]{1,48}$")]
 
 
-class Handler(Operation):
-    """The configuration of one handler; the keys that concern Airflow are in `Operation`.
+class Handler(Operation, Controls):
+    """The configuration of one handler.
 
+    The keys that concern Airflow are in `Operation`, its controls in `Controls`.
     `table` has the canonical text of rules in the YAML file itself.
     """
 

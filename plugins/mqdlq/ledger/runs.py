@@ -28,6 +28,7 @@ class Run:
     what has started it, in words: "alice in Airflow", "the schedule"; "" for a run of a version
     that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
     no user has started the run or the user is not known. `why` is the reason or ticket given.
+    `controls` is JSON: the controls of the handler when the run started.
     """
 
     run_id: str
@@ -55,6 +56,7 @@ class Run:
     started_by: str = ""
     started_by_user: str = ""
     why: str = ""
+    controls: str = "{}"
 
     @property
     def has_given_action(self) -> bool:

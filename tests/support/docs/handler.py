@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from mqdlq.handlers import Handler
 from mqdlq.handlers.configuration import KEYS
+from mqdlq.handlers.controls import Controls, Limits
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
 from tests.support.docs.tables import table
 
@@ -82,6 +83,23 @@ The [runbook](../how-to/runbook.md) has an entry for each event:
 
 """
 
+_CONTROLS = """
+## Controls
+
+Controls hold messages back that a rule would move. A held message stays on the queue; its outcome
+is `not_attempted`, with the reason, and a later run tries it. A run keeps the controls that the
+handler had at its start.
+"""
+_LIMITS = """
+### Limits
+
+```yaml
+limits:
+  messages_per_run: 10000
+```
+
+"""
+
 _NAMES = {
     "boolean": "`yes`, `no`",
     "duration": "duration",
@@ -106,6 +124,9 @@ def document() -> str:
             _keys(Notification),
             _EVENTS,
             table(("event", "meaning", "followed by `recovery`"), events),
+            _CONTROLS,
+            _LIMITS,
+            _keys(Limits),
         )
     )
 
@@ -120,9 +141,13 @@ def _keys(model: type[BaseModel], names: Collection[str] = ()) -> str:
             "required" if name in schema.get("required", ()) else _default(key),
             key["description"],
         )
-        for name, key in sorted(keys.items(), key=lambda item: item[0] in Operation.model_fields)
+        for name, key in sorted(keys.items(), key=lambda item: _place(item[0]))
     )
     return table(("key", "type", "default", "meaning"), rows)
+
+
+def _place(name: str) -> int:
+    return 1 if name in Operation.model_fields else 2 if name in Controls.model_fields else 0
 
 
 def _type(key: Mapping[str, Any], others: Mapping[str, Any]) -> str:

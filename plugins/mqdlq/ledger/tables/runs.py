@@ -44,6 +44,7 @@ runs = Table(
     Column("started_by", Text, nullable=False, server_default=""),
     Column("started_by_user", Text, nullable=False, server_default=""),
     Column("why", Text, nullable=False, server_default=""),
+    Column("controls", Text, nullable=False, server_default="{}"),
     Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 

@@ -6,7 +6,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from mqdlq.constants import MQRC, reason_text
 from mqdlq.errors import MalformedHeaderError
@@ -92,14 +92,31 @@ def build_success_outcome(attempt: Attempt, how: str = "") -> OutcomeFact:
     )
 
 
+class AttemptObserver(Protocol):
+    """Receives attempts after the ledger has recorded them."""
+
+    def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
+        """Take note that a unit of work with these attempts committed."""
+
+    def fail(self, planned: PlannedAttempt, reason: int) -> None:
+        """Take note that an attempt failed with a reason code."""
+
+
 class AttemptRecorder:
     """Records the attempts of one pass, before and after the commits of their units.
 
     `failures` counts the failed puts by queue and reason; `attempts` counts all attempts.
     """
 
-    def __init__(self, execution: Execution, plan_id: str, explain_failure: ExplainFailure) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        plan_id: str,
+        explain_failure: ExplainFailure,
+        observer: AttemptObserver,
+    ) -> None:
         """Record attempts of a run that executes the plan `plan_id`; log explained failures."""
+        self._observer = observer
         self._run_id = execution.run.run_id
         self._hold_while_blocked = execution.run.hold_while_blocked
         self._plan_id = plan_id
@@ -131,6 +148,7 @@ class AttemptRecorder:
             planned.item.attempts_made += 1
             planned.item.outcome = fact.outcome
         self.attempts += len(tries)
+        self._observer.confirm(tries)
 
     def back_out(self, unit: str, tries: Sequence[PlannedAttempt], reason: int) -> None:
         """Record that the unit was backed out; its attempts do not count."""
@@ -175,6 +193,7 @@ class AttemptRecorder:
         self.attempts += 1
         self.failures[planned.step.target_q, reason] += 1
         self._log_failure(planned, reason)
+        self._observer.fail(planned, reason)
 
     def _build_attempt(
         self, unit: str, planned: PlannedAttempt, state: AttemptState, reason: int = 0

@@ -12,7 +12,7 @@ from typing import Any
 from mqdlq.constants import reason_text
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import NO_ARCHIVE_COPY, Attempt, BrowseOrderReader, OutcomeFact
-from mqdlq.model import Action, Disposition, Outcome
+from mqdlq.model import Action, Disposition, Outcome, Step
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
 from mqdlq.stages.execute.execution import Execution
@@ -153,16 +153,24 @@ def _explain_planned_message(
         )
     if step.action is Action.IGNORE:
         return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
-    if item.withheld_reason or step.action is Action.DISCARD:
-        return Outcome.NOT_ATTEMPTED, item.withheld_reason or NO_ARCHIVE_COPY
-    if blocked:
-        return Outcome.NOT_ATTEMPTED, f"held: {step.target_q} has {reason_text(blocked)}"
+    if why := _find_reason_it_was_held(item, step, blocked):
+        return Outcome.NOT_ATTEMPTED, why
     if last is None:
         return Outcome.RETRY_PENDING, "not tried before the run ended"
     return (
         Outcome.RETRY_PENDING,
         f"{item.attempts_made} attempts so far, the last {_describe_attempt(last, advice)}",
     )
+
+
+def _find_reason_it_was_held(item: WorkItem, step: Step, blocked: int) -> str:
+    if item.withheld_reason:
+        return item.withheld_reason
+    if item.hold:
+        return item.hold.why
+    if step.action is Action.DISCARD:
+        return NO_ARCHIVE_COPY
+    return f"held: {step.target_q} has {reason_text(blocked)}" if blocked else ""
 
 
 def _describe_attempt(attempt: Attempt | None, advice: ExplainFailure) -> str:

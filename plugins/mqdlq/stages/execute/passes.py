@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
+from mqdlq.ledger import Run
 from mqdlq.model import Action
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -15,12 +16,13 @@ from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, PlannedAttempt
+from mqdlq.stages.execute.controls.chain import ControlChain, open_controls
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
 from mqdlq.stages.execute.discards import archive_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
 from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
 from mqdlq.stages.execute.leases import lease_until, skip_leased_messages
-from mqdlq.stages.execute.pending_steps import BrowsedItem, load_work_list
+from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, load_work_list
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.exclusive_access import hold_state_queue
@@ -50,15 +52,17 @@ def make_pass(execution: Execution) -> PassResult:
         copies = archive_discards(execution, work, cursor)
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
-        booking = AttemptRecorder(execution, plan_id, destinations.explain_failure)
+        controls = open_controls(execution)
+        controls.observe_queue(work, cursor)
+        booking = AttemptRecorder(execution, plan_id, destinations.explain_failure, controls)
         source = DeadLetterSource(cursor, copies)
         with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
             units.clear_markers_later(markers)
             for met in work.browse(cursor):
-                if tried := _plan_attempt(met, started, copies):
+                if tried := _plan_attempt(met, started, copies, controls):
                     units.offer(tried)
         pending = work.find_pending_items()
-        next_pass_at = started + timedelta(seconds=run.retry_interval_s + 1) if pending else None
+        next_pass_at = _find_next_pass(run, started, pending)
         lease_until(next_pass_at, pending, execution)
     for (queue, reason), count in booking.failures.items():
         execution.log.info(
@@ -86,11 +90,12 @@ def _begin_or_resume_pass(execution: Execution) -> datetime:
 
 
 def _plan_attempt(
-    met: BrowsedItem, started: datetime, copies: Mapping[int, str]
+    met: BrowsedItem, started: datetime, copies: Mapping[int, str], controls: ControlChain
 ) -> PlannedAttempt | None:
     """Return the attempt to make on a message in this pass, or None.
 
-    A message is discarded only if the archive has a copy of it.
+    A message is discarded only if the archive has a copy of it. A message that a control holds is
+    not tried.
     """
     item = met.item
     step = item.due_step if item else None
@@ -99,7 +104,14 @@ def _plan_attempt(
     if step.action is Action.DISCARD and item.message.message_id not in copies:
         item.withheld_reason = NOT_ARCHIVED
         return None
-    return PlannedAttempt(item, step, met.browsed)
+    return PlannedAttempt(item, step, met.browsed) if controls.hold_or_admit(item) else None
+
+
+def _find_next_pass(run: Run, started: datetime, pending: Sequence[WorkItem]) -> datetime | None:
+    """Return when the next pass is due: RETRYINT after this one, or when the first hold ends."""
+    retry_at = started + timedelta(seconds=run.retry_interval_s + 1)
+    moments = {item.hold.until if item.hold else retry_at for item in pending}
+    return min(filter(None, moments), default=None)
 
 
 @contextmanager

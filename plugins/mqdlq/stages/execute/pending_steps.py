@@ -14,6 +14,7 @@ from mqdlq.ledger import Ledger, Run, RunMessage
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.plan import plan_hash
+from mqdlq.stages.execute.controls.holds import Hold
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class WorkItem:
 
     `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
     queue met it. `withheld_reason` says why its next step must not be carried out, "" if it may.
+    `hold` says why a control does not let the pass try it now, None if none holds it.
     `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
     then an equal or a new one.
     """
@@ -34,6 +36,7 @@ class WorkItem:
     is_in_doubt: bool = False
     was_seen: bool = False
     withheld_reason: str = ""
+    hold: Hold | None = None
     was_moved_elsewhere: bool = False
 
     @property
@@ -132,8 +135,12 @@ class WorkList:
                 item.was_seen = False
 
     def find_pending_items(self) -> list[WorkItem]:
-        """Return the items that the last browse met and that have a step to try."""
-        return [item for item in self.items if item.was_seen and item.is_due]
+        """Return the items that the last browse met and that a later pass of this run tries."""
+        return [
+            item
+            for item in self.items
+            if item.was_seen and item.is_due and (item.hold is None or item.hold.until is not None)
+        ]
 
 
 def _assignment_order(item: WorkItem) -> tuple[bool, int]:

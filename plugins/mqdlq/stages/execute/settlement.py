@@ -12,6 +12,7 @@ from mqdlq.model import DEPARTED, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
+from mqdlq.stages.execute.controls.chain import open_controls
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.leases import release_all_leases
 from mqdlq.stages.execute.outcome_reasons import (
@@ -52,6 +53,9 @@ def settle(execution: Execution) -> Counter[Outcome]:
     sighting, readers = _find_present_messages(execution, work, untouched, snapshot)
     missing = _find_missing(execution, untouched)
     findings = _gather_findings(execution, work, missing, readers)
+    controls = open_controls(execution)
+    for item in work.items:
+        controls.hold(item)
     ledger.outcomes.add(run.run_id, explain_outcomes(execution, work, snapshot.location, findings))
     _book_untouched(execution, untouched, missing, findings)
     _record_settled(execution, work, snapshot.snapshot_id)

@@ -138,6 +138,7 @@ def _build_run(
         started_by=options.started_by,
         started_by_user=options.started_by_user,
         why=options.why,
+        controls=handler.controls_text(),
     )
 
 

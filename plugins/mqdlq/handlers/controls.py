@@ -1,0 +1,38 @@
+"""Controls: the keys of a handler's YAML file that keep it from acting on too much at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Limits(BaseModel):
+    """How much a handler moves; without a limit, all that its rules say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    messages_per_run: Annotated[
+        int | None,
+        Field(ge=1, description="Highest number of messages that a run moves; unset: no limit."),
+    ] = None
+
+
+class Controls(BaseModel):
+    """The controls of a handler. A run keeps them, as text, from its start to its end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limits: Annotated[Limits, Field(description="How much is moved: see [limits](#limits).")] = (
+        Limits()
+    )
+
+    def controls_text(self) -> str:
+        """Return the controls as JSON without defaults, which `read_controls` reads again."""
+        fields = set(Controls.model_fields)
+        return self.model_dump_json(include=fields, exclude_defaults=True)
+
+
+def read_controls(text: str) -> Controls:
+    """Return the controls that a run has recorded as text."""
+    return Controls.model_validate_json(text)

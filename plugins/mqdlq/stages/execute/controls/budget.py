@@ -1,0 +1,39 @@
+"""The budget of a run: how many messages it moves at most."""
+
+from __future__ import annotations
+
+from mqdlq.model import Outcome, Step, Trait
+from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.controls.control import Control
+from mqdlq.stages.execute.controls.holds import Hold
+from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.pending_steps import WorkItem
+
+_MOVED = Outcome.having(Trait.SUCCEEDED)
+
+
+class RunBudget(Control):
+    """Holds every message after the run has moved as many as `messages_per_run` allows."""
+
+    def __init__(self, execution: Execution, messages_per_run: int) -> None:
+        """Count what the run has moved before."""
+        self._budget = messages_per_run
+        counts = execution.ledger.outcomes.counts(execution.run.run_id)
+        self._moved = sum(counts[outcome] for outcome in _MOVED)
+
+    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+        """Return a hold once the budget is used up."""
+        del item, step
+        if self._moved < self._budget:
+            return None
+        return Hold(f"the run has moved {self._budget} messages (limits: messages_per_run)")
+
+    def admit(self, item: WorkItem, step: Step) -> None:
+        """Count a message that the pass tries to move."""
+        del item, step
+        self._moved += 1
+
+    def fail(self, planned: PlannedAttempt, reason: int) -> None:
+        """Do not count a message that did not move."""
+        del planned, reason
+        self._moved -= 1

@@ -1,0 +1,70 @@
+"""The controls of a run, asked one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mqdlq.handlers.controls import read_controls
+from mqdlq.mqi.browse import BrowseCursor
+from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.controls.budget import RunBudget
+from mqdlq.stages.execute.controls.control import Control
+from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
+
+
+class ControlChain:
+    """The controls of a run. A message is held by the first control that holds it."""
+
+    def __init__(self, controls: Sequence[Control]) -> None:
+        """Ask the controls in this order."""
+        self._controls = controls
+
+    def observe_queue(self, work: WorkList, cursor: BrowseCursor) -> None:
+        """Browse the queue for the controls that observe it."""
+        observers = [control for control in self._controls if control.observes]
+        for met in work.browse(cursor) if observers else ():
+            for control in observers:
+                control.observe(met)
+
+    def hold_or_admit(self, item: WorkItem) -> bool:
+        """Ask for the due step of a message; return whether the pass may try it.
+
+        Otherwise the hold is recorded in the item.
+        """
+        self.hold(item)
+        if (step := item.due_step) is None or item.hold is not None:
+            return False
+        for control in self._controls:
+            control.admit(item, step)
+        return True
+
+    def hold(self, item: WorkItem) -> None:
+        """Record in the item whether a control holds it."""
+        if (step := item.due_step) is not None:
+            holds = (control.find_hold(item, step) for control in self._controls)
+            item.hold = next(filter(None, holds), None)
+
+    def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
+        """Tell the controls that attempts were confirmed."""
+        for control in self._controls:
+            control.confirm(tries)
+
+    def fail(self, planned: PlannedAttempt, reason: int) -> None:
+        """Tell the controls that an attempt failed."""
+        for control in self._controls:
+            control.fail(planned, reason)
+
+
+def open_controls(execution: Execution) -> ControlChain:
+    """Return the controls that the run has recorded at its start."""
+    return ControlChain(build_controls(execution))
+
+
+def build_controls(execution: Execution) -> list[Control]:
+    """Return the controls of a run in the order in which they are asked."""
+    configured = read_controls(execution.run.controls)
+    controls: list[Control] = []
+    if configured.limits.messages_per_run is not None:
+        controls.append(RunBudget(execution, configured.limits.messages_per_run))
+    return controls

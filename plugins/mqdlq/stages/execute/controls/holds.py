@@ -1,0 +1,18 @@
+"""Why a due message is held on the queue, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a due message is not tried now.
+
+    `why` completes "not attempted: …" in reports. `until` is the time from which the run may try
+    the message; None if it does not try it any more.
+    """
+
+    why: str
+    until: datetime | None = None
