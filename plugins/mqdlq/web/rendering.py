@@ -11,7 +11,9 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
 from mqdlq.stages.page_paths import MOUNT, Paths
+from mqdlq.stages.report import Verdict
 from mqdlq.stages.report.rendering.components import component_environment
+from mqdlq.stages.report.wording import VERDICTS
 from mqdlq.web import static_files
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -44,9 +46,15 @@ def _static(paths: Paths, name: str) -> str:
     return paths.static(name, static_files.version_of(name))
 
 
+def _verdict(value: str) -> str:
+    """Return a verdict of the ledger in words."""
+    return VERDICTS[Verdict(value)]
+
+
 @cache
 def environment() -> Environment:
     """Return the environment of all templates, with the components of the HTML report."""
     made = component_environment(TEMPLATES)
     made.globals["static"] = _static
+    made.filters["verdict"] = _verdict
     return made

@@ -136,3 +136,13 @@ def test_airflow_shows_the_page_in_its_navigation_and_links_leave_the_frame(
         ".click(); true"
     )
     page.wait_until("location.pathname.startsWith('/dags/mq_dlq_demo')")
+
+
+def test_one_box_selects_all_messages_of_a_search(page: Page, address: str) -> None:
+    page.emulate()
+    open_page(page, address, "/search?handler=demo", "admin")
+    box = "document.querySelectorAll('input[type=checkbox][name=message_key]{}').length"
+    assert page.run(box.format(":checked")) == 0
+    page.run("document.querySelector('input[data-all]').click()")
+
+    assert page.run(box.format(":checked")) == page.run(box.format("")) > 0

@@ -101,12 +101,10 @@ def test_a_dry_run_says_so(airflow: AirflowApp) -> None:
     assert "dry run: nothing is moved" in text_of(airflow, f"{DEMO}/runs/{DRY}")
 
 
-def test_a_run_is_compared_with_the_run_before(airflow: AirflowApp) -> None:
+def test_a_run_is_compared_with_the_previous_run(airflow: AirflowApp) -> None:
     text = text_of(airflow, f"{DEMO}/runs/{LAST}")
 
-    assert (
-        "Largest changes against the run before Rule 2, RETRY to PAYMENTS @ QM1: 6 → 0 (-6)" in text
-    )
+    assert "against the previous run Rule 2, RETRY to PAYMENTS @ QM1: 6 → 0 (-6)" in text
     assert "Rule 3 (line 6) to CLOSED" not in text  # it decided: its row says that it failed
     assert "2 exhausted" in text
 
@@ -121,16 +119,23 @@ def test_a_failed_run_names_the_failure_and_the_messages_without_an_outcome(
     assert "Messages 3 that fit the filters" in text
 
 
+def test_a_run_that_broke_off_names_the_messages_without_an_outcome(airflow: AirflowApp) -> None:
+    assert (
+        "9 of 9 messages have no outcome: messages 3-4, 9, and 6 messages that earlier runs settled"
+        in text_of(airflow, f"{DEMO}/runs/{FAILED}")
+    )
+
+
 def test_a_run_that_waits_for_an_approval_is_not_judged(airflow: AirflowApp) -> None:
     text = text_of(airflow, f"/mqdlq/dags/mq_dlq_payments/runs/{WAITING}")
 
     assert "Waits for approval · 4 messages, of which 0 have an outcome so far." in text
     assert "The account is open: the run has not browsed the queue a last time." in text
-    assert "by the guard discard." in text
+    assert "because of the guard discard." in text
     assert "does not add up" not in text
     listed = text_of(airflow, "/mqdlq/dags/mq_dlq_payments/runs")
     assert "Waits for approval Its plan has waited since" in listed
-    assert listed.count(". Answer") == 1
+    assert listed.count(". Review the plan") == 1
 
 
 def test_a_run_on_an_empty_queue_says_when_it_looked(airflow: AirflowApp) -> None:

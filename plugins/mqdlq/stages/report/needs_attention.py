@@ -249,6 +249,6 @@ def tried_in_words(tried: TriedGroup, messages: int) -> str:
     until = f" to {tried.last_at:%H:%M:%S}" if tried.last_at > tried.first_at else ""
     return (
         f"{first.action}{to} by rule {first.rule} (line {first.line}), "
-        f"{count(tried.attempts, 'attempt')}{each} {tried.first_at:%H:%M:%S}{until}: "
+        f"{count(tried.attempts, 'attempt')}{each}, {tried.first_at:%H:%M:%S}{until}: "
         f"{first.reason_text or STATES[first.state]}"
     )

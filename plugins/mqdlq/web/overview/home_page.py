@@ -32,7 +32,8 @@ KEYS: Final = 5
 class Trouble:
     """Messages that need attention for the same reason.
 
-    `cause_id` is "" if it is not known, `keys` has the keys of some of the messages.
+    `cause_id` is "" if it is not known, `keys` has the keys of some of the messages, and `group`
+    is the group of the report.
     """
 
     outcome: Outcome | None
@@ -44,6 +45,7 @@ class Trouble:
     tried: tuple[str, ...]
     next_step: str
     keys: tuple[str, ...]
+    group: MessageGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def _trouble(group: MessageGroup) -> Trouble:
         tried=tuple(tried_in_words(tried, group.messages) for tried in group.tried),
         next_step=first.next_step,
         keys=tuple(row.message_key for row in group.rows[:KEYS] if row.message_key),
+        group=group,
     )
 
 

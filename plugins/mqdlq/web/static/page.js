@@ -20,6 +20,12 @@ addEventListener("storage", (event) => {
   if (event.key === "theme") followTheme();
 });
 
+// A box with data-all selects or clears all others of its form.
+addEventListener("change", (event) => {
+  if (!event.target.matches?.("input[data-all]")) return;
+  for (const box of event.target.form.querySelectorAll("input[type=checkbox]")) box.checked = event.target.checked;
+});
+
 // Airflow shows the page in a frame that may not navigate the window. A link to Airflow's own pages
 // is followed by the window itself: the link is put into its document, and clicked there.
 addEventListener("click", (event) => {

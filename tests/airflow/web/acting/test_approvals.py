@@ -131,7 +131,7 @@ def test_a_run_that_waits_shows_the_question_to_people_who_may_answer(
 
     for page in (asked, read):
         assert "The plan waits for an approval" in page
-        assert "by the guard discard." in page
+        assert "because of the guard discard." in page
         assert f'href="/dags/{DAG_ID}/runs/{DAG_RUN_ID}" target="_top"' in page
         assert "UTC, not approved yet." in page
         assert "Accepted" not in page

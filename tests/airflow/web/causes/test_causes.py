@@ -42,7 +42,7 @@ def test_a_cause_has_its_rule_its_outcome_and_its_badges(pages: Pages) -> None:
     assert "MQRC_Q_FULL (2053) PAYMENTS @ QM1 NEW passes by itself" in shown
     assert "rule 1, line 2 REASON(MQRC_Q_FULL) ACTION(RETRY)" in shown
     assert "3 delivered" in shown
-    assert "no rule Suggest a rule Ended 2 unmatched 2 messages need attention" in shown
+    assert "no rule Suggest a rule Outcomes 2 unmatched 2 messages need attention" in shown
     assert "no rule can match these: act on them by their keys" in shown
 
 
@@ -208,7 +208,7 @@ def test_arrivals_during_the_run_are_shown_apart(pages: Pages) -> None:
     pages.world.dead_letter(b"late")
     make_pass(execution)
 
-    assert "The run has not finished: outcomes may still be missing." in pages.words(CAUSES)
+    assert "The run has not closed its account: outcomes may be missing." in pages.words(CAUSES)
     settle(execution)
     assert "During the run, 1 more message arrived" in pages.words(CAUSES)
 

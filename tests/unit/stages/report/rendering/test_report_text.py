@@ -36,7 +36,7 @@ Account   62 in the snapshot = 25 delivered + 17 forwarded + 8 discarded + 3 lef
 Needs attention  9 messages
       3 exhausted  messages 51-53
         cause MQRC_PUT_INHIBITED (2051): puts to the queue are inhibited; for PAYMENTS.HELD @ QM1
-        tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts each 02:49:42 to 02:49:54:
+        tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts each, 02:49:42 to 02:49:54:
               MQRC_PUT_INHIBITED (2051)
         from  payments; oldest 1 h 24 min
         next  ask who inhibited puts, then set PUT(ENABLED); then run the handler again
@@ -121,7 +121,7 @@ Without an outcome  2 messages
 Needs attention  1 message
       1 exhausted  message 2
         cause MQRC_PUT_INHIBITED (2051): puts to the queue are inhibited; for PAYMENTS.HELD @ QM1
-        tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts 02:49:42 to 02:49:54:
+        tried RETRY to PAYMENTS.HELD by rule 2 (line 6), 3 attempts, 02:49:42 to 02:49:54:
               MQRC_PUT_INHIBITED (2051)
         from  payments; oldest 1 h 30 min
         next  ask who inhibited puts, then set PUT(ENABLED); then run the handler again
@@ -184,7 +184,7 @@ def test_attempts_by_an_earlier_rule_are_counted_not_listed(report_of: ReportOf)
 
     text = render_text(report_of(EndedRun([letter])))
 
-    assert "1 attempt 02:49:54: MQRC_PUT_INHIBITED (2051); 2 attempts before" in " ".join(
+    assert "1 attempt, 02:49:54: MQRC_PUT_INHIBITED (2051); 2 attempts before" in " ".join(
         text.split()
     )
 
