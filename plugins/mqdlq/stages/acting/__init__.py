@@ -5,7 +5,13 @@ Nothing is done here. A run of the handler, or of the restore DAG, carries the a
 
 from __future__ import annotations
 
-from mqdlq.stages.acting.asked_action import ActionError, AskedAction, Verb, parse_action
+from mqdlq.stages.acting.asked_action import (
+    ActionError,
+    AskedAction,
+    Verb,
+    action_of_rule,
+    parse_action,
+)
 from mqdlq.stages.acting.candidates import MOST, Candidate, Selection
 from mqdlq.stages.acting.preview import Preview, build_preview
 
@@ -17,6 +23,7 @@ __all__ = [
     "Preview",
     "Selection",
     "Verb",
+    "action_of_rule",
     "build_preview",
     "parse_action",
 ]

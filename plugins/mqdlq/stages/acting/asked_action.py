@@ -10,6 +10,8 @@ from typing import Final, Self
 
 from mqdlq.errors import MqDlqError
 from mqdlq.handlers.operation import GuardedAction
+from mqdlq.model import Action, PutAuthority
+from mqdlq.rules import Rule
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._/%]{1,48}")
 
@@ -75,6 +77,14 @@ class Verb(StrEnum):
             Verb.FORWARD: GuardedAction.FWD,
             Verb.DISCARD: GuardedAction.DISCARD,
         }.get(self)
+
+
+_VERBS: Final[Mapping[Action, Verb]] = {
+    Action.RETRY: Verb.RETRY,
+    Action.FWD: Verb.FORWARD,
+    Action.DISCARD: Verb.DISCARD,
+    Action.IGNORE: Verb.LEAVE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +156,23 @@ def parse_action(given: Mapping[str, str]) -> AskedAction | None:
             "another queue, or header=yes",
         )
     return AskedAction(verb, queue, manager, header == "yes")
+
+
+def action_of_rule(rule: Rule) -> AskedAction | None:
+    """Return the action of a rule as a person can ask for it, None if nobody can.
+
+    A RETRY becomes one attempt. A rule that puts with the authority of a message's user, or takes
+    its target from the message, has no such action.
+    """
+    verb = _VERBS[rule.action]
+    if verb in {Verb.RETRY, Verb.FORWARD} and rule.put_authority is not PutAuthority.DEF:
+        return None
+    if verb is not Verb.FORWARD:
+        return AskedAction(verb)
+    names = [name for name in (rule.fwd_q, rule.fwd_q_mgr) if name]
+    if not all(_NAME.fullmatch(name) for name in names):
+        return None
+    return AskedAction(verb, rule.fwd_q, rule.fwd_q_mgr, rule.header)
 
 
 def _name(field: str, given: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from mqdlq.rules import Diagnostic
+from mqdlq.stages.acting import action_of_rule
 from mqdlq.stages.cause_profiles import MORNING, Expiry, end_of_night
 from mqdlq.stages.rule_changes.backtest import MOST_MESSAGES
 from mqdlq.stages.rule_changes.description import describe_change
@@ -140,7 +141,9 @@ def _shown(page: DraftPage) -> dict[str, Any]:
         (number, _printable(line), proposal.first <= number <= proposal.last)
         for number, line in enumerate(proposal.text.removesuffix("\n").split("\n"), start=1)
     ]
+    added = [r for r in proposal.table.rules if proposal.first <= r.line <= proposal.last]
     return {
+        "trials": [action for action in map(action_of_rule, added) if action],
         "lines": lines,
         "rows": list(dict.fromkeys(cell.old for cell in found.cells)),
         "columns": list(dict.fromkeys(cell.new for cell in found.cells)),

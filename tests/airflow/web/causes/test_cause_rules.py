@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 from tests.support.web.cause_pages import CAUSES, ELSEWHERE, FULL, RULES, STRAY, Pages
 
 
@@ -19,6 +22,29 @@ def test_a_rule_is_suggested_with_its_backtest(pages: Pages) -> None:
     assert "no rule 2 Samples" in shown
     assert "stand at the end: no rule takes its messages today." in shown
     assert "Handle MQRC_UNKNOWN_OBJECT_NAME (2085) at ELSEWHERE @ QM1" in shown
+
+
+def test_the_action_of_a_rule_that_no_table_has_leads_to_its_dry_run(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(dry_run=True)
+    found = {}
+    for rule in (
+        "ACTION(FWD) FWDQ(SOME.QUEUE) HEADER(NO)",
+        "ACTION(DISCARD)",
+        "ACTION(RETRY) RETRY(5)",
+        "ACTION(FWD) FWDQ(&REPLYQ)",
+    ):
+        page = pages.get(f"{CAUSES}/{ELSEWHERE}/rule", rule=rule)
+        (section,) = re.findall(r"Dry run of its action</h2>(.*?)</section>", page, re.DOTALL)
+        found[rule] = [html.unescape(one) for one in re.findall(r'href="([^"]*)"', section)]
+
+    act = f"/mqdlq/dags/mq_dlq_test/act?queue_manager=QM1&queue=DLQ&cause_id={ELSEWHERE}"
+    assert list(found.values()) == [
+        [f"{act}&action=forward&to_queue=SOME.QUEUE&header=no"],
+        [f"{act}&action=discard"],
+        [f"{act}&action=retry"],
+        [],
+    ]
 
 
 def test_an_edited_rule_is_placed_before_the_rule_that_takes_its_messages(pages: Pages) -> None:

@@ -17,6 +17,7 @@ from mqdlq.stages.acting import (
     Preview,
     Selection,
     Verb,
+    action_of_rule,
     build_preview,
     parse_action,
 )
@@ -92,6 +93,18 @@ def test_the_rule_of_an_action_is_one_that_a_run_accepts(world: World) -> None:
     make_pass(run)
 
     assert world.depths("DLQ", "PARKED") == (0, 3)
+
+
+def test_a_rule_that_puts_by_the_messages_authority_has_no_action_of_a_person() -> None:
+    given = {
+        "ACTION(FWD) FWDQ(A) FWDQM(B)": AskedAction(Verb.FORWARD, "A", "B"),
+        "ACTION(FWD) FWDQ(A) PUTAUT(CTX)": None,
+        "ACTION(RETRY) PUTAUT(CTX)": None,
+        "ACTION(FWD) FWDQ(A) FWDQM(&DESTQM)": None,
+        "ACTION(IGNORE)": AskedAction(Verb.LEAVE),
+    }
+    for text, action in given.items():
+        assert action_of_rule(parse(text).rules[0]) == action
 
 
 def test_departed_leased_and_held_messages_are_left_out(world: World) -> None:
