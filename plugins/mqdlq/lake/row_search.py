@@ -147,6 +147,26 @@ def count_rows(
     return int(rows), int(keys)
 
 
+def count_keys_by(
+    column: str, snapshots: Sequence[str], conditions: Sequence[Condition], most: int, limit: int
+) -> tuple[list[tuple[Any, int]], int]:
+    """Count the different keys by the values of a column, the most frequent `most` of them.
+
+    A null counts as "" or 0. Also return how many rows were counted, at most `limit`.
+    """
+    if not snapshots:
+        return [], 0
+    name = f"coalesce({_name(column)}, {_blank(column)})"
+    within = f"SELECT {name} AS named, message_key {_source(conditions)} LIMIT {limit:d}"
+    text = (
+        f"SELECT named, count(DISTINCT message_key) AS keys, sum(count(*)) OVER () FROM ({within})"  # noqa: S608
+        f" GROUP BY named ORDER BY keys DESC, named LIMIT {most:d}"
+    )
+    with _answer(text, _files(snapshots), conditions) as answer:
+        found = answer.fetchall()
+    return [(value, int(keys)) for value, keys, _ in found], int(found[0][2]) if found else 0
+
+
 def distinct_rows(
     snapshots: Sequence[str], conditions: Sequence[Condition], columns: Sequence[str], limit: int
 ) -> list[tuple[Any, ...]]:

@@ -20,6 +20,7 @@ from tests.support.world import create_ledger
 TITLES = (
     "Depth",
     "Arrivals by reason",
+    "Dead letters by application",
     "Age of the oldest message",
     "Time to resolution",
     "Losses by expiry",
@@ -40,7 +41,7 @@ def charts_of(ledger: Ledger) -> dict[str, Chart]:
     return {chart.title: chart for chart in read_charts(ledger, span, bins)}
 
 
-def test_a_history_has_six_charts(airflow: AirflowApp) -> None:
+def test_a_history_has_seven_charts(airflow: AirflowApp) -> None:
     page = airflow.client("viewer").get("/mqdlq/dags/mq_dlq_demo/history").text
 
     assert all(title in text_of(page) for title in TITLES)

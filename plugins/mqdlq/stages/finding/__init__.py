@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mqdlq.stages.finding.finding import (
     DOWNLOADED,
+    count_by_application,
     count_messages,
     find_by_keys,
     find_messages,
@@ -31,6 +32,7 @@ __all__ = [
     "MessageFilter",
     "Presence",
     "Total",
+    "count_by_application",
     "count_messages",
     "find_by_keys",
     "find_messages",

@@ -16,7 +16,14 @@ from itertools import islice
 from typing import Any, Final
 
 from mqdlq.lake import snapshot_directory
-from mqdlq.lake.row_search import Condition, count_rows, equals, is_one_of, search_rows
+from mqdlq.lake.row_search import (
+    Condition,
+    count_keys_by,
+    count_rows,
+    equals,
+    is_one_of,
+    search_rows,
+)
 from mqdlq.lake.storage import file_names
 from mqdlq.ledger import UNKNOWN_MESSAGE, KnownSnapshot, Ledger, MessageState
 from mqdlq.model import Outcome
@@ -34,6 +41,9 @@ from mqdlq.stages.finding.row_conditions import conditions_of
 
 EXAMINED: Final = 20_000
 """How many messages a search by state looks at, if the ledger cannot narrow it."""
+
+EXAMINED_BY_NAME: Final = 1_000_000
+"""How many rows of snapshots are counted by application."""
 
 DOWNLOADED: Final = 100_000
 """How many messages a download has at most."""
@@ -112,6 +122,22 @@ def count_messages(
 ) -> Total:
     """Count the messages that a filter without a state selects, up to `COUNTED`."""
     return _Search.of(chosen, handlers, ledger, lake_root).count()
+
+
+def count_by_application(
+    chosen: MessageFilter, handlers: Iterable[str], *, ledger: Ledger, lake_root: str, most: int
+) -> tuple[list[tuple[str, int]], bool]:
+    """Count the messages that a filter without a state selects by application, most first.
+
+    Returns the first `most` applications, and whether all rows of the snapshots counted: at most
+    `EXAMINED_BY_NAME` of the newest do. Raises `LakeError`.
+    """
+    search = _Search.of(chosen, handlers, ledger, lake_root)
+    limit = EXAMINED_BY_NAME
+    found, rows = count_keys_by(
+        "put_appl_name", list(search.snapshots), search.conditions, most, limit
+    )
+    return found, rows < limit
 
 
 def find_row(

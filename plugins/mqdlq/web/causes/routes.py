@@ -49,7 +49,7 @@ def causes(
         kinds=filters.KINDS,
         only=filters.ONLY,
         sorts=filters.SORTS,
-        week_ago=f"{clock() - timedelta(days=7):%Y-%m-%d}",
+        week_ago=f"{clock() - timedelta(days=6):%Y-%m-%d}",
         **_DRAWN,
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from statistics import median
 from typing import Final
@@ -36,7 +36,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, and the table that has the same numbers; `kind` is line, bar or stacked."""
+    """A chart, and the table that has the same numbers; `kind` is line, bar, stacked or ranking.
+
+    `filters` has the filter of the search for messages of each label, if it has one.
+    """
 
     title: str
     note: str
@@ -44,6 +47,8 @@ class Chart:
     first_column: str
     labels: tuple[str, ...]
     series: tuple[Series, ...]
+    filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    empty: str = "No run of this range has such numbers."
 
     @property
     def rows(self) -> list[tuple[str, list[float | None]]]:

@@ -11,15 +11,18 @@ from pydantic import BaseModel, Field
 
 from mqdlq.ledger.reading.history import Span
 from mqdlq.web.access import HandlerDep
+from mqdlq.web.history.applications import chart_of_applications
 from mqdlq.web.history.charts import bins_between, read_charts
 from mqdlq.web.page_errors import InvalidRequestError
 from mqdlq.web.rendering import render
-from mqdlq.web.requests import ClockDep, LedgerDep
+from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
 
 router: Final = APIRouter()
 
 DAYS: Final = 30
 """How many days are shown unless the address says otherwise."""
+RANGES: Final = (7, DAYS, 365)
+"""The ranges that the page offers, in days until today."""
 
 
 class HistoryQuery(BaseModel):
@@ -31,11 +34,12 @@ class HistoryQuery(BaseModel):
 
 
 @router.get("/dags/{dag_id}/history")
-def history(
+def history(  # noqa: PLR0917 (what a page gets)
     request: Request,
     handler: HandlerDep,
     asked: Annotated[HistoryQuery, Query()],
     ledger: LedgerDep,
+    lake_root: LakeRoot,
     clock: ClockDep,
 ) -> HTMLResponse:
     """Show the history of one of a handler's queues."""
@@ -54,7 +58,15 @@ def history(
         queue = queues[name]
         end = bins.start + bins.number * bins.step
         span = Span(handler.name, queue.queue_manager, queue.queue, bins.start, end)
+        searched = {
+            "handler": handler.name,
+            "queue_manager": queue.queue_manager,
+            "queue": queue.queue,
+            "since": str(since),
+            "until": str(until),
+        }
         charts = read_charts(ledger, span, bins)
+        charts.insert(2, chart_of_applications(searched, ledger=ledger, lake_root=lake_root))
     return render(
         request,
         "history/history.html",
@@ -63,4 +75,6 @@ def history(
         queue=name,
         since=since,
         until=until,
+        ranges={days: clock().date() - timedelta(days=days - 1) for days in RANGES},
+        today=clock().date(),
     )

@@ -25,13 +25,14 @@ function draw(section) {
   if (!table) return;
   const [, ...names] = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   // The table leaves out periods without numbers; the axis has all of them.
-  const labels = section.dataset.labels.split("|");
+  const labels = section.dataset.labels.split("\n");
   const rows = new Map([...table.tBodies[0].rows].map((row) => [row.cells[0].textContent, row]));
   const value = (cell) => (!cell || cell.dataset.value === "" ? null : Number(cell.dataset.value));
   const series = names.map((name, at) => labels.map((label) => value(rows.get(label)?.cells[at + 1])));
   const greatest = series.map((values) => Math.max(...values));
   const kind = section.dataset.chart;
   const isStacked = kind === "stacked";
+  const isRanking = kind === "ranking";
   const canvas = section.querySelector("canvas");
   const line = colour("--line");
   const ink = colour("--quiet");
@@ -39,8 +40,10 @@ function draw(section) {
   const isHidden = (at) => !isStacked && greatest[at] > 5 * greatest[0] && greatest[0] > 0;
   const legend = { color: ink, boxWidth: 12, usePointStyle: kind === "line", pointStyle: "line" };
   const ticks = shortened(labels);
+  const categories = { stacked: isStacked, ticks: { color: ink, maxRotation: 0, autoSkip: !isRanking, autoSkipPadding: 12, callback: (at) => ticks[at] }, grid: { display: false } };
+  const values = { stacked: isStacked, beginAtZero: true, ticks: { color: ink, precision: isRanking ? 0 : undefined }, grid: { color: line } };
   section.querySelector(".chart").hidden = false;
-  section.querySelector("details").open = false;
+  section.querySelector("details").open = isRanking; // its rows lead to the messages
   Chart.getChart(canvas)?.destroy();
   new Chart(canvas, {
     type: kind === "line" ? "line" : "bar",
@@ -63,12 +66,10 @@ function draw(section) {
       responsive: true,
       maintainAspectRatio: false,
       color: ink,
-      interaction: { mode: "index", intersect: false },
+      interaction: { mode: "index", axis: isRanking ? "y" : "x", intersect: false },
       plugins: { legend: { display: names.length > 1, labels: legend } },
-      scales: {
-        x: { stacked: isStacked, ticks: { color: ink, maxRotation: 0, autoSkipPadding: 12, callback: (at) => ticks[at] }, grid: { display: false } },
-        y: { stacked: isStacked, beginAtZero: true, ticks: { color: ink }, grid: { color: line } },
-      },
+      indexAxis: isRanking ? "y" : "x",
+      scales: isRanking ? { x: values, y: categories } : { x: categories, y: values },
     },
   });
 }

@@ -22,6 +22,7 @@ from mqdlq.stages.finding import (
     FoundPage,
     MessageFilter,
     Presence,
+    count_by_application,
     find_messages,
     find_row,
     iterate_messages,
@@ -48,6 +49,25 @@ def queues(page: FoundPage) -> list[str]:
 def only(page: FoundPage) -> FoundMessage:
     (message,) = page.messages
     return message
+
+
+def test_messages_of_several_snapshots_are_counted_once_by_application(
+    found_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = found_world
+    for name in (b"a|b", b"a|b", b"", b"other"):
+        world.dead_letter(PutApplName=name)
+    for _ in range(2):
+        world.handle("WAIT(NO)\nREASON(9) ACTION(IGNORE)")
+    place: Any = {"ledger": world.ledger, "lake_root": world.lake_root, "most": 2}
+
+    def count(**chosen: Any) -> Any:
+        return count_by_application(MessageFilter(**chosen), ["test"], **place)
+
+    assert count() == ([("a|b", 2), ("", 1)], True)
+    assert count(until=world.clock() - timedelta(days=9)) == ([], True)
+    monkeypatch.setattr(module, "EXAMINED_BY_NAME", 2)
+    assert count()[1] is False
 
 
 def test_a_message_is_found_by_each_of_its_fields(found_world: World) -> None:
