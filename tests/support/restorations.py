@@ -27,15 +27,22 @@ def discard(world: World, *bodies: bytes, **fields: Any) -> str:
 
 
 def prepare_restoration(
-    world: World, name: str = "restoration-1", *, max_messages_per_unit: int = 128, **request: Any
+    world: World,
+    name: str = "restoration-1",
+    *,
+    handler: str = "test",
+    max_messages_per_unit: int = 128,
+    **request: Any,
 ) -> RestorationResources:
     """Record a restoration, by default of the last run; nothing is put yet."""
     asked = RestoreRequest(**{"run_id": f"run-{world.runs}", "who": "alex", **request})
-    handler = Handler(
-        name="test", directory=world.directory / "rules", connection="mq", rules="test.rules"
+    configuration = Handler(
+        name=handler, directory=world.directory / "rules", connection="mq", rules="test.rules"
     )
     return RestorationResources(
-        restoration=begin_restoration(name, handler, asked, ledger=world.ledger, clock=world.clock),
+        restoration=begin_restoration(
+            name, configuration, asked, ledger=world.ledger, clock=world.clock
+        ),
         settings=world.settings,
         ledger=world.ledger,
         max_messages_per_unit=max_messages_per_unit,
