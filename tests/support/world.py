@@ -27,6 +27,7 @@ import embedded_mq
 from mqdlq import directories, lake
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers import Handler
+from mqdlq.handlers import check as check_yaml
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.schema import PLAN
@@ -34,7 +35,7 @@ from mqdlq.ledger import Ledger, Run, TakenSnapshot, open_ledger
 from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
-from mqdlq.rules import parse
+from mqdlq.rules import freeze, parse
 from mqdlq.stages.execute import Execution, PassResult, accept_plan, make_pass, settle
 from mqdlq.stages.run_options import RunOptions
 from mqdlq.stages.sense.start_run import prepare_run, record_run
@@ -148,14 +149,17 @@ class World:
         user: str = "",
         **keys: Any,
     ) -> Run:
-        """Start a run with a rules table given as text; `keys` are those of the handler's YAML."""
+        """Start a run with a rules table given as text; `keys` are those of the handler's YAML.
+
+        The text may be that of a handler's key `table`.
+        """
         self.runs += 1
         folder = self.directory / "rules"
         folder.mkdir(exist_ok=True)
         (folder / "test.rules").write_text(rules, encoding="utf-8")
-        handler = Handler(
-            name="test", directory=folder, connection="mq", rules="test.rules", **keys
-        )
+        table = check_yaml(rules, "test.yaml").table if rules.startswith("table:") else None
+        keys |= {"table": freeze(table)} if table else {"rules": "test.rules"}
+        handler = Handler(name="test", directory=folder, connection="mq", **keys)
         options = RunOptions(
             dry_run=dry_run, message_keys=message_keys, action=action, started_by_user=user
         )
@@ -224,7 +228,7 @@ class World:
         """Evaluate the run's snapshot in this process; return the plan's id."""
         snapshot = self.ledger.snapshots.of_run(run.run_id)
         assert snapshot is not None
-        table = parse(run.rules_text)
+        table = parse(run.rules_text, frozen=True)
         rows = []
         without_a_dlh = steps_without_a_dlh(table) if run.has_given_action else ()
         for row in lake.snapshot_rows(snapshot.location):

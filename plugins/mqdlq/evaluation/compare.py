@@ -24,8 +24,8 @@ from mqdlq.rules import RulesTable
 
 
 def write_comparison(directories: Sequence[str], old: str, new: str, output: str) -> None:
-    """Compare the tables in two files over snapshots, and write the result of `compare` as JSON."""
-    tables = rules_of_file(old), rules_of_file(new)
+    """Compare the frozen tables in two files over snapshots, and write the result as JSON."""
+    tables = rules_of_file(old, frozen=True), rules_of_file(new, frozen=True)
     spark = SparkSession.builder.appName("mqdlq rules diff").getOrCreate()
     found = compare(spark, [Snapshot.at(directory) for directory in directories], *tables)
     lake.write_text(output, json.dumps(found))

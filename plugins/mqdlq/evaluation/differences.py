@@ -22,7 +22,7 @@ from mqdlq.evaluation.deciding.decisions import columns_needed
 from mqdlq.evaluation.spark_conf import application
 from mqdlq.lake import Snapshot
 from mqdlq.lake.schema import HEADERS
-from mqdlq.rules import Rule, RulesTable, print_table
+from mqdlq.rules import Rule, RulesTable, freeze
 from mqdlq.rules.comparing import action_text
 
 _ROWS: Final = 4096
@@ -139,7 +139,7 @@ def _compare_in_spark(
         arguments = ["--output", str(output)]
         for name, table in (("old", old), ("new", new)):
             place = Path(directory, f"{name}.rules")
-            place.write_text(print_table(table), encoding="utf-8")
+            place.write_text(freeze(table), encoding="utf-8")
             arguments += [f"--{name}", str(place)]
         for snapshot in stored:
             arguments += ["--snapshot", snapshot.directory]

@@ -233,7 +233,7 @@ def _rules(
     rules = [
         {"rules_digest": digest, "rule": rule.ordinal, "line": rule.line, "text": rule_text(rule)}
         for digest, text in tables.items()
-        for rule in parse(text, "the rules of a snapshot").rules
+        for rule in parse(text, "the rules of a snapshot", frozen=True).rules
     ]
     schema = pa.schema(
         [

@@ -23,7 +23,7 @@ from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.renaming import use_new_names
 from mqdlq.handlers.tables import check_node, read_levels
 from mqdlq.renamed import warn_once
-from mqdlq.rules import RulesError, Severity, print_table
+from mqdlq.rules import RulesError, Severity, freeze
 from mqdlq.rules.diagnostics import Place, Report
 from mqdlq.rules.lint import Level, promote, review
 
@@ -294,7 +294,7 @@ def _values(
     values["lint"] = read_levels(nodes["lint"], reader) if "lint" in nodes else {}
     if "table" in nodes:
         result = check_node(nodes["table"], document, report, values["lint"])
-        values["table"] = print_table(result.table) if result.table else ""
+        values["table"] = freeze(result.table) if result.table else ""
     return values
 
 

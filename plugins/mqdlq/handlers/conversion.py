@@ -60,6 +60,7 @@ def to_table(data: str | bytes, source: str = "<rules>") -> str:
     result = check_yaml(data, source)
     if result.table is None:
         raise RulesError(result.diagnostics)
+    print_table(result.table, source)  # it refuses extensions
     document = read_document(data, Report(source))
     found = list(_comments(document))
     ends = _last_lines(document)

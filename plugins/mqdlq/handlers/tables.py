@@ -8,7 +8,8 @@
             MQDLH.Reason: [MQRC_Q_FULL, MQRC_PUT_INHIBITED]
           action: RETRY
           retry: 3
-        - action: FWD
+        - extensions: {age: ">= 2h"}
+          action: FWD
           fwdq: PARKED
 
 This module does not know the allowed values. It writes every rule as an entry of a rules table,
@@ -30,7 +31,7 @@ from mqdlq.model import Action
 from mqdlq.rules import CheckResult, Diagnostic, RulesTable, Severity, WrittenRule
 from mqdlq.rules import check as check_table
 from mqdlq.rules.diagnostics import Place, Report, listed, shortened
-from mqdlq.rules.keywords import KEYWORDS, Keyword, Part
+from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, KNOWN, Keyword, Part
 from mqdlq.rules.lint import WARNING_CODES, Level, lint, promote
 
 MOST_RULES: Final = 100_000
@@ -39,7 +40,7 @@ MOST_RULES: Final = 100_000
 _CONTROL: Final = {"input_q": "INPUTQ", "input_q_mgr": "INPUTQM"} | {
     k.name.lower(): k.name for k in KEYWORDS.values() if k.part is Part.CONTROL
 }
-_ACTIONS: Final = {"match": "match"} | {
+_ACTIONS: Final = {"match": "match", "extensions": "extensions"} | {
     k.name.lower(): k.name for k in KEYWORDS.values() if k.part is Part.RULE and not k.is_pattern
 }
 _CODES: Final = {code: code for code in sorted(WARNING_CODES)}
@@ -58,8 +59,15 @@ _PATTERNS: Final = {
     if k.is_pattern
     for spelling in (k.name, k.field, f"{_structure(k)}.{k.field}")
 }
+_EXTENSIONS: Final = {name.lower(): name for name in EXTENSIONS}
+_UNDER_EXTENSIONS: Final = dict.fromkeys(_EXTENSIONS, "under 'extensions:'")
 _UNDER_MATCH: Final = dict.fromkeys(_PATTERNS, "under 'match:'")
 _BESIDE_MATCH: Final = dict.fromkeys(_ACTIONS, "to the rule, beside 'match:'")
+_PARTS: Final = {
+    "match": (_PATTERNS, "'DESTQ:' or 'MQDLH.DestQName:'", _BESIDE_MATCH | _UNDER_EXTENSIONS),
+    "extensions": (_EXTENSIONS, "'age:' or 'expires_in:'", _BESIDE_MATCH | _UNDER_MATCH),
+}
+"""The keys of each mapping of alternatives, an example, and where other keys belong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,7 @@ def check_node(
     """Parse a table from its node; errors that `report` already has count too."""
     entries = _Reading(Reader(document, report)).entries(table)
     had_faults = report.has_errors
-    result = check_table("".join(f"{line}\n" for line in entries.lines))
+    result = check_table("".join(f"{line}\n" for line in entries.lines), frozen=True)
     places = [document.place(node) for node in entries.nodes]
 
     def place_of(found: Diagnostic) -> Place:
@@ -208,9 +216,11 @@ class _Reading:
 
     def _rule(self, rule: Node) -> None:
         faults = self._reader.faults
-        keys = self._reader.keyed(rule, _ACTIONS, "'match:' and 'action:'", _UNDER_MATCH)
-        match = keys.pop("match", None)
-        alternatives = list(self._alternatives(match[1])) if match else []
+        keys = self._reader.keyed(
+            rule, _ACTIONS, "'match:' and 'action:'", _UNDER_MATCH | _UNDER_EXTENSIONS
+        )
+        parts = [(part, keys.pop(part)[1]) for part in _PARTS if part in keys]
+        alternatives = [found for one in parts for found in self._alternatives(*one)]
         settings = list(self._settings(keys))
         if "ACTION" not in keys and self._reader.faults == faults:
             advice = listed(f"'action: {action}'" for action in Action)
@@ -225,13 +235,13 @@ class _Reading:
         for patterns in rules:
             self._entries.add(rule, [*patterns, *settings], is_damaged=is_damaged)
 
-    def _alternatives(self, match: Node) -> Iterator[list[_Parameter]]:
-        """Yield the value or values of each keyword of `match`."""
-        keys = self._reader.keyed(match, _PATTERNS, "'DESTQ:' or 'MQDLH.DestQName:'", _BESIDE_MATCH)
-        for name, (key, node) in keys.items():
-            values = node.value if isinstance(node, SequenceNode) else [node]
+    def _alternatives(self, part: str, node: Node) -> Iterator[list[_Parameter]]:
+        """Yield the value or values of each keyword of `match` or `extensions`."""
+        keys = self._reader.keyed(node, *_PARTS[part])
+        for name, (key, given) in keys.items():
+            values = given.value if isinstance(given, SequenceNode) else [given]
             if not values:
-                self._reader.error("empty-value", node, f"{name} has no value; leave it out")
+                self._reader.error("empty-value", given, f"{name} has no value; leave it out")
             elif read := list(self._values(name, key, values)):
                 yield read
 
@@ -244,5 +254,6 @@ class _Reading:
             text = self._reader.scalar(node)
             if text is not None:
                 # Words and symbolic names may be in any case, as in runmqdlq's syntax.
-                folded = text if KEYWORDS[name].takes_text else text.upper()
+                is_kept = KNOWN[name].takes_text or KNOWN[name].is_extension
+                folded = text if is_kept else text.upper()
                 yield _Parameter(name, key, folded, node)

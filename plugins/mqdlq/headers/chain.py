@@ -51,11 +51,15 @@ class ChainedHeader:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The headers in order, the offset of the payload, and a problem, or "" without one."""
+    """The headers in order, the offset of the payload, and a problem, or "" without one.
+
+    The chain `is_whole` unless it ends before a header that cannot be read.
+    """
 
     headers: tuple[ChainedHeader, ...]
     payload_offset: int
     problem: str = ""
+    is_whole: bool = True
 
     @property
     def ams_protected(self) -> bool:
@@ -134,9 +138,11 @@ def walk(
         try:
             length, record, problem = _read(read, place, len(headers))
         except MalformedHeaderError as error:
-            return Chain(tuple(headers), offset, beyond + _problem_text(error, offset))
+            problem = beyond + _problem_text(error, offset)
+            return Chain(tuple(headers), offset, problem, is_whole=False)
         except _ChainEndsError as end:
-            return Chain(tuple(headers), offset, f"{beyond}{structure} at offset {offset}: {end}")
+            problem = f"{beyond}{structure} at offset {offset}: {end}"
+            return Chain(tuple(headers), offset, problem, is_whole=False)
         if problem and not beyond:
             beyond = f"{structure} at offset {offset}: {problem}; "
         headers.append(

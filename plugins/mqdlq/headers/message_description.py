@@ -21,7 +21,8 @@ class Description:
     """The description of a message by its headers.
 
     If `cls` is DEAD_LETTER, `headers` begins with the MQDLH, otherwise with the header that
-    MQMD.Format names. `problem` is "" without a problem. `payload_offset` is in bytes.
+    MQMD.Format names. `problem` is "" without a problem. `payload_offset` is in bytes. The chain
+    `is_whole` unless it ends before a header that cannot be read.
     """
 
     cls: MessageClass
@@ -30,6 +31,7 @@ class Description:
     payload_offset: int
     dlh: DeadLetterHeader | None
     ams_protected: bool
+    is_whole: bool = True
 
 
 def describe(
@@ -79,7 +81,15 @@ def describe(
     if chain.problem or msg_flags or chain.headers:
         parts = (problem, chain.problem, *_flag_notes(msg_flags, chain.headers))
         problem = "; ".join(filter(None, parts))
-    return Description(found.cls, problem, headers, chain.payload_offset, dlh, chain.ams_protected)
+    return Description(
+        found.cls,
+        problem,
+        headers,
+        chain.payload_offset,
+        dlh,
+        chain.ams_protected,
+        chain.is_whole,
+    )
 
 
 def _flag_notes(msg_flags: int, headers: tuple[ChainedHeader, ...]) -> Iterator[str]:

@@ -64,6 +64,8 @@ def header_row(
         "dead_lettered_at": parse_gmt(found.dlh.put_date, found.dlh.put_time)
         if found.dlh
         else None,
+        "browsed_at": browsed_at,
+        "chain_is_whole": found.is_whole,
     }
     return {
         name: replace_undecodable(value) if isinstance(value, str) else value

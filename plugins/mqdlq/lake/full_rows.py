@@ -43,8 +43,10 @@ def full_rows_of_settled(directory: str, columns: Sequence[str]) -> Iterator[dic
     """Yield these columns of the settled messages of a finished snapshot.
 
     The values are those of the snapshot with the full row, but `browse_seq` is that of this one.
-    Raises `LakeError` if a full row is missing; pruning never removes it.
+    `browsed_at` is when this snapshot was taken. Raises `LakeError` if a full row is missing;
+    pruning never removes it.
     """
+    manifest = read_manifest(directory)
     waiting: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
     for batch in settled_rows(directory, _COMPACT):
         for row in batch.to_pylist():
@@ -56,11 +58,12 @@ def full_rows_of_settled(directory: str, columns: Sequence[str]) -> Iterator[dic
             # Equal messages have equal rows, so any row fits any position.
             if here := places.get(row["message_key"]):
                 row["browse_seq"] = here.pop(0)
+                row["browsed_at"] = manifest.taken_at
                 yield {name: row[name] for name in columns if name in row}
         missing = sum(map(len, places.values()))
         if missing:
             raise LakeError(
                 "MQDLQ-405",
                 f"{siblings}/{snapshot_id} lacks {missing} messages that snapshot"
-                f" {read_manifest(directory).snapshot_id} refers to; take a full snapshot",
+                f" {manifest.snapshot_id} refers to; take a full snapshot",
             )

@@ -27,6 +27,8 @@ HEADERS: Final = pa.schema(
         pa.field("expires_at", _UTC),
         pa.field("put_at", _UTC),
         pa.field("dead_lettered_at", _UTC),
+        pa.field("browsed_at", _UTC),
+        pa.field("chain_is_whole", pa.bool_()),
         pa.field("expires_before_next_pass", pa.bool_()),
         pa.field("came_from_backout", pa.bool_()),
         pa.field("dest_backout_threshold", pa.int32()),

@@ -32,6 +32,8 @@ _HEADERS: Final = {
     "expires_at": "When it expires, from the remaining Expiry; null for never",
     "put_at": "PutDate and PutTime of the MQMD; null if they are not a valid time",
     "dead_lettered_at": "PutDate and PutTime of the MQDLH; null if they are not a valid time",
+    "browsed_at": "When the message was browsed; its age is measured at this time (since 4)",
+    "chain_is_whole": "Whether no header of the chain is unreadable (since 4)",
     "expires_before_next_pass": "Whether it expires within RETRYINT of the browse (since 2)",
     "came_from_backout": "Whether it was put here after being backed out: its reason states it, its"
     " BackoutCount has reached its destination's BOTHRESH, or this queue is its destination's"

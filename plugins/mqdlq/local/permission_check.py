@@ -28,7 +28,7 @@ def check(name: str) -> int:
     """Say what the user of the handler's connection may do; return the exit code."""
     handler = load_handler(name)
     source, text = handler.rules_text()
-    table = parse(text, source)
+    table = parse(text, source, frozen=True)
     settings = select_queue_manager(read_settings(handler.connection), table.control.input_q_mgr)
     try:
         with connect(settings) as queue_manager:

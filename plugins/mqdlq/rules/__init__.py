@@ -7,10 +7,10 @@ from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
 from mqdlq.rules.explaining import Explanation, Failure, Trace, explain
 from mqdlq.rules.formatting import format_table
 from mqdlq.rules.matching import matches, matching_rules, with_nuls_as_blanks
-from mqdlq.rules.reading import CheckResult, check, parse
+from mqdlq.rules.reading import CheckResult, check, parse, treatment_changes
 from mqdlq.rules.records import ControlData, Pattern, Rule
 from mqdlq.rules.syntax.building import WrittenRule
-from mqdlq.rules.table import RulesTable, print_table
+from mqdlq.rules.table import RulesTable, freeze, print_table
 
 __all__ = [
     "Change",
@@ -32,9 +32,11 @@ __all__ = [
     "compare",
     "explain",
     "format_table",
+    "freeze",
     "matches",
     "matching_rules",
     "parse",
     "print_table",
+    "treatment_changes",
     "with_nuls_as_blanks",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mqdlq.rules.keywords import KEYWORDS, Kind
+from mqdlq.rules.extensions import shown_value
+from mqdlq.rules.keywords import KNOWN, Kind
 from mqdlq.rules.matching import Values, with_nuls_as_blanks
 from mqdlq.rules.records import Pattern, Rule
 from mqdlq.rules.table import RulesTable
@@ -13,6 +14,8 @@ from mqdlq.rules.table import RulesTable
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A pattern that did not match, and the value it was compared with.
+
+    The value of an extension is text, "" if it is unknown.
 
     With `only_nuls` it would match if the field's NULs were blanks.
     """
@@ -75,7 +78,7 @@ def explain(table: RulesTable, values: Values) -> Explanation:
 def _trace(rule: Rule, values: Values) -> Trace:
     failures = []
     for pattern in sorted(rule.patterns, key=lambda pattern: pattern.place):
-        actual = values.get(pattern.column)
+        actual = pattern.value_in(values)
         if not pattern.matches(actual):
             failure = Failure(pattern, _present(pattern, actual), _only_nuls(pattern, actual))
             failures.append(failure)
@@ -83,8 +86,11 @@ def _trace(rule: Rule, values: Values) -> Trace:
 
 
 def _present(pattern: Pattern, actual: str | int | None) -> str | int:
-    """Return a value as it is compared: an absent one is blank, or 0."""
-    return actual or ("" if KEYWORDS[pattern.keyword].kind is Kind.TEXT else 0)
+    """Return a value as it is compared: an absent one is blank, or 0; "" if it is unknown."""
+    keyword = KNOWN[pattern.keyword]
+    if keyword.is_extension:
+        return shown_value(keyword, "" if actual is None else actual)
+    return actual or ("" if keyword.kind is Kind.TEXT else 0)
 
 
 def _only_nuls(pattern: Pattern, actual: str | int | None) -> bool:

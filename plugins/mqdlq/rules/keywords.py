@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Final
+from typing import Any, Final
 
 from mqdlq.model import Action, PutAuthority
 
@@ -35,6 +35,33 @@ class Kind(Enum):
     """A number, without wildcards."""
     WORD = auto()
     """One of a few words, or also a number if `least` is set."""
+    TIME = auto()
+    """A comparison with a time, for an extension."""
+    SIZE = auto()
+    """A comparison with a number of bytes, for an extension."""
+    CHAIN = auto()
+    """The names of headers in order, with wildcards, for an extension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How the value of an extension follows from columns of a snapshot, as a whole number.
+
+    The value is `of` minus `since` minus `less`, both columns or "", rounded down to a multiple of
+    `per`. Times count in microseconds. The value is never reached if the column `never` is less
+    than 0.
+    """
+
+    of: str
+    since: str = ""
+    less: int = 0
+    per: int = 1
+    never: str = ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns that the value follows from."""
+        return tuple(filter(None, (self.of, self.since, self.never)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +70,11 @@ class Keyword:
 
     A pattern compares the snapshot's `column`, which IBM calls `field`. Text has at most `length`
     characters. Symbolic names belong to `families`. A number is at least `least`.
+
+    An extension has `sources`, the snapshot's columns that its value follows from, by a `measure`
+    unless it is a chain; its `column` exists in the table only. `unknown` says why the value of a
+    message can be unknown. With `changes`, the value of an unchanged message differs from run to
+    run.
     """
 
     name: str
@@ -54,6 +86,15 @@ class Keyword:
     families: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     least: int | None = None
+    sources: tuple[str, ...] = ()
+    measure: Measure | None = None
+    unknown: str = ""
+    changes: bool = False
+
+    @property
+    def is_extension(self) -> bool:
+        """Whether the keyword is an extension, which only the YAML form has."""
+        return bool(self.sources)
 
     @property
     def is_pattern(self) -> bool:
@@ -76,6 +117,11 @@ def _number(name: str, column: str, field: str, *families: str) -> Keyword:
 
 def _name(name: str, part: Part) -> Keyword:
     return Keyword(name, part, Kind.NAME, length=48)
+
+
+def _measured(name: str, kind: Kind, field: str, measure: Measure, **more: Any) -> Keyword:
+    column, sources = f"{name.lower()} extension", measure.sources
+    return Keyword(name, Part.RULE, kind, column, field, sources=sources, measure=measure, **more)
 
 
 def _word(name: str, part: Part, *words: str, least: int | None = None) -> Keyword:
@@ -110,5 +156,50 @@ _ALL: Final = (
     Keyword("RETRY", Part.RULE, Kind.NUMBER, least=1),
 )
 
+_SECOND: Final = 1_000_000
+_DLH_LENGTH: Final = 172
+
+_EXTENSIONS: Final = (
+    _measured(
+        "AGE",
+        Kind.TIME,
+        "the age on the queue",
+        Measure("browsed_at", since="dead_lettered_at", per=_SECOND),
+        unknown="the MQDLH has no valid PutDate and PutTime, or the snapshot has no browsed_at",
+        changes=True,
+    ),
+    _measured(
+        "EXPIRES_IN",
+        Kind.TIME,
+        "the remaining expiry",
+        Measure("expires_at", since="browsed_at", per=_SECOND, never="expiry"),
+        words=("never",),
+        unknown="the snapshot has no expires_at or browsed_at",
+        changes=True,
+    ),
+    _measured(
+        "LENGTH",
+        Kind.SIZE,
+        "the length of the original message",
+        Measure("total_length", less=_DLH_LENGTH),
+        unknown="the snapshot has no total_length",
+    ),
+    Keyword(
+        "HEADER_CHAIN",
+        Part.RULE,
+        Kind.CHAIN,
+        "header_chain extension",
+        "the chain of headers",
+        sources=("chain_is_whole", "header_chain"),
+        unknown="a header cannot be read, or the snapshot has no chain_is_whole",
+    ),
+)
+
 KEYWORDS: Final = {keyword.name: keyword for keyword in _ALL}
-"""Every keyword by its name, in the order of the canonical print."""
+"""Every keyword of IBM's by its name, in the order of the canonical print."""
+
+EXTENSIONS: Final = {keyword.name: keyword for keyword in _EXTENSIONS}
+"""Every extension by its name: patterns of mqdlq's own, which only the YAML form of a table has."""
+
+KNOWN: Final = KEYWORDS | EXTENSIONS
+"""Every keyword and every extension by its name."""

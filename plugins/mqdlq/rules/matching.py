@@ -1,7 +1,7 @@
 """Match a message with the rules of a table.
 
 Values are those of a snapshot's columns: text without trailing blanks, or numbers. An absent value
-or None counts as a field of blanks, or 0.
+or None counts as a field of blanks, or 0. No extension matches a value that is absent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from mqdlq.rules.records import Rule
 from mqdlq.rules.table import RulesTable
 
-Values = Mapping[str, str | int | None]
+Values = Mapping[str, Any]
 
 
 def with_nuls_as_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def with_nuls_as_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def matches(rule: Rule, values: Values) -> bool:
     """Whether every pattern of the rule matches."""
-    return all(pattern.matches(values.get(pattern.column)) for pattern in rule.patterns)
+    return all(pattern.matches(pattern.value_in(values)) for pattern in rule.patterns)
 
 
 def matching_rules(table: RulesTable, values: Values) -> tuple[Rule, ...]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from mqdlq.constants import name_of
 from mqdlq.model import PutAuthority
-from mqdlq.rules.keywords import KEYWORDS
+from mqdlq.rules.keywords import KNOWN
 from mqdlq.rules.records import ControlData, Pattern, Rule
 from mqdlq.rules.syntax.lines import COLUMNS
 
@@ -59,7 +59,7 @@ def rule_parameters(rule: Rule) -> Iterator[str]:
 def _pattern(pattern: Pattern) -> str:
     if isinstance(pattern.value, str):
         return _parameter(pattern.keyword, pattern.value)
-    name = name_of(pattern.value, KEYWORDS[pattern.keyword].families)
+    name = name_of(pattern.value, KNOWN[pattern.keyword].families)
     return f"{pattern.keyword}({name or pattern.value})"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, RulesError
+from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, KNOWN
 from mqdlq.rules.syntax.building import Builder, WrittenRule
 from mqdlq.rules.syntax.grammar import read_statement
 from mqdlq.rules.syntax.lines import entries
@@ -35,10 +36,11 @@ class CheckResult:
     rules: tuple[WrittenRule, ...] = ()
 
 
-def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
+def check(text: str | bytes, source: str = "<rules>", *, frozen: bool = False) -> CheckResult:
     """Parse a table and report all its faults; a table with any error is rejected as a whole.
 
-    Bytes are UTF-8 or ASCII. Diagnostics call the table `source`.
+    Bytes are UTF-8 or ASCII. Diagnostics call the table `source`. Only a `frozen` text, which mqdlq
+    itself has written, has extensions.
     """
     report = Report(source)
     if isinstance(text, bytes):
@@ -51,7 +53,7 @@ def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
         message = f"the lines end in {line_end}; save the file with LF or CR LF line ends"
         report.error("line-ends", Place(1, 1, 1, ""), message)
         return CheckResult(None, report.diagnostics())
-    builder = Builder(report)
+    builder = Builder(report, KNOWN if frozen else KEYWORDS)
     for entry in entries(text, report):
         builder.add(read_statement(entry, report))
         if report.is_full:
@@ -62,6 +64,15 @@ def check(text: str | bytes, source: str = "<rules>") -> CheckResult:
     table = RulesTable(builder.control, tuple(builder.rules))
     return CheckResult(
         table, report.diagnostics(), builder.written_control, tuple(builder.written_rules)
+    )
+
+
+def treatment_changes(frozen_text: str) -> bool:
+    """Whether rules can treat an unchanged message differently in a later run: `changes`."""
+    names = (name for name, keyword in EXTENSIONS.items() if keyword.changes)
+    # Most tables have no extension and need not be parsed.
+    return (
+        any(f"{name}(" in frozen_text for name in names) and parse(frozen_text, frozen=True).changes
     )
 
 
@@ -90,9 +101,9 @@ def decoded(text: str | bytes) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
 
 
-def parse(text: str | bytes, source: str = "<rules>") -> RulesTable:
-    """Parse a table; raise RulesError with all faults if it has an error."""
-    result = check(text, source)
+def parse(text: str | bytes, source: str = "<rules>", *, frozen: bool = False) -> RulesTable:
+    """Parse a table, as `check` does; raise RulesError with all faults if it has an error."""
+    result = check(text, source, frozen=frozen)
     if result.table is None:
         raise RulesError(result.diagnostics)
     return result.table

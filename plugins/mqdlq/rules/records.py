@@ -7,11 +7,14 @@ are not compared.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from mqdlq.model import Action, PutAuthority
-from mqdlq.rules.keywords import KEYWORDS
+from mqdlq.rules.extensions import condition_of, value_of
+from mqdlq.rules.keywords import KNOWN, Kind
 from mqdlq.rules.wildcards import compiled
 
 
@@ -19,7 +22,8 @@ from mqdlq.rules.wildcards import compiled
 class Pattern:
     """The value that a rule requires of one column: canonical text ("" for blank) or a number.
 
-    `place` is the position among the keywords of the rule as written.
+    The value of an extension is its canonical condition. `place` is the position among the keywords
+    of the rule as written.
     """
 
     keyword: str
@@ -27,11 +31,24 @@ class Pattern:
     value: str | int
     place: int = field(default=0, compare=False)
 
+    @property
+    def is_extension(self) -> bool:
+        """Whether the pattern is an extension, which only the YAML form has."""
+        return KNOWN[self.keyword].is_extension
+
+    def value_in(self, values: Mapping[str, Any]) -> str | int | None:
+        """Return the value that a message's row has for this pattern."""
+        keyword = KNOWN[self.keyword]
+        return value_of(keyword, values) if keyword.is_extension else values.get(self.column)
+
     def matches(self, actual: str | int | None) -> bool:
         """Whether a message's value matches; None is a field of blanks, or 0."""
         if isinstance(self.value, int):
             return (actual or 0) == self.value
-        length = KEYWORDS[self.keyword].length
+        keyword = KNOWN[self.keyword]
+        if keyword.is_extension and keyword.kind is not Kind.CHAIN:
+            return condition_of(keyword, self.value).matches(int(actual or 0))
+        length = keyword.length
         return self._compiled.match(str(actual or "").ljust(length)) is not None
 
     @cached_property
@@ -58,6 +75,11 @@ class Rule:
     header: bool = True
     put_authority: PutAuthority = PutAuthority.DEF
     retry: int = 1
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """The names of the rule's extensions as the YAML form has them."""
+        return tuple(each.keyword.lower() for each in self.patterns if each.is_extension)
 
     @property
     def cannot_fail(self) -> bool:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from mqdlq.rules.diagnostics import Place, Report, RulesError, listed
+from mqdlq.rules.extensions import collapsed, condition_of, value_of
+from mqdlq.rules.keywords import KNOWN, Keyword, Kind
 from mqdlq.rules.printing import print_entries
-from mqdlq.rules.records import ControlData, Rule
+from mqdlq.rules.records import ControlData, Pattern, Rule
 
 
 @dataclass(frozen=True)
@@ -20,14 +25,80 @@ class RulesTable:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns of a snapshot that the patterns use, sorted."""
-        return tuple(sorted({pattern.column for rule in self.rules for pattern in rule.patterns}))
+        found = {name for name in self.compared if name not in self.extensions}
+        found.update(name for each in self.extensions.values() for name in each.sources)
+        return tuple(sorted(found))
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """The columns of the patterns, sorted; those of extensions exist in the table only."""
+        return tuple(sorted({pattern.column for pattern in self._patterns}))
+
+    @cached_property
+    def extensions(self) -> Mapping[str, Keyword]:
+        """The extensions that the rules have, by their columns."""
+        found = {each.column: KNOWN[each.keyword] for each in self._patterns if each.is_extension}
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def limits(self) -> Mapping[str, Sequence[int]]:
+        """The numbers that the rules compare an extension with, sorted, by its column."""
+        found: dict[str, set[int]] = {}
+        for pattern in self._patterns:
+            keyword = self.extensions.get(pattern.column)
+            if keyword and keyword.kind is not Kind.CHAIN:
+                condition = condition_of(keyword, str(pattern.value))
+                found.setdefault(pattern.column, set()).update(
+                    [condition.number] if condition.sign else ()
+                )
+        return {column: sorted(numbers) for column, numbers in found.items()}
+
+    @property
+    def changes(self) -> bool:
+        """Whether rules can treat an unchanged message differently in a later run."""
+        return any(keyword.changes for keyword in self.extensions.values())
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of the canonical print: equal for tables with the same meaning."""
-        return hashlib.sha256(print_table(self).encode()).hexdigest()
+        return hashlib.sha256(freeze(self).encode()).hexdigest()
+
+    def key_of(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the values of a row that decide which rules match, for use as a key."""
+        return tuple(self._compared_value(name, values) for name in self.compared)
+
+    def _compared_value(self, column: str, values: Mapping[str, Any]) -> Any:
+        keyword = self.extensions.get(column)
+        if keyword is None:
+            return values.get(column)
+        value = value_of(keyword, values)
+        return collapsed(value, self.limits[column]) if isinstance(value, int) else value
+
+    @property
+    def _patterns(self) -> tuple[Pattern, ...]:
+        return tuple(pattern for rule in self.rules for pattern in rule.patterns)
 
 
-def print_table(table: RulesTable) -> str:
-    """Return the canonical text: ``parse(print_table(table)) == table``."""
+def freeze(table: RulesTable) -> str:
+    """Return the canonical text with extensions: ``parse(freeze(table), frozen=True) == table``."""
     return print_entries(table.control, table.rules)
+
+
+def print_table(table: RulesTable, source: str = "<rules>") -> str:
+    """Return the canonical text: ``parse(print_table(table)) == table``.
+
+    Raises RulesError for a table with extensions, which runmqdlq's syntax does not have.
+    """
+    report = Report(source)
+    for rule in table.rules:
+        if rule.extensions:
+            noun = "extension" if len(rule.extensions) == 1 else "extensions"
+            report.error(
+                "extension",
+                Place(rule.line, 1, 1, ""),
+                f"rule {rule.ordinal} has the {noun} {listed(rule.extensions, 'and')}, which no"
+                " table of runmqdlq has; keep the table in YAML",
+            )
+    if report.has_errors:
+        raise RulesError(report.diagnostics())
+    return freeze(table)

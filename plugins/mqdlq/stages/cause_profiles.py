@@ -156,7 +156,9 @@ _Ending = tuple[Outcome, int, bool]
 class _Profiler:
     def __init__(self, run: Run, now: datetime) -> None:
         self.causes: dict[str, CauseProfile] = {}
-        self._first_rule = _RuleFinder(check(run.rules_text).table, nul_as_blank=run.nul_as_blank)
+        self._first_rule = _RuleFinder(
+            check(run.rules_text, frozen=True).table, nul_as_blank=run.nul_as_blank
+        )
         self.columns = sorted({*COLUMNS, *_ALSO, *self._first_rule.columns})
         self._expiry = _expiry_of(now)
 
@@ -205,7 +207,7 @@ class _RuleFinder:
     def __call__(self, row: Mapping[str, Any]) -> int:
         if self._table is None or row["class"] != MessageClass.DEAD_LETTER:
             return NO_RULE
-        key = tuple(row[name] for name in self.columns)
+        key = self._table.key_of(row)
         if key not in self._known:
             values = with_nuls_as_blanks(row) if self._nul_as_blank else row
             steps = steps_for(self._table, values)

@@ -8,7 +8,7 @@ from typing import Any
 from mqdlq import constants
 from mqdlq.model import MessageClass
 from mqdlq.rules import Explanation, Failure, RulesTable, Trace
-from mqdlq.rules.keywords import KEYWORDS, Keyword
+from mqdlq.rules.keywords import KNOWN, Keyword
 from mqdlq.rules.printing import rule_parameters
 
 
@@ -101,7 +101,10 @@ def _trace_as_text(trace: Trace) -> str:
 
 
 def _failure_as_text(failure: Failure) -> str:
-    keyword = KEYWORDS[failure.pattern.keyword]
+    keyword = KNOWN[failure.pattern.keyword]
+    if keyword.is_extension:
+        actual = failure.actual or f"unknown ({keyword.unknown})"
+        return f"{keyword.name} expects {failure.pattern.value}, {keyword.field} is {actual}"
     expected, actual = _shown(keyword, failure.pattern.value), _shown(keyword, failure.actual)
     nuls = "; only its NULs keep it from matching" if failure.only_nuls else ""
     return f"{keyword.name} expects {expected}, {keyword.field} is {actual}{nuls}"

@@ -50,7 +50,7 @@ def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTa
     HandlerError for an unreadable table or an action that is not one rule.
     """
     source, text = handler.rules_text(options.rules)
-    table = parse(text, source)
+    table = parse(text, source, frozen=True)
     if options.action:
         source, text = GIVEN_ACTION, _print_given_action(table, options)
         table = parse(text, source)
@@ -76,7 +76,7 @@ def read_control_data(handler: Handler) -> ControlData | None:
     """Return the control data of a handler's table, None if the table cannot be read."""
     try:
         source, text = handler.rules_text()
-        return parse(text, source).control
+        return parse(text, source, frozen=True).control
     except MqDlqError:  # a run reports it when it reads the table
         return None
 

@@ -132,7 +132,7 @@ def compare_with_rules(
     Raises `LakeError` if the snapshots do not belong together, or if one cannot be read.
     """
     _check_snapshots(first, second, arrivals)
-    table = parse(first.manifest.rules_text)
+    table = parse(first.manifest.rules_text, frozen=True)
     now = MessageLocations(
         first.manifest.queue_manager,
         lake.whole_rows(second.directory, ["message_key"]),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mqdlq.model import Disposition, PlannedMessage
 from mqdlq.plan import resolve, steps_of
-from mqdlq.rules import RulesTable, explain, parse, print_table, with_nuls_as_blanks
-from mqdlq.rules.keywords import KEYWORDS, Kind
+from mqdlq.rules import RulesTable, explain, freeze, parse, with_nuls_as_blanks
+from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Keyword, Kind
 
 PATTERNS = [keyword for keyword in KEYWORDS.values() if keyword.is_pattern]
 WORDS = ["A", "AB", "ABC", "a", "%", "_", "\\", ".", "$^", "(|", "[x]", "'", '"', "é", "😀", " "]
@@ -23,11 +24,23 @@ NUMBERS = [0, 1, 2053, 2085, 999_999_999]
 VARYING = ("put_appl_name", "reply_to_q", "feedback", "user_identifier")
 
 
-def random_table(seed: int, rules: int) -> RulesTable:
+CONDITIONS = {
+    Kind.TIME: ["< 0s", "<= 1s", "> 1s", "< 2h", ">= 2h", "> 2h", "<= 2h", "> 1d"],
+    Kind.SIZE: ["< 1", ">= 1B", "> 1kB", "<= 1000", "> 1MB"],
+    Kind.CHAIN: ["MQDLH", "MQDLH *", "* MQRFH2", "MQDLH MQRFH?", "MQ*"],
+}
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SPANS = [timedelta(seconds=s, microseconds=u) for s in (-1, 0, 1, 7200, 86400) for u in (-1, 0, 1)]
+
+
+def random_table(seed: int, rules: int, *, extensions: bool = False) -> RulesTable:
     """Return a table with patterns of every keyword and shape, and every action."""
     chance = random.Random(seed)
-    entries = [" +\n ".join(_entry(chance)) for _ in range(rules)]
-    return parse(print_table(parse("".join(f"{entry}\n" for entry in entries))))
+    entries = [_entry(chance) for _ in range(rules)]
+    if extensions:
+        entries = [[*_extensions(chance), *entry] for entry in entries]
+    text = "".join(" +\n ".join(entry) + "\n" for entry in entries)
+    return parse(freeze(parse(text, frozen=True)), frozen=True)
 
 
 def random_rows(seed: int, number: int, start: int = 0) -> list[dict[str, Any]]:
@@ -46,7 +59,7 @@ def random_rows(seed: int, number: int, start: int = 0) -> list[dict[str, Any]]:
                 row[keyword.column] = (
                     browse_seq if keyword.kind is not Kind.TEXT else f"A{browse_seq}"
                 )
-        rows.append(row)
+        rows.append(row | _of_extensions(random.Random(f"{seed} {browse_seq}")))
     return rows
 
 
@@ -70,6 +83,29 @@ def expected(
             templates[0].rule if templates else None,
             nearest,
         )
+
+
+def _extensions(chance: random.Random) -> list[str]:
+    chosen = chance.sample(list(EXTENSIONS.values()), chance.choice([0, 1, 1, 2]))
+    return [f"{keyword.name}('{_condition(chance, keyword)}')" for keyword in chosen]
+
+
+def _condition(chance: random.Random, keyword: Keyword) -> str:
+    return chance.choice([*CONDITIONS[keyword.kind], *keyword.words])
+
+
+def _of_extensions(chance: random.Random) -> dict[str, Any]:
+    """Return the columns that extensions use; each can be null."""
+    row = {
+        "browsed_at": NOON,
+        "dead_lettered_at": NOON - chance.choice(SPANS),
+        "expires_at": NOON + chance.choice(SPANS),
+        "expiry": chance.choice([-1, 0, 1, 36_000]),
+        "total_length": 172 + chance.choice([-1, 0, 1, 1000, 1001, 10**6, 10**6 + 1]),
+        "header_chain": ["MQDLH", *chance.choice([[], ["MQRFH2"], ["MQRFH"], ["MQCIH", "MQRFH2"]])],
+        "chain_is_whole": chance.random() > 1 / 8,
+    }
+    return {name: None if chance.random() < 1 / 16 else value for name, value in row.items()}
 
 
 def _entry(chance: random.Random) -> list[str]:

@@ -16,7 +16,7 @@ from mqdlq.lake import SnapshotManifest, SnapshotWriter
 from mqdlq.lake.schema import HEADERS, SETTLED
 from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.lake.storage import make_directory, write_text
-from mqdlq.rules import RulesTable, parse, print_table
+from mqdlq.rules import RulesTable, freeze, parse
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 _MD_FIELDS = {field.name for field in fields(MessageDescriptor)}
@@ -98,7 +98,7 @@ def write_rows(
         bytes=0,
         digest="",
         rules_digest=table.digest,
-        rules_text=print_table(table),
+        rules_text=freeze(table),
         nul_as_blank=nul_as_blank,
         **manifest_fields,
     )
@@ -139,6 +139,6 @@ def write_compact(
             taken_at=taken_at,
             taken_by="test",
             rules_digest=table.digest,
-            rules_text=print_table(table),
+            rules_text=freeze(table),
         )
     return writer.directory

@@ -201,3 +201,63 @@ def test_explain_of_a_missing_snapshot_is_an_error(world: World) -> None:
             " [MQDLQ-419]\n"
         ),
     )
+
+
+@pytest.mark.usefixtures("world")
+def test_extensions_take_the_columns_of_a_json_line_and_a_queue() -> None:
+    Path("a.rules").rename("a.yaml")
+    Path("a.yaml").write_text(
+        "table:\n"
+        "  rules:\n"
+        "    - extensions: {age: '>= 2h', header_chain: MQDLH, length: '< 1kB'}\n"
+        "      action: IGNORE\n"
+        "    - extensions: {expires_in: never}\n"
+        "      action: RETRY\n",
+        encoding="utf-8",
+    )
+    line = json.dumps(
+        {
+            "browsed_at": "2026-11-22T12:00:00Z",
+            "dead_lettered_at": "2026-11-22T10:00:00Z",
+            "header_chain": ["MQDLH"],
+            "chain_is_whole": True,
+            "total_length": 200,
+            "expiry": 9,
+        }
+    )
+
+    result = run("explain", "--rules", "a.yaml", "--format", "json", "-", stdin=line)
+    browse = run("explain", "--rules", "a.yaml", "QM1", "DLQ", "--message", "1")
+    paste = run("explain", "--rules", "a.yaml", "-", stdin=browsed())
+
+    assert json.loads(result.stdout) == {
+        "chain": [3],
+        "trace": [
+            {"line": 3, "matched": True, "keyword": None, "expected": None, "actual": None},
+            {
+                "line": 5,
+                "matched": False,
+                "keyword": "EXPIRES_IN",
+                "expected": "never",
+                "actual": "",
+            },
+        ],
+    }
+    assert browse.stdout.splitlines()[0].endswith("rules tried, by line: 3")
+    assert "AGE expects >= 2h, the age on the queue is unknown" in paste.stdout
+
+
+@pytest.mark.usefixtures("world")
+def test_a_json_line_with_a_wrong_column_of_an_extension_is_refused() -> None:
+    for column, value, expected in (
+        ("browsed_at", "noon", "a time such as 2026-11-22T12:00:00Z, found str"),
+        ("header_chain", "MQDLH", "a list of names, found str"),
+        ("chain_is_whole", "yes", "true or false, found str"),
+        ("total_length", "9", "a number, found str"),
+    ):
+        result = run("explain", "--rules", "a.rules", "-", stdin=json.dumps({column: value}))
+
+        assert (result.exit_code, result.stderr) == (
+            1,
+            f"<stdin>:1: {column} must be {expected} [MQDLQ-905]\n",
+        )

@@ -115,3 +115,15 @@ def test_an_invalid_table_is_not_converted() -> None:
         to_yaml("ACTION(FWD)\n", "a.rules")
     with pytest.raises(RulesError, match=r"a\.yaml:1:18: ACTION"):
         to_table("table: {rules: [{action: FWD}]}", "a.yaml")
+
+
+def test_a_table_with_extensions_is_not_converted_to_runmqdlqs_syntax() -> None:
+    yaml = "table:\n  rules:\n    - {extensions: {age: '> 1h'}, action: IGNORE}\n"
+
+    with pytest.raises(RulesError) as raised:
+        to_table(yaml, "t.yaml")
+
+    assert str(raised.value) == (
+        "t.yaml:3:1: rule 1 has the extension age, which no table of runmqdlq has; keep the table"
+        " in YAML"
+    )

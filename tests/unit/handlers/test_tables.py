@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.handlers import check
-from mqdlq.rules import RulesTable, parse, print_table
+from mqdlq.rules import RulesTable, freeze, parse, print_table
 
 
 def table(yaml: str) -> RulesTable:
@@ -256,4 +256,61 @@ def test_the_handler_file_sets_the_severity_of_a_lint_warning() -> None:
         "t.yaml:1:37: no-catch-all takes error, warning or off\n"
         "    lint: {shadowed: off, no-catch-all: 1}\n"
         "                                        ^\n"
+    )
+
+
+def test_extensions_stand_beside_the_patterns() -> None:
+    found = table(
+        "table:\n"
+        "  rules:\n"
+        "    - match: {DESTQ: QUOTES}\n"
+        "      extensions:\n"
+        "        age: '>= 120min'\n"
+        "        header_chain: mqdlh mqrfh2*\n"
+        "      action: DISCARD\n"
+        "    - extensions: {expires_in: ['< 15min', never], length: '> 1MB'}\n"
+        "      action: RETRY\n"
+        "    - {action: IGNORE}\n"
+    )
+
+    assert freeze(found) == (
+        "DESTQ(QUOTES) AGE('>= 2h') HEADER_CHAIN('MQDLH MQRFH2*') +\n"
+        "    ACTION(DISCARD)\n"
+        "EXPIRES_IN('< 15min') LENGTH('> 1MB') ACTION(RETRY)\n"
+        "EXPIRES_IN('never') LENGTH('> 1MB') ACTION(RETRY)\n"
+        "ACTION(IGNORE)\n"
+    )
+    assert [rule.line for rule in found.rules] == [3, 8, 8, 10]
+
+
+def test_an_error_of_an_extension_names_its_place_in_the_file() -> None:
+    assert errors(
+        "table:\n"
+        "  rules:\n"
+        "    - match: {age: '> 1h'}\n"
+        "      extensions: {ages: '> 1h', DESTQ: A, length: []}\n"
+        "      expires_in: never\n"
+        "      action: IGNORE\n"
+        "    - extensions: {age: 2h}\n"
+        "      action: IGNORE\n"
+    ) == (
+        "t.yaml:3:15: age belongs under 'extensions:'\n"
+        "        - match: {age: '> 1h'}\n"
+        "                  ~~^\n"
+        "t.yaml:4:20: unknown key ages; did you mean age?\n"
+        "          extensions: {ages: '> 1h', DESTQ: A, length: []}\n"
+        "                       ~~~^\n"
+        "t.yaml:4:34: DESTQ belongs under 'match:'\n"
+        "          extensions: {ages: '> 1h', DESTQ: A, length: []}\n"
+        "                                     ~~~~^\n"
+        "t.yaml:4:52: LENGTH has no value; leave it out\n"
+        "          extensions: {ages: '> 1h', DESTQ: A, length: []}\n"
+        "                                                       ~^\n"
+        "t.yaml:5:7: expires_in belongs under 'extensions:'\n"
+        "          expires_in: never\n"
+        "          ~~~~~~~~~^\n"
+        "t.yaml:7:25: AGE takes a comparison with a time such as '>= 2h' (s, min, h or d), found"
+        " '2h'\n"
+        "        - extensions: {age: 2h}\n"
+        "                            ~^\n"
     )

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 import mqdlq.rules
 from mqdlq import handlers
 from mqdlq.constants import reason_text
 from mqdlq.model import Action
 from mqdlq.rules import parse, print_table
-from mqdlq.rules.keywords import KEYWORDS, MAX_NUMBER, Keyword, Kind, Part
+from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, MAX_NUMBER, Keyword, Kind, Part
 from mqdlq.rules.lint import WARNING_CODES, Code, review
 from mqdlq.rules.lint.actions import HOPELESS_REASONS
 
@@ -99,6 +100,13 @@ def kind_of(keyword: Keyword) -> str:
     return "pattern" if keyword.is_pattern else "action"
 
 
+VALUES_OF_EXTENSIONS = {
+    Kind.TIME: "comparison with a time",
+    Kind.SIZE: "comparison with a number of bytes",
+    Kind.CHAIN: "names of headers, with wildcards",
+}
+
+
 def values_of(keyword: Keyword) -> str:
     """Return the allowed values of a keyword as the index has them."""
     numbers = f"{keyword.least} to {MAX_NUMBER}"
@@ -114,6 +122,9 @@ def values_of(keyword: Keyword) -> str:
         case Kind.WORD:
             words = [f"`{word}`" for word in keyword.words]
             return ", ".join(words if keyword.least is None else [*words, numbers])
+        case _:
+            found = VALUES_OF_EXTENSIONS[keyword.kind]
+            return ", ".join([found, *(f"`{word}`" for word in keyword.words)])
 
 
 def test_the_index_has_every_keyword_with_its_kind_and_values() -> None:
@@ -123,6 +134,28 @@ def test_the_index_has_every_keyword_with_its_kind_and_values() -> None:
         [f"[{name}](#{name.lower()})", kind_of(keyword), values_of(keyword)]
         for name, keyword in KEYWORDS.items()
     ]
+
+
+def test_the_index_has_every_extension_with_its_values_and_whether_they_change() -> None:
+    assert [row[:3] for row in table_rows("Extensions")] == [
+        [
+            f"[{name.lower()}](#{name.lower()})",
+            values_of(extension),
+            "yes" if extension.changes else "no",
+        ]
+        for name, extension in EXTENSIONS.items()
+    ]
+
+
+def test_every_example_of_an_extension_is_valid() -> None:
+    blocks = re.findall(r"```yaml\n(extensions: [^`]*)```", GUIDE)
+
+    assert [set(yaml.safe_load(block)["extensions"]) for block in blocks] == [
+        {name.lower()} for name in EXTENSIONS
+    ]
+    for block in blocks:
+        rule = f"table:\n  rules:\n    - action: IGNORE\n      {block}    - action: IGNORE\n"
+        assert [str(found) for found in handlers.check(rule, "page").diagnostics] == []
 
 
 def test_the_index_names_the_field_of_every_pattern() -> None:
@@ -148,7 +181,7 @@ def test_every_code_is_in_the_table_of_its_section() -> None:
 def test_every_keyword_action_and_code_has_exactly_one_section() -> None:
     actions = [f"ACTION({action})" for action in Action]
 
-    assert sorted(HEADINGS) == sorted([*KEYWORDS, *actions, *CODES])
+    assert sorted(HEADINGS) == sorted([*KEYWORDS, *map(str.lower, EXTENSIONS), *actions, *CODES])
 
 
 @pytest.mark.parametrize("code", CODES)

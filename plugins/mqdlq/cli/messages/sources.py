@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final
 
+import pyarrow as pa
+
 from mqdlq import lake
 from mqdlq.errors import MqDlqError
 from mqdlq.headers import describe, header_row
@@ -28,16 +30,23 @@ from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.rules.diagnostics import listed
-from mqdlq.rules.keywords import KEYWORDS, Keyword, Kind
+from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Keyword, Kind
 from mqdlq.stages.snapshot.preview import browse_rows
 
 _PATTERNS: Final = tuple(keyword for keyword in KEYWORDS.values() if keyword.is_pattern)
 _IDENTITY: Final = ("browse_seq", "message_key", "msg_id")
-_COLUMNS: Final = sorted({*_IDENTITY, "class", *(keyword.column for keyword in _PATTERNS)})
+_SOURCES: Final = sorted({name for each in EXTENSIONS.values() for name in each.sources})
+_COLUMNS: Final = sorted({*_IDENTITY, "class", *_SOURCES, *(each.column for each in _PATTERNS)})
 _EXPECTED: Final = (
     'expected a JSON object such as {"dlh_reason": 2053}, JSON lines of mqdlq decode or mqdlq qm,'
     " the output of amqsbcg, a file of dmpmqmsg, or hexadecimal digits of a message's body"
 )
+_NOUNS: Final = {
+    "timestamp[us, tz=UTC]": "a time such as 2026-11-22T12:00:00Z",
+    "list<item: string>": "a list of names",
+    "bool": "true or false",
+    "int32": "a number",
+}
 _HEX_ENCODING: Final = 546
 _HEX_CCSID: Final = 819
 
@@ -122,8 +131,9 @@ def _of_paste(number: int, message: PastedMessage) -> Message:
             md.encode(),
             message.body,
             message.total_length,
-            browsed_at=datetime.min.replace(tzinfo=UTC),  # for expires_at, which is not looked at
+            browsed_at=datetime.min.replace(tzinfo=UTC),  # nobody knows when it was browsed
         )
+        row |= {"browsed_at": None, "expires_at": None}
         found = _of_row(row)
         return Message(number, label, found.message_class, row, found.key, found.msg_id)
     seen = describe(
@@ -214,6 +224,7 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
             found = type(value).__name__
             raise MessageError(place, f"{keyword.column} must be {noun}, found {found}")
         values[keyword.column] = value.rstrip(" ") if isinstance(value, str) else value
+    values |= {name: _source(place, name, row[name]) for name in _SOURCES if name in row}
     return Message(
         count,
         f"message at line {line}",
@@ -223,6 +234,25 @@ def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
         msg_id=str(row.get("msg_id") or ""),
         is_row=True,
     )
+
+
+def _source(place: str, name: str, value: Any) -> Any:
+    """Return a column that only extensions use; raise MessageError for a value of another type."""
+    kind = HEADERS.field(name).type
+    try:
+        return _converted(value, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError):
+        found = type(value).__name__
+        raise MessageError(place, f"{name} must be {_NOUNS[str(kind)]}, found {found}") from None
+
+
+def _converted(value: Any, kind: pa.DataType) -> Any:
+    if not isinstance(value, str):
+        return pa.scalar(value, kind).as_py()
+    found = datetime.fromisoformat(value) if pa.types.is_timestamp(kind) else None
+    if found is None or found.tzinfo is None:
+        raise TypeError
+    return found
 
 
 def _unknown(name: str) -> str:

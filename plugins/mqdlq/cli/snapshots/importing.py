@@ -17,7 +17,7 @@ from mqdlq.cli.files import YAML, Format, name_of, review_table
 from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.headers.pasted_messages import PastedMessage, PasteError, as_text, read_pasted
-from mqdlq.rules import RulesError, print_table
+from mqdlq.rules import RulesError, freeze
 
 _NAME_LENGTH: Final = 48
 _REHEARSAL: Final = "imported, for rehearsals only: a run takes its own snapshot"
@@ -117,7 +117,7 @@ def _frozen(file: typer.FileBinaryRead | None) -> _Rules:
         text = "" if name.endswith(YAML) else data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    return _Rules(result.table.digest, text or print_table(result.table))
+    return _Rules(result.table.digest, text or freeze(result.table))
 
 
 def _read(file: typer.FileBinaryRead) -> _Paste:

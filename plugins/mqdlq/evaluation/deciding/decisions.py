@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mqdlq.evaluation.deciding.extension_values import extension_values
 from mqdlq.evaluation.deciding.treatments import UNPROCESSABLE, Chain, Treatments, targets_needed
 from mqdlq.evaluation.deciding.value_masks import ValueMasks, Words, encoded
 from mqdlq.model import MessageClass
@@ -74,10 +75,18 @@ class Decisions:
         return found
 
     def _number_dead_letters(self, letters: pa.RecordBatch) -> Numbers:
-        held = {name: _Column(*encoded(letters.column(name))) for name in self._columns}
+        held = {name: _Column(*encoded(self._values(name, letters))) for name in self._columns}
         which, some = _distinct(letters.num_rows, list(held.values()))
         one_of_each = {name: column.at(some) for name, column in held.items()}
         return self._decide_combinations(len(some), one_of_each)[which]
+
+    def _values(self, name: str, letters: pa.RecordBatch) -> pa.Array:
+        """Return a column as it is compared: that of an extension follows from others."""
+        table = self._masks.table
+        keyword = table.extensions.get(name)
+        if keyword is None:
+            return letters.column(name)
+        return extension_values(keyword, table.limits.get(name, ()), letters)
 
     def _decide_combinations(self, number: int, held: dict[str, _Column]) -> Numbers:
         """Decide for distinct combinations of values."""

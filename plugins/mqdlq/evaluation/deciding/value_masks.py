@@ -43,11 +43,11 @@ class ValueMasks:
     ) -> None:
         self.table = table
         self.nul_as_blank = nul_as_blank
-        self.columns = table.columns
+        self.columns = table.compared
         self.words = max(-(-len(table.rules) // BITS), 1)
         self.everything = self.bits(table.rules)
         self._asking: dict[str, dict[Pattern, list[Rule]]] = {
-            column: defaultdict(list) for column in table.columns
+            column: defaultdict(list) for column in table.compared
         }
         for rule in table.rules:
             for pattern in rule.patterns:
@@ -166,6 +166,8 @@ def _candidates(pattern: Pattern, values: pa.Array) -> np.ndarray[Any, Any]:
     """
     if isinstance(pattern.value, int):
         return np.flatnonzero(pc.equal(values, pattern.value))
+    if not pa.types.is_string(values.type):  # the few values of an extension
+        return np.arange(len(values))
     if not _WILDCARDS.search(pattern.value):
         trimmed = pc.utf8_rtrim(values, characters=" ")
         return np.flatnonzero(pc.equal(trimmed, pattern.value.rstrip(" ")))

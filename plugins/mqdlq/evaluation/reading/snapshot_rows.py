@@ -26,6 +26,7 @@ _SPARK_TYPES: Final = {
     pa.binary(): "binary",
     pa.bool_(): "boolean",
     pa.timestamp("us", tz="UTC"): "timestamp",
+    pa.list_(pa.string()): "array<string>",
 }
 
 
@@ -101,7 +102,7 @@ def _settled(
     """Return the settled messages of all snapshots with their full rows.
 
     Raises `LakeError` if a full row is missing. Equal messages have equal rows, so any full row
-    fits all positions of its message.
+    fits all positions of its message. `browsed_at` is the time of the snapshot.
     """
     compact = [each.settled for each in snapshots if each.manifest.settled]
     referred = _referred(snapshots)
@@ -112,7 +113,9 @@ def _settled(
     held_by = F.col("snapshot_id").alias("held_by")
     rows = rows.select("browse_seq", "message_key", held_by, "_metadata")
     settled = _with_their_snapshots(spark, rows, snapshots)
-    own = [name for name in columns if name not in {"browse_seq", "message_key"}]
+    settled = settled.withColumn("browsed_at", F.col("taken_at"))
+    of_settled = {"browse_seq", "message_key", "browsed_at"}
+    own = [name for name in columns if name not in of_settled]
     key = ["queue_manager", "queue", "held_by", "message_key"]
     full = _with_their_snapshots(spark, _read(spark, referred, columns), referred)
     full = full.withColumn("held_by", F.col("snapshot_id")).select(*key, *own).dropDuplicates(key)

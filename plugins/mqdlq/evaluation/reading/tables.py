@@ -20,7 +20,7 @@ def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
             " --rules",
         )
     snapshot = snapshots[0]
-    table = _parsed(snapshot.manifest.rules_text, f"the rules of {snapshot.directory}")
+    table = _parsed(snapshot.manifest.rules_text, f"the rules of {snapshot.directory}", frozen=True)
     if table.digest != snapshot.manifest.rules_digest:
         raise LakeError(
             "MQDLQ-402",
@@ -30,16 +30,19 @@ def frozen_rules(snapshots: Sequence[Snapshot]) -> RulesTable:
     return table
 
 
-def rules_of_file(place: str) -> RulesTable:
-    """Return the table in a file; raise `LakeError` if it is missing or invalid."""
+def rules_of_file(place: str, *, frozen: bool = False) -> RulesTable:
+    """Return the table in a file; raise `LakeError` if it is missing or invalid.
+
+    A `frozen` table, which mqdlq itself has written, may have extensions.
+    """
     text = lake.read_text(place)
     if text is None:
         raise LakeError("MQDLQ-403", f"{place}: no such rules table")
-    return _parsed(text, place)
+    return _parsed(text, place, frozen=frozen)
 
 
-def _parsed(text: str, name: str) -> RulesTable:
+def _parsed(text: str, name: str, *, frozen: bool) -> RulesTable:
     try:
-        return parse(text, name)
+        return parse(text, name, frozen=frozen)
     except RulesError as error:
         raise LakeError("MQDLQ-404", error.text) from error

@@ -43,7 +43,7 @@ def covers(wide: Pattern, narrow: Pattern) -> bool:
     """Whether `wide` matches every value that `narrow` matches; both are for one column."""
     if wide.value == narrow.value:
         return True
-    if isinstance(wide.value, int) or isinstance(narrow.value, int):
+    if isinstance(wide.value, int) or isinstance(narrow.value, int) or wide.is_extension:
         return False
     return includes(wide.value, narrow.value, KEYWORDS[wide.keyword].length)
 

@@ -61,10 +61,15 @@ def lint(
 
 
 def review(
-    text: str | bytes, source: str = "<rules>", *, queue: str = "", queue_manager: str = ""
+    text: str | bytes,
+    source: str = "<rules>",
+    *,
+    queue: str = "",
+    queue_manager: str = "",
+    frozen: bool = False,
 ) -> CheckResult:
     """Check a table, and lint it if it is valid; return all findings in one order."""
-    result = check(text, source)
+    result = check(text, source, frozen=frozen)
     if result.table is None:
         return result
     doubts = lint(result.table, queue=queue, queue_manager=queue_manager, text=text, source=source)

@@ -8,13 +8,13 @@ from typing import Final
 
 from mqdlq.model import Action, PutAuthority
 from mqdlq.rules.diagnostics import Place, Report, listed, shortened
-from mqdlq.rules.keywords import KEYWORDS, Part
+from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, KNOWN, Keyword, Part
 from mqdlq.rules.records import ControlData, Pattern, Rule
 from mqdlq.rules.syntax.grammar import Parameter, Statement
 from mqdlq.rules.syntax.values import closest, read_value
 from mqdlq.rules.wildcards import canonical
 
-_PLACES_IN_PRINT: Final = {name: at for at, name in enumerate(KEYWORDS)}
+_PLACES_IN_PRINT: Final = {name: at for at, name in enumerate(KNOWN)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,13 @@ class _Setting:
 
 
 class Builder:
-    """Builder of a table's control data and rules from its statements."""
+    """Builder of a table's control data and rules from its statements.
 
-    def __init__(self, report: Report) -> None:
+    Only the keywords `allowed` are accepted: IBM's, or also the extensions.
+    """
+
+    def __init__(self, report: Report, allowed: Mapping[str, Keyword]) -> None:
+        self._allowed = allowed
         self.control = ControlData()
         self.written_control: Mapping[str, str | int] = {}
         self.rules: list[Rule] = []
@@ -50,7 +54,7 @@ class Builder:
         """Add the next entry of the table."""
         self._entry_count += 1
         part = _part_of(statement)
-        reader = _StatementReader(statement, part, self._report)
+        reader = _StatementReader(statement, part, self._allowed, self._report)
         settings = reader.settings()
         if part is Part.CONTROL:
             self._add_control(statement, settings)
@@ -95,7 +99,14 @@ class Builder:
 class _StatementReader:
     """Reader of one statement's settings, which also checks them against each other."""
 
-    def __init__(self, statement: Statement, part: Part | None, report: Report) -> None:
+    def __init__(
+        self,
+        statement: Statement,
+        part: Part | None,
+        allowed: Mapping[str, Keyword],
+        report: Report,
+    ) -> None:
+        self._allowed = allowed
         self._statement = statement
         self._entry = statement.entry
         self._part = part
@@ -108,7 +119,10 @@ class _StatementReader:
         for parameter in self._statement.parameters:
             if self._report.is_full:
                 break
-            keyword = KEYWORDS.get(parameter.keyword)
+            keyword = self._allowed.get(parameter.keyword)
+            if keyword is None and parameter.keyword in EXTENSIONS:
+                self._report_extension(parameter)
+                continue
             if keyword is None:
                 self._report_unknown(parameter)
                 continue
@@ -196,6 +210,15 @@ class _StatementReader:
             "unknown-keyword", parameter, f"unknown keyword {shortened(parameter.keyword)}{advice}"
         )
 
+    def _report_extension(self, parameter: Parameter) -> None:
+        name = parameter.keyword
+        self._error(
+            "extension",
+            parameter,
+            f"{name} is an extension of mqdlq, which no table of runmqdlq has; write the rule in"
+            f" YAML, with '{name.lower()}:' under 'extensions:'",
+        )
+
     def _report_misplaced(self, parameter: Parameter) -> None:
         if self._part is Part.CONTROL:
             message = (
@@ -219,9 +242,7 @@ def _span(parameter: Parameter) -> tuple[int, int]:
 def _part_of(statement: Statement) -> Part | None:
     """Classify an entry by its first keyword that is known, or nearly known."""
     for parameter in statement.parameters:
-        keyword = KEYWORDS.get(parameter.keyword) or KEYWORDS.get(
-            closest(parameter.keyword, KEYWORDS)
-        )
+        keyword = KNOWN.get(parameter.keyword) or KEYWORDS.get(closest(parameter.keyword, KEYWORDS))
         if keyword:
             return keyword.part
     return None
@@ -261,7 +282,7 @@ def _rule(ordinal: int, line: int, written: Mapping[str, str | int]) -> Rule:
 def _patterns(written: Mapping[str, str | int]) -> tuple[Pattern, ...]:
     patterns = []
     for place, (name, value) in enumerate(written.items()):
-        keyword = KEYWORDS[name]
+        keyword = KNOWN[name]
         meaning = canonical(value) if isinstance(value, str) else value
         if keyword.is_pattern and meaning != "*":
             patterns.append(Pattern(name, keyword.column, meaning, place))

@@ -9,6 +9,7 @@ from typing import Final
 
 from mqdlq.constants import ALL_NAMES, PLATFORM_DEPENDENT, family_of
 from mqdlq.rules.diagnostics import Report, listed, quoted, shortened
+from mqdlq.rules.extensions import ConditionError, canonical_condition
 from mqdlq.rules.keywords import MAX_NUMBER, Keyword, Kind
 from mqdlq.rules.syntax.grammar import Value
 from mqdlq.rules.syntax.lines import Entry
@@ -40,8 +41,13 @@ def read_value(keyword: Keyword, value: Value, entry: Entry, report: Report) -> 
         if keyword.kind in (Kind.TEXT, Kind.NAME):
             _check_text(keyword, text)
             written: str | int = text
+        elif keyword.is_extension:
+            return canonical_condition(keyword, text)
         else:
             written = _word_or_number(keyword, text.rstrip(" "))
+    except ConditionError as fault:
+        report.error(fault.code, entry.place(value.start, value.end), str(fault))
+        return None
     except _FaultError as fault:
         start = value.start if fault.at is None else value.start + fault.at
         end = value.end if fault.at is None else start + 1

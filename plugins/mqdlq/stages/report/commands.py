@@ -108,5 +108,5 @@ def _action(run: Run, outcome: Outcome, cls: MessageClass | None) -> dict[str, A
 @lru_cache(maxsize=8)
 def _named_queue(rules_text: str) -> str:
     """Return the queue that a table names, "" for none."""
-    table = check(rules_text).table
+    table = check(rules_text, frozen=True).table
     return "" if table is None else table.control.input_q.strip()

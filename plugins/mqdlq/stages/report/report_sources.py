@@ -77,7 +77,7 @@ def written_rules(text: str) -> dict[int, WrittenRule]:
 
     A text that is not a valid table has none.
     """
-    table = check(text).table
+    table = check(text, frozen=True).table
     if table is None:
         return {}
     lines = text.splitlines()

@@ -149,6 +149,8 @@ class _RuleLines:
     def _read(self, run_id: str) -> tuple[int, ...]:
         run = self._ledger.runs.get(run_id)
         try:
-            return tuple(rule.line for rule in parse(run.rules_text).rules) if run else ()
+            return (
+                tuple(rule.line for rule in parse(run.rules_text, frozen=True).rules) if run else ()
+            )
         except RulesError:  # written in an older language
             return ()

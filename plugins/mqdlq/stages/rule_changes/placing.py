@@ -47,7 +47,7 @@ def find_place(
     seen: set[tuple[object, ...]] = set()
     found: list[Rule] = []
     for _, row in lake.newest_rows(stored, columns):
-        values = tuple(row[name] for name in columns if name != "message_key")
+        values = (*table.key_of(row), *added.key_of(row))
         if row["class"] != MessageClass.DEAD_LETTER or values in seen:
             continue
         seen.add(values)

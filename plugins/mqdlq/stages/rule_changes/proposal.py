@@ -79,7 +79,7 @@ def propose(
     inserted = insert_rules(today.text, added_text, place)
     last = inserted.line + inserted.lines - 1
     queue = {"queue": today.queue, "queue_manager": today.queue_manager}
-    result = review(inserted.text, today.name, **queue)
+    result = review(inserted.text, today.name, **queue, frozen=True)
     if result.table is None:
         return RejectedRules(
             tuple(
@@ -87,7 +87,9 @@ def propose(
                 for one in _errors(result.diagnostics)
             )
         )
-    known = Counter(map(_identity, review(today.text, today.name, **queue).diagnostics))
+    known = Counter(
+        map(_identity, review(today.text, today.name, **queue, frozen=True).diagnostics)
+    )
     return Proposal(
         result.table,
         inserted.text,

@@ -160,7 +160,7 @@ def find_queue_manager_wait(handler: Handler, options: RunOptions) -> tuple[str,
     wait. Raises RulesError or HandlerError like the start of a run.
     """
     source, text = handler.rules_text(options.rules)
-    table = parse(text, source)
+    table = parse(text, source, frozen=True)
     wait_s = _find_wait_s(handler, table, options)
     longest = handler.max_run_time if wait_s is None else timedelta(seconds=wait_s)
     return options.input_q_mgr or table.control.input_q_mgr, longest

@@ -9,6 +9,7 @@ from typing import Final
 
 from mqdlq.handlers import Handler
 from mqdlq.ledger import LastAccount, Ledger, Run
+from mqdlq.rules import treatment_changes
 
 RESCAN_AFTER: Final = 10
 """After how many RETRYINTs settled messages are scanned again."""
@@ -132,6 +133,8 @@ def _find_watch_after_account(
         return Watch(account.left, account.at, "the rules have changed")
     interval = timedelta(seconds=max(1, run.retry_interval_s))
     moments = [(account.at + (rescan_interval or RESCAN_AFTER * interval), "it is time to rescan")]
+    if treatment_changes(run.rules_text):
+        moments.append((account.at + interval, "the rules compare ages or remaining expiry"))
     if account.pending:
         began = account.last_pass or account.at
         moments.append((began + interval, f"{account.pending} of them are due to be tried again"))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mqdlq.errors import LakeError
 from mqdlq.lake import find_snapshot
 from mqdlq.ledger import Ledger, Run, SettledLot
+from mqdlq.rules import treatment_changes
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 
 _KEY_LENGTH: Final = 32
@@ -41,6 +42,8 @@ class SettledMessageIndex:
             return "it was requested"
         if now - since >= self._options.full_every:
             return f"the last one was at {since:%Y-%m-%d %H:%M:%S} UTC"
+        if treatment_changes(self._run.rules_text):
+            return "the rules compare ages or remaining expiry"
         lots = self._ledger.settled.lots_for(self._run)
         standing = {name: self._is_in_lake(name) for name in {lot.snapshot_id for lot in lots}}
         self.lots = [lot for lot in lots if standing[lot.snapshot_id]]

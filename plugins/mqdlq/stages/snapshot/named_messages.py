@@ -52,7 +52,7 @@ def check_given_action(run: Run, location: str) -> None:
     if not run.has_given_action:
         return
     without = _find_without_dlh(_classify_named_messages(run, location))
-    if without and (needed := needs_a_dlh(parse(run.rules_text).rules[0])):
+    if without and (needed := needs_a_dlh(parse(run.rules_text, frozen=True).rules[0])):
         raise HandlerError(
             "MQDLQ-121",
             f"{needed} is refused for {len(without)} of {len(run.named)} named messages, which"

@@ -133,7 +133,6 @@ class _PreviewCounter:
 
     def __init__(self, table: RulesTable, *, nul_as_blank: bool) -> None:
         self._table, self._nul_as_blank = table, nul_as_blank
-        self._key_columns = ("class", *table.columns)
         own = ("browse_seq", "problem", "total_length", "maybe_truncated")
         self.columns = sorted({*own, *COLUMNS, *table.columns, *TARGET_COLUMNS})
         self.messages = self._bytes = self._truncated = 0
@@ -163,7 +162,7 @@ class _PreviewCounter:
             self._samples[trouble].append(row["browse_seq"])
 
     def _find_steps(self, row: Mapping[str, Any]) -> tuple[StepTemplate, ...]:
-        key = tuple(row[name] for name in self._key_columns)
+        key = (row["class"], *self._table.key_of(row))
         if key not in self._steps:
             is_dead = row["class"] == MessageClass.DEAD_LETTER
             values = with_nuls_as_blanks(row) if self._nul_as_blank else row

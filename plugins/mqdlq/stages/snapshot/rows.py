@@ -180,6 +180,8 @@ class RowBuilder:
             "expires_at": compute_expiries(head["expiry"], at),
             "put_at": _make_timestamps(md[:, _MD_PUT_AT]),
             "dead_lettered_at": _make_timestamps(dlh[:, _DLH_PUT_AT]),
+            "browsed_at": [at] * many,
+            "chain_is_whole": np.ones(many, bool),
         }
         columns |= self._highlighter.highlight_columns(
             columns, head["expiry"], head["backout_count"]

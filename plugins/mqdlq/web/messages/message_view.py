@@ -223,7 +223,7 @@ def _explained(name: str, text: str, row: Row, *, nul_as_blank: bool) -> Explain
     if row["class"] != MessageClass.DEAD_LETTER:
         return ExplainedTable(name, fault="Rules apply to messages with a valid MQDLH only")
     values = with_nuls_as_blanks(row) if nul_as_blank else row
-    return ExplainedTable(name, tuple(explained_rules(explain(parse(text), values))))
+    return ExplainedTable(name, tuple(explained_rules(explain(parse(text, frozen=True), values))))
 
 
 _ON_QUEUE: Final = {"retry": "Retry", "forward": "Forward", "discard": "Discard"}

@@ -149,7 +149,9 @@ def show_rules(handler: str, query: Mapping[str, str], ledger: Ledger) -> RulesP
     if run is None:
         return RulesPage(None, True, (), 0, (), None, 0, periods, chosen, None, today)
     found = promote(
-        review(run.rules_text, queue=run.queue, queue_manager=run.queue_manager).diagnostics,
+        review(
+            run.rules_text, queue=run.queue, queue_manager=run.queue_manager, frozen=True
+        ).diagnostics,
         levels,
     )
     rules, attempted = _used_rules(handler, run, ledger)
@@ -282,7 +284,7 @@ def diff_tables(old: str, new: str) -> TableDiff:
         else:
             lines += [DiffLine(n + 1, 0, before[n]) for n in range(i, j)]
             lines += [DiffLine(0, n + 1, after[n]) for n in range(k, m)]
-    tables = [check(text).table for text in (old, new)]
+    tables = [check(text, frozen=True).table for text in (old, new)]
     meaning = compare(tables[0], tables[1]) if tables[0] and tables[1] else None
     return TableDiff(tuple(lines), meaning, tuple(_changes(meaning)) if meaning else ())
 

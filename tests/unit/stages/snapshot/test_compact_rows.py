@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from sqlalchemy import event
 from mqdlq import lake
 from mqdlq.ledger import Run
 from mqdlq.model import Outcome
-from mqdlq.stages.execute import settle
+from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report import read_report
+from mqdlq.stages.sense.work_detection import Watch, find_watch
 from tests.support.settled_backlog import RULES, count_rows, put_backlog, run_to_end
 from tests.support.world import World
 
@@ -328,3 +330,34 @@ def test_a_dry_run_settles_no_message_that_it_would_have_acted_on(world: World) 
 
     assert count_rows(world, after) == (2, 2)
     assert world.ledger.settled.outcomes(run.run_id) == {}
+
+
+def test_a_message_that_grows_old_is_handled_by_a_later_run_of_the_same_rules(
+    world: World,
+) -> None:
+    rules = (
+        "table:\n"
+        "  control: {retryint: 60, wait: no}\n"
+        "  rules:\n"
+        "    - extensions: {age: '>= 2h'}\n"
+        "      action: FWD\n"
+        "      fwdq: PARKED\n"
+    )
+    world.clear("DLQ")
+    world.dead_letter()  # an hour old
+    assert world.handle(rules) == {1: "unmatched"}
+    run = replace(world.start(rules), run_type="scheduled")
+
+    watch = find_watch(run, world.ledger)
+    due = world.clock() + timedelta(seconds=60)
+    assert watch == Watch(1, due, "the rules compare ages or remaining expiry")
+    assert world.handle(rules) == {1: "unmatched"}
+    world.clock.sleep(3600)
+
+    told: list[str] = []
+    run = world.start(rules)
+    world.snapshot(run, told)
+    assert told[0] == ("every message is read in full: the rules compare ages or remaining expiry")
+    world.accept(run)
+    make_pass(world.execution(run))
+    assert world.depths("DLQ", "PARKED") == (0, 1)
