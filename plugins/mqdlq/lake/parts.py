@@ -14,7 +14,7 @@ from mqdlq.lake import storage
 PART: Final = "part-00000.parquet"
 """The name of the only file in the directory of a part."""
 
-_ROWS_TO_A_GROUP: Final = 8192
+ROWS_TO_A_GROUP: Final = 8192
 _BYTES_TO_A_GROUP: Final = 8 << 20
 """A row group is written when it reaches either limit; a longer value has its own group."""
 
@@ -38,13 +38,13 @@ class Part:
             self.flush()
         self._rows.append(row)
         self._bytes += size
-        if len(self._rows) == _ROWS_TO_A_GROUP:
+        if len(self._rows) == ROWS_TO_A_GROUP:
             self.flush()
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows as columns, to a part that has only such rows."""
         self._batches.append(batch)
-        if sum(len(held) for held in self._batches) >= _ROWS_TO_A_GROUP:
+        if sum(len(held) for held in self._batches) >= ROWS_TO_A_GROUP:
             self.flush()
 
     def flush(self) -> None:

@@ -8,12 +8,10 @@ search. Values are parameters, and column names are those of the schema `HEADERS
 from __future__ import annotations
 
 import glob
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,17 +21,15 @@ from mqdlq.errors import LakeError
 from mqdlq.lake import storage
 from mqdlq.lake.parts import PART
 from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.search_database import search_cursor
 
-_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
-    "memory_limit": "512MB",  # a search sorts nothing; the limit is for faults
-    "autoinstall_known_extensions": False,  # nothing is downloaded
-    "autoload_known_extensions": False,
-    # Rows come in the order of the files: with one thread, and if a list of values to compare with
-    # is never read in place of the files.
-    "threads": 1,
-    "preserve_insertion_order": True,
-}
-_UNORDERED: Final = "build_side_probe_side,join_order"
+Snapshots = Mapping[str, int]
+"""Directories of snapshots in the order of a search, and how many full rows each has."""
+
+_FIRST_ROWS: Final = 64
+_MOST_ROWS: Final = 512
+"""A caller that reads on gets more rows at a time, from the first number to the second."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -107,7 +103,7 @@ def any_of(conditions: Sequence[Condition]) -> Condition:
 
 
 def search_rows(
-    snapshots: Sequence[str],
+    snapshots: Snapshots,
     conditions: Sequence[Condition],
     columns: Sequence[str],
     *,
@@ -115,8 +111,8 @@ def search_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of these snapshots that meet all conditions, each with its snapshot.
 
-    `snapshots` are directories; their rows come in this order, those of one in browse order, at
-    most `limit` of them. Some hundreds are in memory at a time. Raises `LakeError`.
+    Rows come in the order of the snapshots, those of one in browse order, at most `limit` of them.
+    Some hundreds are in memory at a time. Raises `LakeError`.
     """
     if not snapshots:
         return
@@ -126,8 +122,10 @@ def search_rows(
     times = [at for at, column in enumerate(columns) if _is_time(column)]
     if limit is not None:
         text += f" LIMIT {limit:d}"
-    with _answer(text, files, conditions) as answer:
-        while rows := answer.fetchmany(500):
+    at_once = _FIRST_ROWS
+    with _answer(text, snapshots, conditions) as answer:
+        while rows := answer.fetchmany(at_once):
+            at_once = min(2 * at_once, _MOST_ROWS)
             for file, *values in rows:
                 for at in times:
                     values[at] = _moment(values[at])
@@ -135,20 +133,20 @@ def search_rows(
 
 
 def count_rows(
-    snapshots: Sequence[str], conditions: Sequence[Condition], limit: int
+    snapshots: Snapshots, conditions: Sequence[Condition], limit: int
 ) -> tuple[int, int]:
     """Count the rows that meet all conditions, and their different keys, up to a limit of rows."""
     if not snapshots:
         return 0, 0
     within = f"SELECT message_key {_source(conditions)} LIMIT {limit:d}"
     text = f"SELECT count(*), count(DISTINCT message_key) FROM ({within})"  # noqa: S608
-    with _answer(text, _files(snapshots), conditions) as answer:
+    with _answer(text, snapshots, conditions) as answer:
         rows, keys = answer.fetchone()
     return int(rows), int(keys)
 
 
 def count_keys_by(
-    column: str, snapshots: Sequence[str], conditions: Sequence[Condition], most: int, limit: int
+    column: str, snapshots: Snapshots, conditions: Sequence[Condition], most: int, limit: int
 ) -> tuple[list[tuple[Any, int]], int]:
     """Count the different keys by the values of a column, the most frequent `most` of them.
 
@@ -162,20 +160,20 @@ def count_keys_by(
         f"SELECT named, count(DISTINCT message_key) AS keys, sum(count(*)) OVER () FROM ({within})"  # noqa: S608
         f" GROUP BY named ORDER BY keys DESC, named LIMIT {most:d}"
     )
-    with _answer(text, _files(snapshots), conditions) as answer:
+    with _answer(text, snapshots, conditions) as answer:
         found = answer.fetchall()
     return [(value, int(keys)) for value, keys, _ in found], int(found[0][2]) if found else 0
 
 
 def distinct_rows(
-    snapshots: Sequence[str], conditions: Sequence[Condition], columns: Sequence[str], limit: int
+    snapshots: Snapshots, conditions: Sequence[Condition], columns: Sequence[str], limit: int
 ) -> list[tuple[Any, ...]]:
     """Return the different values that these columns have together, at most `limit` of them."""
     if not snapshots:
         return []
     names = ", ".join(_read(column) for column in columns)
     text = f"SELECT DISTINCT {names} {_source(conditions)} LIMIT {limit:d}"
-    with _answer(text, _files(snapshots), conditions) as answer:
+    with _answer(text, snapshots, conditions) as answer:
         return [tuple(row) for row in answer.fetchall()]
 
 
@@ -185,14 +183,14 @@ def _source(conditions: Sequence[Condition]) -> str:
 
 
 @contextmanager
-def _answer(text: str, files: dict[str, str], conditions: Sequence[Condition]) -> Iterator[Any]:
+def _answer(text: str, snapshots: Snapshots, conditions: Sequence[Condition]) -> Iterator[Any]:
     """Run a query; the files are its first parameter."""
-    database = _database(os.getpid(), _scheme(next(iter(files))))
-    import duckdb  # noqa: PLC0415 (optional; `_database` has imported it)
+    files = _files(snapshots)
+    cursor = search_cursor({file: snapshots[directory] for file, directory in files.items()})
+    import duckdb  # noqa: PLC0415 (optional; `search_cursor` has imported it)
 
     values = [value for one in conditions for value in one.values]
     paths = [glob.escape(file) for file in files]
-    cursor = database.cursor()
     try:
         yield cursor.execute(text, [paths, *values])
     except duckdb.Error as error:
@@ -205,24 +203,7 @@ def _answer(text: str, files: dict[str, str], conditions: Sequence[Condition]) -
         cursor.close()
 
 
-@cache
-def _database(process: int, scheme: str) -> Any:
-    """Return DuckDB's in-memory database of this process, which has no tables."""
-    del process  # a database does not survive a fork
-    try:
-        import duckdb  # noqa: PLC0415 (optional)
-    except ImportError:
-        raise LakeError(
-            "MQDLQ-973", "messages cannot be searched without DuckDB; install mqdlq[page]"
-        ) from None
-    database = duckdb.connect(config=_SETTINGS)
-    database.execute(f"SET disabled_optimizers = '{_UNORDERED}'")
-    if scheme:
-        database.register_filesystem(storage.filesystem(f"{scheme}://")[0])
-    return database
-
-
-def _files(snapshots: Sequence[str]) -> dict[str, str]:
+def _files(snapshots: Iterable[str]) -> dict[str, str]:
     """Return the file of each snapshot's full rows, as DuckDB names it, and the snapshot."""
     found = {}
     for snapshot in snapshots:
@@ -230,10 +211,6 @@ def _files(snapshots: Sequence[str]) -> dict[str, str]:
         files, path = storage.filesystem(place)
         found[path if isinstance(files, LocalFileSystem) else place] = snapshot
     return found
-
-
-def _scheme(file: str) -> str:
-    return file.partition("://")[0] if "://" in file else ""
 
 
 def _read(column: str) -> str:

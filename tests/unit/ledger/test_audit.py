@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from mqdlq.ledger import (
     Approval,
@@ -263,3 +264,28 @@ def test_discards_are_counted_by_their_own_index(ledger: Ledger) -> None:
         condition = "WHERE outcome = 'discarded' GROUP BY run_id"
         plan = connection.execute(text(f"{explain} {query} {condition}"))
         assert any("outcomes_discarded" in str(row) for row in plan)
+
+
+def test_the_events_of_a_message_are_found_without_reading_all_messages(ledger: Ledger) -> None:
+    is_sqlite = ledger.engine.dialect.name == "sqlite"
+    fill(ledger)
+    executed: list[tuple[str, Any]] = []
+    event.listen(
+        ledger.engine,
+        "before_cursor_execute",
+        lambda _connection, _cursor, statement, given, *_: executed.append((statement, given)),
+    )
+    assert ledger.audit_trail.page(AuditFilter(message_key=KEY.hex()))
+    about_messages = [one for one in executed if " messages.message_id" in one[0]]
+
+    with ledger.engine.connect() as connection:
+        if not is_sqlite:
+            connection.execute(text("SET enable_seqscan = off"))
+        explain = "EXPLAIN QUERY PLAN" if is_sqlite else "EXPLAIN"
+        plans = [
+            str(row)
+            for statement, given in about_messages
+            for row in connection.exec_driver_sql(f"{explain} {statement}", given)
+        ]
+    assert any("Index" in plan or "USING COVERING INDEX" in plan for plan in plans)
+    assert not any("SCAN messages" in plan or "Seq Scan on messages" in plan for plan in plans)

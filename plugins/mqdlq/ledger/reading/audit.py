@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,13 +16,15 @@ from sqlalchemy import (
     func,
     literal,
     null,
+    or_,
     select,
     union_all,
 )
 from sqlalchemy import case as sql_case
 
 from mqdlq.ledger.audit import DECISIONS, AuditEvent
-from mqdlq.ledger.database import Repository
+from mqdlq.ledger.database import Repository, in_parts
+from mqdlq.ledger.reading.message_states import is_on_queue
 from mqdlq.ledger.tables.audit import audit
 from mqdlq.ledger.tables.messages import (
     IS_DISCARDED,
@@ -72,21 +74,45 @@ class AuditTrail(Repository):
 
     def page(self, wanted: AuditFilter, *, offset: int = 0, limit: int = 100) -> list[AuditEvent]:
         """Return some of the events, newest first."""
-        query = _query(wanted).offset(offset).limit(limit)
+        query = self._query(wanted).offset(offset).limit(limit)
         return [_event(row) for row in self._all(query)]
 
     def events(self, wanted: AuditFilter) -> Iterator[AuditEvent]:
         """Yield all of the events, newest first, however many."""
-        with self._stream(_query(wanted)) as rows:
+        with self._stream(self._query(wanted)) as rows:
             yield from (_event(row) for row in rows.mappings())
+
+    def _query(self, wanted: AuditFilter) -> Select[Any]:
+        if not wanted.message_key:
+            return _query(wanted)
+        key = bytes.fromhex(wanted.message_key)
+        return _query(wanted, key, self._ids_of(key, wanted))
+
+    def _ids_of(self, key: bytes, wanted: AuditFilter) -> list[int]:
+        """Return the messages with a key on the queues of the wanted handlers.
+
+        The index of messages begins with the queue, so they are searched queue by queue.
+        """
+        queues = select(runs.c.queue_manager, runs.c.queue).distinct()
+        if wanted.handler:
+            queues = queues.where(runs.c.handler == wanted.handler)
+        if wanted.handlers is not None:
+            queues = queues.where(runs.c.handler.in_(wanted.handlers))
+        places = [(row["queue_manager"], row["queue"]) for row in self._all(queues)]
+        ids = select(messages.c.message_id).where(messages.c.message_key == key)
+        return [
+            message_id
+            for some in in_parts(places)
+            for message_id in self._values(ids.where(or_(*(is_on_queue(*one) for one in some))))
+        ]
 
 
 _FIELDS: Final = AuditEvent.__slots__
 
 
-def _query(wanted: AuditFilter) -> Select[Any]:
-    key = bytes.fromhex(wanted.message_key) if wanted.message_key else None
-    all_events = union_all(*_branches(key)).subquery()
+def _query(wanted: AuditFilter, key: bytes | None = None, ids: Sequence[int] = ()) -> Select[Any]:
+    """Return the query for the events, or for those of a message; `ids` are its numbers."""
+    all_events = union_all(*_branches(key, ids)).subquery()
     column = all_events.c
     query = select(all_events)
     if wanted.who:
@@ -113,13 +139,13 @@ def _event(row: Any) -> AuditEvent:
     return AuditEvent(**{**values, "messages": int(row["messages"])})
 
 
-def _branches(key: bytes | None) -> Iterator[Select[Any]]:
+def _branches(key: bytes | None, ids: Sequence[int]) -> Iterator[Select[Any]]:
     """Yield the queries for the events, or for those of one message; each has every field."""
     yield _recorded(key)
     yield _started(key)
     yield _answered(key)
-    yield from _discarded(key)
-    yield _restored(key)
+    yield from _discarded(key, ids)
+    yield _restored(key, ids)
     yield from _held(key)
     if key is None:
         yield from _of_pruned_runs()
@@ -195,7 +221,7 @@ def _answered(key: bytes | None) -> Select[Any]:
     )
 
 
-def _discarded(key: bytes | None) -> Iterator[Select[Any]]:
+def _discarded(key: bytes | None, ids: Sequence[int]) -> Iterator[Select[Any]]:
     """Yield the queries for discards by run: booked at the time, and learned by a later run."""
     for table, run_id, condition, details in (
         (outcomes, outcomes.c.run_id, IS_DISCARDED, ""),
@@ -210,8 +236,7 @@ def _discarded(key: bytes | None) -> Iterator[Select[Any]]:
         count = select(run_id.label("id"), number, func.max(table.c.at).label("last"))
         count = count.select_from(table).where(condition).group_by(run_id)
         if key is not None:
-            own = select(messages.c.message_id).where(messages.c.message_key == key)
-            count = count.where(table.c.message_id.in_(own))
+            count = count.where(table.c.message_id.in_(ids))
         found = count.subquery()
         yield (
             _as_event(
@@ -229,14 +254,13 @@ def _discarded(key: bytes | None) -> Iterator[Select[Any]]:
         )
 
 
-def _restored(key: bytes | None) -> Select[Any]:
+def _restored(key: bytes | None, ids: Sequence[int]) -> Select[Any]:
     states = restoration_states.c
     own = (states.restoration_id == restorations.c.restoration_id) & (
         states.state == RestorationState.SELECTED
     )
     if key is not None:
-        of_message = select(messages.c.message_id).where(messages.c.message_key == key)
-        own &= states.message_id.in_(of_message)
+        own &= states.message_id.in_(ids)
     number = select(func.count()).select_from(restoration_states).where(own).scalar_subquery()
     where = restorations.c.to_queue + sql_case(
         (restorations.c.dry_run, literal(", dry run")), else_=literal("")

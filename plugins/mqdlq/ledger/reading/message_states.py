@@ -108,7 +108,7 @@ class MessageStates(Repository):
             .join(runs, runs.c.run_id == run_messages.c.run_id)
             .join(snapshots, snapshots.c.run_id == runs.c.run_id)
             .where(messages.c.message_key == key, own)
-            .where(or_(false(), *(_is_on_queue(*row.values()) for row in self._all(queues))))
+            .where(or_(false(), *(is_on_queue(*row.values()) for row in self._all(queues))))
             .order_by(snapshots.c.taken_at.desc())
             .limit(limit)
         )
@@ -124,11 +124,13 @@ class MessageStates(Repository):
         """
         ids: set[int] = set()
         for table in (outcomes, learned):
-            some = select(table.c.message_id).where(table.c.outcome == outcome).limit(limit + 1)
-            found = self._values(some)
-            if len(found) > limit:
+            some = select(table.c.message_id).where(table.c.outcome == outcome)
+            (number,) = self._values(
+                select(func.count()).select_from(some.limit(limit + 1).subquery())
+            )
+            if number > limit:
                 return None
-            ids.update(found)
+            ids.update(self._values(some) if number else ())
         keys: dict[tuple[str, str], set[bytes]] = defaultdict(set)
         columns = (messages.c.queue_manager, messages.c.queue, messages.c.message_key)
         for part in in_parts(sorted(ids)):
@@ -156,7 +158,7 @@ class MessageStates(Repository):
         return {key: _state_of(list(rows.values()), ends) for key, rows in latest.items()}
 
 
-def _is_on_queue(queue_manager: str, queue: str) -> ColumnElement[bool]:
+def is_on_queue(queue_manager: str, queue: str) -> ColumnElement[bool]:
     """Return the condition that a message is on this queue; an index begins with both."""
     return (messages.c.queue_manager == queue_manager) & (messages.c.queue == queue)
 

@@ -80,7 +80,7 @@ def find_messages(
     end = start + PAGE_ROWS + 1
     found = list(islice(search.messages(end), start, end))
     has_next = len(found) > PAGE_ROWS
-    if chosen.state is None and (has_next or not found):
+    if chosen.state is None and (has_next or (not found and page > 1)):
         total = search.count()
     else:
         is_exact = not has_next and search.is_complete and (bool(found) or page == 1)
@@ -134,9 +134,7 @@ def count_by_application(
     """
     search = _Search.of(chosen, handlers, ledger, lake_root)
     limit = EXAMINED_BY_NAME
-    found, rows = count_keys_by(
-        "put_appl_name", list(search.snapshots), search.conditions, most, limit
-    )
+    found, rows = count_keys_by("put_appl_name", search.sizes, search.conditions, most, limit)
     return found, rows < limit
 
 
@@ -153,9 +151,9 @@ def find_row(
     places = ledger.message_states.places(handler, bytes.fromhex(message_key))
     for snapshot_id, browse_seq in places:
         known = search.at(snapshot_id, browse_seq)
-        if known and (found := next(known.rows(columns, limit=1), None)):
+        if known and (found := next(known.rows(columns, 1), None)):
             return found
-    return next(search.rows(columns, limit=1), None)
+    return next(search.rows(columns, 1), None)
 
 
 @dataclass
@@ -174,7 +172,7 @@ class _Search:
     ) -> _Search:
         """Choose the snapshots, and narrow the search by what the ledger knows."""
         search = cls(ledger, chosen, _snapshots(chosen, handlers, ledger, lake_root))
-        search.conditions = conditions_of(chosen, list(search.snapshots))
+        search.conditions = conditions_of(chosen, search.sizes)
         if isinstance(chosen.state, Outcome):
             search._narrow(chosen.state)
         return search
@@ -192,28 +190,40 @@ class _Search:
         wanted = sorted({(key,) for place in here for key in keys[place]})
         self.conditions.append(is_one_of(wanted, "message_key"))
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many full rows each snapshot has, by its directory."""
+        return {directory: one.full for directory, one in self.snapshots.items()}
+
     def at(self, snapshot_id: str, browse_seq: int) -> _Search | None:
         """Return the search for one row of a snapshot, None if the snapshot is not among these."""
         here = {name: one for name, one in self.snapshots.items() if one.snapshot_id == snapshot_id}
         conditions = [*self.conditions, equals(browse_seq, "browse_seq")]
         return replace(self, snapshots=here, conditions=conditions) if here else None
 
-    def rows(self, columns: Sequence[str], limit: int | None = None) -> Iterator[Found]:
-        """Yield the newest row of each message; `limit` bounds the rows that are read."""
+    def rows(self, columns: Sequence[str], many: int | None = None) -> Iterator[Found]:
+        """Yield the newest row of each message; a search for `many` of them takes less time."""
         seen: set[tuple[str, str, bytes]] = set()
-        found = search_rows(list(self.snapshots), self.conditions, columns, limit=limit)
-        for directory, row in found:
-            snapshot = self.snapshots[directory]
-            key = (snapshot.queue_manager, snapshot.queue, row["message_key"])
-            if key not in seen:
-                seen.add(key)
-                yield snapshot, row
+        for limit in (many, None):
+            read = 0
+            for directory, row in search_rows(self.sizes, self.conditions, columns, limit=limit):
+                read += 1
+                snapshot = self.snapshots[directory]
+                key = (snapshot.queue_manager, snapshot.queue, row["message_key"])
+                if key not in seen:
+                    seen.add(key)
+                    yield snapshot, row
+            if limit is None or read < limit:
+                return  # otherwise there may be more, as some rows were of the same message
 
     def messages(self, many: int, examined: int = EXAMINED) -> Iterator[FoundMessage]:
         """Yield messages with their states; `many` is how many the caller reads at most."""
         wanted = self.chosen.state
-        rows = self._first(self.rows(COLUMNS), many if wanted is None else examined)
-        while part := list(islice(rows, _AT_ONCE)):
+        bound = many if wanted is None else None
+        rows = self._first(self.rows(COLUMNS, bound), bound or examined)
+        at_once = PAGE_ROWS + 1
+        while part := list(islice(rows, at_once)):
+            at_once = min(2 * at_once, _AT_ONCE)
             states = self._states(part)
             for found in part:
                 state = states.get(_identity(found), UNKNOWN_MESSAGE)
@@ -222,7 +232,7 @@ class _Search:
 
     def count(self) -> Total:
         """Count the messages, whatever their state, up to `COUNTED`."""
-        rows, keys = count_rows(list(self.snapshots), self.conditions, COUNTED + 1)
+        rows, keys = count_rows(self.sizes, self.conditions, COUNTED + 1)
         return Total(min(keys, COUNTED), rows <= COUNTED)
 
     def _first(self, rows: Iterator[Found], many: int) -> Iterator[Found]:

@@ -8,6 +8,7 @@ from typing import Final
 from mqdlq.causes import find_cause
 from mqdlq.lake.row_search import (
     Condition,
+    Snapshots,
     any_of,
     contains,
     distinct_rows,
@@ -36,7 +37,7 @@ _MOST_DESTINATIONS: Final = 200_000
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
-def conditions_of(chosen: MessageFilter, snapshots: Sequence[str]) -> list[Condition]:
+def conditions_of(chosen: MessageFilter, snapshots: Snapshots) -> list[Condition]:
     """Return the conditions of a filter, all of which a row must meet.
 
     `queue_manager`, `queue` and `state` are not among them: a row does not have them. The
@@ -86,7 +87,7 @@ def _of_names(chosen: MessageFilter) -> Iterator[Condition]:
         yield is_like(chosen.format, "dlh_format", "format")
 
 
-def _of_cause(cause_id: str, snapshots: Sequence[str], others: Sequence[Condition]) -> Condition:
+def _of_cause(cause_id: str, snapshots: Snapshots, others: Sequence[Condition]) -> Condition:
     """Return the condition that a row's cause has this id; generated names are one cause."""
     known = distinct_rows(snapshots, others, _OF_A_CAUSE, _MOST_DESTINATIONS)
     rows = []

@@ -228,6 +228,18 @@ def test_pages_follow_each_other(found_world: World) -> None:
         find(world, page=201)
 
 
+def test_a_page_is_full_although_equal_messages_are_one_row(found_world: World) -> None:
+    world = found_world
+    for number in range(PAGE_ROWS + 4):
+        world.dead_letter(MsgId=bytes([max(number, 3)]) * 24)
+    world.handle("WAIT(NO)\nACTION(IGNORE)")
+
+    page = find(world)
+
+    assert [message.equals for message in page.messages] == [4, *[1] * (PAGE_ROWS - 1)]
+    assert (page.has_next, page.total.number) == (True, PAGE_ROWS + 1)
+
+
 def test_a_search_by_state_says_when_it_has_not_seen_all_messages(
     found_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +275,7 @@ def test_a_pruned_snapshot_is_not_searched(found_world: World) -> None:
     world = found_world
     world.dead_letter()
     world.handle("WAIT(NO)\nACTION(IGNORE)")
+    assert find(world).messages
     shutil.rmtree(world.recorded_snapshot("run-1").location)
 
     assert find(world).messages == ()
@@ -273,6 +286,7 @@ def test_an_unreadable_snapshot_is_an_error(found_world: World) -> None:
     world.dead_letter()
     world.handle("WAIT(NO)\nACTION(IGNORE)")
     file = Path(world.recorded_snapshot("run-1").location) / "headers" / PART
+    assert find(world).messages
     file.write_bytes(b"not Parquet")
 
     with pytest.raises(LakeError, match=r"cannot be searched .* \[MQDLQ-974\]"):
