@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -14,7 +14,8 @@ import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
 from mqdlq.headers import DeadLetterHeader
-from mqdlq.ledger import open_ledger
+from mqdlq.ledger import AuditFilter, open_ledger
+from mqdlq.model import AuditKind
 from tests.e2e.running.browser import Page, browser
 from tests.e2e.running.place import CONNECTION
 from tests.e2e.running.services import Airflow, airflow
@@ -33,12 +34,16 @@ USERS = {"admin": "admin", "second": "user", "viewer": "viewer"}
 
 @dataclass
 class Desk:
-    """A running Airflow, a browser, and what a test does with them."""
+    """A running Airflow, a browser, and what a test does with them.
+
+    `first` has the first run of each handler, which left two messages.
+    """
 
     running: Airflow
     world: World
     page: Page
     ledger_url: str
+    first: dict[str, str] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -62,10 +67,23 @@ class Desk:
         fields = {"Format": b"MQDEAD  ", "Encoding": 546, "CodedCharSetId": 819}
         self.world.put(f"DLQ.{handler.upper()}", body, **fields)
 
-    def run(self, handler: str) -> None:
+    def post(self, path: str, **fields: str) -> tuple[int, str]:
+        """Send a form from the page in the browser; return the status and text of the answer."""
+        sent = f"{{method: 'POST', body: new URLSearchParams({json.dumps(fields)})}}"
+        answer = "async answer => [answer.status, await answer.text()]"
+        status, text = self.page.run(f"fetch('{self.address}/mqdlq{path}', {sent}).then({answer})")
+        return status, text
+
+    def who(self, what: AuditKind) -> list[str]:
+        """Return who did this, by the audit."""
+        with open_ledger(self.ledger_url) as ledger:
+            return [event.who for event in ledger.audit_trail.events(AuditFilter(what=what))]
+
+    def run(self, handler: str) -> str:
         """Run the handler once, so that the ledger knows the messages of its queue."""
         dag_run = self.running.trigger(handler, why="the ledger knows no message yet")
         assert self.running.wait_for_run(handler, dag_run) == "success"
+        return dag_run
 
     def started(self, handler: str) -> str:
         """Return the run that the page has started last."""
@@ -127,7 +145,7 @@ def _desk(
         for name in HANDLERS:
             desk.put(name, "NOBODY")
             desk.put(name, "NOBODY")
-            desk.run(name)
+            desk.first[name] = desk.run(name)
         yield desk
     world.ledger.close()
 
@@ -144,15 +162,22 @@ def test_an_action_starts_a_run_and_its_page_shows_the_result(desk: Desk) -> Non
     desk.open("/dags/mq_dlq_page/audit", "admin", "ticket 4711")
 
 
+def test_the_scheduler_notes_which_runs_need_attention(desk: Desk) -> None:
+    run_id = desk.first["page"]
+    report = desk.running.get(f"/dags/mq_dlq_page/dagRuns/{run_id}/taskInstances/report")
+
+    assert desk.running.run("page", run_id)["note"].startswith(
+        "mqdlq: Needs attention. 2 messages: 0 handled, 2 need attention. The account adds up."
+    )
+    assert report["note"] == "mqdlq: 2 messages to act on."
+
+
 def test_a_person_who_may_only_read_cannot_act(desk: Desk) -> None:
     desk.sign_in("viewer")
     desk.open("/dags/mq_dlq_page/act", "Not permitted", "MQDLQ-991")
     before = len(desk.running.runs("page"))
-    address = f"{desk.address}/mqdlq/dags/mq_dlq_page/act"
-    asked = "{method: 'POST', body: 'action=discard'}"
-    posted = desk.page.run(f"fetch('{address}', {asked}).then(answer => answer.status)")
 
-    assert posted == 403
+    assert desk.post("/dags/mq_dlq_page/act", action="discard")[0] == 403
     assert len(desk.running.runs("page")) == before
 
 
@@ -164,6 +189,12 @@ def test_a_discard_waits_for_a_second_person(desk: Desk) -> None:
     desk.open(path, "admin started the run; another person must approve its plan")
     assert not desk.page.run("document.querySelector('button[value=approve]')")
 
+    assert desk.post(f"{path}/approval", decision="approve")[0] == 200
+    desk.running.wait(lambda: desk.who(AuditKind.SECOND_PERSON_REFUSED) == ["admin"])
+    desk.running.wait_for_question("pair", dag_run_id, times=2)
+    desk.open(path, "the approval of admin was refused", "The plan waits for an approval")
+    assert desk.world.depths("DLQ.PAIR") == (2,)
+
     desk.sign_in("second")
     desk.open(path, "The plan waits for an approval")
     desk.page.run("document.querySelector('button[value=approve]').click(); true")
@@ -172,17 +203,35 @@ def test_a_discard_waits_for_a_second_person(desk: Desk) -> None:
     desk.open("/dags/mq_dlq_pair/audit", "second", "admin", "not needed any more")
 
 
-def test_a_look_at_a_body_is_in_the_audit_log(desk: Desk) -> None:
+@pytest.fixture(scope="module", name="message")
+def _message(desk: Desk) -> str:
+    """Put a message whose body is captured; return the path of its page."""
     desk.put("page", "NOBODY")
     desk.run("page")
     desk.sign_in("admin")
     desk.open("/search?handler=page&state=on_queue", "NOBODY")
-    link = desk.page.run("document.querySelector('a[href*=\"/messages/\"]').getAttribute('href')")
     assert BODY not in desk.page.text()
-    desk.open(str(link).removeprefix("/mqdlq"), "NOBODY")
+    link = desk.page.run("document.querySelector('a[href*=\"/messages/\"]').getAttribute('href')")
+    return str(link).removeprefix("/mqdlq")
+
+
+def test_a_person_who_may_act_but_not_see_bodies_sees_none(desk: Desk, message: str) -> None:
+    desk.sign_in("second")
+    desk.open(message, "You may not see it")
+    assert "Show as text" not in desk.page.text()
+    status, text = desk.post(f"{message}/body?as=text")
+
+    assert (status, "MQDLQ-942" in text, BODY in text) == (403, True, False)
+    assert desk.who(AuditKind.BODY_SHOWN) == []
+
+
+def test_a_look_at_a_body_is_in_the_audit_log(desk: Desk, message: str) -> None:
+    desk.sign_in("admin")
+    desk.open(message, "NOBODY")
     assert BODY not in desk.page.text()
     desk.page.click("Show as text")
     desk.page.wait_for(BODY)
 
-    desk.open("/dags/mq_dlq_page/audit", "admin", str(link).rpartition("/")[2][:16])
+    assert desk.who(AuditKind.BODY_SHOWN) == ["admin"]
+    desk.open("/dags/mq_dlq_page/audit", "admin", message.rpartition("/")[2][:16])
     assert BODY not in desk.page.text()

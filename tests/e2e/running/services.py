@@ -90,10 +90,11 @@ class Airflow:
     def wait_for_task(self, handler: str, run_id: str, task: str, *states: str) -> None:
         self.wait(lambda: self.tasks(handler, run_id).get(task) in states)
 
-    def wait_for_question(self, handler: str, run_id: str) -> None:
+    def wait_for_question(self, handler: str, run_id: str, times: int = 1) -> None:
         """Wait until a run asks for approval, and the scheduler knows that its task waits.
 
-        Airflow takes a task that is answered before that for failed; people are slower.
+        Airflow takes a task that is answered before that for failed; people are slower. `times` is
+        2 for a question that is asked again.
         """
         self.wait_for_task(handler, run_id, "approve", "awaiting_input")
         event = (
@@ -101,7 +102,7 @@ class Airflow:
             f"dag_id='mq_dlq_{handler}', task_id='approve', run_id='{run_id}'"
         )
         log = self.directory / "logs" / "scheduler.log"
-        self.wait(lambda: event in log.read_text(encoding="utf-8"))
+        self.wait(lambda: log.read_text(encoding="utf-8").count(event) >= times)
 
     def clear(self, handler: str, run_id: str, *tasks: str) -> None:
         body = {"dry_run": False, "dag_run_id": run_id, "task_ids": list(tasks)}
