@@ -61,7 +61,7 @@ mutate: $(READY)  ## change one expression of that code after another: hours, or
 	$(BIN)/mutmut run --max-children $(TEST_PROCESSES) $(MUTANTS)
 	@$(BIN)/python -m tests.support.coverage.mutants
 
-test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: twenty minutes
+test-e2e: $(READY)  ## Airflow's real services, a real cluster, the rehearsal: slow, with nothing else running
 	$(BIN)/pytest tests/e2e tests/spark/test_cluster.py
 
 soak: $(READY)  ## the long proofs: thousands of kills, every reason at every call, 1000 random worlds
