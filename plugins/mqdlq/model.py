@@ -104,6 +104,7 @@ class Outcome(_Stored):
     UNPROCESSABLE = "unprocessable", "unprocessable", _OPEN, Disposition.UNPROCESSABLE
     UNMATCHED = "unmatched", "unmatched", _OPEN, Disposition.UNMATCHED
     EXHAUSTED = "exhausted", "exhausted", _OPEN | Trait.FAILED
+    QUARANTINED = "quarantined", "quarantined", _OPEN
     UNKNOWN = "unknown", "unknown", Trait.NEEDS_ATTENTION
 
     words: str

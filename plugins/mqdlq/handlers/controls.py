@@ -18,6 +18,21 @@ class Limits(BaseModel):
     ] = None
 
 
+class Loops(BaseModel):
+    """The limit of round trips, after which no rule moves a message."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=20,
+            description="A message that has come back so often is quarantined: no rule moves it.",
+        ),
+    ] = 3
+
+
 class Controls(BaseModel):
     """The controls of a handler. A run keeps them, as text, from its start to its end."""
 
@@ -26,6 +41,15 @@ class Controls(BaseModel):
     limits: Annotated[Limits, Field(description="How much is moved: see [limits](#limits).")] = (
         Limits()
     )
+    loops: Annotated[
+        Loops | None,
+        Field(description="Quarantine of messages that come back: see [loops](#loops)."),
+    ] = None
+
+    @property
+    def recognise_returns(self) -> bool:
+        """Whether a control needs to know which messages have come back."""
+        return self.loops is not None
 
     def controls_text(self) -> str:
         """Return the controls as JSON without defaults, which `read_controls` reads again."""

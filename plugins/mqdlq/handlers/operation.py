@@ -108,6 +108,7 @@ class Event(StrEnum):
     OLDEST_AGE = "oldest_age", "a message has been on the queue for too long", True
     UNPROCESSABLE = "unprocessable", "messages without a valid MQDLH", True
     EXHAUSTED = "exhausted", "messages whose matching rules used all their attempts", True
+    QUARANTINED = "quarantined", "messages that come back each time they are moved", True
     UNACCOUNTED = "unaccounted", "the account does not add up", True
     FAILED = "failed", "the run failed", True
     APPROVAL = "approval", "a plan needs an approval"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.chain import Chain, ChainedHeader, walk
 from mqdlq.headers.classify import Classified, classify
+from mqdlq.headers.identity import IDENTITY_PREFIX, message_identity
 from mqdlq.headers.key import message_key
 from mqdlq.headers.message_description import Description, describe
 from mqdlq.headers.records import (
@@ -27,6 +28,7 @@ from mqdlq.headers.trace import without_trace_properties
 
 __all__ = [
     "DLH_LENGTH",
+    "IDENTITY_PREFIX",
     "MD_LENGTH",
     "PREFIX_LENGTH",
     "Chain",
@@ -49,6 +51,7 @@ __all__ = [
     "describe",
     "following_ccsid",
     "header_row",
+    "message_identity",
     "message_key",
     "walk",
     "without_trace_properties",

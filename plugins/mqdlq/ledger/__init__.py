@@ -18,6 +18,7 @@ from mqdlq.ledger.alerts import Alerts
 from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
 from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.audit import Audit, AuditEvent
+from mqdlq.ledger.controls.identities import Departure, Identities, Identity
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate, require_current
@@ -90,12 +91,14 @@ __all__ = [
     "CopyId",
     "CopyState",
     "CountedRuns",
+    "Departure",
     "EntryKind",
     "HandledQueue",
     "Held",
     "HistoryRow",
     "HistoryTotal",
     "Hold",
+    "Identity",
     "KnownSnapshot",
     "LastAccount",
     "Learned",
@@ -151,6 +154,7 @@ class Ledger:
         self.plans = Plans(engine)
         self.messages = Messages(engine)
         self.attempts = Attempts(engine)
+        self.identities = Identities(engine)
         self.outcomes = Outcomes(engine)
         self.settled = SettledMessages(engine)
         self.accounts = Accounts(engine)

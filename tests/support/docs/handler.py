@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from mqdlq.handlers import Handler
 from mqdlq.handlers.configuration import KEYS
-from mqdlq.handlers.controls import Controls, Limits
+from mqdlq.handlers.controls import Controls, Limits, Loops
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
 from tests.support.docs.tables import table
 
@@ -99,6 +99,19 @@ limits:
 ```
 
 """
+_LOOPS = """
+### Loops
+
+A message that a run has moved may come back to the dead-letter queue. With `loops`, runs [recognise
+such a message](../how-to/loops.md) and quarantine it after a number of round trips: no rule moves
+or discards it, and its outcome is `quarantined`.
+
+```yaml
+loops:
+  limit: 3
+```
+
+"""
 
 _NAMES = {
     "boolean": "`yes`, `no`",
@@ -127,6 +140,8 @@ def document() -> str:
             _CONTROLS,
             _LIMITS,
             _keys(Limits),
+            _LOOPS,
+            _keys(Loops),
         )
     )
 

@@ -47,6 +47,7 @@ _MEANINGS: Final = {
     "compact_snapshots": "how many messages of a snapshot were settled earlier",
     "holds": "legal holds on a handler, a run or a message",
     "learned": "an outcome of an earlier run that a later run found out",
+    "identities": "what messages keep when they come back, for handlers with `loops`",
     "leases": "the run that a message belongs to, and until when",
     "looks": "what each inquiry of a waiting run found, and whether it is work",
     "messages": "the identity of each message; `residence` counts its returns to the queue",

@@ -37,6 +37,7 @@ RELEASED = {
     "versions/r0007_audit_who_acted_and_why.py": "3125bf5fea69f8fc",
     "versions/r0008_tell_causes_by_destination.py": "a41c23fbd98615c1",
     "versions/r0009_record_the_controls_of_runs.py": "5902c5aa10c6491a",
+    "versions/r0010_record_the_identities_of_messages.py": "ef0cff155b746ed6",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

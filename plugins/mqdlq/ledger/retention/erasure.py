@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, Engine, Table, delete, select
 
 from mqdlq.ledger.database import KEYS_AT_ONCE, in_turn
 from mqdlq.ledger.tables import metadata
+from mqdlq.ledger.tables.identities import identities
 from mqdlq.ledger.tables.messages import messages, settled_lots, settled_messages
 from mqdlq.ledger.tables.runs import alerts, prunings, refusals, runs, snapshots
 
@@ -34,9 +35,9 @@ _BY_MESSAGE: Final = [
     column
     for table in reversed(metadata.sorted_tables)
     for column in table.c
-    if any(key.column.table is messages for key in column.foreign_keys)
+    if table is not identities and any(key.column.table is messages for key in column.foreign_keys)
 ]
-"""The columns that refer to a message."""
+"""The columns that refer to a message; its identity goes with the message."""
 
 
 def erase_run(engine: Engine, run_id: str) -> None:
@@ -78,7 +79,8 @@ def _erase_messages(connection: Connection, run_id: str, ids: Sequence[int]) -> 
     for column in _BY_MESSAGE:
         used |= set(connection.scalars(select(column).where(column.in_(ids))))
     if rest := set(ids) - used:
-        connection.execute(delete(messages).where(messages.c.message_id.in_(rest)))
+        for table in (identities, messages):
+            connection.execute(delete(table).where(table.c.message_id.in_(rest)))
 
 
 def _erase_rest(connection: Connection, run_id: str) -> None:

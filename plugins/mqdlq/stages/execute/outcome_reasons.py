@@ -108,9 +108,10 @@ def _explain_outcome(
 
 def _explain_inaction(item: WorkItem, why: str) -> str:
     """Return why the run does nothing, and what would have withheld this message in any case."""
-    return (
-        f"{why}; it would also stay because {item.withheld_reason}" if item.withheld_reason else why
-    )
+    also = item.withheld_reason
+    if not also and item.hold and item.hold.outcome is not Outcome.NOT_ATTEMPTED:
+        also = item.hold.why
+    return f"{why}; it would also stay because {also}" if also else why
 
 
 def explain_vanished_message(
@@ -153,6 +154,8 @@ def _explain_planned_message(
         )
     if step.action is Action.IGNORE:
         return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
+    if item.hold and not item.withheld_reason:
+        return item.hold.outcome, item.hold.why
     if why := _find_reason_it_was_held(item, step, blocked):
         return Outcome.NOT_ATTEMPTED, why
     if last is None:
@@ -166,8 +169,6 @@ def _explain_planned_message(
 def _find_reason_it_was_held(item: WorkItem, step: Step, blocked: int) -> str:
     if item.withheld_reason:
         return item.withheld_reason
-    if item.hold:
-        return item.hold.why
     if step.action is Action.DISCARD:
         return NO_ARCHIVE_COPY
     return f"held: {step.target_q} has {reason_text(blocked)}" if blocked else ""

@@ -17,6 +17,7 @@ from mqdlq.mqi.state_queue import Markers
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, PlannedAttempt
 from mqdlq.stages.execute.controls.chain import ControlChain, open_controls
+from mqdlq.stages.execute.controls.returns import browsed_length
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
 from mqdlq.stages.execute.discards import archive_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
@@ -140,7 +141,7 @@ def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]
             )
         queue = queue_manager.open(run.queue, options)
         try:
-            yield state, BrowseCursor(queue_manager, queue, run.queue)
+            yield state, BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
         finally:
             queue_manager.close(queue)
 

@@ -13,6 +13,7 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.controls.chain import open_controls
+from mqdlq.stages.execute.controls.returns import browsed_length, record_identities
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.leases import release_all_leases
 from mqdlq.stages.execute.outcome_reasons import (
@@ -215,7 +216,8 @@ def _browse_once(
         readers = queue_manager.inquire_queue(run.queue, constants.MQIA_OPEN_INPUT_COUNT)
         queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
         try:
-            for sighted in work.browse(BrowseCursor(queue_manager, queue, run.queue)):
+            cursor = BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
+            for sighted in record_identities(execution, work.browse(cursor)):
                 if sighted.item is not None or untouched.recognize(sighted.key):
                     met["seen"] += 1
                 elif sighted.key in departed:

@@ -97,12 +97,16 @@ def _command_for_group(group: MessageGroup, run: Run | None) -> str:
 
 
 def _action(run: Run, outcome: Outcome, cls: MessageClass | None) -> dict[str, Any]:
-    """Return the parameter `action`; the rules decide again about a message that matches one."""
+    """Return the parameter `action`; the rules decide again about a message that matches one.
+
+    A control holds a quarantined message from every rule, but from no given action.
+    """
     if run.has_given_action:
         return {"action": run.rules_text.strip()}
     if outcome is Outcome.UNPROCESSABLE or (cls and cls is not MessageClass.DEAD_LETTER):
         return {"action": FORWARD}
-    return {"action": DELIVER} if outcome is Outcome.UNMATCHED else {}
+    is_given = outcome in {Outcome.UNMATCHED, Outcome.QUARANTINED}
+    return {"action": DELIVER} if is_given else {}
 
 
 @lru_cache(maxsize=8)

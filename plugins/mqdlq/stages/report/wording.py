@@ -111,6 +111,7 @@ def next_step(
         None: "run the handler again: it settles interrupted units of work, and browses again",
         Outcome.UNMATCHED: f"add a rule for it, or {_BY_NAME}",
         Outcome.EXHAUSTED: f"{advice}; then run the handler again" if advice else "run it again",
+        Outcome.QUARANTINED: f"find out why its destination returns it, then {_BY_NAME}",
         Outcome.RETRY_PENDING: f"{advice}; the next run tries again" if advice else "run it again",
         Outcome.UNPROCESSABLE: _BY_CLASS.get(cls, "look at the message on the queue"),
         Outcome.UNKNOWN: "look for in-doubt units of work, then at the target, before you put it",

@@ -9,6 +9,8 @@ from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.budget import RunBudget
 from mqdlq.stages.execute.controls.control import Control
+from mqdlq.stages.execute.controls.loops import LoopGuard
+from mqdlq.stages.execute.controls.returns import IdentityRecorder
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
 
@@ -26,6 +28,8 @@ class ControlChain:
         for met in work.browse(cursor) if observers else ():
             for control in observers:
                 control.observe(met)
+        for control in observers:
+            control.end_observation(work)
 
     def hold_or_admit(self, item: WorkItem) -> bool:
         """Ask for the due step of a message; return whether the pass may try it.
@@ -65,6 +69,11 @@ def build_controls(execution: Execution) -> list[Control]:
     """Return the controls of a run in the order in which they are asked."""
     configured = read_controls(execution.run.controls)
     controls: list[Control] = []
+    if configured.recognise_returns:
+        controls.append(IdentityRecorder(execution))
+    # A person who gives an action for messages by name decides about them.
+    if configured.loops is not None and not execution.run.has_given_action:
+        controls.append(LoopGuard(execution, configured.loops))
     if configured.limits.messages_per_run is not None:
         controls.append(RunBudget(execution, configured.limits.messages_per_run))
     return controls

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mqdlq.model import Step
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.holds import Hold
-from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem
+from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
 
 
 class Control:
@@ -22,6 +22,9 @@ class Control:
 
     def observe(self, met: BrowsedItem) -> None:
         """Take note of a message on the queue; `met.item` is None if the run does not list it."""
+
+    def end_observation(self, work: WorkList) -> None:
+        """Take note that `observe` was called for every message on the queue."""
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
         """Return why the next step of a message is not tried now, or None.

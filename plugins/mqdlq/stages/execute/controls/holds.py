@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from mqdlq.model import Outcome
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Why a due message is not tried now.
 
     `why` completes "not attempted: …" in reports. `until` is the time from which the run may try
-    the message; None if it does not try it any more.
+    the message; None if it does not try it any more. `outcome` is that of a message that is still
+    held when the run ends.
     """
 
     why: str
     until: datetime | None = None
+    outcome: Outcome = Outcome.NOT_ATTEMPTED

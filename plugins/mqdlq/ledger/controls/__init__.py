@@ -1,0 +1,1 @@
+"""Repositories of the controls that hold messages back."""

@@ -1,0 +1,128 @@
+"""Recognise messages that come back to a dead-letter queue after a run has moved them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mqdlq.causes import find_cause
+from mqdlq.handlers.controls import read_controls
+from mqdlq.headers import IDENTITY_PREFIX, MessageDescriptor, classify, message_identity
+from mqdlq.headers.times import parse_gmt
+from mqdlq.ledger import Departure, Identity, Ledger, Run
+from mqdlq.model import Step
+from mqdlq.mqi.browse import HEADER_ONLY, BrowsedMessage
+from mqdlq.stages.execute.controls.control import Control
+from mqdlq.stages.execute.controls.holds import Hold
+from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
+from mqdlq.stages.round_trips import find_departures
+
+_AT_ONCE = 500
+
+
+def browsed_length(run: Run) -> int:
+    """Return how many bytes of each body a run browses: more if it recognises messages."""
+    return IDENTITY_PREFIX if read_controls(run.controls).recognise_returns else HEADER_ONLY
+
+
+class ReturnedMessages:
+    """Finds the departures of messages, in any queue whose handler has the same ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Read departures from the ledger."""
+        self._ledger = ledger
+
+    def find(self, browsed: BrowsedMessage) -> Departure | None:
+        """Return the latest departure of a browsed message, None if it has not come back."""
+        return self.find_all([browsed])[0]
+
+    def find_all(self, browsed: Iterable[BrowsedMessage]) -> list[Departure | None]:
+        """Return the latest departure of each message, None for one that has not come back.
+
+        The messages were browsed with `browsed_length`. Messages of which two were on a queue at
+        the same time are never recognised: nothing tells them apart.
+        """
+        found = [identify(one) for one in browsed]
+        departures = find_departures(self._ledger, {one for one in found if one is not None})
+        return [departures[one][-1] if one in departures else None for one in found]
+
+
+def identify(browsed: BrowsedMessage) -> bytes | None:
+    """Return the identity of a message that was browsed with `browsed_length`, or None."""
+    return message_identity(browsed.descriptor, browsed.total_length, browsed.prefix)
+
+
+class IdentityRecorder(Control):
+    """Records the identities of the run's messages, before the run moves any of them.
+
+    It holds no message.
+    """
+
+    observes = True
+
+    def __init__(self, execution: Execution) -> None:
+        """Find out which messages of the run have an identity in the ledger."""
+        self._ledger = execution.ledger
+        self._known = set(execution.ledger.identities.of_run(execution.run.run_id))
+        self._found: list[Identity] = []
+
+    def observe(self, met: BrowsedItem) -> None:
+        """Record the identity of one of the run's messages; some hundred are written together."""
+        item = met.item
+        if item is None or item.message.message_id in self._known:
+            return
+        if (found := _describe(item.message.message_id, met.browsed)) is not None:
+            self._found.append(found)
+        if len(self._found) >= _AT_ONCE:
+            self.write()
+
+    def end_observation(self, work: WorkList) -> None:
+        """Write the other identities."""
+        del work
+        self.write()
+
+    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+        """Hold nothing."""
+        del item, step
+        return None
+
+    def write(self) -> None:
+        """Write the identities that were found since the last write."""
+        self._ledger.identities.record(self._found)
+        self._found = []
+
+
+def record_identities(execution: Execution, met: Iterable[BrowsedItem]) -> Iterator[BrowsedItem]:
+    """Yield browsed messages, and record the identities of the run's messages.
+
+    So a dry run, too, knows which messages have come back. Nothing is recorded for a handler
+    without a control that recognises messages.
+    """
+    if not read_controls(execution.run.controls).recognise_returns:
+        yield from met
+        return
+    recorder = IdentityRecorder(execution)
+    for one in met:
+        recorder.observe(one)
+        yield one
+    recorder.write()
+
+
+def _describe(message_id: int, browsed: BrowsedMessage) -> Identity | None:
+    """Return the identity of a message with its cause and the time in its MQDLH."""
+    identity = identify(browsed)
+    if identity is None:
+        return None
+    md = MessageDescriptor.decode(browsed.descriptor)
+    found = classify(
+        browsed.prefix,
+        browsed.total_length,
+        encoding=md.encoding,
+        ccsid=md.coded_char_set_id,
+        format=md.format,
+    )
+    dlh = found.dlh
+    if dlh is None:
+        return Identity(message_id, identity, find_cause(found.cls, 0, "", "").cause_id, None)
+    cause = find_cause(found.cls, dlh.reason, dlh.dest_q_name, dlh.dest_q_mgr_name)
+    return Identity(message_id, identity, cause.cause_id, parse_gmt(dlh.put_date, dlh.put_time))

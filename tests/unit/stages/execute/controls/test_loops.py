@@ -1,0 +1,174 @@
+"""Messages that come back to a dead-letter queue after a run has moved them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.stages.execute import make_pass
+from mqdlq.stages.execute.controls.returns import ReturnedMessages, browsed_length
+from mqdlq.stages.round_trips import find_round_trips
+from tests.support.world import NOON, World
+from tests.unit.stages.execute.controls.returning import LAG, send_back
+
+RETRY = "WAIT(NO)\nACTION(RETRY)"
+ONCE: dict[str, Any] = {"loops": {"limit": 1}}
+TWICE: dict[str, Any] = {"loops": {"limit": 2}}
+
+
+def browse(world: World) -> list[BrowsedMessage]:
+    """Browse the dead-letter queue as a run does that recognises messages."""
+    run = world.ledger.runs.latest()
+    assert run is not None
+    with world.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
+        return list(BrowseCursor(queue_manager, queue, "DLQ", browsed_length(run)).messages())
+
+
+def whys(world: World) -> list[str]:
+    return [fact.why for fact in world.ledger.outcomes.of_run(f"run-{world.runs}").values()]
+
+
+def test_a_message_that_comes_back_as_often_as_the_limit_is_quarantined(world: World) -> None:
+    world.dead_letter()
+
+    outcomes: list[str] = []
+    for _ in range(3):
+        outcomes += world.handle(RETRY, **TWICE).values()
+        send_back(world)
+
+    assert outcomes == ["delivered", "delivered", "quarantined"]
+    assert whys(world) == ["it came back 2 times, 40 s after each delivery (loops: limit 2)"]
+    assert list(world.handle(RETRY, **TWICE).values()) == ["quarantined"]
+    assert world.depths("DLQ", "PAYMENTS") == (1, 0)
+
+
+def test_a_message_that_is_forwarded_with_its_header_is_recognised(world: World) -> None:
+    world.dead_letter()
+
+    world.handle("WAIT(NO)\nACTION(FWD) FWDQ(PARKED) HEADER(YES)", **ONCE)
+    send_back(world, "PARKED")
+
+    assert list(world.handle("WAIT(NO)\nACTION(DISCARD)", **ONCE).values()) == ["quarantined"]
+    assert world.depths("DLQ") == (1,)
+
+
+def test_two_rules_that_forward_to_each_other_are_stopped(world: World) -> None:
+    """The destination of each rule is the other's queue, where an application dead-letters it."""
+    table = "WAIT(NO)\nDESTQ(PAYMENTS) ACTION(FWD) FWDQ(ORDERS) HEADER(NO)\n"
+    table += "DESTQ(ORDERS) ACTION(FWD) FWDQ(PAYMENTS) HEADER(NO)"
+    world.dead_letter(dest_q="PAYMENTS")
+
+    outcomes: list[str] = []
+    for _ in range(4):
+        outcomes += world.handle(table, loops={"limit": 3}).values()
+        send_back(world, "PAYMENTS", after=LAG / 2) or send_back(world, "ORDERS", after=LAG / 2)
+
+    assert outcomes == ["forwarded", "forwarded", "forwarded", "quarantined"]
+
+
+def test_a_dry_run_says_which_messages_would_be_quarantined(world: World) -> None:
+    world.dead_letter()
+    world.handle(RETRY, **ONCE)
+    send_back(world)
+
+    assert list(world.handle(RETRY, dry_run=True, **ONCE).values()) == ["not_attempted"]
+    (why,) = whys(world)
+    returned = "it came back once, 40 s after its delivery (loops: limit 1)"
+    assert why == f"dry run; it would also stay because {returned}"
+
+
+def test_a_person_moves_a_quarantined_message_by_name(world: World) -> None:
+    world.dead_letter()
+    world.handle(RETRY, **ONCE)
+    send_back(world)
+    world.handle(RETRY, **ONCE)
+    key = world.ledger.messages.of_run("run-2")[0].message_key.hex()
+
+    moved = world.handle(RETRY, message_keys=(key,), action="ACTION(RETRY)", **ONCE)
+    send_back(world)
+
+    assert list(moved.values()) == ["delivered"]
+    assert list(world.handle(RETRY, **ONCE).values()) == ["quarantined"]
+    assert whys(world) == ["it came back 2 times, 40 s after each delivery (loops: limit 1)"]
+
+
+def test_messages_with_reused_identifiers_are_not_recognised(world: World) -> None:
+    """Each application puts a message, and later another one with the same identifiers."""
+    fixed = b"fixed".ljust(24)
+    in_a_group = {"MsgId": fixed, "GroupId": b"G" * 24, "MsgFlags": 8}
+    first_and_next: list[tuple[tuple[bytes, dict[str, Any]], tuple[bytes, dict[str, Any]]]] = [
+        ((b"same", {"MsgId": fixed}), (b"same", {"MsgId": fixed, "PutTime": b"10203041"})),
+        ((b"one", {"MsgId": fixed}), (b"two", {"MsgId": fixed})),
+        ((b"data", {"MsgId": fixed}), (b"data longer", {"MsgId": fixed})),
+        ((b"none", {"MsgId": b"a" * 24}), (b"none", {"MsgId": b"b" * 24})),
+        (
+            (b"part", {"MsgSeqNumber": 1, **in_a_group}),
+            (b"part", {"MsgSeqNumber": 2, **in_a_group}),
+        ),
+        ((b"none", {"PutDate": b"", "PutTime": b""}), (b"none", {"PutDate": b"", "PutTime": b""})),
+    ]
+    for (body, fields), _ in first_and_next:
+        world.dead_letter(body, **fields)
+    world.handle(RETRY, **ONCE)
+    for _, (body, fields) in first_and_next:
+        world.dead_letter(body, **fields)
+
+    found = ReturnedMessages(world.ledger).find_all(browse(world))
+
+    assert found == [None] * 6
+    assert set(world.handle(RETRY, **ONCE).values()) == {"delivered"}
+
+
+def test_equal_messages_that_were_on_the_queue_together_are_never_quarantined(
+    world: World,
+) -> None:
+    for _ in range(2):
+        world.dead_letter(MsgId=b"fixed".ljust(24))
+    for _ in range(3):
+        assert list(world.handle(RETRY, **ONCE).values()) == ["delivered", "delivered"]
+        send_back(world)
+
+    assert ReturnedMessages(world.ledger).find_all(browse(world)) == [None, None]
+
+
+def test_an_arrival_is_found_with_the_departure_it_came_back_from(world: World) -> None:
+    world.dead_letter(b"first")
+    execution = world.plan(RETRY, **TWICE)
+    make_pass(execution)
+    send_back(world)
+    world.dead_letter(b"new", MsgId=b"new".ljust(24))
+
+    returned, new = browse(world)
+    departure = ReturnedMessages(world.ledger).find(returned)
+
+    assert ReturnedMessages(world.ledger).find(new) is None
+    assert departure is not None
+    (listed,) = world.ledger.messages.of_run("run-1")
+    assert (departure.message_id, departure.run_id) == (listed.message_id, "run-1")
+    assert (departure.queue_manager, departure.queue) == ("QM1", "DLQ")
+    assert (departure.target_q, departure.target_q_mgr) == ("PAYMENTS", "QM1")
+    assert departure.at == NOON
+    assert len(departure.cause_id) == 12
+
+
+def test_the_delays_of_round_trips_are_known_to_the_second(world: World) -> None:
+    world.dead_letter()
+    for seconds in (40, 90, 3600):
+        world.handle(RETRY, loops={"limit": 9})
+        send_back(world, after=timedelta(seconds=seconds))
+    world.handle(RETRY, loops={"limit": 9})
+
+    (listed,) = world.ledger.messages.of_run("run-4")
+    (trips,) = find_round_trips(world.ledger, [listed.message_id]).values()
+
+    assert str(trips) == "came back 3 times, typically 1 min 30 s after a delivery"
+    assert [delay.total_seconds() for delay in trips.delays] == [40, 90, 3600]
+
+
+def test_a_handler_without_loops_stores_no_identities(world: World) -> None:
+    world.dead_letter()
+
+    world.handle(RETRY)
+
+    assert world.ledger.identities.of_run("run-1") == {}
