@@ -226,8 +226,7 @@ class World:
 
     def evaluate(self, run: Run) -> str:
         """Evaluate the run's snapshot in this process; return the plan's id."""
-        snapshot = self.ledger.snapshots.of_run(run.run_id)
-        assert snapshot is not None
+        snapshot = self.recorded_snapshot(run.run_id)
         table = parse(run.rules_text, frozen=True)
         rows = []
         without_a_dlh = steps_without_a_dlh(table) if run.has_given_action else ()
