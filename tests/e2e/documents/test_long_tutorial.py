@@ -74,6 +74,7 @@ def test_the_tutorials_steps_in_airflow_lead_to_the_report(
     pictures = Path(os.environ.get("MQDLQ_PICTURES") or tmp_path)
     dag = f"{running.services.address}/dags/mq_dlq_shop"
     with browser(tmp_path / "browser") as page:
+        page.ask("Emulation.setScrollbarsHidden", hidden=True)
         page.log_in(running.services.address, running.token)
         run = start(page, running, pictures / "trigger-form.webp")
         running.wait_for_question("shop", run)
@@ -89,6 +90,14 @@ def test_the_tutorials_steps_in_airflow_lead_to_the_report(
 
         page.open(dag, "mq_dlq_shop", "sense", "report")
         page.picture(pictures / "grid.webp")
+        page.open(
+            f"{running.services.address}/mqdlq/dags/mq_dlq_shop",
+            "1 message unmatched",
+            "INVOICES.IN @ SHOP",
+            "Act on 1 message",
+        )
+        page.run("document.querySelector('.card').scrollIntoView({block: 'end'}); true")
+        page.picture(pictures / "shop.webp")
         (report,) = (place / "var" / "reports").glob("*/report.html")
         page.open(report.as_uri(), "MQRC_NOT_AUTHORIZED", "ORDERS.PARKED")
         page.picture(pictures / "report.webp")
