@@ -13,13 +13,32 @@ GIVEN_ACTION: Final = "the parameter action"
 
 
 class MessageClass(StrEnum):
-    """Class of a message on a dead-letter queue; rules match and act on `DEAD_LETTER` only."""
+    """Class of a message by its first bytes; `QueueKind` has the class that rules act on."""
 
     DEAD_LETTER = "dead_letter"
     TRUNCATED_DLH = "truncated_dlh"
     UNSUPPORTED_DLH_VERSION = "unsupported_dlh_version"
     UNDECODABLE = "undecodable"
     NO_DLH = "no_dlh"
+
+
+class QueueKind(StrEnum):
+    """Kind of the queue that a handler serves; rules match and act on one class of messages only.
+
+    `BACKOUT` extends the behavior of IBM's handler. A message that begins with an invalid MQDLH is
+    neither a dead letter nor a message without an MQDLH: no rule acts on it.
+    """
+
+    acts_on: MessageClass
+
+    DEAD_LETTER = "dead_letter", MessageClass.DEAD_LETTER
+    BACKOUT = "backout", MessageClass.NO_DLH
+
+    def __new__(cls, value: str, acts_on: MessageClass = MessageClass.DEAD_LETTER) -> Self:
+        """Create a member from its declaration; a lookup has the value only."""
+        member = str.__new__(cls, value)
+        member._value_, member.acts_on = value, acts_on
+        return member
 
 
 class Action(StrEnum):

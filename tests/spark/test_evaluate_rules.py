@@ -21,7 +21,7 @@ from mqdlq.evaluation.evaluate import evaluate
 from mqdlq.evaluation.reading.strategies import Bounds, Strategy
 from mqdlq.evaluation.spark_conf import submit_conf, submit_environment
 from mqdlq.lake import PlanDescription, StepCount
-from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, Step
+from mqdlq.model import Action, Disposition, PlannedMessage, PutAuthority, QueueKind, Step
 from mqdlq.plan import plan_hash, resolve, steps_for
 from mqdlq.rules import parse
 from tests.spark.test_strategies import WHOLE
@@ -351,3 +351,14 @@ def test_nuls_are_blanks_only_if_the_snapshot_says_so(
     plan = evaluate(snapshot, plan=lake.plan_directory(str(tmp_path), "s1-abc"))
 
     assert plan.dispositions["planned"] == planned
+
+
+def test_rules_of_a_backout_queue_plan_for_messages_without_an_mqdlh_only(tmp_path: Path) -> None:
+    rows = [dead_letter(1), {**no_dead_letter(2), "format": "MQSTR"}, no_dead_letter(3)]
+    rules = "INPUTQ(ORDERS.BACKOUT)\nFORMAT(MQSTR) ACTION(FWD) FWDQ(PARKED)\n"
+    snapshot = take_snapshot(str(tmp_path), rows, rules, queue_kind=QueueKind.BACKOUT)
+
+    plan = evaluate(snapshot, plan=lake.plan_directory(str(tmp_path), "s1-abc"))
+
+    assert plan.dispositions == {"unprocessable": 1, "planned": 1, "unmatched": 1}
+    assert [(count.rule_line, count.target_q) for count in plan.counts] == [(2, "PARKED")]

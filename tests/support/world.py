@@ -32,7 +32,7 @@ from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.schema import PLAN
 from mqdlq.ledger import Ledger, Run, TakenSnapshot, open_ledger
-from mqdlq.model import Disposition, MessageClass, Outcome, PlannedMessage
+from mqdlq.model import Disposition, Outcome, PlannedMessage
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.plan import plan_hash, resolve, steps_for, steps_without_a_dlh
 from mqdlq.rules import freeze, parse
@@ -227,17 +227,17 @@ class World:
     def evaluate(self, run: Run) -> str:
         """Evaluate the run's snapshot in this process; return the plan's id."""
         snapshot = self.recorded_snapshot(run.run_id)
-        table = parse(run.rules_text, frozen=True)
+        table = parse(run.rules_text, queue_kind=run.queue_kind, frozen=True)
         rows = []
         without_a_dlh = steps_without_a_dlh(table) if run.has_given_action else ()
         for row in lake.snapshot_rows(snapshot.location):
             if run.named and row["message_key"] not in run.named:
                 continue
-            dead = row["class"] == MessageClass.DEAD_LETTER
+            is_asked = table.acts_on(row["class"])
             steps = without_a_dlh
-            if dead:
+            if is_asked:
                 steps = tuple(resolve(step, row) for step in steps_for(table, row))
-            nothing = Disposition.UNMATCHED if dead else Disposition.UNPROCESSABLE
+            nothing = Disposition.UNMATCHED if is_asked else Disposition.UNPROCESSABLE
             rows.append(
                 PlannedMessage(
                     row["browse_seq"],

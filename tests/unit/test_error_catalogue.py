@@ -18,10 +18,10 @@ from tests.support.declared_commands import all_commands
 
 ENTRIES = error_catalogue.entries()
 GIVEN = (
-    "100-134 140-154",
+    "100-134 140-155",
     "201-227 230-234 240-241 250-257",
     "301-312 320-324",
-    "401-435",
+    "401-438",
     "501-509",
     "601-614",
     "701-716",
@@ -140,12 +140,12 @@ def test_explain_error_prints_the_entry(given: str) -> None:
 
 
 def test_explain_error_names_the_nearest_ids_for_an_unknown_one() -> None:
-    done = CliRunner().invoke(app, ["explain-error", "436"])
+    done = CliRunner().invoke(app, ["explain-error", "439"])
 
     assert done.exit_code == 2
     assert done.output.splitlines()[-1] == (
-        "Error: Invalid value: no error has the id MQDLQ-436; the nearest are MQDLQ-435, MQDLQ-434"
-        " and MQDLQ-432"
+        "Error: Invalid value: no error has the id MQDLQ-439; the nearest are MQDLQ-438, MQDLQ-437"
+        " and MQDLQ-436"
     )
 
 

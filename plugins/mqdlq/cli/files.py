@@ -6,10 +6,11 @@ import os
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
+from mqdlq.model import QueueKind
 from mqdlq.rules import CheckResult, RulesError, RulesTable, check
 from mqdlq.rules.lint import review
 
@@ -24,6 +25,16 @@ class Format(StrEnum):
     JSON = "json"
 
 
+QueueKindOption = Annotated[
+    QueueKind,
+    typer.Option(
+        "--queue-kind",
+        help="The kind of queue that the rules are for; the key queue_kind of a YAML file counts"
+        " first.",
+    ),
+]
+
+
 def name_of(file: typer.FileBinaryRead) -> str:
     """Return the name errors give an input; what is piped in may have none."""
     return str(getattr(file, "name", STANDARD_INPUT))
@@ -34,19 +45,23 @@ def review_table(data: bytes, name: str) -> CheckResult:
     return _check_yaml(data, name) if name.endswith(YAML) else review(data, name)
 
 
-def parse_table(file: typer.FileBinaryRead) -> RulesTable:
+def parse_table(
+    file: typer.FileBinaryRead, queue_kind: QueueKind = QueueKind.DEAD_LETTER
+) -> RulesTable:
     """Return the table in a file, which is in YAML where its name says so; raises RulesError."""
     name = name_of(file)
-    result = (_check_yaml if name.endswith(YAML) else check)(file.read(), name)
+    result = (_check_yaml if name.endswith(YAML) else check)(file.read(), name, queue_kind)
     if result.table is None:
         raise RulesError(result.diagnostics)
     return result.table
 
 
-def _check_yaml(data: bytes, name: str) -> CheckResult:
+def _check_yaml(
+    data: bytes, name: str, queue_kind: QueueKind = QueueKind.DEAD_LETTER
+) -> CheckResult:
     from mqdlq.handlers import check as check_yaml  # noqa: PLC0415 (pydantic takes long to import)
 
-    return check_yaml(data, name)
+    return check_yaml(data, name, queue_kind)
 
 
 def encoded(text: str) -> bytes:

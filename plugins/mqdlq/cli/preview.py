@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqdlq.cli.console import console
-from mqdlq.cli.files import Format, parse_table
+from mqdlq.cli.files import Format, QueueKindOption, parse_table
 from mqdlq.cli.queue_managers import (
     Address,
     CcdtOption,
@@ -29,7 +29,7 @@ from mqdlq.cli.queue_managers import (
 )
 from mqdlq.cli.snapshots.causes import causes_as_json, causes_table
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
-from mqdlq.model import Outcome
+from mqdlq.model import Outcome, QueueKind
 from mqdlq.rules import RulesError, RulesTable
 from mqdlq.stages.report.wording import (
     cause_in_words,
@@ -64,6 +64,7 @@ def preview(
     nul_as_blank: Annotated[
         bool, typer.Option("--nul-as-blank", help="Compare NULs as blanks.")
     ] = False,
+    queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     transport: TransportOption = None,
     host: HostOption = "",
     port: PortOption = 1414,
@@ -86,7 +87,7 @@ def preview(
     """
     address = Address(transport, host, port, channel, ccdt_url, user, client)
     try:
-        found = _look(queue_manager, address, parse_table(rules), queue, nul_as_blank)
+        found = _look(queue_manager, address, parse_table(rules, queue_kind), queue, nul_as_blank)
     except RulesError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None

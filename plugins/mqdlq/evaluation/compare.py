@@ -18,16 +18,18 @@ from mqdlq.evaluation.deciding.decisions import columns_needed
 from mqdlq.evaluation.reading.messages import Messages
 from mqdlq.evaluation.reading.snapshot_rows import nul_as_blank
 from mqdlq.evaluation.reading.strategies import Bounds
-from mqdlq.evaluation.reading.tables import rules_of_file
+from mqdlq.evaluation.reading.tables import queue_kind, rules_of_file
 from mqdlq.lake import Snapshot
 from mqdlq.rules import RulesTable
 
 
 def write_comparison(directories: Sequence[str], old: str, new: str, output: str) -> None:
     """Compare the frozen tables in two files over snapshots, and write the result as JSON."""
-    tables = rules_of_file(old, frozen=True), rules_of_file(new, frozen=True)
+    snapshots = [Snapshot.at(directory) for directory in directories]
+    kind = queue_kind(snapshots)
+    tables = rules_of_file(old, kind, frozen=True), rules_of_file(new, kind, frozen=True)
     spark = SparkSession.builder.appName("mqdlq rules diff").getOrCreate()
-    found = compare(spark, [Snapshot.at(directory) for directory in directories], *tables)
+    found = compare(spark, snapshots, *tables)
     lake.write_text(output, json.dumps(found))
 
 

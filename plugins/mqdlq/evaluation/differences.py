@@ -19,6 +19,7 @@ from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.evaluation.deciding.comparison import SAMPLES, Comparison, Sample, compared
 from mqdlq.evaluation.deciding.decisions import columns_needed
+from mqdlq.evaluation.reading.tables import queue_kind
 from mqdlq.evaluation.spark_conf import application
 from mqdlq.lake import Snapshot
 from mqdlq.lake.schema import HEADERS
@@ -89,6 +90,12 @@ def treatments_in(
             "MQDLQ-407",
             "some snapshots compare NULs as blanks (nul_as_blank), others do not; name snapshots"
             " with the same setting",
+        )
+    if {old.queue_kind, new.queue_kind} != {kind := queue_kind(stored)}:
+        raise LakeError(
+            "MQDLQ-438",
+            f"the snapshots are of queues of the kind {kind}, but a table is for queues of another"
+            " kind; name the kind with --queue-kind",
         )
     found = (
         _compare_in_spark(old, new, stored, submit)

@@ -22,7 +22,7 @@ from mqdlq.evaluation.deciding.decisions import columns_needed
 from mqdlq.evaluation.reading.messages import Messages
 from mqdlq.evaluation.reading.snapshot_rows import nul_as_blank
 from mqdlq.evaluation.reading.strategies import Bounds, Choice, Strategy
-from mqdlq.evaluation.reading.tables import frozen_rules, rules_of_file
+from mqdlq.evaluation.reading.tables import frozen_rules, queue_kind, rules_of_file
 from mqdlq.evaluation.writing.plan_parts import SCHEMA as RECEIPT
 from mqdlq.evaluation.writing.plan_parts import PlanPart, Receipt
 from mqdlq.evaluation.writing.plan_receipts import (
@@ -49,7 +49,7 @@ def evaluate(
     started = time.monotonic()
     place = plan.rstrip("/")
     snapshots = [Snapshot.at(directory) for directory in directories]
-    table = rules_of_file(rules) if rules else frozen_rules(snapshots)
+    table = rules_of_file(rules, queue_kind(snapshots)) if rules else frozen_rules(snapshots)
     finished = lake.find_plan(place)
     spark = SparkSession.builder.appName(f"mqdlq {place.rsplit('/', 1)[-1]}").getOrCreate()
     whole = len(snapshots) > 1 or rules is not None

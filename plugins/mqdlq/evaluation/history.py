@@ -229,11 +229,13 @@ def _rules(
 
     The outcomes of pruned runs count, too; how many different messages they had is not known.
     """
-    tables = {s.manifest.rules_digest: s.manifest.rules_text for s in snapshots}
+    tables = {s.manifest.rules_digest: s.manifest for s in snapshots}
     rules = [
         {"rules_digest": digest, "rule": rule.ordinal, "line": rule.line, "text": rule_text(rule)}
-        for digest, text in tables.items()
-        for rule in parse(text, "the rules of a snapshot", frozen=True).rules
+        for digest, manifest in tables.items()
+        for rule in parse(
+            manifest.rules_text, "the rules of a snapshot", manifest.queue_kind, frozen=True
+        ).rules
     ]
     schema = pa.schema(
         [

@@ -14,7 +14,7 @@ from mqdlq.rules import CheckResult, Diagnostic, RulesError, Severity
 from mqdlq.rules.diagnostics import Place, Report
 from mqdlq.rules.lint import promote, review
 
-_OF_A_TABLE: Final = {"table", "lint"}
+_OF_A_TABLE: Final = {"table", "lint", "queue_kind"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class HandlerCheck:
 
 
 def is_handler(data: bytes) -> bool:
-    """Whether a YAML file is a handler: it has keys other than `table` and `lint`."""
+    """Whether a YAML file is a handler: it has keys other than those of a table."""
     return not {name for name, _ in _keys(read_document(data, Report("")))} <= _OF_A_TABLE
 
 
@@ -62,7 +62,7 @@ def check_handler(path: Path, data: bytes) -> HandlerCheck:
     except RulesError:  # it is refused for faults that the review below finds
         pass
     table_path = path.parent / handler.rules
-    result = review(table_path.read_bytes(), str(table_path))
+    result = review(table_path.read_bytes(), str(table_path), handler.queue_kind)
     found = promote(result.diagnostics, handler.lint)
     is_refused = any(diagnostic.severity is Severity.ERROR for diagnostic in found)
     result = CheckResult(None, found) if is_refused else replace(result, diagnostics=found)

@@ -21,7 +21,8 @@ from mqdlq.handlers.controls import Controls
 from mqdlq.handlers.documents import Document, Node, Reader, read_document
 from mqdlq.handlers.operation import Operation
 from mqdlq.handlers.renaming import use_new_names
-from mqdlq.handlers.tables import check_node, read_levels
+from mqdlq.handlers.tables import check_node, read_levels, read_queue_kind
+from mqdlq.model import QueueKind
 from mqdlq.renamed import warn_once
 from mqdlq.rules import RulesError, Severity, freeze
 from mqdlq.rules.diagnostics import Place, Report
@@ -50,6 +51,13 @@ class Handler(Operation, Controls):
             " has either `rules` or `table`."
         ),
     ] = None
+    queue_kind: Annotated[
+        QueueKind,
+        Field(
+            description="`dead_letter`: rules act on messages with a valid MQDLH. `backout`: rules"
+            " act on messages without an MQDLH; see [backout queues](../how-to/backout-queues.md)."
+        ),
+    ] = QueueKind.DEAD_LETTER
     state_queue: Annotated[
         QueueName,
         Field(
@@ -191,14 +199,14 @@ class Handler(Operation, Controls):
             return f"{self.directory / self.name}.yaml, as printed", self.table
         path = self.directory / str(override or self.rules)
         text = _text(path)
-        found = promote(review(text, str(path)).diagnostics, self.lint)
+        found = promote(review(text, str(path), self.queue_kind).diagnostics, self.lint)
         if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
             raise RulesError(found)
         return str(path), text
 
 
 _NOT_KEYS: Final = ("name", "directory")
-_READ_HERE: Final = ("lint", "table")
+_READ_HERE: Final = ("lint", "queue_kind", "table")
 OF_OTHER_DAGS: Final = ("broken_handlers", "history", "restore")
 """Names that no handler may have, because its DAG would have the id of another DAG of mqdlq."""
 LONGEST_NAME: Final = 100
@@ -292,8 +300,11 @@ def _values(
     """Return the values of the file's keys; a table as its canonical print."""
     values = {key: reader.plain(node) for key, node in nodes.items() if key not in _READ_HERE}
     values["lint"] = read_levels(nodes["lint"], reader) if "lint" in nodes else {}
+    if "queue_kind" in nodes:
+        values["queue_kind"] = read_queue_kind(nodes["queue_kind"], reader)
     if "table" in nodes:
-        result = check_node(nodes["table"], document, report, values["lint"])
+        kind = values.get("queue_kind", QueueKind.DEAD_LETTER)
+        result = check_node(nodes["table"], document, report, values["lint"], kind)
         values["table"] = freeze(result.table) if result.table else ""
     return values
 

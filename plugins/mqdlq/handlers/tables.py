@@ -27,8 +27,8 @@ from itertools import islice, product
 from typing import Final, get_args
 
 from mqdlq.handlers.documents import Document, Node, Reader, ScalarNode, SequenceNode, read_document
-from mqdlq.model import Action
-from mqdlq.rules import CheckResult, Diagnostic, RulesTable, Severity, WrittenRule
+from mqdlq.model import Action, QueueKind
+from mqdlq.rules import CheckResult, Diagnostic, Severity, WrittenRule
 from mqdlq.rules import check as check_table
 from mqdlq.rules.diagnostics import Place, Report, listed, shortened
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, KNOWN, Keyword, Part
@@ -46,26 +46,43 @@ _ACTIONS: Final = {"match": "match", "extensions": "extensions"} | {
 _CODES: Final = {code: code for code in sorted(WARNING_CODES)}
 _LEVELS: Final[Mapping[str, Level]] = {level: level for level in get_args(Level)}
 _LAYOUT: Final = ("long-line",)
-_MISSING: Final = ("missing-action", "missing-fwdq", "no-rule")
+_OF_THE_TABLE: Final = ("no-rule", "missing-inputq")
+_MISSING: Final = ("missing-action", "missing-fwdq", *_OF_THE_TABLE)
 
 
-def _structure(keyword: Keyword) -> str:
-    return "MQDLH" if keyword.column.startswith("dlh_") else "MQMD"
+def _patterns_on(queue_kind: QueueKind) -> dict[str, str]:
+    """Return each spelling of a pattern and its keyword.
+
+    Patterns that need an MQDLH are among them on a backout queue too, and are rejected later.
+    """
+    return {
+        spelling: k.name
+        for k in KEYWORDS.values()
+        if k.is_pattern
+        for spelling in (k.name, k.field, f"{_structure(k, queue_kind)}.{k.field}")
+    }
 
 
-_PATTERNS: Final = {
-    spelling: k.name
-    for k in KEYWORDS.values()
-    if k.is_pattern
-    for spelling in (k.name, k.field, f"{_structure(k)}.{k.field}")
-}
+def _structure(keyword: Keyword, queue_kind: QueueKind) -> str:
+    column = keyword.column_on(queue_kind) or keyword.column
+    return "MQDLH" if column.startswith("dlh_") else "MQMD"
+
+
+_PATTERNS: Final = {queue_kind: _patterns_on(queue_kind) for queue_kind in QueueKind}
 _EXTENSIONS: Final = {name.lower(): name for name in EXTENSIONS}
 _UNDER_EXTENSIONS: Final = dict.fromkeys(_EXTENSIONS, "under 'extensions:'")
-_UNDER_MATCH: Final = dict.fromkeys(_PATTERNS, "under 'match:'")
+_UNDER_MATCH: Final = dict.fromkeys(_PATTERNS[QueueKind.DEAD_LETTER], "under 'match:'")
 _BESIDE_MATCH: Final = dict.fromkeys(_ACTIONS, "to the rule, beside 'match:'")
 _PARTS: Final = {
-    "match": (_PATTERNS, "'DESTQ:' or 'MQDLH.DestQName:'", _BESIDE_MATCH | _UNDER_EXTENSIONS),
-    "extensions": (_EXTENSIONS, "'age:' or 'expires_in:'", _BESIDE_MATCH | _UNDER_MATCH),
+    queue_kind: {
+        "match": (
+            patterns,
+            "'APPLNAME:' or 'MQMD.PutApplName:'",
+            _BESIDE_MATCH | _UNDER_EXTENSIONS,
+        ),
+        "extensions": (_EXTENSIONS, "'age:' or 'expires_in:'", _BESIDE_MATCH | _UNDER_MATCH),
+    }
+    for queue_kind, patterns in _PATTERNS.items()
 }
 """The keys of each mapping of alternatives, an example, and where other keys belong."""
 
@@ -104,11 +121,14 @@ class _Entries:
             self.lines[-1] = self.lines[-1].removesuffix(" +")
 
 
-def check(data: str | bytes, source: str) -> CheckResult:
+def check(
+    data: str | bytes, source: str, queue_kind: QueueKind = QueueKind.DEAD_LETTER
+) -> CheckResult:
     """Check and lint the `table` of a YAML file.
 
-    `line` of a rule is its first line in the YAML file. The key `lint` sets severities; other keys
-    are ignored. A table with any error is rejected as a whole.
+    `line` of a rule is its first line in the YAML file. The key `lint` sets severities, and the key
+    `queue_kind` replaces the kind given; other keys are ignored. A table with any error is rejected
+    as a whole.
     """
     report = Report(source)
     document = read_document(data, report)
@@ -124,7 +144,8 @@ def check(data: str | bytes, source: str) -> CheckResult:
         nodes[written.lower()] = node
     if "table" in nodes:
         levels = read_levels(nodes["lint"], reader) if "lint" in nodes else {}
-        return check_node(nodes["table"], document, report, levels)
+        kind = read_queue_kind(nodes["queue_kind"], reader) if "queue_kind" in nodes else queue_kind
+        return check_node(nodes["table"], document, report, levels, kind)
     if not report.has_errors:
         where = nodes["rules"].value if isinstance(nodes.get("rules"), ScalarNode) else ""
         advice = f"; its rules stand in {shortened(where)}" if where else ""
@@ -144,22 +165,37 @@ def read_levels(node: Node, reader: Reader) -> dict[str, Level]:
     return levels
 
 
+def read_queue_kind(node: Node, reader: Reader) -> QueueKind:
+    """Return the kind of the queue that a handler serves."""
+    written = reader.scalar(node)
+    kind = next((kind for kind in QueueKind if kind == written), None)
+    if kind is None and written is not None:
+        reader.error("invalid-value", node, f"queue_kind takes {listed(QueueKind)}")
+    return kind or QueueKind.DEAD_LETTER
+
+
 def check_node(
-    table: Node, document: Document, report: Report, levels: Mapping[str, Level]
+    table: Node,
+    document: Document,
+    report: Report,
+    levels: Mapping[str, Level],
+    queue_kind: QueueKind,
 ) -> CheckResult:
     """Parse a table from its node; errors that `report` already has count too."""
-    entries = _Reading(Reader(document, report)).entries(table)
+    entries = _Reading(Reader(document, report), queue_kind).entries(table)
     had_faults = report.has_errors
-    result = check_table("".join(f"{line}\n" for line in entries.lines), frozen=True)
+    text = "".join(f"{line}\n" for line in entries.lines)
+    result = check_table(text, queue_kind=queue_kind, frozen=True)
     places = [document.place(node) for node in entries.nodes]
 
     def place_of(found: Diagnostic) -> Place:
-        return document.place(table) if found.code == "no-rule" else places[found.line - 1]
+        is_of_table = found.code in _OF_THE_TABLE
+        return document.place(table) if is_of_table else places[found.line - 1]
 
     sayer = _UniqueReporter(report)
     for diagnostic in promote(result.diagnostics, levels):
         follows = diagnostic.code in _MISSING and (
-            diagnostic.line in entries.damaged or (had_faults and diagnostic.code == "no-rule")
+            diagnostic.line in entries.damaged or (had_faults and diagnostic.code in _OF_THE_TABLE)
         )
         if diagnostic.code not in _LAYOUT and not follows:
             sayer.say(diagnostic, place_of(diagnostic))
@@ -167,7 +203,7 @@ def check_node(
         return CheckResult(None, report.diagnostics())
     at = {rule.line: document.place(entries.starts[rule.line]) for rule in result.table.rules}
     rules = tuple(replace(rule, line=at[rule.line].line) for rule in result.table.rules)
-    found = RulesTable(result.table.control, rules)
+    found = replace(result.table, rules=rules)
     by_line = {place.line: place for place in at.values()}
     for doubt in promote(lint(found), levels):
         sayer.say(doubt, by_line[doubt.line])
@@ -197,8 +233,8 @@ class _UniqueReporter:
 class _Reading:
     """Parser with a method for each part of a table."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, reader: Reader, queue_kind: QueueKind) -> None:
+        self._reader, self._parts = reader, _PARTS[queue_kind]
         self._entries = _Entries()
         self._rules_left = MOST_RULES
 
@@ -219,7 +255,7 @@ class _Reading:
         keys = self._reader.keyed(
             rule, _ACTIONS, "'match:' and 'action:'", _UNDER_MATCH | _UNDER_EXTENSIONS
         )
-        parts = [(part, keys.pop(part)[1]) for part in _PARTS if part in keys]
+        parts = [(part, keys.pop(part)[1]) for part in self._parts if part in keys]
         alternatives = [found for one in parts for found in self._alternatives(*one)]
         settings = list(self._settings(keys))
         if "ACTION" not in keys and self._reader.faults == faults:
@@ -237,7 +273,7 @@ class _Reading:
 
     def _alternatives(self, part: str, node: Node) -> Iterator[list[_Parameter]]:
         """Yield the value or values of each keyword of `match` or `extensions`."""
-        keys = self._reader.keyed(node, *_PARTS[part])
+        keys = self._reader.keyed(node, *self._parts[part])
         for name, (key, given) in keys.items():
             values = given.value if isinstance(given, SequenceNode) else [given]
             if not values:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mqdlq import renamed
 from mqdlq.errors import LakeError
-from mqdlq.model import Disposition
+from mqdlq.model import Disposition, QueueKind
 
 SNAPSHOT_VERSION: Final = 4
 """The version of snapshots that this code writes; it reads all earlier ones."""
@@ -25,6 +25,7 @@ _ADDED: Final = {
     "put_together_from",
     "message_keys",
     "has_given_action",
+    "queue_kind",
 }
 """Fields that manifests of earlier versions lack, with their defaults."""
 
@@ -49,6 +50,7 @@ class SnapshotManifest:
     the imported files, if no queue was browsed, and `put_together_from` the snapshots that a
     backfill merged. The run's plan covers the messages in `message_keys` (hex), or all if it is
     empty. With `has_given_action` the rules are one action, given for these messages.
+    `queue_kind` says which messages the rules act on.
     """
 
     snapshot_id: str
@@ -70,6 +72,7 @@ class SnapshotManifest:
     put_together_from: tuple[str, ...] = ()
     message_keys: tuple[str, ...] = ()
     has_given_action: bool = False
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER
     schema_version: int = SNAPSHOT_VERSION
 
     @property
@@ -92,6 +95,7 @@ class SnapshotManifest:
             values["taken_at"] = datetime.fromisoformat(values["taken_at"])
         except (TypeError, ValueError):
             raise LakeError("MQDLQ-421", f"{place}: taken_at is not an ISO 8601 time") from None
+        values["queue_kind"] = _queue_kind(values.get("queue_kind", "dead_letter"), place)
         for name in ("imported_from", "put_together_from", "refers_to", "message_keys"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values)
@@ -146,6 +150,12 @@ class PlanDescription:
                 "MQDLQ-422", f"{place}: snapshot_ids, dispositions or counts is not as expected"
             ) from None
         return cls(**values)
+
+
+def _queue_kind(value: object, place: str) -> QueueKind:
+    if value not in list(QueueKind):
+        raise LakeError("MQDLQ-436", f"{place}: queue_kind {value!r} is not known")
+    return QueueKind(str(value))
 
 
 def _dump(values: Mapping[str, Any]) -> str:

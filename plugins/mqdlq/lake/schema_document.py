@@ -76,6 +76,7 @@ _MANIFEST: Final = {
     "put_together_from": "The merged snapshots, if a backfill created it",
     "message_keys": "The messages (hex) that the run's plan covers; none means all",
     "has_given_action": "Whether the rules table is a single action, given for these messages",
+    "queue_kind": "`dead_letter` or `backout`: the kind of the queue, which says what rules act on",
     "settled": "Number of messages with compact rows (since 2; `parked` in version 2)",
     "refers_to": "The snapshots with their full rows (since 2)",
     "payload_key_id": 'The key that encrypts the payload, or "" (since 2)',

@@ -19,6 +19,7 @@ from mqdlq.lake.descriptions import SnapshotManifest
 from mqdlq.lake.locations import snapshot_directory, snapshot_pattern
 from mqdlq.lake.parts import Part
 from mqdlq.lake.schema import HEADERS, PAYLOAD, SETTLED
+from mqdlq.model import QueueKind
 
 MANIFEST: Final = "_MANIFEST.json"
 _SETTLED_SINCE: Final = 3
@@ -138,6 +139,7 @@ class SnapshotWriter:
         put_together_from: tuple[str, ...] = (),
         message_keys: tuple[str, ...] = (),
         has_given_action: bool = False,
+        queue_kind: QueueKind = QueueKind.DEAD_LETTER,
     ) -> SnapshotManifest:
         """Close the data files and write the manifest; with it, the snapshot exists."""
         for part in (self._headers, self._settled, self._payload):
@@ -163,6 +165,7 @@ class SnapshotWriter:
             put_together_from=put_together_from,
             message_keys=message_keys,
             has_given_action=has_given_action,
+            queue_kind=queue_kind,
         )
         storage.write_text(f"{self.directory}/{MANIFEST}", manifest.to_json())
         return manifest

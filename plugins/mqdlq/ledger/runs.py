@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 
 from mqdlq.ledger.database import Repository, columns_of
 from mqdlq.ledger.tables.runs import approvals, looks, passes, refusals, runs, sightings
-from mqdlq.model import GIVEN_ACTION
+from mqdlq.model import GIVEN_ACTION, QueueKind
 
 DRY_RUN: Final = "dry run"
 """Why a dry run attempted nothing, where nothing else would have stood in the way."""
@@ -29,6 +29,7 @@ class Run:
     that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
     no user has started the run or the user is not known. `why` is the reason or ticket given.
     `controls` is JSON: the controls of the handler when the run started.
+    `queue_kind` says which messages the rules act on.
     """
 
     run_id: str
@@ -57,6 +58,7 @@ class Run:
     started_by_user: str = ""
     why: str = ""
     controls: str = "{}"
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER
 
     @property
     def has_given_action(self) -> bool:

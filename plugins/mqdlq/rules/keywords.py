@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Any, Final
 
-from mqdlq.model import Action, PutAuthority
+from mqdlq.model import Action, PutAuthority, QueueKind
 
 MAX_NUMBER: Final = 999_999_999
 
@@ -68,13 +68,15 @@ class Measure:
 class Keyword:
     """One keyword.
 
-    A pattern compares the snapshot's `column`, which IBM calls `field`. Text has at most `length`
-    characters. Symbolic names belong to `families`. A number is at least `least`.
+    A pattern compares the snapshot's `column`, which IBM calls `field`. If that is a field of the
+    MQDLH, `without_dlh` is the column that it compares for messages without an MQDLH, or "" if they
+    have no such field. Text has at most `length` characters. Symbolic names belong to `families`. A
+    number is at least `least`.
 
     An extension has `sources`, the snapshot's columns that its value follows from, by a `measure`
-    unless it is a chain; its `column` exists in the table only. `unknown` says why the value of a
-    message can be unknown. With `changes`, the value of an unchanged message differs from run to
-    run.
+    unless it is a chain; its `column` exists in the table only, and `without_dlh` is the same if
+    messages without an MQDLH have such a value. `unknown` says why the value of a message can be
+    unknown. With `changes`, the value of an unchanged message differs from run to run.
     """
 
     name: str
@@ -90,6 +92,12 @@ class Keyword:
     measure: Measure | None = None
     unknown: str = ""
     changes: bool = False
+    without_dlh: str = ""
+
+    def column_on(self, queue_kind: QueueKind) -> str:
+        """Return the column that the pattern compares on such a queue, or "" if there is none."""
+        needs_dlh = self.is_extension or self.column.startswith("dlh_")
+        return self.without_dlh if needs_dlh and queue_kind is QueueKind.BACKOUT else self.column
 
     @property
     def is_extension(self) -> bool:
@@ -107,8 +115,8 @@ class Keyword:
         return self.kind in (Kind.TEXT, Kind.NAME)
 
 
-def _text(name: str, column: str, field: str, length: int) -> Keyword:
-    return Keyword(name, Part.RULE, Kind.TEXT, column, field, length)
+def _text(name: str, column: str, field: str, length: int, without_dlh: str = "") -> Keyword:
+    return Keyword(name, Part.RULE, Kind.TEXT, column, field, length, without_dlh=without_dlh)
 
 
 def _number(name: str, column: str, field: str, *families: str) -> Keyword:
@@ -139,8 +147,9 @@ _ALL: Final = (
     _text("DESTQ", "dlh_dest_q_name", "DestQName", 48),
     _text("DESTQM", "dlh_dest_q_mgr_name", "DestQMgrName", 48),
     _number("FEEDBACK", "feedback", "Feedback", "MQFB"),
-    # MQDLH.Format, the original format: MQMD.Format of a dead letter is MQDEAD.
-    _text("FORMAT", "dlh_format", "Format", 8),
+    # The format of the application data: MQDLH.Format, since MQMD.Format of a dead letter is
+    # MQDEAD, but MQMD.Format without an MQDLH.
+    _text("FORMAT", "dlh_format", "Format", 8, without_dlh="format"),
     _number("MSGTYPE", "msg_type", "MsgType", "MQMT"),
     _number("PERSIST", "persistence", "Persistence", "MQPER"),
     # MQDLH.Reason holds MQRC and MQFB values alike (IBM MQ docs, "MQDLH - Dead-letter header").
@@ -176,6 +185,7 @@ _EXTENSIONS: Final = (
         words=("never",),
         unknown="the snapshot has no expires_at or browsed_at",
         changes=True,
+        without_dlh="expires_in extension",
     ),
     _measured(
         "LENGTH",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mqdlq.model import QueueKind
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, RulesError
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, KNOWN
 from mqdlq.rules.syntax.building import Builder, WrittenRule
@@ -36,11 +37,17 @@ class CheckResult:
     rules: tuple[WrittenRule, ...] = ()
 
 
-def check(text: str | bytes, source: str = "<rules>", *, frozen: bool = False) -> CheckResult:
+def check(
+    text: str | bytes,
+    source: str = "<rules>",
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER,
+    *,
+    frozen: bool = False,
+) -> CheckResult:
     """Parse a table and report all its faults; a table with any error is rejected as a whole.
 
-    Bytes are UTF-8 or ASCII. Diagnostics call the table `source`. Only a `frozen` text, which mqdlq
-    itself has written, has extensions.
+    Bytes are UTF-8 or ASCII. Diagnostics call the table `source`. The table is for queues of
+    `queue_kind`. Only a `frozen` text, which mqdlq itself has written, has extensions.
     """
     report = Report(source)
     if isinstance(text, bytes):
@@ -53,7 +60,7 @@ def check(text: str | bytes, source: str = "<rules>", *, frozen: bool = False) -
         message = f"the lines end in {line_end}; save the file with LF or CR LF line ends"
         report.error("line-ends", Place(1, 1, 1, ""), message)
         return CheckResult(None, report.diagnostics())
-    builder = Builder(report, KNOWN if frozen else KEYWORDS)
+    builder = Builder(report, KNOWN if frozen else KEYWORDS, queue_kind)
     for entry in entries(text, report):
         builder.add(read_statement(entry, report))
         if report.is_full:
@@ -61,7 +68,7 @@ def check(text: str | bytes, source: str = "<rules>", *, frozen: bool = False) -
     builder.check_end(text)
     if report.has_errors:
         return CheckResult(None, report.diagnostics())
-    table = RulesTable(builder.control, tuple(builder.rules))
+    table = RulesTable(builder.control, tuple(builder.rules), queue_kind)
     return CheckResult(
         table, report.diagnostics(), builder.written_control, tuple(builder.written_rules)
     )
@@ -101,9 +108,15 @@ def decoded(text: str | bytes) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
 
 
-def parse(text: str | bytes, source: str = "<rules>", *, frozen: bool = False) -> RulesTable:
+def parse(
+    text: str | bytes,
+    source: str = "<rules>",
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER,
+    *,
+    frozen: bool = False,
+) -> RulesTable:
     """Parse a table, as `check` does; raise RulesError with all faults if it has an error."""
-    result = check(text, source, frozen=frozen)
+    result = check(text, source, queue_kind, frozen=frozen)
     if result.table is None:
         raise RulesError(result.diagnostics)
     return result.table

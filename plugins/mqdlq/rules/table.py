@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mqdlq.model import MessageClass, QueueKind
 from mqdlq.rules.diagnostics import Place, Report, RulesError, listed
 from mqdlq.rules.extensions import collapsed, condition_of, value_of
 from mqdlq.rules.keywords import KNOWN, Keyword, Kind
@@ -17,10 +18,15 @@ from mqdlq.rules.records import ControlData, Pattern, Rule
 
 @dataclass(frozen=True)
 class RulesTable:
-    """A valid table: the control data and at least one rule, in order."""
+    """A valid table for queues of one kind: the control data and at least one rule, in order."""
 
     control: ControlData
     rules: tuple[Rule, ...]
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER
+
+    def acts_on(self, message_class: MessageClass | str) -> bool:
+        """Whether the rules match and act on messages of this class."""
+        return message_class == self.queue_kind.acts_on
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -60,8 +66,13 @@ class RulesTable:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of the canonical print: equal for tables with the same meaning."""
-        return hashlib.sha256(freeze(self).encode()).hexdigest()
+        """SHA-256 (hex) of the canonical print: equal for tables with the same meaning.
+
+        The same print has another meaning on a backout queue, and therefore another digest.
+        """
+        is_default = self.queue_kind is QueueKind.DEAD_LETTER
+        meaning = freeze(self) + ("" if is_default else f"* {self.queue_kind}\n")
+        return hashlib.sha256(meaning.encode()).hexdigest()
 
     def key_of(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the values of a row that decide which rules match, for use as a key."""
@@ -80,7 +91,10 @@ class RulesTable:
 
 
 def freeze(table: RulesTable) -> str:
-    """Return the canonical text with extensions: ``parse(freeze(table), frozen=True) == table``."""
+    """Return the canonical text with extensions, which `parse` reads as the same table.
+
+    It is ``parse(freeze(table), queue_kind=table.queue_kind, frozen=True) == table``.
+    """
     return print_entries(table.control, table.rules)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from mqdlq import lake
 from mqdlq.causes import COLUMNS, MOST_NAMES, Cause, cause_of_row
 from mqdlq.ledger import DRY_RUN, Ledger, OutcomeFact, Run, TakenSnapshot
-from mqdlq.model import MessageClass, Outcome, Trait
+from mqdlq.model import Outcome, Trait
 from mqdlq.plan import steps_for
 from mqdlq.rules import RulesTable, check, with_nuls_as_blanks
 
@@ -156,9 +156,8 @@ _Ending = tuple[Outcome, int, bool]
 class _Profiler:
     def __init__(self, run: Run, now: datetime) -> None:
         self.causes: dict[str, CauseProfile] = {}
-        self._first_rule = _RuleFinder(
-            check(run.rules_text, frozen=True).table, nul_as_blank=run.nul_as_blank
-        )
+        table = check(run.rules_text, queue_kind=run.queue_kind, frozen=True).table
+        self._first_rule = _RuleFinder(table, nul_as_blank=run.nul_as_blank)
         self.columns = sorted({*COLUMNS, *_ALSO, *self._first_rule.columns})
         self._expiry = _expiry_of(now)
 
@@ -205,7 +204,7 @@ class _RuleFinder:
         self._known: dict[tuple[Any, ...], int] = {}
 
     def __call__(self, row: Mapping[str, Any]) -> int:
-        if self._table is None or row["class"] != MessageClass.DEAD_LETTER:
+        if self._table is None or not self._table.acts_on(row["class"]):
             return NO_RULE
         key = self._table.key_of(row)
         if key not in self._known:

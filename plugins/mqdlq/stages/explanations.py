@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from mqdlq import constants
-from mqdlq.model import MessageClass
+from mqdlq.model import MessageClass, QueueKind
 from mqdlq.rules import Explanation, Failure, RulesTable, Trace
 from mqdlq.rules.keywords import KNOWN, Keyword
 from mqdlq.rules.printing import rule_parameters
+
+RULES_APPLY_TO: Final = {
+    QueueKind.DEAD_LETTER: "messages with a valid MQDLH",
+    QueueKind.BACKOUT: "messages without an MQDLH",
+}
+"""The messages that rules match and act on, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ def explained_rules(explanation: Explanation) -> list[ExplainedRule]:
 
 
 def unasked_as_json(message_class: MessageClass, table: RulesTable) -> dict[str, Any]:
-    """Return the result for a message that is not a dead letter: no rule applies."""
+    """Return the result for a message of a class that no rule applies to."""
     traces = [
         {"line": rule.line, "matched": False, "keyword": None, "expected": None, "actual": None}
         for rule in table.rules

@@ -46,11 +46,12 @@ def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTa
     """Return the source, the text and the table of the rules that a run applies.
 
     These are the handler's own rules, the table that the run names, or the given action for the
-    messages that the run names. Raises RulesError for an error in a table or in the action, and
-    HandlerError for an unreadable table or an action that is not one rule.
+    messages that the run names. A given action is for queues of any kind, because it may act on
+    messages without an MQDLH on a dead-letter queue, too. Raises RulesError for an error in a table
+    or in the action, and HandlerError for an unreadable table or an action that is not one rule.
     """
     source, text = handler.rules_text(options.rules)
-    table = parse(text, source, frozen=True)
+    table = parse(text, source, handler.queue_kind, frozen=True)
     if options.action:
         source, text = GIVEN_ACTION, _print_given_action(table, options)
         table = parse(text, source)

@@ -132,7 +132,8 @@ def compare_with_rules(
     Raises `LakeError` if the snapshots do not belong together, or if one cannot be read.
     """
     _check_snapshots(first, second, arrivals)
-    table = parse(first.manifest.rules_text, frozen=True)
+    manifest = first.manifest
+    table = parse(manifest.rules_text, queue_kind=manifest.queue_kind, frozen=True)
     now = MessageLocations(
         first.manifest.queue_manager,
         lake.whole_rows(second.directory, ["message_key"]),
@@ -173,7 +174,7 @@ def _check_snapshots(first: Snapshot, second: Snapshot, arrivals: Sequence[Snaps
 
 
 def _find_steps(table: RulesTable, row: Row, *, nul_as_blank: bool) -> Iterator[Step]:
-    if row["class"] == MessageClass.DEAD_LETTER:
+    if table.acts_on(row["class"]):
         values = with_nuls_as_blanks(row) if nul_as_blank else row
         for template in steps_for(table, values):
             yield resolve(template, row)

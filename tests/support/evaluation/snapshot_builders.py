@@ -16,6 +16,7 @@ from mqdlq.lake import SnapshotManifest, SnapshotWriter
 from mqdlq.lake.schema import HEADERS, SETTLED
 from mqdlq.lake.snapshots import MANIFEST
 from mqdlq.lake.storage import make_directory, write_text
+from mqdlq.model import QueueKind
 from mqdlq.rules import RulesTable, freeze, parse
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -52,6 +53,7 @@ def take_snapshot(
     *,
     queue: str = "DLQ",
     nul_as_blank: bool = False,
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER,
 ) -> str:
     """Write a snapshot of these rows with its rules; return its directory."""
     with SnapshotWriter(root, "QM1", queue, "s1") as writer:
@@ -60,9 +62,10 @@ def take_snapshot(
         writer.finish(
             taken_at=NOON,
             taken_by="test",
-            rules_digest=parse(rules).digest,
+            rules_digest=parse(rules, queue_kind=queue_kind).digest,
             rules_text=rules,
             nul_as_blank=nul_as_blank,
+            queue_kind=queue_kind,
         )
     return writer.directory
 

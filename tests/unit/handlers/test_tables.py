@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.handlers import check
+from mqdlq.model import QueueKind
 from mqdlq.rules import RulesTable, freeze, parse, print_table
 
 
@@ -313,4 +314,51 @@ def test_an_error_of_an_extension_names_its_place_in_the_file() -> None:
         " '2h'\n"
         "        - extensions: {age: 2h}\n"
         "                            ~^\n"
+    )
+
+
+def test_patterns_of_a_backout_queue_name_fields_of_the_mqmd() -> None:
+    found = table(
+        "queue_kind: backout\n"
+        "table:\n"
+        "  control: {input_q: ORDERS.BACKOUT}\n"
+        "  rules:\n"
+        "    - match: {MQMD.Format: MQSTR}\n"
+        "      action: DISCARD\n"
+    )
+
+    text = "INPUTQ(ORDERS.BACKOUT)\nFORMAT(MQSTR) ACTION(DISCARD)\n"
+    assert found == parse(text, queue_kind=QueueKind.BACKOUT)
+
+
+def test_a_yaml_table_of_a_backout_queue_is_rejected_where_it_needs_an_mqdlh() -> None:
+    assert errors(
+        "queue_kind: backout\n"
+        "table:\n"
+        "  rules:\n"
+        "    - match: {MQDLH.Reason: 2053}\n"
+        "      action: RETRY\n"
+    ) == (
+        "t.yaml:4:15: REASON compares MQDLH.Reason, which messages on a backout queue do not have;"
+        " remove the pattern\n"
+        "        - match: {MQDLH.Reason: 2053}\n"
+        "                  ~~~~~~~~~~~^\n"
+        "t.yaml:5:7: ACTION(RETRY) needs the destination in the MQDLH, which messages on a backout"
+        " queue do not have; use ACTION(FWD) with FWDQ\n"
+        "          action: RETRY\n"
+        "          ~~~~~^\n"
+    )
+    assert errors("queue_kind: backout\ntable:\n  rules: [{action: IGNORE}]\n") == (
+        "t.yaml:3:3: the table of a backout queue names no INPUTQ; add control data such as"
+        " INPUTQ(ORDERS.BACKOUT)\n"
+        "      rules: [{action: IGNORE}]\n"
+        "      ~~~~~~~~~~~~~~~~~~~~~~~~^\n"
+    )
+
+
+def test_a_kind_of_queue_that_does_not_exist_is_an_error() -> None:
+    assert errors("queue_kind: back-out\ntable: {rules: [{action: IGNORE}]}\n") == (
+        "t.yaml:1:13: queue_kind takes dead_letter or backout\n"
+        "    queue_kind: back-out\n"
+        "                ~~~~~~~^\n"
     )

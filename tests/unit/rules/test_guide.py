@@ -13,7 +13,7 @@ import yaml
 import mqdlq.rules
 from mqdlq import handlers
 from mqdlq.constants import reason_text
-from mqdlq.model import Action
+from mqdlq.model import Action, QueueKind
 from mqdlq.rules import parse, print_table
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, MAX_NUMBER, Keyword, Kind, Part
 from mqdlq.rules.lint import WARNING_CODES, Code, review
@@ -28,6 +28,7 @@ BLOCK = re.compile(
 )
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 WARN = {"warning"}
+OF_BACKOUT_QUEUES = {"needs-mqdlh", "missing-inputq"}
 REFUSE = {"error", "_error", "_FaultError"}
 
 
@@ -77,7 +78,9 @@ CODES = sorted(ERROR_CODES | codes_reported_by(WARN) | set(Code))
 
 def codes_of(example: Example) -> set[str]:
     """Return the codes of an example; most examples are excerpts without a last rule."""
-    codes = {diagnostic.code for diagnostic in review(example.table).diagnostics}
+    kind = QueueKind.BACKOUT if example.heading in OF_BACKOUT_QUEUES else QueueKind.DEAD_LETTER
+    found = review(example.table, queue_kind=kind)
+    codes = {diagnostic.code for diagnostic in found.diagnostics}
     return codes if example.heading == Code.NO_CATCH_ALL else codes - {Code.NO_CATCH_ALL}
 
 

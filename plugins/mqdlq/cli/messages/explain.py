@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mqdlq import directories, lake
-from mqdlq.cli.files import STANDARD_INPUT, Format, parse_table
+from mqdlq.cli.files import STANDARD_INPUT, Format, QueueKindOption, parse_table
 from mqdlq.cli.messages.selection import Selection
 from mqdlq.cli.messages.sources import Message, file_messages, queue_messages, snapshot_messages
 from mqdlq.cli.queue_managers import (
@@ -31,12 +31,13 @@ from mqdlq.cli.queue_managers import (
     known,
 )
 from mqdlq.errors import ConnectionSettingsError, MqDlqError
-from mqdlq.model import MessageClass
+from mqdlq.model import QueueKind
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
 from mqdlq.rules import explain as explain_message
 from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import KEYWORDS
 from mqdlq.stages.explanations import (
+    RULES_APPLY_TO,
     explanation_as_json,
     explanation_as_text,
     unasked_as_json,
@@ -44,7 +45,7 @@ from mqdlq.stages.explanations import (
 from mqdlq.stages.snapshot.preview import choose_queue
 
 USAGE: Final = 2
-_NO_DEAD_LETTER: Final = "not a dead letter but {}; rules apply to dead letters only, so it is left"
+_NOT_APPLIED: Final = "its class is {}; rules apply to {} only, so it is left"
 _SNAPSHOT_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
@@ -90,6 +91,7 @@ def explain(
     nul_as_blank: Annotated[
         bool, typer.Option("--nul-as-blank", help="Compare NULs as blanks; IBM's handler does not.")
     ] = False,
+    queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     output: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
     transport: TransportOption = None,
     host: HostOption = "",
@@ -108,7 +110,8 @@ def explain(
 
     Messages are numbered from 1 in a file, and by browse_seq in a snapshot or on a queue. For a
     message that no rule matches, the nearest rule is named: the first of those with the fewest
-    keywords that fail. No rule is asked about a message whose class is not dead_letter.
+    keywords that fail. No rule is asked about a message whose class is not dead_letter, or, with
+    --queue-kind backout, not no_dlh.
 
     Exit code 0 if every message was explained; 1 if the input, the table or a chosen message is
     not valid or not there; 2 if an argument is wrong.
@@ -118,13 +121,15 @@ def explain(
       mqdlq explain --rules include/rules/demo.rules 20261121T120000Z-1a2b3c4d --format json
       mqdlq decode dump.txt --format json | mqdlq explain --rules include/rules/demo.rules -
       echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
+      echo '{"class": "no_dlh", "format": "MQSTR"}' |
+        mqdlq explain --queue-kind backout --rules include/rules/backout.rules -
     """
     address = Address(transport, host, port, channel, ccdt_url, user, client)
     try:
         selection = Selection(
             tuple(number or ()), _digits("--key", key, 64), _digits("--msg-id", msg_id, 48)
         )
-        table = parse_table(rules)
+        table = parse_table(rules, queue_kind)
         with _opened(source, queue, table, address) as messages:
             for message in _warned(selection.of(messages), source, table):
                 values = with_nuls_as_blanks(message.values) if nul_as_blank else message.values
@@ -184,7 +189,8 @@ def _warned(messages: Iterator[Message], source: str, table: RulesTable) -> Iter
     of_md = [
         keyword.name
         for keyword in KEYWORDS.values()
-        if keyword.column in table.columns and not keyword.column.startswith("dlh_")
+        if (column := keyword.column_on(table.queue_kind)) in table.columns
+        and not column.startswith("dlh_")
     ]
     for message in messages:
         if of_md and not message.has_md:
@@ -203,9 +209,10 @@ def _warn(text: str) -> None:
 
 
 def _explained(message: Message, table: RulesTable, values: Any, output: Format) -> str:
-    if message.message_class is not MessageClass.DEAD_LETTER:
+    if not table.acts_on(message.message_class):
         if output is Format.TEXT:
-            return f"{message.label}: {_NO_DEAD_LETTER.format(message.message_class)}"
+            applied = RULES_APPLY_TO[table.queue_kind]
+            return f"{message.label}: {_NOT_APPLIED.format(message.message_class, applied)}"
         found = unasked_as_json(message.message_class, table)
     elif output is Format.TEXT:
         return explanation_as_text(message.label, table, explain_message(table, values))

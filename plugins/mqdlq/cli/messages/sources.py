@@ -27,16 +27,22 @@ from mqdlq.headers.pasted_messages import (
 )
 from mqdlq.headers.pasted_messages.pasted import NO_DIGIT
 from mqdlq.lake.schema import HEADERS
-from mqdlq.model import MessageClass
+from mqdlq.model import MessageClass, QueueKind
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.rules.diagnostics import listed
-from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Keyword, Kind
+from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Kind
 from mqdlq.stages.snapshot.preview import browse_rows
 
-_PATTERNS: Final = tuple(keyword for keyword in KEYWORDS.values() if keyword.is_pattern)
+_COMPARED: Final = {
+    column: keyword
+    for keyword in KEYWORDS.values()
+    for queue_kind in QueueKind
+    if (column := keyword.column_on(queue_kind))
+}
+"""The columns that patterns compare, with the keywords."""
 _IDENTITY: Final = ("browse_seq", "message_key", "msg_id")
 _SOURCES: Final = sorted({name for each in EXTENSIONS.values() for name in each.sources})
-_COLUMNS: Final = sorted({*_IDENTITY, "class", *_SOURCES, *(each.column for each in _PATTERNS)})
+_COLUMNS: Final = sorted({*_IDENTITY, "class", *_SOURCES, *_COMPARED})
 _EXPECTED: Final = (
     'expected a JSON object such as {"dlh_reason": 2053}, JSON lines of mqdlq decode or mqdlq qm,'
     " the output of amqsbcg, a file of dmpmqmsg, or hexadecimal digits of a message's body"
@@ -145,15 +151,15 @@ def _of_paste(number: int, message: PastedMessage) -> Message:
         msg_flags=0,
     )
     values = {
-        keyword.column: getattr(seen.dlh, keyword.column.removeprefix("dlh_"))
-        for keyword in _PATTERNS
-        if seen.dlh and _is_of_dlh(keyword)
+        column: getattr(seen.dlh, column.removeprefix("dlh_"))
+        for column in _COMPARED
+        if seen.dlh and _is_of_dlh(column)
     }
     return Message(number, label, seen.cls, values, has_md=False)
 
 
-def _is_of_dlh(keyword: Keyword) -> bool:
-    return keyword.column.startswith("dlh_")
+def _is_of_dlh(column: str) -> bool:
+    return column.startswith("dlh_")
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -200,8 +206,8 @@ def _of_decoded(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
     md, first = row.get("MQMD") or {}, (row["headers"] or [{}])[0]
     dlh = first.get("fields", {}) if first.get("type") == "MQDLH" else {}
     values = {
-        keyword.column: (dlh if _is_of_dlh(keyword) else md).get(keyword.field)
-        for keyword in _PATTERNS
+        column: (dlh if _is_of_dlh(column) else md).get(keyword.field)
+        for column, keyword in _COMPARED.items()
     }
     found = _of_columns(count, line, place, {**values, "class": row.get("class")})
     return Message(
@@ -217,13 +223,13 @@ def _of_decoded(count: int, line: int, place: str, row: Mapping[str, Any]) -> Me
 
 def _of_columns(count: int, line: int, place: str, row: Mapping[str, Any]) -> Message:
     values: dict[str, Any] = {}
-    for keyword in _PATTERNS:
-        value = row.get(keyword.column)
+    for column, keyword in _COMPARED.items():
+        value = row.get(column)
         expected, noun = (str, "text") if keyword.kind is Kind.TEXT else (int, "a number")
         if value is not None and type(value) is not expected:
             found = type(value).__name__
-            raise MessageError(place, f"{keyword.column} must be {noun}, found {found}")
-        values[keyword.column] = value.rstrip(" ") if isinstance(value, str) else value
+            raise MessageError(place, f"{column} must be {noun}, found {found}")
+        values[column] = value.rstrip(" ") if isinstance(value, str) else value
     values |= {name: _source(place, name, row[name]) for name in _SOURCES if name in row}
     return Message(
         count,

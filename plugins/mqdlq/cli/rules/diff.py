@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mqdlq import directories, lake
-from mqdlq.cli.files import name_of, parse_table
+from mqdlq.cli.files import QueueKindOption, name_of, parse_table
 from mqdlq.cli.rules.diff_page import diff_page
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
+from mqdlq.model import QueueKind
 from mqdlq.rules import Comparison, Rule, RuleChange, RulesError, compare
 from mqdlq.rules.comparing import rule_text
 
@@ -74,6 +75,7 @@ def diff(
         DiffFormat, typer.Option("--format", help="How to write it.")
     ] = DiffFormat.TEXT,
     *,
+    queue_kind: QueueKindOption = QueueKind.DEAD_LETTER,
     spark: Annotated[
         bool | None,
         typer.Option(
@@ -96,7 +98,7 @@ def diff(
       mqdlq rules diff old.rules include/rules/demo.rules --since 30d
     """
     try:
-        before, after = parse_table(old), parse_table(new)
+        before, after = parse_table(old, queue_kind), parse_table(new, queue_kind)
         asked = None
         if snapshots or back:
             stored = stored_snapshots(snapshots or (), back)

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from mqdlq.evaluation.deciding.extension_values import extension_values
 from mqdlq.evaluation.deciding.treatments import UNPROCESSABLE, Chain, Treatments, targets_needed
 from mqdlq.evaluation.deciding.value_masks import ValueMasks, Words, encoded
-from mqdlq.model import MessageClass
 from mqdlq.plan import steps_without_a_dlh
 from mqdlq.rules import RulesTable
 
@@ -53,6 +52,7 @@ class Decisions:
         without_a_dlh = steps_without_a_dlh(table) if has_given_action else ()
         self.treatments = Treatments(explain, without_a_dlh)
         self._explain = explain
+        self._acts_on = table.queue_kind.acts_on.value
         self._masks = ValueMasks(table, nul_as_blank=nul_as_blank, remembered=remembered)
         self._targets = tuple(sorted(targets_needed(table)))
         self._columns = tuple(sorted({*self._masks.columns, *self._targets}))
@@ -64,19 +64,19 @@ class Decisions:
         if max(len(self.treatments), len(self._chains)) > self._remembered:
             self.treatments.forget()
             self._chains.clear()
-        dead = pc.equal(rows.column("class"), MessageClass.DEAD_LETTER.value)
-        is_dead = dead.to_numpy(zero_copy_only=False)
+        asked = pc.equal(rows.column("class"), self._acts_on)
+        is_asked = asked.to_numpy(zero_copy_only=False)
         found = np.full(rows.num_rows, UNPROCESSABLE, np.int64)
-        if is_dead.all():
-            found[:] = self._number_dead_letters(rows)
-        elif is_dead.any():
-            found[is_dead] = self._number_dead_letters(rows.filter(dead))
+        if is_asked.all():
+            found[:] = self._number_matchable(rows)
+        elif is_asked.any():
+            found[is_asked] = self._number_matchable(rows.filter(asked))
         self.treatments.count(found)
         return found
 
-    def _number_dead_letters(self, letters: pa.RecordBatch) -> Numbers:
-        held = {name: _Column(*encoded(self._values(name, letters))) for name in self._columns}
-        which, some = _distinct(letters.num_rows, list(held.values()))
+    def _number_matchable(self, rows: pa.RecordBatch) -> Numbers:
+        held = {name: _Column(*encoded(self._values(name, rows))) for name in self._columns}
+        which, some = _distinct(rows.num_rows, list(held.values()))
         one_of_each = {name: column.at(some) for name, column in held.items()}
         return self._decide_combinations(len(some), one_of_each)[which]
 

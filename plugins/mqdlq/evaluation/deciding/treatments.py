@@ -20,7 +20,7 @@ from mqdlq.plan import StepTemplate, resolve, steps_of, treatment_digest
 from mqdlq.rules import Rule, RulesTable
 
 UNPROCESSABLE: Final = 0
-"""The treatment number of messages without a valid MQDLH."""
+"""The treatment number of messages of a class that no rule matches."""
 
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 _STEP: Final = pa.struct(

@@ -14,7 +14,7 @@ from mqdlq.ledger.tables.columns import (
     of_run,
     seq,
 )
-from mqdlq.model import Outcome
+from mqdlq.model import Outcome, QueueKind
 
 runs = Table(
     "runs",
@@ -45,6 +45,7 @@ runs = Table(
     Column("started_by_user", Text, nullable=False, server_default=""),
     Column("why", Text, nullable=False, server_default=""),
     Column("controls", Text, nullable=False, server_default="{}"),
+    Column("queue_kind", Kind(QueueKind, 20), nullable=False, server_default="dead_letter"),
     Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 

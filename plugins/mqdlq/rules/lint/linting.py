@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, Literal
 
+from mqdlq.model import QueueKind
 from mqdlq.rules.diagnostics import Diagnostic, Place, Report, Severity
 from mqdlq.rules.lint import actions, forwarding_loops, reach
 from mqdlq.rules.lint.findings import Code, Effort, Finding
@@ -63,13 +64,14 @@ def lint(
 def review(
     text: str | bytes,
     source: str = "<rules>",
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER,
     *,
     queue: str = "",
     queue_manager: str = "",
     frozen: bool = False,
 ) -> CheckResult:
     """Check a table, and lint it if it is valid; return all findings in one order."""
-    result = check(text, source, frozen=frozen)
+    result = check(text, source, queue_kind, frozen=frozen)
     if result.table is None:
         return result
     doubts = lint(result.table, queue=queue, queue_manager=queue_manager, text=text, source=source)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mqdlq.model import Action, PutAuthority
+from mqdlq.model import Action, PutAuthority, QueueKind
 from mqdlq.rules.diagnostics import Place, Report, listed, shortened
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, KNOWN, Keyword, Part
 from mqdlq.rules.records import ControlData, Pattern, Rule
+from mqdlq.rules.syntax.backout_queues import MISSING_INPUT_QUEUE, find_needs_of_dlh
 from mqdlq.rules.syntax.grammar import Parameter, Statement
 from mqdlq.rules.syntax.values import closest, read_value
 from mqdlq.rules.wildcards import canonical
@@ -39,13 +40,16 @@ class Builder:
     Only the keywords `allowed` are accepted: IBM's, or also the extensions.
     """
 
-    def __init__(self, report: Report, allowed: Mapping[str, Keyword]) -> None:
+    def __init__(
+        self, report: Report, allowed: Mapping[str, Keyword], queue_kind: QueueKind
+    ) -> None:
         self._allowed = allowed
         self.control = ControlData()
         self.written_control: Mapping[str, str | int] = {}
         self.rules: list[Rule] = []
         self.written_rules: list[WrittenRule] = []
         self._report = report
+        self._queue_kind = queue_kind
         self._control_line = 0
         self._entry_count = 0
         self._rule_count = 0
@@ -62,6 +66,8 @@ class Builder:
         self._rule_count += 1
         if part is Part.RULE:
             reader.check_rule(settings)
+            if self._queue_kind is QueueKind.BACKOUT:
+                reader.check_without_dlh(settings)
             if not self._report.has_errors:
                 self._add_rule(statement, settings)
 
@@ -70,6 +76,9 @@ class Builder:
         if not self._rule_count:
             last = max(1, text.count("\n") + (not text.endswith("\n")))
             self._report.error("no-rule", Place(last, 1, 1, ""), "the table has no rule")
+        is_backout = self._queue_kind is QueueKind.BACKOUT
+        if is_backout and not self.control.input_q and not self._report.has_errors:
+            self._report.error("missing-inputq", Place(1, 1, 1, ""), MISSING_INPUT_QUEUE)
 
     def _add_control(self, statement: Statement, settings: Mapping[str, _Setting]) -> None:
         place = statement.entry.place(*_span(statement.parameters[0]))
@@ -92,7 +101,7 @@ class Builder:
     def _add_rule(self, statement: Statement, settings: Mapping[str, _Setting]) -> None:
         line = statement.entry.line
         written = _written(settings)
-        self.rules.append(_rule(len(self.rules) + 1, line, written))
+        self.rules.append(_rule(len(self.rules) + 1, line, written, self._queue_kind))
         self.written_rules.append(WrittenRule(line, written))
 
 
@@ -157,6 +166,12 @@ class _StatementReader:
             self._check_forward(action.parameter, settings)
         elif action.value is not None:
             self._check_other_action(Action(str(action.value)), settings)
+
+    def check_without_dlh(self, settings: Mapping[str, _Setting]) -> None:
+        """Report the keywords of a rule that have no meaning for messages without an MQDLH."""
+        values = {name: setting.value for name, setting in settings.items()}
+        for name, message in find_needs_of_dlh(values):
+            self._error("needs-mqdlh", settings[name].parameter, message)
 
     def _check_forward(self, action: Parameter, settings: Mapping[str, _Setting]) -> None:
         if self._is_missing("FWDQ", settings):
@@ -263,13 +278,13 @@ def _control_data(written: Mapping[str, str | int]) -> ControlData:
     )
 
 
-def _rule(ordinal: int, line: int, written: Mapping[str, str | int]) -> Rule:
+def _rule(ordinal: int, line: int, written: Mapping[str, str | int], queue_kind: QueueKind) -> Rule:
     action = Action(str(written["ACTION"]))
     is_put = action in (Action.RETRY, Action.FWD)
     return Rule(
         ordinal=ordinal,
         line=line,
-        patterns=_patterns(written),
+        patterns=_patterns(written, queue_kind),
         action=action,
         fwd_q=_target("FWDQ", str(written.get("FWDQ", ""))),
         fwd_q_mgr=_target("FWDQM", str(written.get("FWDQM", ""))),
@@ -279,13 +294,13 @@ def _rule(ordinal: int, line: int, written: Mapping[str, str | int]) -> Rule:
     )
 
 
-def _patterns(written: Mapping[str, str | int]) -> tuple[Pattern, ...]:
+def _patterns(written: Mapping[str, str | int], queue_kind: QueueKind) -> tuple[Pattern, ...]:
     patterns = []
     for place, (name, value) in enumerate(written.items()):
         keyword = KNOWN[name]
         meaning = canonical(value) if isinstance(value, str) else value
         if keyword.is_pattern and meaning != "*":
-            patterns.append(Pattern(name, keyword.column, meaning, place))
+            patterns.append(Pattern(name, keyword.column_on(queue_kind), meaning, place))
     return tuple(sorted(patterns, key=lambda pattern: _PLACES_IN_PRINT[pattern.keyword]))
 
 

@@ -115,6 +115,7 @@ def merge_snapshots(
             put_together_from=tuple(one.snapshot_id for one in taken),
             message_keys=run.message_keys,
             has_given_action=run.has_given_action,
+            queue_kind=run.queue_kind,
         )
     if settings is not None:
         ledger.snapshots.record(

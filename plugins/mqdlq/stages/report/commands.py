@@ -103,10 +103,11 @@ def _action(run: Run, outcome: Outcome, cls: MessageClass | None) -> dict[str, A
     """
     if run.has_given_action:
         return {"action": run.rules_text.strip()}
-    if outcome is Outcome.UNPROCESSABLE or (cls and cls is not MessageClass.DEAD_LETTER):
+    if outcome is Outcome.UNPROCESSABLE or (cls and cls is not run.queue_kind.acts_on):
         return {"action": FORWARD}
-    is_given = outcome in {Outcome.UNMATCHED, Outcome.QUARANTINED}
-    return {"action": DELIVER} if is_given else {}
+    if outcome not in {Outcome.UNMATCHED, Outcome.QUARANTINED}:
+        return {}
+    return {"action": DELIVER if cls in (None, MessageClass.DEAD_LETTER) else FORWARD}
 
 
 @lru_cache(maxsize=8)

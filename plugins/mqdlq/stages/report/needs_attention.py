@@ -15,7 +15,7 @@ from typing import Final
 from mqdlq.causes import find_cause, generalize, is_generalized
 from mqdlq.constants import reason_text
 from mqdlq.ledger import DRY_RUN, OutcomeFact
-from mqdlq.model import AttemptState, MessageClass, Outcome, Trait
+from mqdlq.model import AttemptState, MessageClass, Outcome, QueueKind, Trait
 from mqdlq.stages.report.commands import command_for
 from mqdlq.stages.report.message_outcomes import Message
 from mqdlq.stages.report.report_records import MessageGroup, MessageRow, Tried, TriedGroup
@@ -73,7 +73,7 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
         problem=message.problem,
         reason=message.reason,
         reason_text=reason_text(message.reason) if message.reason else "",
-        cause=_cause(message),
+        cause=_cause(message, sources.run.queue_kind if sources.run else QueueKind.DEAD_LETTER),
         cause_id=_cause_id(message),
         dest_q_name=message.dest_q_name,
         dest_q_mgr_name=message.dest_q_mgr_name,
@@ -108,12 +108,15 @@ def message_row(message: Message, sources: Sources) -> MessageRow:
     )
 
 
-def _cause(message: Message) -> str:
+def _cause(message: Message, queue_kind: QueueKind) -> str:
     if message.cls is None:
         return "the snapshot has no row of it"
-    if message.cls is not MessageClass.DEAD_LETTER:
-        return CLASSES[message.cls]
-    return reason_in_words(message.reason)
+    if message.cls is MessageClass.DEAD_LETTER:
+        return reason_in_words(message.reason)
+    if queue_kind.acts_on is message.cls:
+        put_by = visible(message.put_appl_name)
+        return f"backed out; put by {put_by}, format {visible(message.format)}"
+    return CLASSES[message.cls]
 
 
 def _cause_id(message: Message) -> str:

@@ -87,7 +87,9 @@ def outcome_in_words(outcome: Outcome | None) -> str:
 
 _BY_NAME: Final = "move it with message_keys and action"
 _BY_CLASS: Final[dict[MessageClass | None, str]] = {
-    cls: f"{advice.advice}; {_BY_NAME}" for cls, advice in BY_CLASS.items()
+    # Such a message is unprocessable on a backout queue only.
+    MessageClass.DEAD_LETTER: f"it has an MQDLH: let a dead-letter queue have it; {_BY_NAME}",
+    **{cls: f"{advice.advice}; {_BY_NAME}" for cls, advice in BY_CLASS.items()},
 }
 
 

@@ -79,7 +79,7 @@ def propose(
     inserted = insert_rules(today.text, added_text, place)
     last = inserted.line + inserted.lines - 1
     queue = {"queue": today.queue, "queue_manager": today.queue_manager}
-    result = review(inserted.text, today.name, **queue, frozen=True)
+    result = review(inserted.text, today.name, today.table.queue_kind, **queue, frozen=True)
     if result.table is None:
         return RejectedRules(
             tuple(
@@ -87,9 +87,8 @@ def propose(
                 for one in _errors(result.diagnostics)
             )
         )
-    known = Counter(
-        map(_identity, review(today.text, today.name, **queue, frozen=True).diagnostics)
-    )
+    unchanged = review(today.text, today.name, today.table.queue_kind, **queue, frozen=True)
+    known = Counter(map(_identity, unchanged.diagnostics))
     return Proposal(
         result.table,
         inserted.text,

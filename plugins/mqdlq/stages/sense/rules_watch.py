@@ -48,7 +48,8 @@ class RulesWatch:
             # Stamped before the files are read, so that the next check sees a change in between.
             self._files, self._stamp = files, stamp_files(files)
             source, text = handler.rules_text(self._rules)
-            has_changed = parse(text, source, frozen=True).digest != self._digest
+            table = parse(text, source, handler.queue_kind, frozen=True)
+            has_changed = table.digest != self._digest
         except MqDlqError as error:
             self._stamp = stamp_files(self._files)
             if str(error) != self._last_warning:

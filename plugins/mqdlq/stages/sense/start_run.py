@@ -18,6 +18,7 @@ from mqdlq.errors import (
 )
 from mqdlq.handlers import Handler
 from mqdlq.ledger import Ledger, Run
+from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import RulesTable, parse
 from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
@@ -98,6 +99,8 @@ def _build_run(
     if not queue:
         with connect(place, may_reconnect=True) as queue_manager:
             queue = find_queue(queue_manager, named)
+            if handler.queue_kind is QueueKind.BACKOUT:
+                _require_backout_queue(handler, queue, queue_manager)
     if queue == handler.state_queue:
         raise HandlerError(
             "MQDLQ-114",
@@ -139,7 +142,18 @@ def _build_run(
         started_by_user=options.started_by_user,
         why=options.why,
         controls=handler.controls_text(),
+        queue_kind=table.queue_kind,
     )
+
+
+def _require_backout_queue(handler: Handler, queue: str, queue_manager: QueueManager) -> None:
+    """Refuse to take the dead-letter queue for a backout queue; raise HandlerError."""
+    if queue == queue_manager.inquire(queue_manager.client.CMQC.MQCA_DEAD_LETTER_Q_NAME):
+        raise HandlerError(
+            "MQDLQ-155",
+            f"{handler.name}: queue_kind is backout, but {queue} is the dead-letter queue (DEADQ)"
+            f" of {queue_manager.name}; name a backout queue, or remove queue_kind",
+        )
 
 
 def _find_wait_s(handler: Handler, table: RulesTable, options: RunOptions) -> int | None:

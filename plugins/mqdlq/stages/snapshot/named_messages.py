@@ -6,14 +6,19 @@ Without this check, a wrong message key would look like a message without work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
 from mqdlq.ledger import Run
-from mqdlq.model import MessageClass
+from mqdlq.model import MessageClass, QueueKind
 from mqdlq.plan import needs_a_dlh
 from mqdlq.rules import parse
 
+_STRAYS: Final = {
+    QueueKind.DEAD_LETTER: "have no valid MQDLH",
+    QueueKind.BACKOUT: "begin with an MQDLH",
+}
 _SHOWN_DIGITS = 12
 """How many digits of a message_key are shown; they distinguish messages well enough for people."""
 
@@ -40,10 +45,10 @@ def check_named_messages(run: Run, location: str) -> Iterator[str]:
         yield f"{len(absent)} of {len(named)} named messages are not on {place}: {keys}"
     if run.has_given_action:
         check_given_action(run, location)
-    elif without := _find_without_dlh(classes):
+    elif strays := [key for key, cls in classes.items() if cls != run.queue_kind.acts_on]:
         yield (
-            f"{len(without)} of {len(named)} named messages have no valid MQDLH, so that no rule"
-            f" applies to them; they stay unless `action` is given: {_format_keys(without)}"
+            f"{len(strays)} of {len(named)} named messages {_STRAYS[run.queue_kind]}, so that no"
+            f" rule applies to them; they stay unless `action` is given: {_format_keys(strays)}"
         )
 
 

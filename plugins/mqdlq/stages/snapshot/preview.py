@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mqdlq.causes import COLUMNS, Cause, CauseCounter, CountedCause, cause_of_row
 from mqdlq.headers import PREFIX_LENGTH, message_key
-from mqdlq.model import Action, MessageClass, Outcome
+from mqdlq.model import Action, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
@@ -154,8 +154,8 @@ class _PreviewCounter:
             where = (first.target_q, first.target_q_mgr, first.tries)
             self._planned[first.rule, first.rule_line, first.action, *where] += 1
             return
-        is_dead = row["class"] == MessageClass.DEAD_LETTER
-        outcome = Outcome.UNMATCHED if is_dead else Outcome.UNPROCESSABLE
+        is_asked = self._table.acts_on(row["class"])
+        outcome = Outcome.UNMATCHED if is_asked else Outcome.UNPROCESSABLE
         trouble = (outcome, row["problem"], cause_of_row(row))
         self._unhandled[trouble] += 1
         if len(self._samples[trouble]) < _MAX_SAMPLES:
@@ -164,9 +164,9 @@ class _PreviewCounter:
     def _find_steps(self, row: Mapping[str, Any]) -> tuple[StepTemplate, ...]:
         key = (row["class"], *self._table.key_of(row))
         if key not in self._steps:
-            is_dead = row["class"] == MessageClass.DEAD_LETTER
+            is_asked = self._table.acts_on(row["class"])
             values = with_nuls_as_blanks(row) if self._nul_as_blank else row
-            self._steps[key] = steps_for(self._table, values) if is_dead else ()
+            self._steps[key] = steps_for(self._table, values) if is_asked else ()
         return self._steps[key]
 
     def build_preview(self, queue_manager: str, queue: str, at: datetime) -> Preview:

@@ -17,7 +17,7 @@ from mqdlq.headers import message_key
 from mqdlq.lake import SnapshotManifest, SnapshotWriter, read_manifest
 from mqdlq.lake.schema import SETTLED
 from mqdlq.ledger import Ledger, Run, TakenSnapshot
-from mqdlq.model import MessageClass
+from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.stages.snapshot.capture import PayloadCapture
@@ -31,6 +31,12 @@ PROGRESS_EVERY: Final = 10_000
 _MAX_BATCH_MESSAGES: Final = 4096
 _MAX_BATCH_BYTES: Final = 8 << 20
 _EXPIRY: Final = MQMD.slice_of("expiry")
+
+_STRAYS: Final = {
+    # IBM's handler reports each such message every time it skips it.
+    QueueKind.DEAD_LETTER: "AMQ8721: {} messages are not prefixed by a valid MQDLH",
+    QueueKind.BACKOUT: "{} messages on this backout queue begin with an MQDLH, valid or not",
+}
 
 Clock = Callable[[], datetime]
 Progress = Callable[[str], None]
@@ -79,8 +85,7 @@ def take_snapshot(
         settled=manifest.settled,
     )
     if strays and not run.has_given_action:
-        # IBM's handler reports each such message every time it skips it.
-        progress(f"AMQ8721: {strays} messages are not prefixed by a valid MQDLH; they are left")
+        progress(f"{_STRAYS[run.queue_kind].format(strays)}; they are left")
     known_of = f", {manifest.settled} of them settled" if manifest.settled else ""
     progress(
         f"snapshot {snapshot_id}: {manifest.messages} messages{known_of}, {manifest.bytes} bytes"
@@ -104,6 +109,7 @@ def _finish(
         else "",
         message_keys=run.message_keys,
         has_given_action=run.has_given_action,
+        queue_kind=run.queue_kind,
     )
 
 
@@ -120,7 +126,7 @@ class _SnapshotBrowse:
     progress: Progress
 
     def write(self) -> int:
-        """Write a row per message; return how many of the run's messages have no valid MQDLH."""
+        """Write a row per message; return how many of the run's messages no rule can match."""
         run, constants = self.run, self.queue_manager.client.CMQC
         ask = make_backout_inquiry(self.queue_manager)
         named = pa.array(sorted(run.named), pa.binary()) if run.named else None
@@ -135,7 +141,7 @@ class _SnapshotBrowse:
             if fresh:
                 rows = builder.rows(fresh, self.clock())
                 self._write(fresh, rows)
-                stray = pc.not_equal(rows.column("class"), MessageClass.DEAD_LETTER.value)
+                stray = pc.not_equal(rows.column("class"), run.queue_kind.acts_on.value)
                 if named is not None:
                     stray = pc.and_(stray, pc.is_in(rows.column("message_key"), value_set=named))
                 strays += pc.sum(stray).as_py()

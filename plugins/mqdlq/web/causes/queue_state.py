@@ -41,7 +41,7 @@ class QueueState:
     @property
     def table(self) -> RulesTable | None:
         """The table of the newest run; None if it cannot be read by this version."""
-        return check(self.run.rules_text, frozen=True).table
+        return check(self.run.rules_text, queue_kind=self.run.queue_kind, frozen=True).table
 
 
 def choose_queue(

@@ -22,9 +22,8 @@ from mqdlq.ledger import (
     MessageHistory,
     MessageState,
 )
-from mqdlq.model import MessageClass
-from mqdlq.rules import explain, parse, with_nuls_as_blanks
-from mqdlq.stages.explanations import ExplainedRule, explained_rules
+from mqdlq.rules import RulesTable, explain, parse, with_nuls_as_blanks
+from mqdlq.stages.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
 from mqdlq.stages.finding import (
     FoundMessage,
     MessageFilter,
@@ -206,24 +205,25 @@ def _tables(
     if run is not None:
         frozen = (run.rules_digest, run.nul_as_blank)
         name = f"The table of run {run.run_id}"
-        shown.append(_explained(name, run.rules_text, row, nul_as_blank=run.nul_as_blank))
+        of_run = parse(run.rules_text, queue_kind=run.queue_kind, frozen=True)
+        shown.append(_explained(name, of_run, row, nul_as_blank=run.nul_as_blank))
     try:
         configuration = load_handler(handler)
-        _, text, table = read_rules(configuration, RunOptions())
+        _, _, table = read_rules(configuration, RunOptions())
     except (MqDlqError, OSError) as error:
         fault = getattr(error, "text", str(error))
         return [*shown, ExplainedTable("Today's table", fault=f"It cannot be read: {fault}")]
     is_blank = configuration.nul_as_blank
     if frozen == (table.digest, is_blank):
         return [replace(shown[0], name=f"{shown[0].name}, also today's")]
-    return [*shown, _explained("Today's table", text, row, nul_as_blank=is_blank)]
+    return [*shown, _explained("Today's table", table, row, nul_as_blank=is_blank)]
 
 
-def _explained(name: str, text: str, row: Row, *, nul_as_blank: bool) -> ExplainedTable:
-    if row["class"] != MessageClass.DEAD_LETTER:
-        return ExplainedTable(name, fault="Rules apply to messages with a valid MQDLH only")
+def _explained(name: str, table: RulesTable, row: Row, *, nul_as_blank: bool) -> ExplainedTable:
+    if not table.acts_on(row["class"]):
+        return ExplainedTable(name, fault=f"Rules apply to {RULES_APPLY_TO[table.queue_kind]} only")
     values = with_nuls_as_blanks(row) if nul_as_blank else row
-    return ExplainedTable(name, tuple(explained_rules(explain(parse(text, frozen=True), values))))
+    return ExplainedTable(name, tuple(explained_rules(explain(table, values))))
 
 
 _ON_QUEUE: Final = {"retry": "Retry", "forward": "Forward", "discard": "Discard"}

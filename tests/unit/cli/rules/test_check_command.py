@@ -188,6 +188,19 @@ def test_explain_names_the_nearest_rule_of_an_unmatched_message() -> None:
     }
 
 
+def test_explain_matches_rules_of_a_backout_queue_against_messages_without_an_mqdlh() -> None:
+    table = write("b.rules", "INPUTQ(B)\nFORMAT(MQSTR) ACTION(DISCARD)\n")
+    lines = '{"class": "no_dlh", "format": "MQSTR"}\n{"class": "dead_letter"}\n'
+    command = ("explain", "--rules", table, "--queue-kind", "backout", "-")
+
+    assert run(*command, stdin=lines).stdout == (
+        "message at line 1: rules tried, by line: 2\n"
+        "  line 2: matches, ACTION(DISCARD)\n"
+        "message at line 2: its class is dead_letter;"
+        " rules apply to messages without an MQDLH only, so it is left\n"
+    )
+
+
 def test_explain_matches_no_rule_against_a_message_that_is_not_a_dead_letter() -> None:
     table = write("a.rules", GOOD)
 
@@ -195,8 +208,8 @@ def test_explain_matches_no_rule_against_a_message_that_is_not_a_dead_letter() -
     as_json = run("explain", "--rules", table, "--format", "json", "-", stdin='{"class": "no_dlh"}')
 
     assert as_text.stdout == (
-        "message at line 1: not a dead letter but no_dlh;"
-        " rules apply to dead letters only, so it is left\n"
+        "message at line 1: its class is no_dlh;"
+        " rules apply to messages with a valid MQDLH only, so it is left\n"
     )
     unasked = {"matched": False, "keyword": None, "expected": None, "actual": None}
     assert json.loads(as_json.stdout) == {
