@@ -31,6 +31,10 @@ COMMANDS: Final[dict[str, Declared]] = {
         "mqdlq.cli.certify.command:certify",
         "Try whether a queue manager does what handlers rely on.",
     ),
+    "backout-advice": Command(
+        "mqdlq.cli.backout.advice:backout_advice",
+        "Report which queues have no working backout queue.",
+    ),
     "preview": Command(
         "mqdlq.cli.preview:preview", "Browse a queue, and show what a rules table would do with it."
     ),

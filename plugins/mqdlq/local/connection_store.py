@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 
 import typer
 
@@ -16,7 +17,7 @@ from mqdlq import directories
 from mqdlq.errors import ConnectionSettingsError, HomeError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.mqi import permissions
-from mqdlq.mqi.connecting.airflow_connections import AirflowConnection
+from mqdlq.mqi.connecting.airflow_connections import AirflowConnection, environment_connections
 from mqdlq.mqi.connecting.settings import ConnectionSettings
 
 USAGE = 2
@@ -61,6 +62,23 @@ def read_settings(conn_id: str) -> ConnectionSettings:
             " defined",
         ) from None
     return settings_of(found)
+
+
+def find_settings(conn_id: str) -> ConnectionSettings:
+    """Return the settings of a connection, without Airflow if the environment defines it.
+
+    The demo's connection counts as one of the environment, unless that names another Airflow.
+    Raises ConnectionSettingsError if it is not defined.
+    """
+    from mqdlq.local.environment import environment  # noqa: PLC0415 (as in select_airflow)
+
+    defined = os.environ if environment_names_an_airflow() else environment()
+    for connection in environment_connections(defined):
+        if connection.conn_id == conn_id.lower():
+            return connection.settings()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read_settings(conn_id)
 
 
 def store(defined: AirflowConnection, *, replace: bool = False) -> bool:

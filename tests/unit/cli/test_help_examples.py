@@ -29,6 +29,12 @@ pytestmark = pytest.mark.slow
 BEFORE, AFTER = "20261121T120000Z-1a2b3c4d", "20261121T130000Z-5e6f7a8b"
 KEY = "3fa2b1c4"
 BASH = shutil.which("bash") or "bash"
+BACKOUT = "INPUTQ(ORDERS.BACKOUT)\nFORMAT(MQSTR) ACTION(FWD) FWDQ(ORDERS.PARKED)\n"
+BACKOUT_QUEUE = """
+DEFINE QLOCAL(PAYMENTS.BACKOUT)
+ALTER QLOCAL(PAYMENTS.IN) BOTHRESH(3) BOQNAME(PAYMENTS.BACKOUT)
+ALTER QLOCAL(PAYMENTS.INTL) BOTHRESH(3) BOQNAME(PAYMENTS.BACKOUT)
+"""
 DLQ = "SYSTEM.DEAD.LETTER.QUEUE"
 HERE = sorted(commands_with_help().keys() - THROUGH_AIRFLOW)
 RUN_PAGES = (
@@ -58,11 +64,12 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     for name in ("old.rules", "new.rules"):
         (directory / name).write_text(rules, encoding="utf-8")
     (directory / "include/rules/orders.rules").write_text(format_table(rules), encoding="utf-8")
+    (directory / "include/rules/backout.rules").write_text(BACKOUT, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MQDLQ_HOME", str(directory / "var"))
         (directory / "var").mkdir()
         mqsc = (directory / "include/mqsc/QM1.mqsc").read_text(encoding="utf-8")
-        world = World(directory / "var", definitions=mqsc)
+        world = World(directory / "var", definitions=mqsc + BACKOUT_QUEUE)
         world.clock.now = datetime.now(UTC) - timedelta(hours=1)  # noqa: TID251 (`--since 30d`)
         with world.ledger, world.connect() as queue_manager:
             demo.fill(queue_manager, world.clock)

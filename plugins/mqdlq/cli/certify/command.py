@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,10 +13,8 @@ import typer
 from mqdlq.cli.certify.interruption import Interruption, interruptible
 from mqdlq.cli.certify.report import as_json, finding_lines, heading, summary
 from mqdlq.errors import MqDlqError
-from mqdlq.local.connection_store import environment_names_an_airflow, read_settings
-from mqdlq.local.environment import environment
+from mqdlq.local.connection_store import find_settings
 from mqdlq.mqi.connect import QueueManager, connect
-from mqdlq.mqi.connecting.airflow_connections import environment_connections
 from mqdlq.mqi.connecting.settings import ConnectionSettings
 from mqdlq.stages import certify as stage
 
@@ -86,7 +82,7 @@ def certify(
     """
     try:
         stage.check_prefix(prefix)
-        settings = _settings(connection)
+        settings = find_settings(connection)
         if mqsc:
             typer.echo("\n".join(stage.administrator_commands(prefix, settings.user)))
             return
@@ -105,20 +101,6 @@ def certify(
         typer.echo("mqdlq: interrupted; the scratch queues are removed or empty", err=True)
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(int(found.count(stage.Verdict.DIFFERS) > 0))
-
-
-def _settings(conn_id: str) -> ConnectionSettings:
-    """Return the settings of a connection, without Airflow if the environment defines it.
-
-    The demo's connection counts as one of the environment, unless that names another Airflow.
-    """
-    defined = os.environ if environment_names_an_airflow() else environment()
-    for connection in environment_connections(defined):
-        if connection.conn_id == conn_id.lower():
-            return connection.settings()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return read_settings(conn_id)
 
 
 def _certify(

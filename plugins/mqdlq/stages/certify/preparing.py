@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mqdlq.constants import MQRC
 from mqdlq.errors import CertificationError, QueueManagerError
+from mqdlq.mqi.command_server import run_command
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.certify.bench import Application
 from mqdlq.stages.certify.scratch_queues import (
@@ -162,17 +163,7 @@ class ScratchQueues:
 
     def _command(self, name: str, parameters: dict[int, Any]) -> None:
         """Run a PCF command; its reply queue is dynamic and ends with the command."""
-        client = self._queue_manager.client
-        with client.translating_errors(name, "the command server"):
-            pcf = client.module.PCFExecute(
-                self._queue_manager.handle,
-                dynamic_queue_name=f"{self._prefix[:32]}*".encode(),
-                convert=True,
-            )
-            try:
-                getattr(pcf, name)(parameters)
-            finally:
-                pcf.disconnect()
+        run_command(self._queue_manager, name, parameters, reply_queue=f"{self._prefix[:32]}*")
 
 
 @contextmanager
