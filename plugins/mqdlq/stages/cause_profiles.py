@@ -34,6 +34,7 @@ _ALSO: Final = (
     "put_appl_name",
     "user_identifier",
     "dlh_format",
+    "format",
     "total_length",
     "expires_at",
 )
@@ -170,7 +171,9 @@ class _Profiler:
         _count(profile.applications, row["put_appl_name"])
         _count(profile.destinations, row["dlh_dest_q_name"])
         _count(profile.users, row["user_identifier"])
-        _count(profile.formats, row["dlh_format"])
+        # Without an MQDLH, the format of the data is that of the MQMD.
+        is_dead_letter = cause.is_of_dead_letters
+        _count(profile.formats, row["dlh_format" if is_dead_letter else "format"])
         profile.handled_by[self._first_rule(row)] += 1
         outcome, rule, is_dry = ending or (None, NO_RULE, False)
         profile.endings[rule, outcome] += 1

@@ -11,7 +11,7 @@ import pytest
 from mqdlq.causes import find_cause
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot, remove_snapshot
-from mqdlq.model import Outcome
+from mqdlq.model import Outcome, QueueKind
 from mqdlq.stages.cause_profiles import CauseProfile, Expiry, profile_causes
 from tests.support.world import NOON, World
 
@@ -70,6 +70,24 @@ def test_outcomes_are_counted_by_the_rule_that_decided(world: World) -> None:
     assert found[MISSING].endings == {(2, Outcome.FORWARDED): 1}
     assert found[UNKNOWN].outcomes == {Outcome.UNMATCHED: 1}
     assert [found[one].needs_attention for one in (FULL, UNKNOWN, STRAY)] == [0, 1, 1]
+
+
+def test_rules_of_a_backout_queue_handle_the_messages_without_an_mqdlh(world: World) -> None:
+    world.mqsc("DEFINE QLOCAL(BACKOUT)")
+    world.put("BACKOUT", b"x", Format=b"MQSTR   ", PutApplName=b"orders")
+    world.put("BACKOUT", b"y", PutApplName=b"quotes")
+    world.handle(
+        "INPUTQ(BACKOUT)\nFORMAT(MQSTR) ACTION(FWD) FWDQ(PARKED)\n", queue_kind=QueueKind.BACKOUT
+    )
+
+    found = profiles(world)[STRAY]
+
+    assert dict(found.handled_by) == {1: 1, 0: 1}
+    assert found.outcomes == {Outcome.FORWARDED: 1, Outcome.UNMATCHED: 1}
+    assert (dict(found.formats), set(found.applications)) == (
+        {"MQSTR": 1, "": 1},
+        {"orders", "quotes"},
+    )
 
 
 def test_a_run_without_outcomes_has_none_counted(world: World) -> None:
