@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqdlq.model import MessageClass, QueueKind
-from mqdlq.rules import check, explain, parse, print_table
+from mqdlq.rules import check, explain, freeze, parse, print_table
 from mqdlq.rules.keywords import KEYWORDS
 
 BACKOUT = QueueKind.BACKOUT
@@ -35,6 +35,21 @@ def test_each_part_of_a_rule_that_needs_an_mqdlh_is_an_error_on_a_backout_queue(
         f"3:36: FWDQM(&REPLYQM) {from_message}; name a queue manager [needs-mqdlh]\n"
         f"3:52: HEADER keeps or removes the MQDLH, {without}; remove it [needs-mqdlh]\n"
     )
+
+
+def test_an_extension_that_needs_an_mqdlh_is_an_error_on_a_backout_queue() -> None:
+    text = "INPUTQ(B)\nEXPIRES_IN('< 1h') LENGTH('> 1kB') ACTION(DISCARD)\n"
+
+    result = check(text, queue_kind=BACKOUT, frozen=True)
+
+    (found,) = result.diagnostics
+    assert f"{found.column}: {found.message}" == (
+        "20: LENGTH compares the length of the original message, for which it needs an MQDLH, which"
+        " messages on a backout queue do not have; remove it"
+    )
+    allowed = parse(text.replace("LENGTH('> 1kB') ", ""), queue_kind=BACKOUT, frozen=True)
+    assert allowed.columns == ("browsed_at", "expires_at", "expiry")
+    assert parse(freeze(allowed), queue_kind=BACKOUT, frozen=True) == allowed
 
 
 def test_a_table_of_a_backout_queue_names_the_queue() -> None:

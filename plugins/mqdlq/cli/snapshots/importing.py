@@ -17,6 +17,7 @@ from mqdlq.cli.files import YAML, Format, name_of, review_table
 from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.headers.pasted_messages import PastedMessage, PasteError, as_text, read_pasted
+from mqdlq.model import QueueKind
 from mqdlq.rules import RulesError, freeze
 
 _NAME_LENGTH: Final = 48
@@ -29,6 +30,7 @@ class _Rules:
 
     digest: str
     text: str
+    queue_kind: QueueKind = QueueKind.DEAD_LETTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ def _frozen(file: typer.FileBinaryRead | None) -> _Rules:
         text = "" if name.endswith(YAML) else data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    return _Rules(result.table.digest, text or freeze(result.table))
+    table = result.table
+    return _Rules(table.digest, text or freeze(table), table.queue_kind)
 
 
 def _read(file: typer.FileBinaryRead) -> _Paste:
@@ -142,6 +145,7 @@ def _written(
             taken_by=directories.account(),
             rules_digest=rules.digest,
             rules_text=rules.text,
+            queue_kind=rules.queue_kind,
             imported_from=tuple(paste.described() for paste in pastes),
         )
     return manifest, writer.directory
