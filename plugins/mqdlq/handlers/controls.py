@@ -6,16 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-
-class Limits(BaseModel):
-    """How much a handler moves; without a limit, all that its rules say."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    messages_per_run: Annotated[
-        int | None,
-        Field(ge=1, description="Highest number of messages that a run moves; unset: no limit."),
-    ] = None
+from mqdlq.handlers.limits import Limits
 
 
 class Loops(BaseModel):
@@ -54,7 +45,7 @@ class Controls(BaseModel):
     def controls_text(self) -> str:
         """Return the controls as JSON without defaults, which `read_controls` reads again."""
         fields = set(Controls.model_fields)
-        return self.model_dump_json(include=fields, exclude_defaults=True)
+        return self.model_dump_json(include=fields, exclude_defaults=True, by_alias=True)
 
 
 def read_controls(text: str) -> Controls:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,6 +10,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from mqdlq.handlers.cron import is_cron
 
 TASK_RETRIES: Final = 3
 """How often Airflow runs a task again after a transient fault, unless the handler says otherwise.
@@ -74,25 +75,6 @@ class ApprovalGuards(BaseModel):
             " than `max_plan_age`.",
         ),
     ] = timedelta(hours=12)
-
-
-CRON_FIELDS: Final = 5
-"""Croniter would take a sixth, of seconds, and a seventh, of years."""
-
-_RANDOM: Final = re.compile(r"(?i)(^|\s)r(\(|\s)")
-"""A field for which croniter takes any moment of its choice, another one at each reading."""
-
-
-def _is_cron(schedule: str) -> bool:
-    """Whether Airflow can go by it: to the minute, the same at each reading, and ever due."""
-    is_preset = schedule.startswith("@")
-    if not is_preset and (len(schedule.split()) != CRON_FIELDS or _RANDOM.search(schedule)):
-        return False
-    try:
-        croniter(schedule, 0).get_next()
-    except ValueError:
-        return False
-    return True
 
 
 class Event(StrEnum):
@@ -258,7 +240,7 @@ class Operation(BaseModel):
     @classmethod
     def _is_a_schedule(cls, value: str | None) -> str | None:
         others = (None, CONTINUOUS, EVENT)
-        if value not in others and not _is_cron(str(value)):
+        if value not in others and not is_cron(str(value)):
             raise ValueError(
                 f"{value!r} is not a schedule; expected a cron expression such as '0 2 * * *',"
                 " '@hourly', '@daily', '@continuous' or 'event'"

@@ -19,6 +19,7 @@ from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
 from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.audit import Audit, AuditEvent
 from mqdlq.ledger.controls.identities import Departure, Identities, Identity
+from mqdlq.ledger.controls.meters import Meter, Meters, Rate, Reservation
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate, require_current
@@ -109,6 +110,7 @@ __all__ = [
     "Look",
     "MessageHistory",
     "MessageState",
+    "Meter",
     "NewlySettled",
     "ObservedRun",
     "OpenFile",
@@ -119,7 +121,9 @@ __all__ = [
     "Prune",
     "PrunedOutcome",
     "PrunedRun",
+    "Rate",
     "RecordedVerdict",
+    "Reservation",
     "Restoration",
     "RuleAttempt",
     "RuleUse",
@@ -141,7 +145,8 @@ __all__ = [
 class Ledger:
     """An open ledger: its repositories, over one engine.
 
-    Facts are never updated, and only a prune deletes them; adding a fact twice is an error.
+    Facts are never updated, and only a prune deletes them; adding a fact twice is an error. The
+    exception is a meter: each use of a limited rate updates it.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -164,6 +169,7 @@ class Ledger:
         self.holds = Holds(engine)
         self.prunes = Prunes(engine)
         self.leases = Leases(engine)
+        self.meters = Meters(engine)
         self.audit = Audit(engine)
         self.audit_trail = AuditTrail(engine)
         self.message_states = MessageStates(engine)

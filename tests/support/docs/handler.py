@@ -8,8 +8,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from mqdlq.handlers import Handler
+from mqdlq.handlers.closed_windows import ClosedWindow
 from mqdlq.handlers.configuration import KEYS
-from mqdlq.handlers.controls import Controls, Limits, Loops
+from mqdlq.handlers.controls import Controls, Loops
+from mqdlq.handlers.limits import DestinationLimits, Limits
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
 from tests.support.docs.tables import table
 
@@ -93,10 +95,33 @@ handler had at its start.
 _LIMITS = """
 ### Limits
 
+Without a limit, a run moves messages as fast as the queue manager takes them. [Limit
+rates](../how-to/limit-rates.md) says how limits are shared by runs, and how a run waits.
+
 ```yaml
 limits:
   messages_per_run: 10000
+  messages_per_second: 200
+  queue_manager: {messages_per_second: 500, burst: 100}
+  destinations:
+    - queue: ORDERS.*
+      messages_per_second: 50
+      in_flight: 5000
+      closed:
+        - {cron: "0 22 * * *", for: PT8H, time_zone: Europe/Berlin}
 ```
+
+"""
+_DESTINATIONS = """
+### Destinations
+
+Each item of `limits: destinations` has these keys. It needs at least one limit.
+
+"""
+_WINDOWS = """
+### Windows
+
+Each item of `closed` has these keys:
 
 """
 _LOOPS = """
@@ -116,6 +141,7 @@ loops:
 _NAMES = {
     "boolean": "`yes`, `no`",
     "duration": "duration",
+    "number": "number",
     "object": "mapping",
     "string": "text",
 }
@@ -140,6 +166,10 @@ def document() -> str:
             _CONTROLS,
             _LIMITS,
             _keys(Limits),
+            _DESTINATIONS,
+            _keys(DestinationLimits),
+            _WINDOWS,
+            _keys(ClosedWindow),
             _LOOPS,
             _keys(Loops),
         )

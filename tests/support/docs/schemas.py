@@ -22,7 +22,8 @@ This page is for people who query the ledger or read the JSON report with a prog
 
 ## Ledger
 
-The ledger is a SQL database (SQLite or PostgreSQL). Runs only add rows; they change none.
+The ledger is a SQL database (SQLite or PostgreSQL). Runs only add rows; they change
+none, except in `meters`.
 Times are in UTC. Query it with a user that can only read. An upgrade may change the tables; the
 [changelog](../../CHANGELOG.md) says how.
 
@@ -51,6 +52,7 @@ _MEANINGS: Final = {
     "leases": "the run that a message belongs to, and until when",
     "looks": "what each inquiry of a waiting run found, and whether it is work",
     "messages": "the identity of each message; `residence` counts its returns to the queue",
+    "meters": "the limited rate of a handler, a queue manager or a queue, which runs share",
     "outcomes": "how a message of a run ended",
     "passes": "when each pass of a run began",
     "plans": "the accepted plan of a run",

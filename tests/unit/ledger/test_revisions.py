@@ -39,6 +39,7 @@ RELEASED = {
     "versions/r0009_record_the_controls_of_runs.py": "5902c5aa10c6491a",
     "versions/r0010_record_the_identities_of_messages.py": "ef0cff155b746ed6",
     "versions/r0011_know_the_kind_of_a_queue.py": "20783ce424662210",
+    "versions/r0012_add_the_meters_of_limited_rates.py": "8e8bc8a114d6dc79",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

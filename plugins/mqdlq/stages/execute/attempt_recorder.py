@@ -101,6 +101,9 @@ class AttemptObserver(Protocol):
     def fail(self, planned: PlannedAttempt, reason: int) -> None:
         """Take note that an attempt failed with a reason code."""
 
+    def leave(self, planned: PlannedAttempt) -> None:
+        """Take note that an attempt was not made, and does not count."""
+
 
 class AttemptRecorder:
     """Records the attempts of one pass, before and after the commits of their units.
@@ -171,6 +174,7 @@ class AttemptRecorder:
         """
         is_blocked = reason != MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
         if is_blocked and self._hold_while_blocked and planned.step.target_q:
+            self._observer.leave(planned)
             return True
         if planned.precedes_discard:
             return False

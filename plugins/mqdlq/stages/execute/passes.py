@@ -16,7 +16,7 @@ from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, PlannedAttempt
-from mqdlq.stages.execute.controls.chain import ControlChain, open_controls
+from mqdlq.stages.execute.controls.chain import open_controls
 from mqdlq.stages.execute.controls.returns import browsed_length
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
 from mqdlq.stages.execute.discards import archive_discards
@@ -60,8 +60,10 @@ def make_pass(execution: Execution) -> PassResult:
         with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
             units.clear_markers_later(markers)
             for met in work.browse(cursor):
-                if tried := _plan_attempt(met, started, copies, controls):
+                tried = _plan_attempt(met, started, copies)
+                if tried and controls.hold_or_admit(tried, units):
                     units.offer(tried)
+        controls.finish()
         pending = work.find_pending_items()
         next_pass_at = _find_next_pass(run, started, pending)
         lease_until(next_pass_at, pending, execution)
@@ -91,12 +93,11 @@ def _begin_or_resume_pass(execution: Execution) -> datetime:
 
 
 def _plan_attempt(
-    met: BrowsedItem, started: datetime, copies: Mapping[int, str], controls: ControlChain
+    met: BrowsedItem, started: datetime, copies: Mapping[int, str]
 ) -> PlannedAttempt | None:
     """Return the attempt to make on a message in this pass, or None.
 
-    A message is discarded only if the archive has a copy of it. A message that a control holds is
-    not tried.
+    A message is discarded only if the archive has a copy of it.
     """
     item = met.item
     step = item.due_step if item else None
@@ -105,7 +106,7 @@ def _plan_attempt(
     if step.action is Action.DISCARD and item.message.message_id not in copies:
         item.withheld_reason = NOT_ARCHIVED
         return None
-    return PlannedAttempt(item, step, met.browsed) if controls.hold_or_admit(item) else None
+    return PlannedAttempt(item, step, met.browsed)
 
 
 def _find_next_pass(run: Run, started: datetime, pending: Sequence[WorkItem]) -> datetime | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.model import PutAuthority
-from mqdlq.mqi.connect import QueueManager
+from mqdlq.mqi.connect import CONNECTION_GONE_REASONS, QueueManager
 from mqdlq.mqi.hints import hint
 from mqdlq.mqi.streams import stream_advice
 
@@ -130,6 +130,22 @@ class Destinations:
                 advice = stream_advice(self.queue_manager, name, reason)
             self._explanations[destination, reason] = advice
         return self._explanations[destination, reason]
+
+    def inquire_depth(self, destination: Destination) -> int | None:
+        """Return the current depth of a local queue, None if it cannot be inquired.
+
+        An alias, a remote queue and a queue of another queue manager have no depth.
+        """
+        name, q_mgr_name = destination
+        if q_mgr_name not in {"", self.queue_manager.name}:
+            return None
+        selector = self.queue_manager.client.CMQC.MQIA_CURRENT_Q_DEPTH
+        try:
+            return int(self.queue_manager.inquire_queue(name, selector))
+        except QueueManagerError as error:
+            if error.reason in CONNECTION_GONE_REASONS:
+                raise
+            return None
 
     def _inquire(self, name: str, q_mgr_name: str) -> int:
         """Return the reason why a local queue accepts no put, or 0; remember its limits.

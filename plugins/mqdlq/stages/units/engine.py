@@ -81,7 +81,7 @@ class UnitEngine(Generic[M]):
         self._source = source
         self._recorder = recorder
         self._markers = markers
-        self._destinations = destinations
+        self.destinations = destinations
         queue_manager = destinations.queue_manager
         selector = queue_manager.client.CMQC.MQIA_MAX_UNCOMMITTED_MSGS
         self._uncommitted_limit = int(queue_manager.inquire(selector))
@@ -139,14 +139,20 @@ class UnitEngine(Generic[M]):
         stay intended, and the next execution or restoration settles them.
         """
         destination = move.destination
-        reason = self._destinations.find_blocking_reason(destination, move.authority)
-        if not reason and self._destinations.is_too_long(destination, move.length):
+        reason = self.destinations.find_blocking_reason(destination, move.authority)
+        if not reason and self.destinations.is_too_long(destination, move.length):
             reason = MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
         if reason and self._recorder.skip(move, reason):
             return
-        if not self._has_room(move) and self._commit_open_unit() and not self._source.find(move):
-            return
-        self._add_to_open_unit(move)
+        if self._has_room(move) or self.pause(move):
+            self._add_to_open_unit(move)
+
+    def pause(self, move: M) -> bool:
+        """Commit the open unit of work before `move` is offered, for a caller that wants to wait.
+
+        Returns False if the message of the move is gone; then the move is not offered.
+        """
+        return not self._commit_open_unit() or self._source.find(move)
 
     def _commit_open_unit(self) -> bool:
         """Commit the open unit of work if it holds a move; return whether it was backed out.
@@ -162,8 +168,8 @@ class UnitEngine(Generic[M]):
             committed = self._commit_moves(unit, open_unit.moves)
         if committed:
             for destination, count in open_unit.destinations.items():
-                if count >= self._destinations.allowed_messages(destination):
-                    self._destinations.raise_allowance(destination)
+                if count >= self.destinations.allowed_messages(destination):
+                    self.destinations.raise_allowance(destination)
         else:
             self._redo_all(open_unit.moves)
         return not committed
@@ -185,8 +191,8 @@ class UnitEngine(Generic[M]):
         open_unit.moves.append(move)
         open_unit.destinations[move.destination] += 1
         open_unit.length += move.length
-        open_unit.uncommitted += count_uncommitted_messages(move, self._destinations)
-        if open_unit.destinations[move.destination] >= self._destinations.allowed_messages(
+        open_unit.uncommitted += count_uncommitted_messages(move, self.destinations)
+        if open_unit.destinations[move.destination] >= self.destinations.allowed_messages(
             move.destination
         ):
             self._commit_open_unit()
@@ -195,7 +201,7 @@ class UnitEngine(Generic[M]):
         """Return whether the open unit has room for one more move and for its marker."""
         open_unit = self._open_unit
         markers = 1 + len(self._markers_to_clear)
-        more = count_uncommitted_messages(move, self._destinations) + markers
+        more = count_uncommitted_messages(move, self.destinations) + markers
         has_room = open_unit.uncommitted + more <= self._uncommitted_limit
         return has_room and open_unit.length + move.length <= MAX_BYTES_IN_A_UNIT
 
@@ -270,7 +276,7 @@ class UnitEngine(Generic[M]):
     def _redo_all(self, moves: Sequence[M]) -> None:
         """Repeat the moves of a unit that failed as a whole, each alone."""
         for move in moves:
-            self._destinations.record_failure(move.destination, BACKED_OUT)
+            self.destinations.record_failure(move.destination, BACKED_OUT)
             self._redo(move)
 
     def _redo(self, move: M) -> None:
@@ -291,7 +297,7 @@ class UnitEngine(Generic[M]):
         self._fail(move, BACKED_OUT)
 
     def _fail(self, move: M, reason: int) -> None:
-        self._destinations.record_failure(move.destination, reason, move.authority)
+        self.destinations.record_failure(move.destination, reason, move.authority)
         self._recorder.fail(move, reason)
 
 

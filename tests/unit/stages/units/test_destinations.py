@@ -9,6 +9,7 @@ import pytest
 
 import embedded_mq
 from mqdlq.constants import MQRC
+from mqdlq.errors import QueueManagerError
 from mqdlq.model import PutAuthority
 from mqdlq.stages.units.destinations import Destinations
 from tests.support.world import World
@@ -197,3 +198,23 @@ def test_advice_about_a_destination_is_requested_once(destinations: Destinations
 
     assert destinations.explain_failure(("STREAMED", ""), INHIBITED) == first == STREAM
     assert destinations.explain_failure(("STREAMED", ""), FULL) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "q_mgr_name", "depth"),
+    [("PAYMENTS", "", 2), ("PAYMENTS", "QM1", 2), ("ALIAS", "", None), ("PAYMENTS", "QM2", None)],
+)
+def test_a_local_queue_has_a_depth(
+    destinations: Destinations, name: str, q_mgr_name: str, depth: int | None
+) -> None:
+    for _ in range(2):
+        destinations.queue_manager.handle.put1(b"PAYMENTS", b"body")
+
+    assert destinations.inquire_depth((name, q_mgr_name)) == depth
+
+
+def test_a_lost_connection_ends_an_inquiry_of_the_depth(destinations: Destinations) -> None:
+    embedded_mq.faults.set("MQOPEN[PAYMENTS]:1:2009:before")
+
+    with pytest.raises(QueueManagerError, match="MQRC_CONNECTION_BROKEN"):
+        destinations.inquire_depth(PAYMENTS)

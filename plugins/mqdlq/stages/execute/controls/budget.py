@@ -37,3 +37,8 @@ class RunBudget(Control):
         """Do not count a message that did not move."""
         del planned, reason
         self._moved -= 1
+
+    def leave(self, planned: PlannedAttempt) -> None:
+        """Do not count a message that was not tried."""
+        del planned
+        self._moved -= 1

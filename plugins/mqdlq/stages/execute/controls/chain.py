@@ -8,8 +8,9 @@ from mqdlq.handlers.controls import read_controls
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.budget import RunBudget
-from mqdlq.stages.execute.controls.control import Control
+from mqdlq.stages.execute.controls.control import Control, Pausable
 from mqdlq.stages.execute.controls.loops import LoopGuard
+from mqdlq.stages.execute.controls.rate_limits import RateLimits
 from mqdlq.stages.execute.controls.returns import IdentityRecorder
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
@@ -31,16 +32,20 @@ class ControlChain:
         for control in observers:
             control.end_observation(work)
 
-    def hold_or_admit(self, item: WorkItem) -> bool:
-        """Ask for the due step of a message; return whether the pass may try it.
+    def hold_or_admit(self, planned: PlannedAttempt, moves: Pausable) -> bool:
+        """Ask for a planned attempt; return whether the pass may make it.
 
-        Otherwise the hold is recorded in the item.
+        Otherwise the hold is recorded in the item. A control may pause the moves, and wait.
         """
+        item = planned.item
         self.hold(item)
-        if (step := item.due_step) is None or item.hold is not None:
+        for control in self._controls:
+            if item.hold is None:
+                item.hold = control.pace(planned, moves)
+        if item.hold is not None:
             return False
         for control in self._controls:
-            control.admit(item, step)
+            control.admit(item, planned.step)
         return True
 
     def hold(self, item: WorkItem) -> None:
@@ -59,6 +64,16 @@ class ControlChain:
         for control in self._controls:
             control.fail(planned, reason)
 
+    def leave(self, planned: PlannedAttempt) -> None:
+        """Tell the controls that an admitted message was not tried."""
+        for control in self._controls:
+            control.leave(planned)
+
+    def finish(self) -> None:
+        """Tell the controls that the pass has ended."""
+        for control in self._controls:
+            control.finish()
+
 
 def open_controls(execution: Execution) -> ControlChain:
     """Return the controls that the run has recorded at its start."""
@@ -76,4 +91,6 @@ def build_controls(execution: Execution) -> list[Control]:
         controls.append(LoopGuard(execution, configured.loops))
     if configured.limits.messages_per_run is not None:
         controls.append(RunBudget(execution, configured.limits.messages_per_run))
+    if configured.limits.has_pace:
+        controls.append(RateLimits(execution, configured.limits))
     return controls

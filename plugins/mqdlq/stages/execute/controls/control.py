@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from mqdlq.model import Step
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
+from mqdlq.stages.units.destinations import Destinations
+
+
+class Pausable(Protocol):
+    """The moves of a pass, which can be committed before a control waits."""
+
+    def pause(self, move: PlannedAttempt) -> bool:
+        """Commit the open unit of work; return whether the message of the next move is there."""
+
+    @property
+    def destinations(self) -> Destinations:
+        """The destinations of the pass."""
 
 
 class Control:
@@ -34,6 +47,14 @@ class Control:
         """
         raise NotImplementedError
 
+    def pace(self, planned: PlannedAttempt, moves: Pausable) -> Hold | None:
+        """Wait until the pass may try a message that no control holds; return a hold to not wait.
+
+        Before it waits, it pauses the moves: no message is uncommitted while a pass waits.
+        """
+        del planned, moves
+        return None
+
     def admit(self, item: WorkItem, step: Step) -> None:
         """Take note that no control holds a message: the pass tries its step."""
 
@@ -42,3 +63,9 @@ class Control:
 
     def fail(self, planned: PlannedAttempt, reason: int) -> None:
         """Take note that an attempt failed with a reason code."""
+
+    def leave(self, planned: PlannedAttempt) -> None:
+        """Take note that an admitted message was not tried: its destination is blocked."""
+
+    def finish(self) -> None:
+        """Take note that the pass has ended without an error."""
