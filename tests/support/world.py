@@ -26,8 +26,7 @@ import pytest
 import embedded_mq
 from mqdlq import directories, lake
 from mqdlq.errors import QueueManagerError
-from mqdlq.handlers import Handler
-from mqdlq.handlers import check as check_yaml
+from mqdlq.handlers import Handler, check
 from mqdlq.headers import DeadLetterHeader
 from mqdlq.lake import PlanDescription, SnapshotManifest, StepCount
 from mqdlq.lake.schema import PLAN
@@ -149,15 +148,12 @@ class World:
         user: str = "",
         **keys: Any,
     ) -> Run:
-        """Start a run with a rules table given as text; `keys` are those of the handler's YAML.
-
-        The text may be that of a handler's key `table`.
-        """
+        """Start a run with a table, as text or in YAML; `keys` are those of the handler's YAML."""
         self.runs += 1
         folder = self.directory / "rules"
         folder.mkdir(exist_ok=True)
         (folder / "test.rules").write_text(rules, encoding="utf-8")
-        table = check_yaml(rules, "test.yaml").table if rules.startswith("table:") else None
+        table = check(rules, "test.yaml").table if rules.startswith("table:") else None
         keys |= {"table": freeze(table)} if table else {"rules": "test.rules"}
         handler = Handler(name="test", directory=folder, connection="mq", **keys)
         options = RunOptions(

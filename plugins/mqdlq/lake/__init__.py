@@ -20,6 +20,8 @@ from mqdlq.lake.retention import finished_snapshots, remove_snapshot
 from mqdlq.lake.snapshots import (
     Snapshot,
     SnapshotWriter,
+    count_keys,
+    expiring_keys,
     find_snapshot,
     payload_row,
     payload_rows,
@@ -37,7 +39,9 @@ __all__ = [
     "SnapshotManifest",
     "SnapshotWriter",
     "StepCount",
+    "count_keys",
     "count_planned",
+    "expiring_keys",
     "find_plan",
     "find_snapshot",
     "finish_plan",

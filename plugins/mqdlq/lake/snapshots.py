@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mqdlq.errors import LakeError
@@ -211,6 +213,35 @@ def settled_rows(directory: str, columns: Sequence[str] | None = None) -> Iterat
     manifest = read_manifest(directory)
     if manifest.settled:
         yield from _batches(compact_rows_of(directory, manifest), columns)
+
+
+def expiring_keys(directory: str, after: datetime, until: datetime) -> Counter[bytes]:
+    """Count the messages of a finished snapshot that expire after one time and until another.
+
+    The counts are by message key. Raises `LakeError` if there is no such snapshot.
+    """
+    found: Counter[bytes] = Counter()
+    for batch in _all_batches(directory, ["message_key", "expires_at"]):
+        at = batch.column("expires_at")
+        expires = pc.and_(pc.greater(at, after), pc.less_equal(at, until))
+        found.update(batch.column("message_key").filter(expires).to_pylist())
+    return found
+
+
+def count_keys(directory: str, keys: Collection[bytes]) -> Counter[bytes]:
+    """Count the messages of a finished snapshot that have one of these keys."""
+    wanted, found = pa.array(sorted(keys), pa.binary()), Counter[bytes]()
+    for batch in _all_batches(directory, ["message_key"]):
+        held = batch.column("message_key")
+        found.update(held.filter(pc.is_in(held, value_set=wanted)).to_pylist())
+    return found
+
+
+def _all_batches(directory: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield these columns of full and of compact rows, which both have them."""
+    read_manifest(directory)
+    yield from _batches(f"{directory}/headers", columns)
+    yield from settled_rows(directory, columns)
 
 
 def compact_rows_of(directory: str, manifest: SnapshotManifest) -> str:

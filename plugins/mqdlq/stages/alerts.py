@@ -32,7 +32,8 @@ class Facts:
     """The facts about a run at its end.
 
     `short` is the report's short text, `failed` and `adds_up` are the report's verdict on the run
-    and its account, `oldest_left` is the time since when the oldest remaining message is there.
+    and its account, `oldest_left` is the time since when the oldest remaining message is there,
+    `expiring` says which messages expire before the next run, "" if none does.
     """
 
     run: Run
@@ -40,6 +41,7 @@ class Facts:
     failed: bool
     adds_up: bool
     oldest_left: datetime | None = None
+    expiring: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,8 @@ def _about_remaining_messages(
     oldest = facts.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
         yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"
+    if facts.expiring:
+        yield Event.EXPIRING, facts.expiring
     for event in Event:
         if number := outcomes.get(event.value):
             yield event, f"{count(number, 'message')} {event}"

@@ -16,6 +16,7 @@ from mqdlq.ledger.tables.runs import alerts, causes
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, lasting_events, start_failure_alerts
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.building import read_report
+from mqdlq.stages.report.wording import expiry_in_words
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import World
 
@@ -51,7 +52,8 @@ def events(
         now=world.clock(),
     )
     oldest = world.ledger.accounts.oldest_that_stays(run, report.oldest_left)
-    facts = Facts(run, "a short text", failed, adds_up, oldest)
+    expiring = expiry_in_words(report.expiry) if report.expiry else ""
+    facts = Facts(run, "a short text", failed, adds_up, oldest, expiring)
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
     found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
     lasting = lasting_events(facts, thresholds, ledger=world.ledger, now=world.clock())
@@ -358,3 +360,17 @@ def test_growth_is_measured_between_runs_over_all_messages(world: World) -> None
     world.dead_letter(dest_q="ELSEWHERE", body=b"3")
 
     assert titles(world) == ["2 more messages than in the last run"]
+
+
+def test_messages_that_expire_before_the_next_run_raise_an_alert_once(world: World) -> None:
+    world.dead_letter(dest_q="NOWHERE", Expiry=864_000)
+    world.dead_letter(dest_q="NOWHERE", Expiry=432_000)
+
+    first, second = titles(world), titles(world)
+    world.clear("DLQ")
+    over = titles(world)
+
+    (title,) = (one for one in first if "expire" in one)
+    assert title.startswith("2 messages expire before 2026-11-22 13:00:00 UTC, the first at 2026")
+    assert not [one for one in second if "expire" in one]
+    assert over == ["over: expiring"]

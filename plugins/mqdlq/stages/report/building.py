@@ -9,6 +9,7 @@ from datetime import datetime
 from mqdlq.ledger import Ledger
 from mqdlq.model import AttemptState
 from mqdlq.stages.report.commands import with_commands
+from mqdlq.stages.report.expiry import count_expired
 from mqdlq.stages.report.grouping import Gathered, gather
 from mqdlq.stages.report.report_records import Report, Resolution, RunFacts
 from mqdlq.stages.report.report_sources import Sources, read_sources
@@ -70,6 +71,7 @@ def read_report(
         attempts={state: states[state] for state in AttemptState if states[state]},
         written_at=now,
         resolution=_resolution(gathered.resolution_s),
+        expiry=gathered.expiry.result(count_expired(sources, ledger)),
     )
 
 

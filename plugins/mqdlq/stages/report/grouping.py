@@ -12,6 +12,7 @@ from typing import Final
 from mqdlq.causes import CauseCounter, CountedCause, find_cause, generalize
 from mqdlq.ledger import Attempt, Ledger, OutcomeFact, TriedCount
 from mqdlq.model import DEPARTED, AttemptState, MessageClass, Outcome
+from mqdlq.stages.report.expiry import ExpiryForecast, Horizon, find_horizon
 from mqdlq.stages.report.message_outcomes import Message, UnreadableError, messages_of
 from mqdlq.stages.report.needs_attention import (
     GroupedMessages,
@@ -83,8 +84,9 @@ class Gathered:
     `resolution_s` has the seconds from arrival to departure of each message that departed.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
-        """Take in nothing yet."""
+    def __init__(self, timeline: Timeline, horizon: Horizon | None = None) -> None:
+        """Take in nothing yet; `horizon` is that of the forecast of expiry."""
+        self.expiry = ExpiryForecast(horizon)
         self.booked: Counter[Outcome] = Counter()
         self.rules: Counter[RuleKey] = Counter()
         self.rule_attempts = RuleAttempts()
@@ -107,9 +109,8 @@ class Gathered:
             names = (message.dest_q_name, message.dest_q_mgr_name)
             cause = find_cause(message.cls, message.reason, *names)
             self.causes.add(cause, names[0], message.since, fact.outcome if fact else None)
-        has_left = message.is_known_since or (fact is not None and fact.outcome in DEPARTED)
-        if message.since is not None and not has_left:
-            self.oldest_left = min(self.oldest_left or message.since, message.since)
+        if not (message.is_known_since or (fact is not None and fact.outcome in DEPARTED)):
+            self._keep_times(message)
         if needs_attention(message):
             self.attention.add(message_row(message, sources))
         self.rule_attempts.add(message.attempts)
@@ -125,6 +126,12 @@ class Gathered:
             self._book(fact)
             if fact.outcome in DEPARTED and message.since is not None:
                 self.resolution_s.append((fact.at - message.since).total_seconds())
+
+    def _keep_times(self, message: Message) -> None:
+        """Take in a message that remains on the queue."""
+        self.expiry.add(message)
+        if message.since is not None:
+            self.oldest_left = min(self.oldest_left or message.since, message.since)
 
     def _book(self, fact: OutcomeFact) -> None:
         self.booked[fact.outcome] += 1
@@ -153,10 +160,11 @@ class Gathered:
 
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
     """Read all messages of a run once; data missing in the lake is reported in `troubles`."""
+    horizon = find_horizon(sources)
     span = ledger.attempts.between(sources.run.run_id) if sources.run is not None else None
     may = {"lake": True, "settled": True}
     while True:
-        gathered = Gathered(Timeline(span))
+        gathered = Gathered(Timeline(span), horizon)
         try:
             for message in messages_of(sources, ledger, **may):
                 gathered.add(message, sources)

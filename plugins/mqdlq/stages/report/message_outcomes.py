@@ -33,6 +33,7 @@ _COLUMNS: Final = (
     "format",
     "dlh_format",
     "total_length",
+    "expires_at",
 )
 """All that a report reads of a snapshot: no body."""
 _HOW: Final = ("outcome", "rule", "action", "target_q", "target_q_mgr")
@@ -46,9 +47,9 @@ class Message:
     `reason` is the MQDLH's, 0 where there is no MQDLH; `since` is when the message was
     dead-lettered or, where nothing says that, put. `put_appl_name` and `user_identifier` are the
     MQMD's, `format` is that of the application data: the MQDLH's, or the MQMD's without an MQDLH.
-    `total_length` is in bytes. `is_known_since` says that the ledger learned
-    later how it had ended; `is_settled` that the snapshot has a compact row of it, and
-    `was_left_before` that it keeps the outcome of an earlier run and the run does not list it.
+    `total_length` is in bytes, `expires_at` None for never. `is_known_since` says that the
+    ledger learned later how it had ended; `is_settled` that the snapshot has a compact row of it,
+    and `was_left_before` that it keeps the outcome of an earlier run and the run does not list it.
     """
 
     browse_seq: int
@@ -67,6 +68,7 @@ class Message:
     user_identifier: str = ""
     format: str = ""
     total_length: int = 0
+    expires_at: datetime | None = None
     is_known_since: bool = False
     is_settled: bool = False
     was_left_before: bool = False
@@ -224,5 +226,6 @@ def _message(
         user_identifier=row.get("user_identifier") or "",
         format=row.get("dlh_format") or row.get("format") or "",
         total_length=row.get("total_length") or 0,
+        expires_at=row.get("expires_at"),
         **marks,
     )

@@ -23,6 +23,7 @@ from mqdlq.stages.report.rendering.json_report import render_json
 from mqdlq.stages.report.rendering.run_note import run_note
 from mqdlq.stages.report.rendering.text_report import render_text
 from mqdlq.stages.report.report_records import Report, Verdict
+from mqdlq.stages.report.wording import expiry_in_words
 
 _PRIVATE_FILE: Final = 0o600
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -47,6 +48,8 @@ class ReportFiles:
     """Whether the account adds up; true if there is no account."""
     oldest_left: datetime | None = None
     """The time since when the oldest remaining message is on the queue."""
+    expiring: str = ""
+    """Which messages expire before the next run, in words; "" if none does."""
     reasons: Mapping[int, int] = field(default_factory=dict)
     """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
     attention: Mapping[Outcome, int] = field(default_factory=dict)
@@ -99,6 +102,7 @@ def write_report(
         note=run_note(report, None if airflow is None else Paths(airflow)),
         adds_up=report.account is None or report.account.adds_up or not closed,
         oldest_left=report.oldest_left,
+        expiring=expiry_in_words(report.expiry) if report.expiry is not None else "",
         reasons=_reasons(report),
         attention=_attention(report),
     )

@@ -291,6 +291,37 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpiringCause:
+    """Messages of one cause that expire soon: their number, and when the first one does.
+
+    `cause` is in words, with the destination.
+    """
+
+    cause_id: str
+    cause: str
+    messages: int
+    first_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The remaining messages that expire before the next run, and messages that have expired.
+
+    `until` is when the handler's schedule starts the next run after this one, or a day after this
+    run if no clock starts it (`has_schedule`). `first_at` is None without messages; `causes` begin
+    with the largest. `expired` is the number of messages that the previous run left, whose expiry
+    has passed since and that are not in this run's snapshot; None if that is unknown.
+    """
+
+    until: datetime
+    has_schedule: bool
+    messages: int
+    first_at: datetime | None
+    causes: tuple[ExpiringCause, ...]
+    expired: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything a report shows.
 
@@ -302,7 +333,7 @@ class Report:
     not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
     time since when the oldest remaining message is on the queue. `learned` has the outcomes that
     this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
-    message departed.
+    message departed. `expiry` is None without a snapshot, and for a run for named messages.
     """
 
     verdict: Verdict
@@ -331,6 +362,7 @@ class Report:
     attempts: Mapping[AttemptState, int]
     written_at: datetime
     resolution: Resolution | None = None
+    expiry: Expiry | None = None
 
     @property
     def failed(self) -> bool:

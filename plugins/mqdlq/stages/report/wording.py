@@ -10,7 +10,7 @@ from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, CountedCause, advice_on
 from mqdlq.constants import reason_text
 from mqdlq.ledger import LearnedCount
 from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait
-from mqdlq.stages.report.report_records import Verdict
+from mqdlq.stages.report.report_records import Expiry, Verdict
 
 MOST_NAMED: Final = 3
 """How many causes a line names."""
@@ -217,6 +217,24 @@ def span(seconds: float) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 message``, ``2 messages``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def expiry_in_words(expiry: Expiry) -> str:
+    """Say how many messages expire before the next run, and when the first does; "" for none."""
+    if not expiry.messages:
+        return ""
+    verb = "expires" if expiry.messages == 1 else "expire"
+    until = moment(expiry.until)
+    when = f"before the next run at {until}" if expiry.has_schedule else f"before {until}"
+    first = f"the first at {moment(expiry.first_at)}"
+    return f"{count(expiry.messages, 'message')} {verb} {when}, {first}"
+
+
+def expired_in_words(expiry: Expiry) -> str:
+    """Say how many messages expired between the previous run and this one; "" for none."""
+    if not expiry.expired:
+        return ""
+    return f"{count(expiry.expired, 'message')} of the previous run expired before this run"
 
 
 def learned_in_words(learned: LearnedCount, run_id: str) -> str:

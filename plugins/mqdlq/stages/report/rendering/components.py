@@ -49,6 +49,8 @@ def component_environment(*directories: Path) -> Environment:
         "target": wording.target,
         "count": wording.count,
         "not_selected": wording.not_selected,
+        "expiry_in_words": wording.expiry_in_words,
+        "expired_in_words": wording.expired_in_words,
         "learned_in_words": wording.learned_in_words,
         "failed_in_words": rule_counts.failed_in_words,
         "states": wording.STATES,

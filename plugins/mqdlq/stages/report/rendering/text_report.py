@@ -26,6 +26,7 @@ from mqdlq.stages.report.needs_attention import (
 from mqdlq.stages.report.report_records import (
     Account,
     CauseGroup,
+    Expiry,
     FailedRule,
     MessageGroup,
     Report,
@@ -37,6 +38,8 @@ from mqdlq.stages.report.wording import (
     NO_OUTCOME,
     count,
     destination_of,
+    expired_in_words,
+    expiry_in_words,
     learned_in_words,
     moment,
     not_selected,
@@ -77,6 +80,7 @@ def print_report(report: Report, console: Console, paths: Paths | None = None) -
 def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
     yield from _verdict(report)
     yield _facts(report, paths)
+    yield from _expiry(report.expiry)
     if report.learned:
         yield from _section("Corrected outcomes", "")
         said = [learned_in_words(one, report.run.run_id) for one in report.learned[:_MOST_LEARNED]]
@@ -137,6 +141,20 @@ def _facts(report: Report, paths: Paths | None) -> Table:
         for label, line in _account(report.account):
             facts.add_row(label, Text(line))
     return facts
+
+
+def _expiry(expiry: Expiry | None) -> Iterator[RenderableType]:
+    if expiry is None:
+        return
+    said = [*filter(None, (expiry_in_words(expiry), expired_in_words(expiry)))]
+    if said:
+        yield from _section("Expiry", "")
+        yield from (Padding(Text(words), (0, 0, 0, 2)) for words in said)
+    for one in expiry.causes[:_MOST_CAUSES]:
+        first = f"the first at {moment(one.first_at)}"
+        words = f"{one.messages:>5,}  {one.cause}: {first}"
+        yield Padding(Text(words, overflow="fold"), (0, 0, 0, 2))
+    yield from _rest(sum(one.messages for one in expiry.causes[_MOST_CAUSES:]), "message")
 
 
 def _stages(report: Report) -> str:

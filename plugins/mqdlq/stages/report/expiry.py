@@ -1,0 +1,113 @@
+"""Forecast which messages expire before the next run, and count expired messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from mqdlq import lake
+from mqdlq.causes import CauseCounter, find_cause
+from mqdlq.errors import HandlerError, LakeError
+from mqdlq.handlers import load_handler
+from mqdlq.ledger import Ledger
+from mqdlq.stages.report.message_outcomes import Message
+from mqdlq.stages.report.report_records import ExpiringCause, Expiry
+from mqdlq.stages.report.report_sources import Sources
+from mqdlq.stages.report.wording import cause_in_words
+
+WITHOUT_SCHEDULE: Final = timedelta(days=1)
+_KEYS_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """The time until which a report forecasts, and whether a schedule sets it."""
+
+    until: datetime
+    has_schedule: bool
+
+
+def find_horizon(sources: Sources) -> Horizon | None:
+    """Return when the next run starts after this one, or None if the run says nothing of a queue.
+
+    The schedule is that of the handler's file now. Without a schedule, or without the file, the
+    horizon is a day.
+    """
+    if sources.run is None or sources.snapshot is None or sources.is_for_named:
+        return None
+    at = sources.sighting.at if sources.sighting is not None else sources.snapshot.taken_at
+    try:
+        following = load_handler(sources.run.handler).next_start(at)
+    except HandlerError:
+        following = None
+    return Horizon(following or at + WITHOUT_SCHEDULE, following is not None)
+
+
+class ExpiryForecast:
+    """Counts the remaining messages that expire until a horizon."""
+
+    def __init__(self, horizon: Horizon | None) -> None:
+        """Take in nothing yet."""
+        self._horizon = horizon
+        self._causes = CauseCounter()
+
+    def add(self, message: Message) -> None:
+        """Take in a message that remains on the queue."""
+        at, cls = message.expires_at, message.cls
+        if self._horizon is None or cls is None or at is None or at > self._horizon.until:
+            return
+        names = (message.dest_q_name, message.dest_q_mgr_name)
+        self._causes.add(find_cause(cls, message.reason, *names), names[0], at)
+
+    def result(self, expired: int | None) -> Expiry | None:
+        """Return the forecast, None without a horizon."""
+        if self._horizon is None:
+            return None
+        causes = tuple(
+            ExpiringCause(
+                one.cause.cause_id,
+                cause_in_words(one.cause, one.queues),
+                one.messages,
+                one.first_at,
+            )
+            for one in self._causes.counted()
+            if one.first_at is not None
+        )
+        return Expiry(
+            self._horizon.until,
+            self._horizon.has_schedule,
+            sum(one.messages for one in causes),
+            min((one.first_at for one in causes), default=None),
+            causes,
+            expired,
+        )
+
+
+def count_expired(sources: Sources, ledger: Ledger) -> int | None:
+    """Count the messages that the previous run left and that expired before this run's snapshot.
+
+    They are not in this snapshot, and no run has moved them. Another application may have taken a
+    message just before its expiry; the ledger cannot know. Return None if the snapshots do not say.
+    """
+    run, snapshot = sources.run, sources.snapshot
+    if run is None or snapshot is None or sources.is_for_named:
+        return None
+    before = ledger.alerts.run_before(run, is_closed=True)
+    taken = ledger.snapshots.of_run(before) if before is not None else None
+    sighting = ledger.accounts.of_run(before) if before is not None else None
+    if taken is None or sighting is None or sighting.at > snapshot.taken_at:
+        return None
+    try:
+        expired = lake.expiring_keys(taken.location, sighting.at, snapshot.taken_at)
+        gone = expired - lake.count_keys(snapshot.location, expired) if expired else expired
+    except (LakeError, OSError, ValueError):  # the report names a snapshot that it cannot read
+        return None
+    keys, place = sorted(gone), (run.queue_manager, run.queue)
+    return sum(
+        min(gone[key], number)
+        for start in range(0, len(keys), _KEYS_AT_ONCE)
+        for key, number in ledger.messages.residents(
+            *place, keys[start : start + _KEYS_AT_ONCE]
+        ).items()
+    )
