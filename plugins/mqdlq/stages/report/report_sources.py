@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from mqdlq.errors import LakeError
-from mqdlq.lake import SnapshotManifest, find_plan, plan_directory, plan_id, read_manifest
+from mqdlq.lake import (
+    SnapshotManifest,
+    find_plan,
+    plan_directory,
+    plan_id,
+    read_manifest,
+    settled_rows,
+)
 from mqdlq.ledger import Ledger, Look, Run, Settled, Sighting
+from mqdlq.model import Outcome
 from mqdlq.rules import check
 from mqdlq.stages.report.report_records import PlanFacts, SnapshotFacts
 
+_HOW: Final = ["outcome", "rule", "action", "target_q", "target_q_mgr"]
 SNAPSHOT_UNREADABLE: Final = "the snapshot cannot be read"
 
 
@@ -31,8 +42,8 @@ NO_RULE: Final = WrittenRule(0, "")
 class Sources:
     """The facts a report is made from, except the messages; `rules` are by ordinal.
 
-    `settled` counts the settled messages by ending; `manifest` is None if the snapshot cannot be
-    read.
+    `settled` counts the settled messages by ending: as the run booked them or, before it did, as
+    the earlier runs did. `manifest` is None if the snapshot cannot be read.
     """
 
     run: Run | None
@@ -59,12 +70,16 @@ def read_sources(run_id: str, ledger: Ledger, lake_root: str) -> Sources:
         return Sources(None, None, None, None, {}, {}, None, ())
     snapshot = _snapshot(run_id, ledger)
     manifest, troubles = _manifest(snapshot)
+    sighting = ledger.accounts.of_run(run_id)
+    settled: Mapping[Settled, int] = ledger.settled.outcomes(run_id)
+    if manifest is not None and not settled and not sighting and not run.named:
+        settled = _settled_before(manifest, snapshot)
     return Sources(
         run=run,
         snapshot=snapshot,
         plan=_plan(run, snapshot, ledger, lake_root),
-        sighting=ledger.accounts.of_run(run_id),
-        settled=ledger.settled.outcomes(run_id),
+        sighting=sighting,
+        settled=settled,
         rules=written_rules(run.rules_text),
         manifest=manifest,
         troubles=troubles,
@@ -95,6 +110,23 @@ def _snapshot(run_id: str, ledger: Ledger) -> SnapshotFacts | None:
     if row is None:
         return None
     return SnapshotFacts(row.snapshot_id, row.location, row.messages, row.taken_at)
+
+
+def _settled_before(
+    manifest: SnapshotManifest, snapshot: SnapshotFacts | None
+) -> Mapping[Settled, int]:
+    """Count the settled messages of a snapshot as earlier runs left them, if it can be read."""
+    if snapshot is None or not manifest.settled:
+        return {}
+    try:
+        batches = list(settled_rows(snapshot.location, _HOW))
+    except (LakeError, OSError, ValueError):  # ValueError: not Parquet
+        return {}
+    rows = pa.Table.from_batches(batches).group_by(_HOW).aggregate([([], "count_all")])
+    return {
+        Settled(Outcome(row.pop("outcome")), *(row[name] for name in _HOW[1:])): row["count_all"]
+        for row in rows.to_pylist()
+    }
 
 
 def _plan(

@@ -54,9 +54,6 @@ def account_of(sources: Sources, tally: Tally) -> Account | None:
         booked[Outcome.NOT_SELECTED] = total - tally.full_rows  # it broke off before it booked
     not_selected = booked[Outcome.NOT_SELECTED]
     which = numbers(missing)
-    if which and not sources.settled and sources.manifest is not None and not sources.is_for_named:
-        kept = sources.manifest.settled
-        which += f", and {count(kept, 'message')} that earlier runs settled" if kept else ""
     differences = [*_sum_differences(total, booked.total(), which)]
     if total:
         differences.extend(_browse_differences(booked, sources.sighting))
