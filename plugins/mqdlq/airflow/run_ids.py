@@ -6,6 +6,7 @@ import hashlib
 import re
 
 _AIRFLOWS_OWN = re.compile(r"(\w+__)?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
+_LEDGERS_TIME = re.compile(r"((?:\w+__)?\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)(\.\d+)?")
 LONGEST = 200
 """Characters of an id: a file's name takes 255 bytes, the ledger 250, and backfills add to it."""
 
@@ -28,3 +29,17 @@ def ledger_run_id(handler: str, dag_run_id: str) -> str:
     if len(run_id) <= LONGEST:
         return run_id
     return f"{run_id[: LONGEST - len(digest) - 1]}-{digest}"
+
+
+def possible_dag_run_ids(handler: str, run_id: str) -> list[str]:
+    """Return the ids of DAG runs whose id in the ledger is this one, as far as it shows them.
+
+    Ids with replaced characters that people made up are not among them.
+
+    >>> possible_dag_run_ids("demo", "demo-manual__2026-11-21T02-49-22")
+    ['manual__2026-11-21T02:49:22+00:00', 'manual__2026-11-21T02-49-22']
+    """
+    rest = run_id.removeprefix(f"{handler}-")
+    found = _LEDGERS_TIME.fullmatch(rest)
+    airflows = [f"{found[1]}T{found[2].replace('-', ':')}{found[3] or ''}+00:00"] if found else []
+    return [one for one in (*airflows, rest) if ledger_run_id(handler, one) == run_id]

@@ -21,6 +21,10 @@ class NotFoundError(PageError):
     title = "Not found"
 
 
+class NoRunYetError(NotFoundError):
+    """Something that exists as soon as the handler has run."""
+
+
 class ForbiddenError(PageError):
     """Something that the person who asks may not do."""
 

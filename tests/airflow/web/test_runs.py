@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -153,6 +154,9 @@ def test_a_handler_without_runs_says_so(airflow: AirflowApp) -> None:
     )
     rules = text_of(airflow, f"{never}/rules")
     assert "No run of this handler has read a rules table yet." in rules
+    next_step = "A person who may start runs of the DAG in Airflow can start a dry run"
+    for path in ("", "/runs", "/rules", "/causes", "/history"):
+        assert next_step in text_of(airflow, f"{never}{path}")
     assert "will be read by the first run" in rules
 
 
@@ -248,6 +252,42 @@ def test_faults_are_shown_and_never_hidden(airflow: AirflowApp, own_world: World
     assert "In meaning changed, line 6 -> 6: DESTQ(CLOSED)" in differs
     assert "Today's table cannot be used. The next run will be refused." in rejected
     assert "NO_SUCH" in rejected
+
+
+def test_a_refused_run_leads_to_its_dag_run_if_airflow_has_it(
+    airflow: AirflowApp, own_world: World
+) -> None:
+    from airflow.models.dagrun import DagRun  # noqa: PLC0415 (reads settings)
+    from airflow.models.serialized_dag import SerializedDagModel  # noqa: PLC0415 (the same)
+    from airflow.utils.session import create_session  # noqa: PLC0415 (the same)
+    from airflow.utils.state import DagRunState  # noqa: PLC0415 (the same)
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType  # noqa: PLC0415 (the same)
+
+    at, name = "2026-11-21T02", "mq_dlq_demo"
+    for minute in (49, 50):
+        refused = f"demo-manual__{at}-{minute}-22"
+        own_world.ledger.runs.record_refusal(refused, "demo", "no such table", NOON)
+    with create_session() as session:
+        dag: Any = SerializedDagModel.get_dag(name)
+        dag.create_dagrun(
+            run_id=f"manual__{at}:49:22+00:00",
+            run_after=NOON,
+            run_type=DagRunType.MANUAL,
+            triggered_by=DagRunTriggeredByType.UI,
+            state=DagRunState.FAILED,
+            session=session,
+        )
+    viewer = airflow.client("viewer")
+    found, gone = (
+        viewer.get(f"{DEMO}/runs/demo-manual__{at}-{minute}-22").text for minute in (49, 50)
+    )
+    with create_session() as session:
+        session.query(DagRun).filter_by(dag_id=name).delete()
+
+    run = f'href="/dags/{name}/runs/manual__{at}%3A49%3A22%2B00%3A00"'
+    assert run in found
+    assert run not in gone
+    assert f'href="/dags/{name}" target="_top"' in gone
 
 
 def test_a_run_without_a_plan_or_a_snapshot_says_so(airflow: AirflowApp, own_world: World) -> None:

@@ -5,7 +5,7 @@ Airflow's checks of access, its validation and its log of actions apply as for a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -66,6 +66,14 @@ def answer_question(
         "params_input": {COMMENT: comment or None},
     }
     return _answer(_call(request, "PATCH", _question(dag_id, dag_run_id), body))
+
+
+def find_dag_run(request: Request, dag_id: str, among: Iterable[str]) -> str:
+    """Return the first of these ids of DAG runs that Airflow has and shows to the person, or ""."""
+    runs = f"/dags/{_part(dag_id)}/dagRuns"
+    return next(
+        (one for one in among if _call(request, "GET", f"{runs}/{_part(one)}").is_success), ""
+    )
 
 
 def read_answer(request: Request, dag_id: str, dag_run_id: str) -> GivenAnswer | None:

@@ -13,7 +13,7 @@ from mqdlq.ledger import HandledQueue, Ledger, Run, Sighting, TakenSnapshot
 from mqdlq.rules import RulesTable, check
 from mqdlq.stages.cause_profiles import SnapshotProfile, profile_causes
 from mqdlq.stages.report.report_sources import WrittenRule, written_rules
-from mqdlq.web.page_errors import NotFoundError
+from mqdlq.web.page_errors import NoRunYetError, NotFoundError
 
 NOTHING: Final = SnapshotProfile({}, 0, 0)
 
@@ -49,12 +49,12 @@ def choose_queue(
 ) -> tuple[HandledQueue, Sequence[HandledQueue]]:
     """Return the queue that a page is about, and all queues of the handler.
 
-    Without a name it is the queue that was handled last. Raises NotFoundError if the handler had no
-    run, or none on this queue.
+    Without a name it is the queue that was handled last. Raises NoRunYetError if the handler had no
+    run, and NotFoundError if it had none on this queue.
     """
     found = ledger.handled_queues.of_handler(handler)
     if not found:
-        raise NotFoundError(
+        raise NoRunYetError(
             "MQDLQ-964",
             f"no run of handler {handler} is recorded; start its DAG, with dry_run at first",
         )
@@ -71,11 +71,11 @@ def choose_queue(
 def read_queue_state(
     handler: str, handled: HandledQueue, ledger: Ledger, clock: Callable[[], datetime]
 ) -> QueueState:
-    """Read the newest table and snapshot of a queue; raise NotFoundError if there is no table."""
+    """Read the newest table and snapshot of a queue; raise NoRunYetError if there is no table."""
     name = (handler, handled.queue_manager, handled.queue)
     run = ledger.handled_queues.newest_run(*name)
     if run is None:
-        raise NotFoundError(
+        raise NoRunYetError(
             "MQDLQ-964",
             f"no run of handler {handler} used its rules table; start its DAG without"
             " message_keys, with dry_run at first",

@@ -25,7 +25,7 @@ from mqdlq.web.causes.rule_drafts import (
     draft_page,
 )
 from mqdlq.web.causes.single import show_cause
-from mqdlq.web.page_errors import PageError
+from mqdlq.web.page_errors import NoRunYetError, PageError
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LedgerDep
 
@@ -41,7 +41,10 @@ def causes(
 ) -> HTMLResponse:
     """Show the causes on a queue of a handler."""
     chosen = CauseFilters.parse(request.query_params)
-    page = list_causes(handler.name, chosen, ledger=ledger, clock=clock)
+    try:
+        page = list_causes(handler.name, chosen, ledger=ledger, clock=clock)
+    except NoRunYetError:
+        return render(request, "causes/none.html")
     return render(
         request,
         "causes/list.html",

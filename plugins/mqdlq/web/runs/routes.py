@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
+from mqdlq.airflow.run_ids import possible_dag_run_ids
 from mqdlq.stages.report.rendering.drawings import segments
 from mqdlq.stages.run_reading.outcome_files import FORMS, outcome_file
 from mqdlq.web.access import HandlerDep, PersonDep
-from mqdlq.web.acting.airflow_api import read_answer
+from mqdlq.web.acting.airflow_api import find_dag_run, read_answer
 from mqdlq.web.acting.questions import open_question
 from mqdlq.web.rendering import render
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
@@ -70,6 +71,9 @@ def run(  # noqa: PLR0917 (the parts of the path, and what a page gets)
                 page.run, asked, handler, person, ledger, answer=answer
             )
             page = replace(page, state="Answered", tone="unfinished") if answer else page
+    elif isinstance(page, RefusedRun):
+        among = possible_dag_run_ids(handler.name, run_id)
+        values["dag_run_id"] = find_dag_run(request, handler.dag_id, among)
     return render(request, template, page=page, **values)
 
 

@@ -111,9 +111,13 @@ def test_an_invalid_filter_says_what_is_expected(
 
 
 def test_a_handler_without_runs_says_what_to_do(pages: Pages) -> None:
-    shown = pages.words(CAUSES, 404)
+    shown = pages.words(CAUSES)
 
-    assert "no run of handler test is recorded; start its DAG, with dry_run at first" in shown
+    assert "No run of this handler has read its queue with its rules table" in shown
+    assert "Start with a dry run, which reads the queue and moves nothing: open the DAG" in shown
+    assert "no run of handler test is recorded; start its DAG, with dry_run at first" in (
+        pages.words(f"{CAUSES}/{FULL}", 404)
+    )
 
 
 def test_an_unknown_queue_names_the_known_ones(pages: Pages) -> None:
