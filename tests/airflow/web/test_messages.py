@@ -163,6 +163,8 @@ def test_a_message_page_lists_attempts_and_where_it_went(airflow: AirflowApp, wo
 
     assert "Attempt 1 of rule 2, RETRY to PAYMENTS @ QM1: succeeded" in text
     assert "it has left the queue" in text
+    assert "it cannot be undone: no copy is made of a message that is put on another queue" in text
+    assert "The message was put, by payments-in" in text
     assert "It has left the queue." in text
 
 

@@ -96,6 +96,10 @@ def test_a_run_has_its_verdict_account_plan_and_causes(airflow: AirflowApp) -> N
     assert "acts on messages" in text
     assert "MQRC_Q_FULL (2053)" in text
     assert "Attempts over time 14" in text
+    assert (
+        "The run forwarded or delivered 11 messages, which cannot be undone: no copy is made"
+        in text
+    )
 
 
 def test_a_dry_run_says_so(airflow: AirflowApp) -> None:

@@ -37,7 +37,7 @@ class Verb(StrEnum):
         "forward",
         "Forward",
         "each message is put to the queue you name; it stays if the put fails",
-        "No archive copy is made: to undo it, move the messages back from that queue.",
+        "It cannot be undone: no copy is made, and an application may read the message at once.",
     )
     DISCARD = (
         "discard",

@@ -48,7 +48,7 @@ def timeline(
 def _of_row(row: Mapping[str, Any]) -> Iterator[TimelineEvent]:
     if at := row.get("put_at"):
         who = row.get("put_appl_name") or ""
-        yield TimelineEvent(at, "", "Put by its application", who=who)
+        yield TimelineEvent(at, "", "The message was put", who=who)
     if at := row.get("dead_lettered_at"):
         who = row.get("dlh_put_appl_name") or ""
         reason = reason_text(row.get("dlh_reason") or 0)

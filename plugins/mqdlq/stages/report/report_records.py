@@ -167,8 +167,9 @@ class FailedRule:
 class CauseGroup:
     """Dead letters of one cause, and how they ended.
 
-    `dest_q_name` is generalized, such as ``AMQ.*``; `queues` is the number of different names. It
-    is None, and `cause_id` is "", for the destinations beyond the limit, by reason.
+    `dest_q_name` is generalized, such as ``AMQ.*``; `queues` is the number of different names.
+    The destinations beyond the limit are one group for each reason: their `dest_q_name` is None,
+    and their `cause_id` is "".
     """
 
     cause_id: str

@@ -22,6 +22,7 @@ from mqdlq.ledger import (
     MessageHistory,
     MessageState,
 )
+from mqdlq.model import Outcome
 from mqdlq.rules import RulesTable, explain, parse, with_nuls_as_blanks
 from mqdlq.stages.explanations import RULES_APPLY_TO, ExplainedRule, explained_rules
 from mqdlq.stages.finding import (
@@ -236,7 +237,12 @@ def _actions(
     obstacle = "" if may_act else "you may not start runs of this handler"
     gone = obstacle or ("it has left the queue" if state.has_departed else "")
     shown = [MessageAction(name, words, gone) for name, words in _ON_QUEUE.items()]
-    if copy is None:
+    if copy is None and state.outcome in {Outcome.FORWARDED, Outcome.DELIVERED}:
+        kept = (
+            "it cannot be undone: no copy is made of a message that is put on another queue, where"
+            " an application may have read it; to take it back, move it from that queue"
+        )
+    elif copy is None:
         kept = "the archive has no copy: only a discarded message has one"
     elif copy.pruned_at is not None:
         kept = "its archive copy is pruned"

@@ -82,6 +82,8 @@ class RunPage:
     lanes: tuple[Lane, ...]
     discarded: int
     """How many messages it discarded; each has a copy in the archive."""
+    moved: int
+    """How many messages it put on other queues; none has a copy."""
 
     @property
     def open_approval(self) -> Approval | None:
@@ -163,7 +165,9 @@ def _recorded(
     state, tone = _state(summary, progress)
     is_open = _is_open(summary)
     matrix = plan_matrix(summary, ledger, lake_root)
-    discards = sum(row.messages for row in summary.rules if row.outcome is Outcome.DISCARDED)
+    ended: Counter[Outcome] = Counter()
+    for row in summary.rules:
+        ended[row.outcome] += row.messages
     return RunPage(
         run=run,
         summary=summary,
@@ -179,7 +183,8 @@ def _recorded(
         causes=tuple(ledger.snapshots.causes(run.run_id)),
         bar=account_bar(summary.account) if summary.account else (),
         lanes=lanes(summary.timeline),
-        discarded=discards,
+        discarded=ended[Outcome.DISCARDED],
+        moved=ended[Outcome.FORWARDED] + ended[Outcome.DELIVERED],
     )
 
 

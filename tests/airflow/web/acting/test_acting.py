@@ -63,7 +63,7 @@ def test_a_preview_says_what_would_happen_to_how_many(airflow: AirflowApp) -> No
     assert number
     assert int(number[1]) >= 7
     assert "ACTION(FWD) FWDQ(&#39;ORDERS.PARKED&#39;) HEADER(YES)" in text
-    assert "No archive copy is made" in text
+    assert "It cannot be undone: no copy is made" in text
     assert "MQRC_NOT_AUTHORIZED (2035)" in text
     assert "DLQ @ QM1" in text
     assert re.search(
