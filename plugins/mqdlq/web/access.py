@@ -1,7 +1,8 @@
 """Access to the page, decided by Airflow's own checks.
 
-Airflow mounts the apps of plugins without authentication. `is_signed_in` is a dependency of the
-whole app, so no route is open to anonymous people; each route also depends on a handler that the
+Airflow mounts the apps of plugins without authentication. `is_signed_in` and Airflow's own
+`requires_access_view` are dependencies of the whole app, so no route is open to anonymous people or
+to people without permission for Airflow's website; each route also depends on a handler that the
 person may read, or on the set of handlers that the person may read.
 """
 

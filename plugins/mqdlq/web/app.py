@@ -7,6 +7,8 @@ from http import HTTPStatus
 from typing import Final
 
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, RedirectResponse, Response
@@ -46,7 +48,11 @@ def application() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        dependencies=[Depends(is_signed_in), Depends(is_same_origin)],
+        dependencies=[
+            Depends(is_signed_in),
+            Depends(requires_access_view(AccessView.WEBSITE)),
+            Depends(is_same_origin),
+        ],
     )
     for router in ROOMS:
         app.include_router(router)
@@ -99,7 +105,9 @@ async def _http_error_page(request: Request, error: Exception) -> Response:
     if status == HTTPStatus.UNAUTHORIZED:
         return _login(request)
     phrase = HTTPStatus(status).phrase
-    if status == HTTPStatus.FORBIDDEN:
+    if status == HTTPStatus.FORBIDDEN and hasattr(request.state, "person"):
+        text = "You may not use Airflow's website; ask for permission to read it in Airflow"
+    elif status == HTTPStatus.FORBIDDEN:
         text = "Airflow does not accept this sign-in; sign in again"
     else:
         text = f"{phrase}; choose a page from the navigation"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 
 from mqdlq.web.app import application
 from tests.support.web.airflow_app import FROM_PAGE, ROLES, AirflowApp
@@ -51,6 +53,21 @@ def test_htmx_without_sign_in_leads_the_whole_page_to_the_login(airflow: Airflow
     assert answer.headers["hx-redirect"] == (
         "/auth/login?next=http%3A%2F%2Fairflow.test%2Fmqdlq%2F%3Fpage%3D2"
     )
+
+
+@pytest.mark.parametrize("path", ["/mqdlq/", "/mqdlq/dags/mq_dlq_demo", "/mqdlq/static/page.css"])
+def test_a_person_who_may_not_use_airflows_website_sees_no_page(
+    airflow: AirflowApp, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def is_authorized_view(*, access_view: AccessView, user: object) -> bool:
+        del user
+        return access_view is not AccessView.WEBSITE
+
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_view", is_authorized_view)
+    answer = airflow.client("admin").get(path)
+
+    assert answer.status_code == 403
+    assert "You may not use Airflow&#39;s website; ask for permission" in answer.text
 
 
 @pytest.mark.parametrize("role", ROLES)
