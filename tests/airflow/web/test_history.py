@@ -11,9 +11,9 @@ from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.reading.history import Span
 from mqdlq.model import Outcome
 from mqdlq.web.history.charts import Chart, bins_between, read_charts
-from tests.airflow.web.test_overview import text_of
 from tests.support.run_records import NOON
 from tests.support.web.airflow_app import AirflowApp
+from tests.support.web.page_text import words_of
 from tests.support.web.recorded_runs import RecordedRun
 from tests.support.world import create_ledger
 
@@ -44,13 +44,13 @@ def charts_of(ledger: Ledger) -> dict[str, Chart]:
 def test_a_history_has_seven_charts(airflow: AirflowApp) -> None:
     page = airflow.client("viewer").get("/mqdlq/dags/mq_dlq_demo/history").text
 
-    assert all(title in text_of(page) for title in TITLES)
+    assert all(title in words_of(page) for title in TITLES)
     assert page.count("<canvas") == page.count("<table>") >= 4
     assert "chart.umd.min.js" in page
 
 
 def test_a_history_without_runs_says_so(airflow: AirflowApp) -> None:
-    words = text_of(airflow.client("viewer").get("/mqdlq/dags/mq_dlq_never/history").text)
+    words = words_of(airflow.client("viewer").get("/mqdlq/dags/mq_dlq_never/history").text)
 
     assert "The ledger has no run of this handler, so there is no history yet." in words
 
@@ -60,7 +60,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(airflow: AirflowApp) -> N
     answer = airflow.client("viewer").get(address)
 
     assert answer.status_code == 422
-    assert "The range begins on 2026-11-22 and ends on 2026-11-21; swap the two dates" in text_of(
+    assert "The range begins on 2026-11-22 and ends on 2026-11-21; swap the two dates" in words_of(
         answer.text
     )
 

@@ -10,17 +10,13 @@ import pytest
 from mqdlq.stages.report.wording import visible
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.demo_world import FAILED, HOSTILE, LAST, WAITING
-
-
-def text_of(page: str) -> str:
-    """Return the words of a page, each tag as a blank."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+from tests.support.web.page_text import words_of
 
 
 def rows_of(page: str) -> dict[str, str]:
     """Return the words of each row of the fleet by handler."""
     rows = re.findall(r"<tr>\s*(<th scope=\"row\">.*?)</tr>", page, flags=re.DOTALL)
-    words = [text_of(row) for row in rows]
+    words = [words_of(row) for row in rows]
     return {row.split(" ")[0]: row for row in words}
 
 
@@ -62,7 +58,7 @@ def test_an_address_that_is_not_valid_is_refused(airflow: AirflowApp, query: str
 def test_a_home_shows_the_last_account_and_what_needs_attention(airflow: AirflowApp) -> None:
     page = airflow.client("viewer").get("/mqdlq/dags/mq_dlq_demo").text
 
-    words = text_of(page)
+    words = words_of(page)
     assert f"/runs/{FAILED}" in page
     assert f"/runs/{LAST}" in page
     assert "Needs attention" in words
@@ -75,12 +71,12 @@ def test_a_home_shows_the_last_account_and_what_needs_attention(airflow: Airflow
 def test_a_home_shows_the_plan_that_waits_for_approval(airflow: AirflowApp) -> None:
     page = airflow.client("op").get("/mqdlq/dags/mq_dlq_payments").text
 
-    assert "4 messages , since" in text_of(page)
+    assert "4 messages , since" in words_of(page)
     assert f"/runs/{WAITING}#approval" in page
 
 
 def test_a_home_of_a_handler_without_runs_says_so(airflow: AirflowApp) -> None:
-    words = text_of(airflow.client("viewer").get("/mqdlq/dags/mq_dlq_never").text)
+    words = words_of(airflow.client("viewer").get("/mqdlq/dags/mq_dlq_never").text)
 
     assert "Queue not known before the first run" in words
     assert "This handler has no run yet." in words

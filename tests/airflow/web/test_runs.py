@@ -27,6 +27,7 @@ from tests.support.web.demo_world import (
     NAMES,
     WAITING,
 )
+from tests.support.web.page_text import words_of
 from tests.support.world import NOON, World
 
 DEMO = "/mqdlq/dags/mq_dlq_demo"
@@ -37,8 +38,7 @@ def text_of(airflow: AirflowApp, path: str, status: int = 200) -> str:
     answer = airflow.client("viewer").get(path)
     assert answer.status_code == status, answer.text
     content = answer.text.partition("<main")[2]
-    words = re.sub(r"<[^>]*>", " ", re.sub(r"<svg.*?</svg>", "", content, flags=re.DOTALL))
-    return " ".join(html.unescape(words).split())
+    return words_of(re.sub(r"<svg.*?</svg>", "", content, flags=re.DOTALL))
 
 
 def test_the_list_has_every_run_with_its_verdict(airflow: AirflowApp) -> None:

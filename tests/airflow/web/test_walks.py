@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from mqdlq.web.app import application
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.crawling import Visit, links_of, route_of
 from tests.support.web.demo_world import FIRST, LAST
+from tests.support.web.page_text import words_of
 from tests.support.world import World
 
 
@@ -43,8 +43,7 @@ class Walk:
     @property
     def text(self) -> str:
         """The text of the page, without markup."""
-        body = re.sub(r"<(style|script).*?</\1>", "", self._visit.answer.text, flags=re.DOTALL)
-        return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+        return words_of(self._visit.answer.text)
 
 
 @pytest.fixture(name="walk")

@@ -29,6 +29,8 @@ ROLES: Final = {"viewer": "vera", "user": "ulla", "op": "otto", "admin": "ada"}
 
 BASE_URL: Final = "http://airflow.test"
 FROM_PAGE: Final = {"Sec-Fetch-Site": "same-origin"}
+FORM: Final = {**FROM_PAGE, "Content-Type": "application/x-www-form-urlencoded"}
+"""The headers of a form that a page of ours sends."""
 
 
 def settings(directory: Path) -> dict[str, str]:

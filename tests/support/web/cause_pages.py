@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -21,6 +20,7 @@ from mqdlq.web.access import AskedHandler, asked_handler
 from mqdlq.web.app import _error_page
 from mqdlq.web.causes.routes import router
 from mqdlq.web.requests import ledger, wall_clock
+from tests.support.web.page_text import words_of
 from tests.support.world import World
 
 RULES = """\
@@ -74,15 +74,12 @@ class Pages:
 
     def words(self, path: str, status: int = 200, **parameters: str) -> str:
         """Return the text of a page, without its tags."""
-        shown = re.sub(
-            r"<(script|style).*?</\1>|<[^>]+>", " ", self.get(path, status, **parameters)
-        )
-        return " ".join(html.unescape(shown).split())
+        return words_of(self.get(path, status, **parameters))
 
     def causes(self, **parameters: str) -> list[str]:
         """Return the headings of the listed causes."""
         page = self.get(CAUSES, 200, **parameters)
-        return list(map(_words, re.findall(r"<h3>(.*?)</h3>", page, re.DOTALL)))
+        return list(map(words_of, re.findall(r"<h3>(.*?)</h3>", page, re.DOTALL)))
 
     def fill(self) -> None:
         """Put dead letters of three causes, and a message without an MQDLH."""
@@ -101,10 +98,6 @@ class Pages:
         run = self.world.ledger.runs.get(f"run-{self.world.runs}")
         assert run is not None
         record_causes(run, ledger=self.world.ledger)
-
-
-def _words(page: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 @pytest.fixture(name="pages")

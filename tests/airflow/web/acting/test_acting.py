@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.support.web.airflow_app import FROM_PAGE, ROLES, AirflowApp
+from tests.support.web.airflow_app import FORM, ROLES, AirflowApp
 from tests.support.web.demo_world import FIRST, HOSTILE
 from tests.support.world import World
 
@@ -35,9 +35,8 @@ def send(
     path: str = ACT,
     **more: str,
 ) -> Any:
-    headers = {**FROM_PAGE, "Content-Type": "application/x-www-form-urlencoded"}
     body = urlencode([*fields, *({"start": "real", "why": "ticket 4711"} | more).items()])
-    return airflow.client(role).post(path, content=body, headers=headers)
+    return airflow.client(role).post(path, content=body, headers=FORM)
 
 
 def dag_runs(dag_id: str = "mq_dlq_demo") -> dict[str, Any]:

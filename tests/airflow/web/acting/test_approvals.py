@@ -12,7 +12,7 @@ from airflow.sdk.timezone import utcnow
 
 from mqdlq.ledger import AuditEvent
 from mqdlq.model import AuditKind
-from tests.support.web.airflow_app import FROM_PAGE, ROLES, AirflowApp
+from tests.support.web.airflow_app import FORM, ROLES, AirflowApp
 from tests.support.web.demo_world import LAST, WAITING
 from tests.support.world import World
 
@@ -66,8 +66,7 @@ def _question(airflow: AirflowApp) -> Iterator[Any]:
 
 
 def send(airflow: AirflowApp, role: str, **fields: str) -> Any:
-    headers = {**FROM_PAGE, "Content-Type": "application/x-www-form-urlencoded"}
-    return airflow.client(role).post(PATH, content=urlencode(fields), headers=headers)
+    return airflow.client(role).post(PATH, content=urlencode(fields), headers=FORM)
 
 
 def test_airflow_gets_the_answer_of_the_person_with_the_comment(
