@@ -91,7 +91,7 @@ class Pages:
             world.dead_letter(bytes([number]), dest_q="ELSEWHERE", reason=2085)
         world.put("DLQ", b"no header")
 
-    def handle(self, rules: str = RULES, **options: bool) -> None:
+    def handle(self, rules: str = RULES, **options: Any) -> None:
         """Handle the queue an hour after the last run."""
         self.world.clock.now += timedelta(hours=1)
         self.world.handle(rules, **options)

@@ -12,11 +12,11 @@ import pytest
 
 from mqdlq.causes import Cause, CountedCause
 from mqdlq.lake import Snapshot, remove_snapshot
-from mqdlq.model import MessageClass
+from mqdlq.model import MessageClass, QueueKind
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.finding.message_filter import MessageFilter
 from mqdlq.stages.snapshot.recorded_causes import record_causes
-from tests.support.web.cause_pages import CAUSES, FULL, HOSTILE, RULES, Pages
+from tests.support.web.cause_pages import CAUSES, FULL, HOSTILE, RULES, STRAY, Pages
 
 
 def test_causes_are_listed_with_the_most_messages_first(pages: Pages) -> None:
@@ -44,6 +44,22 @@ def test_a_cause_has_its_rule_its_outcome_and_its_badges(pages: Pages) -> None:
     assert "3 delivered" in shown
     assert "no rule Suggest a rule Outcomes 2 unmatched 2 messages need attention" in shown
     assert "no rule can match these: act on them by their keys" in shown
+
+
+def test_rules_match_the_messages_of_a_backout_queue(pages: Pages) -> None:
+    pages.world.mqsc("DEFINE QLOCAL(BACKOUT)")
+    pages.world.put("BACKOUT", b"x", Format=b"MQSTR   ", PutApplName=b"orders")
+    pages.world.put("BACKOUT", b"y", PutApplName=b"quotes")
+    rules = "INPUTQ(BACKOUT)\nFORMAT(MQSTR) ACTION(FWD) FWDQ(PARKED)\n"
+    pages.handle(rules, queue_kind=QueueKind.BACKOUT)
+
+    shown = pages.words(f"{CAUSES}/{STRAY}")
+
+    assert "Advice find out why their application backs these messages out" in shown
+    assert (
+        "rule 1, line 2 FORMAT(MQSTR) ACTION(FWD) FWDQ(PARKED) (1 of 2) no rule (1 of 2)" in shown
+    )
+    assert "no rule can match" not in shown
 
 
 def test_a_cause_that_comes_back_is_marked(pages: Pages) -> None:
