@@ -14,13 +14,12 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
 from typing import Any
 from unittest.mock import patch
 
@@ -28,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import text
 
+from benchmarks.stopwatch import Stopwatch
 from mqdlq.lake import SnapshotWriter
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger, TakenSnapshot
@@ -77,7 +77,7 @@ def _compare(kind: str) -> dict[str, Any]:
             with full.ledger.engine.begin() as connection:
                 connection.execute(text("ANALYZE"))  # PostgreSQL does this by itself, but later
         client = stack.enter_context(airflow_app(Path(directory) / "airflow")).client("admin")
-        watch = _Stopwatch(running.pid() if running else None)
+        watch = Stopwatch(running.pid() if running else None)
         times = [_times(client, empty, full, search, watch) for search in _SEARCHES]
     names = [name or "all" for name in _SEARCHES]
     without, within = ([median(one[place]) for one in times] for place in (0, 1))
@@ -87,25 +87,6 @@ def _compare(kind: str) -> dict[str, Any]:
         "ratio": round(median(within) / median(without), 2),
         "slowest_s": round(max(median(one[2]) for one in times) / 1000, 2),
     }
-
-
-class _Stopwatch:
-    """Milliseconds of processor time of this process and PostgreSQL, and of time that passes."""
-
-    def __init__(self, server_pid: int | None) -> None:
-        self._children = Path(f"/proc/{server_pid}/task/{server_pid}/children")
-        self._has_server = server_pid is not None
-
-    def time(self, request: Callable[[], object]) -> tuple[float, float]:
-        passed, used = perf_counter(), self._used()
-        request()
-        return round((self._used() - used) * 1000, 1), round((perf_counter() - passed) * 1000, 1)
-
-    def _used(self) -> float:
-        children = self._children.read_text().split() if self._has_server else []
-        places = [Path(f"/proc/{child}/schedstat") for child in children]
-        served = sum(int(place.read_text().split()[0]) for place in places)
-        return process_time() + served / 1e9
 
 
 def _world(directory: Path, ledger_url: str) -> World:
@@ -126,7 +107,7 @@ def _environment(world: World) -> dict[str, str]:
 
 
 def _times(
-    client: Any, empty: World, full: World, search: str, watch: _Stopwatch
+    client: Any, empty: World, full: World, search: str, watch: Stopwatch
 ) -> tuple[list[float], list[float], list[float]]:
     """Return the processor times of a page without and with messages, and the latter's duration.
 

@@ -37,6 +37,16 @@ HEADERS: Final = pa.schema(
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
 
+ADDED_LATER: Final = (
+    "browsed_at",
+    "chain_is_whole",
+    "expires_before_next_pass",
+    "came_from_backout",
+    "dest_backout_threshold",
+    "dest_backout_requeue_q",
+)
+"""Columns that snapshots of earlier versions lack."""
+
 SETTLED: Final = pa.schema(
     [
         pa.field("browse_seq", pa.int64(), nullable=False),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from mqdlq.stages.report import Report, read_ended_report
 from mqdlq.stages.report.rendering.html_report import security_policy
+from mqdlq.web.runs import kept_reports
+from mqdlq.web.runs.kept_reports import KeptReports
 from tests.support.web.airflow_app import AirflowApp
-from tests.support.web.demo_world import FAILED, LAST, NAMES
+from tests.support.web.demo_world import FAILED, FIRST, LAST, NAMES, WAITING
 from tests.support.world import World
 
 
@@ -49,6 +54,38 @@ def test_the_report_of_a_failed_run_says_so_without_the_files_of_its_worker(
         hidden.rename(files)
 
     assert '<header class="failed">' in answer.text
+
+
+def test_a_report_is_kept_until_a_fact_of_its_run_changes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports, read = KeptReports(most=1), []
+
+    def count_reads(run_id: str, **given: Any) -> Report:
+        read.append(run_id)
+        return read_ended_report(run_id, **given)
+
+    monkeypatch.setattr(kept_reports, "read_ended_report", count_reads)
+    given: dict[str, Any] = {
+        "ledger": world.ledger,
+        "lake_root": world.lake_root,
+        "now": world.clock(),
+    }
+    files = world.directory / "reports" / LAST
+    hidden = files.with_name(f"{LAST}-hidden")
+    first, again = reports.read(LAST, **given), reports.read(LAST, **given)
+    files.rename(hidden)
+    try:
+        changed = reports.read(LAST, **given)
+    finally:
+        hidden.rename(files)
+
+    assert again is first
+    assert (first.stages != {}, changed.stages) == (True, {})
+    assert read == [LAST, LAST]
+    for run_id in (FIRST, LAST, WAITING, WAITING):
+        reports.read(run_id, **given)
+    assert read[2:] == [FIRST, LAST, WAITING, WAITING]
 
 
 def test_hostile_names_are_text(airflow: AirflowApp) -> None:

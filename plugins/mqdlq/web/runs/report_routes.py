@@ -8,15 +8,16 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from mqdlq.ledger import Ledger
-from mqdlq.stages.report import read_ended_report
 from mqdlq.stages.report.rendering.html_report import render_html, security_policy
 from mqdlq.stages.report.wording import moment
 from mqdlq.web.access import HandlerDep
 from mqdlq.web.page_errors import NotFoundError
 from mqdlq.web.rendering import paths_of
 from mqdlq.web.requests import ClockDep, LakeRoot, LedgerDep
+from mqdlq.web.runs.kept_reports import KeptReports
 
 router: Final = APIRouter()
+_REPORTS: Final = KeptReports()
 
 
 @router.get("/dags/{dag_id}/runs/{run_id}/report")
@@ -31,7 +32,7 @@ def show_report(
 ) -> HTMLResponse:
     """Show the report of a run of this handler, with links to its messages and causes."""
     require_run(ledger, handler.name, run_id)
-    report = read_ended_report(run_id, ledger=ledger, lake_root=lake_root, now=clock())
+    report = _REPORTS.read(run_id, ledger=ledger, lake_root=lake_root, now=clock())
     headers = {"Content-Security-Policy": f"{security_policy()}; frame-ancestors 'self'"}
     return HTMLResponse(render_html(report, paths_of(request)), headers=headers)
 
