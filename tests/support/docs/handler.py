@@ -134,6 +134,8 @@ or discards it, and its outcome is `quarantined`.
 ```yaml
 loops:
   limit: 3
+  then:
+    forward: ORDERS.QUARANTINE
 ```
 
 """

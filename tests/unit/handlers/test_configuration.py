@@ -302,3 +302,16 @@ def test_a_handler_that_airflow_cannot_run_is_rejected(
     tmp_path: Path, keys: str, text: str
 ) -> None:
     assert error(tmp_path, f"connection: mq\nrules: a.rules\n{keys}") == text
+
+
+def test_a_quarantine_is_the_dead_letter_queue_or_a_named_queue(tmp_path: Path) -> None:
+    yaml = "connection: mq\nrules: a.rules\nloops:\n  then: "
+
+    assert load(tmp_path, f"{yaml}leave\n").controls_text() == '{"loops":{}}'
+    assert load(tmp_path, f"{yaml}{{forward: Q}}\n").controls_text() == (
+        '{"loops":{"then":{"forward":"Q"}}}'
+    )
+    assert error(tmp_path, f"{yaml}park\n").splitlines()[0] == (
+        "h.yaml:4:3: loops.then: is neither `leave` nor `forward:` with the name of a queue"
+        " [MQDLQ-301]"
+    )

@@ -145,7 +145,10 @@ class AttemptRecorder:
     def confirm(self, unit: str, tries: Sequence[PlannedAttempt]) -> None:
         """Record that the unit committed, with the outcomes of its messages."""
         attempts = [self._build_attempt(unit, t, AttemptState.CONFIRMED) for t in tries]
-        facts = [build_success_outcome(attempt) for attempt in attempts]
+        facts = [
+            build_success_outcome(attempt, planned.item.moved_because)
+            for attempt, planned in zip(attempts, tries, strict=True)
+        ]
         self._ledger.attempts.add(attempts, [(self._run_id, fact) for fact in facts])
         for planned, fact in zip(tries, facts, strict=True):
             planned.item.attempts_made += 1

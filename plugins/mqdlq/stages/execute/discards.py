@@ -24,7 +24,7 @@ def archive_discards(execution: Execution, work: WorkList, cursor: BrowseCursor)
     due = {
         item.message.message_id
         for item in work.items
-        if (step := item.due_step) and step.action is Action.DISCARD
+        if (step := item.due_step) and step.action is Action.DISCARD and item.hold is None
     }
     if not due:
         return {}

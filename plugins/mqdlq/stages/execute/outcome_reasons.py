@@ -147,6 +147,8 @@ def _explain_planned_message(
     `blocked` is the reason why no put to its destination succeeds, if the handler holds attempts.
     """
     step = item.step
+    if item.hold and item.hold.outcome is not Outcome.NOT_ATTEMPTED and not item.withheld_reason:
+        return item.hold.outcome, item.hold.why
     if step is None:
         return (
             Outcome.EXHAUSTED,
@@ -154,8 +156,6 @@ def _explain_planned_message(
         )
     if step.action is Action.IGNORE:
         return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
-    if item.hold and not item.withheld_reason:
-        return item.hold.outcome, item.hold.why
     if why := _find_reason_it_was_held(item, step, blocked):
         return Outcome.NOT_ATTEMPTED, why
     if last is None:
@@ -169,6 +169,8 @@ def _explain_planned_message(
 def _find_reason_it_was_held(item: WorkItem, step: Step, blocked: int) -> str:
     if item.withheld_reason:
         return item.withheld_reason
+    if item.hold:
+        return item.hold.why
     if step.action is Action.DISCARD:
         return NO_ARCHIVE_COPY
     return f"held: {step.target_q} has {reason_text(blocked)}" if blocked else ""

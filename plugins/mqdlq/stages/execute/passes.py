@@ -50,11 +50,11 @@ def make_pass(execution: Execution) -> PassResult:
         started = _begin_or_resume_pass(execution)
         work = load_work_list(run, ledger, execution.lake_root)
         skip_leased_messages(work, execution)
+        controls = open_controls(execution)
+        controls.observe_queue(work, cursor)
         copies = archive_discards(execution, work, cursor)
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
-        controls = open_controls(execution)
-        controls.observe_queue(work, cursor)
         booking = AttemptRecorder(execution, plan_id, destinations.explain_failure, controls)
         source = DeadLetterSource(cursor, copies)
         with UnitEngine(source, booking, markers=state, destinations=destinations) as units:

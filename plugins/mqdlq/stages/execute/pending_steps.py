@@ -24,6 +24,7 @@ class WorkItem:
     `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
     queue met it. `withheld_reason` says why its next step must not be carried out, "" if it may.
     `hold` says why a control does not let the pass try it now, None if none holds it.
+    `moved_because` says why a control has replaced its steps, "" if none has.
     `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
     then an equal or a new one.
     """
@@ -37,6 +38,7 @@ class WorkItem:
     was_seen: bool = False
     withheld_reason: str = ""
     hold: Hold | None = None
+    moved_because: str = ""
     was_moved_elsewhere: bool = False
 
     @property
@@ -58,6 +60,12 @@ class WorkItem:
         """The step to try next, or None if there is nothing to try."""
         step = None if self.outcome is not None or self.withheld_reason else self.step
         return None if step is None or step.action is Action.IGNORE else step
+
+    @property
+    def exhausted_step(self) -> Step | None:
+        """The last step of a message whose rules are exhausted, else None."""
+        is_open = self.outcome is None and not self.withheld_reason
+        return self.steps[-1] if is_open and self.steps and self.step is None else None
 
     @property
     def is_due(self) -> bool:

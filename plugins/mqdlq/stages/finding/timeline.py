@@ -84,7 +84,7 @@ def _of_attempts(history: MessageHistory) -> Iterator[TimelineEvent]:
     for attempt in history.attempts:
         where = target(attempt.target_q, attempt.target_q_mgr)
         action = f"{attempt.action} to {where}" if where else str(attempt.action)
-        by = f"rule {attempt.rule}" if attempt.rule else "the given action"
+        by = f"rule {attempt.rule}" if attempt.rule else "no rule"
         why = f", {reason_text(attempt.mqrc)}" if attempt.mqrc else ""
         text = f"Attempt {attempt.attempt_no} of {by}, {action}: {STATES[attempt.state]}{why}"
         resident = place[attempt.message_id]

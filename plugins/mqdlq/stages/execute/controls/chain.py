@@ -49,8 +49,11 @@ class ControlChain:
         return True
 
     def hold(self, item: WorkItem) -> None:
-        """Record in the item whether a control holds it."""
-        if (step := item.due_step) is not None:
+        """Record in the item whether a control holds it.
+
+        A message whose rules are exhausted is held, too: a control may name its outcome.
+        """
+        if (step := item.due_step or item.exhausted_step) is not None:
             holds = (control.find_hold(item, step) for control in self._controls)
             item.hold = next(filter(None, holds), None)
 

@@ -5,33 +5,63 @@ from __future__ import annotations
 from functools import cached_property
 
 from mqdlq.handlers.controls import Loops
-from mqdlq.model import Outcome, Step
+from mqdlq.model import Action, Outcome, PutAuthority, Step
 from mqdlq.stages.execute.controls.control import Control
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import WorkItem
+from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
 from mqdlq.stages.round_trips import RoundTrips, find_round_trips
 
 
 class LoopGuard(Control):
-    """Holds each message that has come back `limit` times: no rule moves or discards it.
+    """Quarantines each message that has come back `limit` times: no rule moves or discards it.
 
-    The ledger has the departures of all handlers and earlier runs, so that these count, too.
+    The ledger has the departures of all handlers and earlier runs, so that these count, too. A
+    quarantined message is held, or it is forwarded to the quarantine queue: each pass tries that
+    once, in place of the rules. A message that cannot be forwarded stays, and is quarantined.
     """
+
+    observes = True
 
     def __init__(self, execution: Execution, loops: Loops) -> None:
         """Read the round trips when a message is first asked for."""
-        self._execution, self._loops = execution, loops
+        self._execution, self._limit = execution, loops.limit
+        self._queue = loops.then.forward or ""
+        if self._queue in {execution.run.queue, execution.run.state_queue}:
+            self._queue = ""  # a message would only come back sooner
+
+    def end_observation(self, work: WorkList) -> None:
+        """Hold the quarantined messages, or replace the steps of their rules by a forward.
+
+        It comes before the archive copies are made: a held message needs none.
+        """
+        for item in work.items:
+            step = item.due_step or item.exhausted_step
+            if step is None or (hold := self.find_hold(item, step)) is None:
+                continue
+            if self._queue:
+                item.steps = (_forward_to(self._queue, item.attempts_made + 1),)
+                item.moved_because = hold.why
+            else:
+                item.hold = hold
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
-        """Return a hold for the rest of the run if the message has come back too often."""
+        """Return a hold for the rest of the run if the message has come back too often.
+
+        A message that the pass forwards to the quarantine queue is not held.
+        """
         del step
         trips = self._round_trips.get(item.message.message_id)
-        if trips is None or trips.count < self._loops.limit:
+        if trips is None or trips.count < self._limit or item.moved_because:
             return None
-        return Hold(f"it {trips} (loops: limit {self._loops.limit})", outcome=Outcome.QUARANTINED)
+        return Hold(f"it {trips} (loops: limit {self._limit})", outcome=Outcome.QUARANTINED)
 
     @cached_property
     def _round_trips(self) -> dict[int, RoundTrips]:
         ledger, run_id = self._execution.ledger, self._execution.run.run_id
         return find_round_trips(ledger, ledger.identities.of_run(run_id))
+
+
+def _forward_to(queue: str, tries: int) -> Step:
+    """Return the step that forwards a message with its MQDLH; no rule of the table decided it."""
+    return Step(0, 0, Action.FWD, queue, "", True, PutAuthority.DEF, tries)

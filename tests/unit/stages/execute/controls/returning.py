@@ -39,11 +39,12 @@ def send_back(
     """
     world.clock.now += after
     found = world.messages(queue)
-    world.clear(queue)
     for md, body in found:
+        world.lose_first(queue)
         at = f"{world.clock.now:%Y%m%d}", f"{world.clock.now:%H%M%S}00"
         inner = md.Encoding, md.CodedCharSetId, md.Format.decode().rstrip()
-        header = DeadLetterHeader(2053, queue, "QM1", *inner, 6, "amqrmppa", *at)
+        place = world.settings.queue_manager
+        header = DeadLetterHeader(2053, queue, place, *inner, 6, "amqrmppa", *at)
         fields: dict[str, Any] = {name: getattr(md, name) for name in _KEPT}
         fields |= {"Format": b"MQDEAD  ", "Encoding": 546, "CodedCharSetId": 819}
         (to or world).put(dlq, header.encode(encoding=546, ccsid=819) + body, **fields)

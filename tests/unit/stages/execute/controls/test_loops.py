@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
+import embedded_mq
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.execute import make_pass
 from mqdlq.stages.execute.controls.returns import ReturnedMessages, browsed_length
+from mqdlq.stages.report import read_report
+from mqdlq.stages.report.rendering.text_report import render_text
 from mqdlq.stages.round_trips import find_round_trips
-from tests.support.world import NOON, World
+from tests.support.world import DEFINITIONS, NOON, World
 from tests.unit.stages.execute.controls.returning import LAG, send_back
 
 RETRY = "WAIT(NO)\nACTION(RETRY)"
 ONCE: dict[str, Any] = {"loops": {"limit": 1}}
+FORWARD = "WAIT(NO)\nACTION(FWD) FWDQ(PARKED) HEADER(NO)"
+TO_PARKED: dict[str, Any] = {"loops": {"limit": 1, "then": {"forward": "PARKED"}}}
 TWICE: dict[str, Any] = {"loops": {"limit": 2}}
 
 
@@ -65,6 +72,76 @@ def test_two_rules_that_forward_to_each_other_are_stopped(world: World) -> None:
         send_back(world, "PAYMENTS", after=LAG / 2) or send_back(world, "ORDERS", after=LAG / 2)
 
     assert outcomes == ["forwarded", "forwarded", "forwarded", "quarantined"]
+
+
+def test_a_cycle_over_two_queue_managers_with_one_ledger_is_stopped(world: World) -> None:
+    embedded_mq.create_defined("QM2", DEFINITIONS, world.directory / "queue_managers")
+    there = ConnectionSettings("QM2", transport="embedded", client=world.client)
+    other = World(
+        world.directory, world.client, ledger_url=world.ledger_url, given=there, clock=world.clock
+    )
+    world.dead_letter()
+
+    outcomes: list[str] = []
+    for turn in range(4):
+        here, next_one = (world, other) if turn % 2 == 0 else (other, world)
+        outcomes += here.handle(FORWARD, run_id=f"run-{turn}", loops={"limit": 3}).values()
+        send_back(here, "PARKED", to=next_one)
+    other.ledger.close()
+
+    assert outcomes == ["forwarded", "forwarded", "forwarded", "quarantined"]
+    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-3").values()]
+    assert whys == ["it came back 3 times, 40 s after each delivery (loops: limit 3)"]
+
+
+def test_a_quarantined_message_is_forwarded_to_the_quarantine_queue(world: World) -> None:
+    world.dead_letter()
+    world.handle(RETRY, **TO_PARKED)
+    send_back(world)
+
+    assert list(world.handle("WAIT(NO)\nACTION(DISCARD)", **TO_PARKED).values()) == ["forwarded"]
+    assert world.depths("DLQ", "PARKED") == (0, 1)
+    ((_, body),) = world.messages("PARKED")
+    assert body.startswith(b"DLH ")
+    (fact,) = world.ledger.outcomes.of_run("run-2").values()
+    assert (fact.rule, fact.action, fact.target_q) == (0, "FWD", "PARKED")
+    assert fact.why == "it came back once, 40 s after its delivery (loops: limit 1)"
+    assert not world.ledger.archive.locations("run-2")
+
+
+def test_a_message_that_cannot_be_forwarded_to_the_quarantine_queue_stays(world: World) -> None:
+    closed: dict[str, Any] = {"loops": {"limit": 1, "then": {"forward": "CLOSED"}}}
+    world.dead_letter()
+    world.handle(RETRY, **closed)
+    send_back(world)
+
+    assert list(world.handle(RETRY, **closed).values()) == ["quarantined"]
+    (tried,) = world.ledger.attempts.of_run("run-2")
+    assert (tried.target_q, tried.mqrc) == ("CLOSED", 2051)
+    assert world.depths("DLQ", "PAYMENTS") == (1, 0)
+
+
+def test_a_destination_that_returns_all_messages_gets_each_as_often_as_the_limit(
+    world: World,
+) -> None:
+    for number in range(20):
+        world.dead_letter(MsgId=f"{number}".encode().ljust(24))
+
+    runs = []
+    for _ in range(4):
+        runs.append(Counter(world.handle(RETRY, loops={"limit": 3}).values()))
+        send_back(world)
+    text = render_text(
+        read_report(
+            "run-4", ledger=world.ledger, lake_root=world.lake_root, stages={}, now=world.clock()
+        )
+    )
+
+    assert runs == [Counter(delivered=20)] * 3 + [Counter(quarantined=20)]
+    assert world.depths("DLQ", "PAYMENTS") == (20, 0)
+    assert "The account adds up." in text
+    assert "it came back 3 times, 40 s after each delivery (loops: limit 3)" in text
+    assert "find out why its destination returns it" in text
 
 
 def test_a_dry_run_says_which_messages_would_be_quarantined(world: World) -> None:
