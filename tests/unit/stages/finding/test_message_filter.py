@@ -20,7 +20,7 @@ NAMES = (
 STATES = (
     "on_queue, departed, no_outcome, delivered, forwarded, discarded, left_by_rule, leased_by_run,"
     " expired, taken, not_attempted, not_selected, retry_pending, unprocessable, unmatched,"
-    " exhausted, unknown"
+    " exhausted, quarantined, unknown"
 )
 TIMES = st.none() | st.datetimes(timezones=st.just(UTC))
 
