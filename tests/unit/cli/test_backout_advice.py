@@ -43,7 +43,11 @@ ENDLESS = (
 HANDLER = """
 connection: mq_test
 queue_kind: backout
-table: {control: {input_q: FINE.BACKOUT}, rules: [{action: FWD, fwdq: PARKED}]}
+table:
+  control: {input_q: FINE.BACKOUT}
+  rules:
+    - {extensions: {expires_in: "< 1h"}, action: IGNORE}
+    - {action: FWD, fwdq: PARKED}
 """
 
 

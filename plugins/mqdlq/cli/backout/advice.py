@@ -97,7 +97,7 @@ def _served_queues(handlers: Iterable[Handler]) -> dict[str, set[str]]:
                 source, text = handler.rules_text()
             except MqDlqError:  # `mqdlq rules check` reports it
                 continue
-            served[parse(text, source).control.input_q].add(handler.name)
+            served[parse(text, source, frozen=True).control.input_q].add(handler.name)
     return served
 
 
