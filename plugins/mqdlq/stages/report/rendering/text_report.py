@@ -214,6 +214,8 @@ def _details(group: MessageGroup, now: datetime) -> Iterator[tuple[str, str]]:
     first = group.first
     if first.cls is MessageClass.DEAD_LETTER:
         yield "cause", f"{first.cause}; for {destination_in_words(group)}"
+    elif first.outcome is Outcome.UNMATCHED:  # a message without an MQDLH on a backout queue
+        yield "cause", first.cause
     if group.tried:
         *earlier, last = group.tried
         before = sum(tried.attempts for tried in earlier)

@@ -103,7 +103,7 @@ def test_the_report_says_who_put_a_backed_out_message_and_what_to_do_with_one_wi
     assert rows[2].next_step == (
         "it has an MQDLH: let a dead-letter queue have it; move it with message_keys and action"
     )
-    assert "order-service" in render_text(report_of(world))
+    assert f"cause {rows[1].cause}\n" in render_text(report_of(world))
 
 
 def test_without_the_kind_backout_no_rule_touches_a_message_without_an_mqdlh(world: World) -> None:
