@@ -147,6 +147,27 @@ def test_a_run_that_waits_for_nobody_shows_no_question(airflow: AirflowApp) -> N
     assert 'id="approval"' not in page
 
 
+def test_an_approval_that_needs_a_second_person_may_still_be_refused(
+    airflow: AirflowApp, own_world: World, question: Any
+) -> None:
+    run = own_world.ledger.runs.get(WAITING)
+    approval = own_world.ledger.plans.last_approval(WAITING)
+    assert run is not None
+    assert approval is not None
+    own_world.ledger.runs.record(replace(run, run_id="payments-guarded"))
+    asked = replace(approval, guards=("second_person",))
+    own_world.ledger.plans.record_approval("payments-guarded", asked)
+    send(airflow, "user", decision="approve")
+    may_be_refused = {
+        name: "It refuses the approval of a person who must not approve this plan."
+        in airflow.client("op").get(f"/mqdlq/dags/{DAG_ID}/runs/payments-{name}").text
+        for name in ("guarded", WAITING.removeprefix("payments-"))
+    }
+
+    assert question().responded_at
+    assert may_be_refused == {"guarded": True, "manual__waiting": False}
+
+
 def test_the_starter_sees_why_another_person_must_approve(
     airflow: AirflowApp, own_world: World
 ) -> None:
