@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mqdlq.lake.archive import Copy, file_in_lake, read_back, write_copies
@@ -78,6 +78,10 @@ runs = st.builds(
     st.lists(letters, max_size=3, unique_by=lambda one: one.key).map(tuple),
 )
 limits = st.none() | st.integers(2, 25)
+UNKNOWN_BESIDE_DISCARDED = [
+    Described(age, True, False, False, False, False, None, (Letter(number, outcome, None),))
+    for age, number, outcome in ((30, 0, Outcome.UNKNOWN), (1, 1, Outcome.DISCARDED))
+]
 
 
 def key(number: int) -> bytes:
@@ -249,6 +253,7 @@ def is_last(built: Built, run_id: str, message_id: int) -> bool:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(runs, max_size=7), limits, limits)
+@example(UNKNOWN_BESIDE_DISCARDED, None, 2)
 def test_a_prune_removes_what_the_policy_says_and_nothing_else(
     described: list[Described], archive: int | None, keep_runs: int | None
 ) -> None:

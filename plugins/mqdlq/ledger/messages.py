@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from mqdlq.ledger.database import Repository, in_parts
 from mqdlq.ledger.outcomes import OutcomeFact
@@ -186,10 +186,14 @@ def has_departed(message_id: ColumnElement[int]) -> ColumnElement[bool]:
     The proof may come after the run has ended and booked the message as unknown. The outcome stays,
     and the message has departed.
     """
-    booked = select(outcomes.c.message_id).where(
-        outcomes.c.message_id == message_id, outcomes.c.outcome.in_(DEPARTED)
+    # Aliases: the query around it may read these tables, too, and name its own column.
+    booked, proven = outcomes.alias(), attempts.alias()
+    departures = (
+        select(booked.c.message_id).where(
+            booked.c.message_id == message_id, booked.c.outcome.in_(DEPARTED)
+        ),
+        select(proven.c.message_id).where(
+            proven.c.message_id == message_id, proven.c.state == AttemptState.CONFIRMED
+        ),
     )
-    proven = select(attempts.c.message_id).where(
-        attempts.c.message_id == message_id, attempts.c.state == AttemptState.CONFIRMED
-    )
-    return booked.exists() | proven.exists()
+    return or_(*(departure.exists() for departure in departures))

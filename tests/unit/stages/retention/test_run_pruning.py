@@ -199,6 +199,17 @@ def test_a_run_with_an_unknown_outcome_stays(world: World) -> None:
     assert kept_words(prune_now(world, runs=10).runs.kept) == {"unsettled": 1}
 
 
+def test_a_run_with_an_unknown_outcome_stays_although_other_messages_departed(world: World) -> None:
+    first, second = old_and_new(world)
+    change(world, attempts, attempts.c.run_id == first, state=AttemptState.FAILED)
+    change(world, outcomes, outcomes.c.run_id == first, outcome=Outcome.UNKNOWN)
+
+    kept = prune_now(world, runs=10).runs.kept
+
+    assert world.ledger.outcomes.counts(second) == {Outcome.DELIVERED: 1}
+    assert kept_words(kept) == {"unsettled": 1}
+
+
 def test_a_count_of_attempts_that_carries_on_stays(world: World) -> None:
     world.dead_letter(b"stuck")
     world.handle(TO_CLOSED, count_attempts="across_runs")
