@@ -24,7 +24,7 @@ class WorkItem:
     `is_in_doubt` says that its last attempt is unknown, `was_seen` that the last browse of the
     queue met it. `withheld_reason` says why its next step must not be carried out, "" if it may.
     `hold` says why a control does not let the pass try it now, None if none holds it.
-    `moved_because` says why a control has replaced its steps, "" if none has.
+    `moved_because` is what its outcome says if a step succeeds, "" for the usual words.
     `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
     then an equal or a new one.
     """

@@ -33,13 +33,19 @@ class LoopGuard(Control):
     def end_observation(self, work: WorkList) -> None:
         """Hold the quarantined messages, or replace the steps of their rules by a forward.
 
+        The outcome of any other message that came back says how often it did.
+
         It comes before the archive copies are made: a held message needs none.
         """
         for item in work.items:
             step = item.due_step or item.exhausted_step
-            if step is None or (hold := self.find_hold(item, step)) is None:
+            trips = self._round_trips.get(item.message.message_id)
+            if step is None or trips is None:
                 continue
-            if self._queue:
+            hold = self.find_hold(item, step)
+            if hold is None:
+                item.moved_because = f"it {trips}"
+            elif self._queue:
                 item.steps = (_forward_to(self._queue, item.attempts_made + 1),)
                 item.moved_because = hold.why
             else:

@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import embedded_mq
+from mqdlq.headers import IDENTITY_PREFIX
+from mqdlq.ledger.retention.erasure import erase_run
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.execute import make_pass
-from mqdlq.stages.execute.controls.returns import ReturnedMessages, browsed_length
+from mqdlq.stages.execute.controls.returns import ReturnedMessages
 from mqdlq.stages.report import read_report
 from mqdlq.stages.report.rendering.text_report import render_text
 from mqdlq.stages.round_trips import find_round_trips
@@ -26,10 +28,8 @@ TWICE: dict[str, Any] = {"loops": {"limit": 2}}
 
 def browse(world: World) -> list[BrowsedMessage]:
     """Browse the dead-letter queue as a run does that recognises messages."""
-    run = world.ledger.runs.latest()
-    assert run is not None
     with world.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
-        return list(BrowseCursor(queue_manager, queue, "DLQ", browsed_length(run)).messages())
+        return list(BrowseCursor(queue_manager, queue, "DLQ", IDENTITY_PREFIX).messages())
 
 
 def whys(world: World) -> list[str]:
@@ -40,12 +40,18 @@ def test_a_message_that_comes_back_as_often_as_the_limit_is_quarantined(world: W
     world.dead_letter()
 
     outcomes: list[str] = []
+    reasons: list[str] = []
     for _ in range(3):
         outcomes += world.handle(RETRY, **TWICE).values()
+        reasons += whys(world)
         send_back(world)
 
     assert outcomes == ["delivered", "delivered", "quarantined"]
-    assert whys(world) == ["it came back 2 times, 40 s after each delivery (loops: limit 2)"]
+    assert reasons == [
+        "attempt 1",
+        "it came back once, 40 s after its delivery",
+        "it came back 2 times, 40 s after each delivery (loops: limit 2)",
+    ]
     assert list(world.handle(RETRY, **TWICE).values()) == ["quarantined"]
     assert world.depths("DLQ", "PAYMENTS") == (1, 0)
 
@@ -241,6 +247,17 @@ def test_the_delays_of_round_trips_are_known_to_the_second(world: World) -> None
 
     assert str(trips) == "came back 3 times, typically 1 min 30 s after a delivery"
     assert [delay.total_seconds() for delay in trips.delays] == [40, 90, 3600]
+
+
+def test_a_pruned_run_takes_the_identities_of_its_messages_with_it(world: World) -> None:
+    world.dead_letter()
+    world.handle(RETRY, **ONCE)
+    send_back(world)
+
+    erase_run(world.ledger.engine, "run-1")
+
+    assert world.ledger.identities.of_run("run-1") == {}
+    assert ReturnedMessages(world.ledger).find_all(browse(world)) == [None]
 
 
 def test_a_handler_without_loops_stores_no_identities(world: World) -> None:
