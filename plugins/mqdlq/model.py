@@ -83,6 +83,19 @@ class AttemptState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class RampPhase(StrEnum):
+    """Phase of a ramp or a breaker of one cause and target.
+
+    `MOVING`: the messages of a step may move. `WATCHING`: all of them have moved, and the next step
+    waits. `OPEN`: the breaker holds all messages. `COMPLETE`: all messages may move.
+    """
+
+    MOVING = "moving"
+    WATCHING = "watching"
+    OPEN = "open"
+    COMPLETE = "complete"
+
+
 class Trait(Flag):
     """Property of all messages with an outcome."""
 

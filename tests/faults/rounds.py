@@ -9,9 +9,10 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from mqdlq.lake import settled_rows, snapshot_rows, storage
 from mqdlq.lake.archive import full_digest, read_back
@@ -19,6 +20,7 @@ from mqdlq.ledger import Attempt, Ledger, open_ledger
 from mqdlq.model import DEPARTED, AttemptState
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.faults.kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
+from tests.faults.ramp_steps import check_ramp_steps
 from tests.support.world import World
 
 TOO_LONG = b" and too long for the queue SMALL"
@@ -28,7 +30,8 @@ TOO_LONG = b" and too long for the queue SMALL"
 class Scenario:
     """A rules table, where it has to bring the nth message, and by which outcome.
 
-    With an `action` the messages have no MQDLH, and it is given for all of them by name.
+    With an `action` the messages have no MQDLH, and it is given for all of them by name. `keys` are
+    those of the handler's YAML. With a `ramp` among them, the task makes all passes.
     """
 
     rules: str
@@ -36,6 +39,7 @@ class Scenario:
     outcomes: tuple[str, ...]
     destinations: tuple[str, ...] = ("PAYMENTS",)
     action: str = ""
+    keys: Mapping[str, Any] = field(default_factory=dict)
 
     def place(self, number: int) -> str:
         return self.places[number % len(self.places)]
@@ -59,6 +63,12 @@ SCENARIOS = {
     ),
     "DISCARD by name": Scenario(
         "ACTION(IGNORE)", (ARCHIVE,), ("discarded",), action="ACTION(DISCARD)"
+    ),
+    "ramp": Scenario(
+        "ACTION(RETRY)",
+        ("PAYMENTS",),
+        ("delivered",),
+        keys={"ramp": {"steps": [1, 4], "watch": 60, "forget_after": 1800}},
     ),
     "all of them": Scenario(
         "DESTQ(SMALL) ACTION(RETRY)\n"  # fails, is charged, and is forwarded in the next pass
@@ -179,13 +189,14 @@ class ExecutionRound(Round):
         """Start a run by the scenario's rules, or by its action for all messages by name."""
         world, scenario = self.world, self.scenario
         if not scenario.action:
-            return world.plan(scenario.rules)
+            return world.plan(scenario.rules, **scenario.keys)
         whole = world.plan(scenario.rules, dry_run=True).run.run_id
         keys = tuple(m.message_key.hex() for m in world.ledger.messages.of_run(whole))
         return world.plan(scenario.rules, message_keys=keys or ("0" * 64,), action=scenario.action)
 
     def attempt(self, ledger: Ledger) -> None:
-        make_pass(replace(self.execution, ledger=ledger))
+        execution = replace(self.execution, ledger=ledger)
+        (pass_to_the_end if self.scenario.keys else make_one_pass)(self.world, execution)
 
     def is_open(self) -> bool:
         return bool(self.intended())
@@ -256,6 +267,7 @@ class ExecutionRound(Round):
 
     def check_the_end(self) -> None:
         """Everything is where the rules want it, in order, and every run says so."""
+        check_ramp_steps(self.world.ledger)
         places = self.places()
         for number, body in enumerate(self.bodies):
             wanted = self.scenario.place(number)
@@ -288,6 +300,10 @@ class ExecutionRound(Round):
         )
         (key,) = {row["message_key"] for row in (*listed, *settled) if row["browse_seq"] == seq}
         return keys.index(key)
+
+
+def make_one_pass(_: World, execution: Execution) -> None:
+    make_pass(execution)
 
 
 def pass_to_the_end(world: World, execution: Execution) -> None:

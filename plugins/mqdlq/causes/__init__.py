@@ -16,11 +16,12 @@ from mqdlq.causes.counting import (
     count_causes,
     without_destination,
 )
-from mqdlq.causes.fingerprint import Cause, cause_of_row, find_cause
+from mqdlq.causes.fingerprint import CAUSE_COLUMNS, Cause, cause_of_row, find_cause
 from mqdlq.causes.generated_names import GENERATED, generalize, is_generalized
 
 __all__ = [
     "BY_CLASS",
+    "CAUSE_COLUMNS",
     "COLUMNS",
     "GENERATED",
     "MOST_CAUSES",

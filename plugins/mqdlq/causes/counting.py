@@ -8,14 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from mqdlq.causes.fingerprint import Cause, cause_of_row
+from mqdlq.causes.fingerprint import CAUSE_COLUMNS, Cause, cause_of_row
 from mqdlq.model import Outcome
 
 COLUMNS: Final = (
-    "class",
-    "dlh_reason",
-    "dlh_dest_q_name",
-    "dlh_dest_q_mgr_name",
+    *CAUSE_COLUMNS,
     "dead_lettered_at",
     "put_at",
 )

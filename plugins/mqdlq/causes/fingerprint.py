@@ -18,6 +18,10 @@ ID_DIGITS: Final = 12
 """The length of a `cause_id`: of 10,000 causes, two share one with a chance of 1 in 5 million."""
 
 
+CAUSE_COLUMNS: Final = ("class", "dlh_reason", "dlh_dest_q_name", "dlh_dest_q_mgr_name")
+"""The columns of a snapshot that `cause_of_row` reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why messages are dead letters: a reason code and a destination, or a class of messages.
@@ -77,7 +81,7 @@ class Cause:
 
 
 def cause_of_row(row: Mapping[str, Any]) -> Cause:
-    """Return the cause of a snapshot's row, which has the columns that `find_cause` takes."""
+    """Return the cause of a snapshot's row, which has the columns `CAUSE_COLUMNS`."""
     return find_cause(
         row["class"],
         row.get("dlh_reason") or 0,

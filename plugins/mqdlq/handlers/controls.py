@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mqdlq.handlers.limits import Limits
+from mqdlq.handlers.ramps import Breaker, Ramp
 
 
 class Quarantine(BaseModel):
@@ -63,10 +64,27 @@ class Controls(BaseModel):
         Field(description="Quarantine of messages that come back: see [loops](#loops)."),
     ] = None
 
+    ramp: Annotated[
+        Ramp | None,
+        Field(description="Move the messages of a cause in steps: see [ramp](#ramp)."),
+    ] = None
+    breaker: Annotated[
+        Breaker | None,
+        Field(
+            description="Stop the messages of a cause that come back or fail: see"
+            " [breaker](#breaker)."
+        ),
+    ] = None
+
     @property
     def recognise_returns(self) -> bool:
         """Whether a control needs to know which messages have come back."""
-        return self.loops is not None
+        return self.loops is not None or self.act_by_cause
+
+    @property
+    def act_by_cause(self) -> bool:
+        """Whether a control asks for the causes of messages."""
+        return self.ramp is not None or self.breaker is not None
 
     def controls_text(self) -> str:
         """Return the controls as JSON without defaults, which `read_controls` reads again."""

@@ -20,6 +20,7 @@ from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.audit import Audit, AuditEvent
 from mqdlq.ledger.controls.identities import Departure, Identities, Identity
 from mqdlq.ledger.controls.meters import Meter, Meters, Rate, Reservation
+from mqdlq.ledger.controls.ramps import CauseAttempt, Ramps, RampState, Subject
 from mqdlq.ledger.database import connect_to
 from mqdlq.ledger.messages import BrowseOrderReader, Listed, Messages, RunMessage
 from mqdlq.ledger.migrations import migrate, require_current
@@ -85,6 +86,7 @@ __all__ = [
     "AuditEvent",
     "AuditFilter",
     "BrowseOrderReader",
+    "CauseAttempt",
     "CauseHistory",
     "CauseSighting",
     "CauseState",
@@ -121,6 +123,7 @@ __all__ = [
     "Prune",
     "PrunedOutcome",
     "PrunedRun",
+    "RampState",
     "Rate",
     "RecordedVerdict",
     "Reservation",
@@ -134,6 +137,7 @@ __all__ = [
     "Settled",
     "SettledLot",
     "Sighting",
+    "Subject",
     "TablePeriod",
     "TakenSnapshot",
     "TriedCount",
@@ -160,6 +164,7 @@ class Ledger:
         self.messages = Messages(engine)
         self.attempts = Attempts(engine)
         self.identities = Identities(engine)
+        self.ramps = Ramps(engine)
         self.outcomes = Outcomes(engine)
         self.settled = SettledMessages(engine)
         self.accounts = Accounts(engine)

@@ -26,7 +26,8 @@ COUNTED: Final = (AttemptState.FAILED, AttemptState.CONFIRMED)
 class Attempt:
     """One try of one rule's action on one message, within the unit of work `unit`.
 
-    `mqrc` is the reason code of a failed attempt, else 0.
+    `mqrc` is the reason code of a failed attempt, else 0. `cause_id` is the cause of the message if
+    a control of the run acts by cause, else "".
     """
 
     unit: str
@@ -42,6 +43,7 @@ class Attempt:
     state: AttemptState
     mqrc: int
     at: datetime
+    cause_id: str = ""
 
 
 _COLUMNS: Final = [column.name for column in attempts.columns if column.name != "seq"]

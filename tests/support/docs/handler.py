@@ -13,6 +13,7 @@ from mqdlq.handlers.configuration import KEYS
 from mqdlq.handlers.controls import Controls, Loops
 from mqdlq.handlers.limits import DestinationLimits, Limits
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
+from mqdlq.handlers.ramps import Breaker, Ramp
 from tests.support.docs.tables import table
 
 _HEAD = """\
@@ -139,6 +140,33 @@ loops:
 ```
 
 """
+_RAMP = """
+### Ramp
+
+A ramp [moves the messages of a cause in steps](../how-to/ramp.md) to each target, and watches the
+target before the next step. It always has a breaker, with the defaults below.
+
+```yaml
+ramp:
+  steps: [1, 10, 100]
+  watch: PT1M
+```
+
+"""
+_BREAKER = """
+### Breaker
+
+A breaker holds the messages of a cause for a target after some of them came back or their puts
+failed. It [works with a ramp](../how-to/ramp.md#when-the-breaker-opens-and-closes) or without.
+
+```yaml
+breaker:
+  returns: 1
+  failures: 5
+  pause: PT10M
+```
+
+"""
 
 _NAMES = {
     "boolean": "`yes`, `no`",
@@ -174,6 +202,10 @@ def document() -> str:
             _keys(ClosedWindow),
             _LOOPS,
             _keys(Loops),
+            _RAMP,
+            _keys(Ramp),
+            _BREAKER,
+            _keys(Breaker),
         )
     )
 
@@ -228,4 +260,6 @@ def _default(key: Mapping[str, Any]) -> str:
             return f"`{'yes' if value else 'no'}`"
         case str() | int() as value:
             return f"`{value}`"
+        case list() as values:
+            return f"`{values}`"
     return "see below"

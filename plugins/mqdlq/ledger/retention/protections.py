@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from mqdlq.ledger.attempts import COUNTED
+from mqdlq.ledger.controls.ramps import open_breakers
 from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.retention.holds import held_copies, held_runs
 from mqdlq.ledger.runs import has_acted
@@ -185,8 +186,12 @@ def _newest() -> Iterator[Select[Any]]:
     """Yield queries for the runs that a later run of their queue or handler looks up.
 
     They are the last ones to start, to close an account, to act, to make a pass, to find work, to
-    take a complete snapshot, to ask for an approval, and to send an alert.
+    take a complete snapshot, to ask for an approval, to send an alert, and to open a breaker. The
+    run with the newest attempt stays, too: ramps count attempts from a number, and SQLite would
+    give the numbers of deleted rows again.
     """
+    yield open_breakers()
+    yield select(attempts.c.run_id).order_by(attempts.c.seq.desc()).limit(1)
     queue = runs.c.queue_manager, runs.c.queue
     handler = (runs.c.handler,)
     by_handler = *queue, *handler

@@ -63,6 +63,9 @@ leases = Table(
     at("until"),
 )
 
+HAS_CAUSE: Final = text("cause_id <> ''")
+"""The condition of the index of attempts by cause, which a query repeats word for word."""
+
 attempts = Table(
     "attempts",
     metadata,
@@ -78,8 +81,21 @@ attempts = Table(
     Column("state", Kind(AttemptState, 25), nullable=False),
     Column("mqrc", Integer, nullable=False),
     at(),
+    Column("cause_id", String(12), nullable=False, server_default=""),
+    Index(
+        "attempts_of_a_cause",
+        "cause_id",
+        "target_q",
+        "target_q_mgr",
+        "seq",
+        sqlite_where=HAS_CAUSE,
+        postgresql_where=HAS_CAUSE,
+    ),
 )
-"""Each change of an attempt's state is a separate row; the last row is the current state."""
+"""Each change of an attempt's state is a separate row; the last row is the current state.
+
+`cause_id` is the cause of the message, "" if the run has no control that acts by cause.
+"""
 
 ATTEMPT_STATES = """
 CREATE VIEW attempt_states AS

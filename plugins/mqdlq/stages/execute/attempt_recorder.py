@@ -220,6 +220,7 @@ class AttemptRecorder:
             state=state,
             mqrc=reason,
             at=self._clock(),
+            cause_id=planned.item.cause_id,
         )
 
     def _log_failure(self, planned: PlannedAttempt, reason: int) -> None:

@@ -64,6 +64,7 @@ def make_pass(execution: Execution) -> PassResult:
                 if tried and controls.hold_or_admit(tried, units):
                     units.offer(tried)
         controls.finish()
+        controls.hold_all(work)  # the moves of this pass may have changed the holds
         pending = work.find_pending_items()
         next_pass_at = _find_next_pass(run, started, pending)
         lease_until(next_pass_at, pending, execution)

@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from mqdlq.causes import CAUSE_COLUMNS, cause_of_row
 from mqdlq.errors import ExecutionError
+from mqdlq.handlers.controls import read_controls
 from mqdlq.headers import message_key
 from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
 from mqdlq.ledger import Ledger, Run, RunMessage
@@ -26,7 +28,7 @@ class WorkItem:
     `hold` says why a control does not let the pass try it now, None if none holds it.
     `moved_because` is what its outcome says if a step succeeds, "" for the usual words.
     `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
-    then an equal or a new one.
+    then an equal or a new one. `cause_id` is its cause, "" if no control of the run acts by cause.
     """
 
     message: RunMessage
@@ -40,6 +42,7 @@ class WorkItem:
     hold: Hold | None = None
     moved_because: str = ""
     was_moved_elsewhere: bool = False
+    cause_id: str = ""
 
     @property
     def has_departed(self) -> bool:
@@ -174,6 +177,7 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     in_doubt = {attempt.message_id for attempt in unknown}
     elsewhere = ledger.messages.departed_elsewhere(run.run_id)
     truncated = _find_maybe_truncated(run, ledger)
+    causes = _find_causes(run, ledger)
     items = []
     for message in ledger.messages.of_run(run.run_id):
         made, last = attempts.get(message.message_id, (0, None))
@@ -181,6 +185,7 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
         item = WorkItem(message, steps.get(message.browse_seq, ()), made, ended, last)
         item.is_in_doubt = message.message_id in in_doubt
         item.was_moved_elsewhere = message.message_id in elsewhere
+        item.cause_id = causes.get(message.browse_seq, "")
         item.withheld_reason = _find_reason_to_withhold(item, run, message.browse_seq in truncated)
         items.append(item)
     return WorkList(items)
@@ -218,6 +223,15 @@ def _find_maybe_truncated(run: Run, ledger: Ledger) -> set[int]:
         return set()
     rows = snapshot_rows(snapshot.location, ["browse_seq", "maybe_truncated"])
     return {row["browse_seq"] for row in rows if row["maybe_truncated"]}
+
+
+def _find_causes(run: Run, ledger: Ledger) -> dict[int, str]:
+    """Return the causes of messages by browse_seq if a control of the run acts by cause."""
+    snapshot = ledger.snapshots.of_run(run.run_id)
+    if snapshot is None or not read_controls(run.controls).act_by_cause:
+        return {}
+    rows = snapshot_rows(snapshot.location, ["browse_seq", *CAUSE_COLUMNS])
+    return {row["browse_seq"]: cause_of_row(row).cause_id for row in rows}
 
 
 def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> str:

@@ -54,9 +54,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
     sighting, readers = _find_present_messages(execution, work, untouched, snapshot)
     missing = _find_missing(execution, untouched)
     findings = _gather_findings(execution, work, missing, readers)
-    controls = open_controls(execution)
-    for item in work.items:
-        controls.hold(item)
+    open_controls(execution).hold_all(work)
     ledger.outcomes.add(run.run_id, explain_outcomes(execution, work, snapshot.location, findings))
     _book_untouched(execution, untouched, missing, findings)
     _record_settled(execution, work, snapshot.snapshot_id)

@@ -11,6 +11,7 @@ from mqdlq.model import AttemptState
 from mqdlq.stages.report.commands import with_commands
 from mqdlq.stages.report.expiry import count_expired
 from mqdlq.stages.report.grouping import Gathered, gather
+from mqdlq.stages.report.ramp_rows import ramp_rows
 from mqdlq.stages.report.report_records import Report, Resolution, RunFacts
 from mqdlq.stages.report.report_sources import Sources, read_sources
 from mqdlq.stages.report.rule_counts import rule_rows
@@ -72,6 +73,7 @@ def read_report(
         written_at=now,
         resolution=_resolution(gathered.resolution_s),
         expiry=gathered.expiry.result(count_expired(sources, ledger)),
+        ramps=ramp_rows(sources, ledger),
     )
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from mqdlq.causes import Cause
 from mqdlq.ledger import LearnedCount
-from mqdlq.model import Action, AttemptState, MessageClass, Outcome
+from mqdlq.model import Action, AttemptState, MessageClass, Outcome, RampPhase
 
 
 class Verdict(StrEnum):
@@ -193,6 +193,22 @@ class CauseGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class RampRow:
+    """How far the ramp or the breaker of one cause and target is.
+
+    `cause` and `why` are in words; `until` is None if the state does not depend on the time.
+    """
+
+    cause_id: str
+    cause: str
+    target_q: str
+    target_q_mgr: str
+    phase: RampPhase
+    why: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Tried:
     """One attempt on one message; `reason_text` is "" where it did not fail."""
 
@@ -335,6 +351,7 @@ class Report:
     time since when the oldest remaining message is on the queue. `learned` has the outcomes that
     this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
     message departed. `expiry` is None without a snapshot, and for a run for named messages.
+    message departed. `ramps` has the ramps and breakers of the run's causes.
     """
 
     verdict: Verdict
@@ -364,6 +381,7 @@ class Report:
     written_at: datetime
     resolution: Resolution | None = None
     expiry: Expiry | None = None
+    ramps: tuple[RampRow, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -15,9 +15,11 @@ from mqdlq.lake.row_filter import FilteredSnapshot, RowFilter
 from mqdlq.ledger import LearnedCount, Ledger, RunCounts, TriedCount
 from mqdlq.model import Action, AttemptState, Outcome, Trait
 from mqdlq.stages.report.grouping import Timeline
+from mqdlq.stages.report.ramp_rows import ramp_rows
 from mqdlq.stages.report.report_records import (
     Account,
     FailedRule,
+    RampRow,
     RuleRow,
     TimelinePoint,
     Verdict,
@@ -47,6 +49,7 @@ class RunSummary:
     timeline: tuple[TimelinePoint, ...]
     attempts: Mapping[AttemptState, int]
     learned: tuple[LearnedCount, ...]
+    ramps: tuple[RampRow, ...]
 
 
 def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
@@ -78,6 +81,7 @@ def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
         timeline=_timeline(tried),
         attempts=_by_state(tried),
         learned=tuple(ledger.outcomes.learned_counts(run_id)),
+        ramps=ramp_rows(sources, ledger),
     )
 
 

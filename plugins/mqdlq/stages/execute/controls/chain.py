@@ -8,7 +8,9 @@ from mqdlq.handlers.controls import read_controls
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.budget import RunBudget
+from mqdlq.stages.execute.controls.by_cause import CauseControl
 from mqdlq.stages.execute.controls.control import Control, Pausable
+from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.controls.loops import LoopGuard
 from mqdlq.stages.execute.controls.rate_limits import RateLimits
 from mqdlq.stages.execute.controls.returns import IdentityRecorder
@@ -30,7 +32,7 @@ class ControlChain:
             for control in observers:
                 control.observe(met)
         for control in observers:
-            control.end_observation(work)
+            control.end_observation(work, cursor.queue_manager)
 
     def hold_or_admit(self, planned: PlannedAttempt, moves: Pausable) -> bool:
         """Ask for a planned attempt; return whether the pass may make it.
@@ -53,9 +55,18 @@ class ControlChain:
 
         A message whose rules are exhausted is held, too: a control may name its outcome.
         """
-        if (step := item.due_step or item.exhausted_step) is not None:
-            holds = (control.find_hold(item, step) for control in self._controls)
-            item.hold = next(filter(None, holds), None)
+        item.hold = self._find_hold(item)
+
+    def hold_all(self, work: WorkList) -> None:
+        """Record the holds in all items again; an item without one keeps an earlier hold."""
+        for item in work.items:
+            item.hold = self._find_hold(item) or item.hold
+
+    def _find_hold(self, item: WorkItem) -> Hold | None:
+        if (step := item.due_step or item.exhausted_step) is None:
+            return None
+        holds = (control.find_hold(item, step) for control in self._controls)
+        return next(filter(None, holds), None)
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Tell the controls that attempts were confirmed."""
@@ -92,6 +103,8 @@ def build_controls(execution: Execution) -> list[Control]:
     # A person who gives an action for messages by name decides about them.
     if configured.loops is not None and not execution.run.has_given_action:
         controls.append(LoopGuard(execution, configured.loops))
+    if configured.act_by_cause:
+        controls.append(CauseControl(execution, configured))
     if configured.limits.messages_per_run is not None:
         controls.append(RunBudget(execution, configured.limits.messages_per_run))
     if configured.limits.has_pace:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mqdlq.model import Step
+from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
@@ -36,8 +37,8 @@ class Control:
     def observe(self, met: BrowsedItem) -> None:
         """Take note of a message on the queue; `met.item` is None if the run does not list it."""
 
-    def end_observation(self, work: WorkList) -> None:
-        """Take note that `observe` was called for every message on the queue."""
+    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+        """Take note that `observe` was called for every message on the queue, in a pass."""
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
         """Return why the next step of a message is not tried now, or None.

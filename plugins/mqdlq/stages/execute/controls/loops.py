@@ -6,6 +6,7 @@ from functools import cached_property
 
 from mqdlq.handlers.controls import Loops
 from mqdlq.model import Action, Outcome, PutAuthority, Step
+from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.controls.control import Control
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
@@ -30,13 +31,14 @@ class LoopGuard(Control):
         if self._queue in {execution.run.queue, execution.run.state_queue}:
             self._queue = ""  # a message would only come back sooner
 
-    def end_observation(self, work: WorkList) -> None:
+    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
         """Hold the quarantined messages, or replace the steps of their rules by a forward.
 
         The outcome of any other message that came back says how often it did.
 
         It comes before the archive copies are made: a held message needs none.
         """
+        del queue_manager
         for item in work.items:
             step = item.due_step or item.exhausted_step
             trips = self._round_trips.get(item.message.message_id)

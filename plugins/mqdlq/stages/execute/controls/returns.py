@@ -11,6 +11,7 @@ from mqdlq.headers.times import parse_gmt
 from mqdlq.ledger import Departure, Identity, Ledger, Run
 from mqdlq.model import Step
 from mqdlq.mqi.browse import HEADER_ONLY, BrowsedMessage
+from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.controls.control import Control
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
@@ -76,9 +77,9 @@ class IdentityRecorder(Control):
         if len(self._found) >= _AT_ONCE:
             self.write()
 
-    def end_observation(self, work: WorkList) -> None:
+    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
         """Write the other identities."""
-        del work
+        del work, queue_manager
         self.write()
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:

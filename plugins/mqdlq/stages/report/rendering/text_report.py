@@ -23,12 +23,14 @@ from mqdlq.stages.report.needs_attention import (
     origin_in_words,
     tried_in_words,
 )
+from mqdlq.stages.report.ramp_rows import ramp_in_words
 from mqdlq.stages.report.report_records import (
     Account,
     CauseGroup,
     Expiry,
     FailedRule,
     MessageGroup,
+    RampRow,
     Report,
     RuleRow,
     Verdict,
@@ -52,6 +54,7 @@ from mqdlq.stages.report.wording import (
 WIDTH: Final = 100
 _MOST_LEARNED: Final = 5
 _MOST_ATTENTION, _MOST_RULES, _MOST_CAUSES, _MOST_ERROR_LINES = 5, 8, 8, 8
+_MOST_RAMPS = 4
 _VERDICTS: Final = {
     Verdict.OK: ("OK", "bold green"),
     Verdict.EMPTY: ("EMPTY", "bold green"),
@@ -99,6 +102,7 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         yield from _attention(report.attention_groups, report.written_at)
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
+    yield from _ramps(report.ramps)
     if report.rules or report.failed_rules:
         yield from _section("Rules", _attempts(report))
         yield from _rules(report.rules)
@@ -228,6 +232,14 @@ def _details(group: MessageGroup, now: datetime) -> Iterator[tuple[str, str]]:
     yield "next", first.next_step
     if command := text_command(group):
         yield "run", command
+
+
+def _ramps(rows: Sequence[RampRow]) -> Iterator[RenderableType]:
+    if rows:
+        yield from _section("Ramps and breakers", "")
+    for row in rows[:_MOST_RAMPS]:
+        yield Padding(Text(ramp_in_words(row), overflow="fold"), (0, 0, 0, 4))
+    yield from _rest(len(rows) - _MOST_RAMPS, "line")
 
 
 def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:

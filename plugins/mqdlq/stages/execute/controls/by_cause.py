@@ -1,0 +1,126 @@
+"""Ramp and breaker: messages of a cause move in steps, and stop if they come back or fail."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from mqdlq.errors import QueueManagerError
+from mqdlq.handlers.controls import Controls
+from mqdlq.handlers.ramps import Breaker
+from mqdlq.ledger import Subject
+from mqdlq.model import Action, Step
+from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.mqi.connect import QueueManager
+from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.controls.cause_gate import CauseGate, Surroundings, TargetState
+from mqdlq.stages.execute.controls.control import Control
+from mqdlq.stages.execute.controls.holds import Hold
+from mqdlq.stages.execute.controls.returns import ReturnedMessages
+from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
+
+_AT_ONCE = 500
+
+
+class CauseControl(Control):
+    """Holds the messages of each cause and target as its gate demands.
+
+    Only a pass changes the state of a gate: it has observed which messages are on the queue again.
+    """
+
+    observes = True
+
+    def __init__(self, execution: Execution, configured: Controls) -> None:
+        """Read the states of the queue; a ramp without a breaker has one with its defaults."""
+        self._execution = execution
+        run, ledger = execution.run, execution.ledger
+        self._recorded = ledger.ramps.current(run.queue_manager, run.queue)
+        self._gates: dict[Subject, CauseGate] = {}
+        self._surroundings = Surroundings(
+            execution,
+            configured.ramp,
+            configured.breaker or Breaker(),
+            self._inquire,
+            self._count_returns,
+        )
+        self._finder = ReturnedMessages(ledger)
+        self._met: list[BrowsedMessage] = []
+        self._returned: dict[Subject, list[int]] = defaultdict(list)
+        self._queue_manager: QueueManager | None = None
+
+    def observe(self, met: BrowsedItem) -> None:
+        """Find out whether a message has come back; some hundred are looked up together."""
+        self._met.append(met.browsed)
+        if len(self._met) >= _AT_ONCE:
+            self._look_up()
+
+    def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
+        """Sort the returned messages by the attempts that moved them; a pass begins."""
+        del work
+        self._look_up()
+        for seqs in self._returned.values():
+            seqs.sort()
+        self._queue_manager = queue_manager
+
+    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
+        """Return the hold of the message's gate. A DISCARD has no target and no gate."""
+        return None if step.action is Action.DISCARD else self._gate(item, step).find_hold()
+
+    def admit(self, item: WorkItem, step: Step) -> None:
+        """Count a message that the pass tries to move."""
+        if step.action is not Action.DISCARD:
+            self._gate(item, step).admit()
+
+    def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
+        """Count the messages that have moved."""
+        gates = [self._gate(t.item, t.step) for t in tries if t.step.action is not Action.DISCARD]
+        for gate, messages in Counter(gates).items():
+            gate.confirm(messages)
+
+    def fail(self, planned: PlannedAttempt, reason: int) -> None:
+        """Count a put that failed."""
+        if planned.step.action is not Action.DISCARD:
+            self._gate(planned.item, planned.step).fail(reason)
+
+    def leave(self, planned: PlannedAttempt) -> None:
+        """Do not count a message that was not tried."""
+        if planned.step.action is not Action.DISCARD:
+            self._gate(planned.item, planned.step).leave()
+
+    def _gate(self, item: WorkItem, step: Step) -> CauseGate:
+        run = self._execution.run
+        names = step.target_q, step.target_q_mgr
+        subject = Subject(run.queue_manager, run.queue, item.cause_id, *names)
+        if subject not in self._gates:
+            recorded = self._recorded.get(subject)
+            gate = self._gates[subject] = CauseGate(subject, recorded, self._surroundings)
+            if self._queue_manager is not None:
+                gate.decide()
+        return self._gates[subject]
+
+    def _look_up(self) -> None:
+        met, self._met = self._met, []
+        departures = filter(None, self._finder.find_all(met))
+        ids = [departure.message_id for departure in departures]
+        for move in self._execution.ledger.ramps.moves_of(ids):
+            self._returned[move.subject].append(move.seq)
+
+    def _count_returns(self, subject: Subject, after: int) -> int:
+        seqs = self._returned.get(subject, [])
+        return len(seqs) - bisect_right(seqs, after)
+
+    def _inquire(self, subject: Subject) -> TargetState:
+        """Inquire a local queue; of a remote queue, or one without authority, nothing is known."""
+        queue_manager = self._queue_manager
+        is_local = queue_manager and subject.target_q_mgr in {"", queue_manager.name}
+        if queue_manager is None or not is_local or not subject.target_q:
+            return TargetState()
+        constants = queue_manager.client.CMQC
+        selectors = constants.MQIA_CURRENT_Q_DEPTH, constants.MQIA_OPEN_INPUT_COUNT
+        try:
+            found = queue_manager.inquire_attributes(subject.target_q, *selectors)
+        except QueueManagerError:
+            return TargetState()
+        return TargetState(*map(int, found))

@@ -1,0 +1,46 @@
+"""Report how far the ramps and breakers of a run's causes are."""
+
+from __future__ import annotations
+
+from mqdlq.handlers.controls import read_controls
+from mqdlq.ledger import Ledger
+from mqdlq.model import RampPhase
+from mqdlq.stages.report.report_records import RampRow
+from mqdlq.stages.report.report_sources import Sources
+from mqdlq.stages.report.wording import cause_in_words, place
+
+
+def ramp_rows(sources: Sources, ledger: Ledger) -> tuple[RampRow, ...]:
+    """Return the states that the ramps and breakers of a run had at its end, oldest first.
+
+    They are the states that the run has recorded, and those of earlier runs that hold messages of
+    its causes.
+    """
+    run = sources.run
+    if run is None or not read_controls(run.controls).act_by_cause:
+        return ()
+    known = {
+        one.cause.cause_id: cause_in_words(one.cause, one.queues)
+        for one in ledger.snapshots.causes(run.run_id)
+    }
+    before = sources.sighting.at if sources.sighting else None
+    states = ledger.ramps.current(run.queue_manager, run.queue, before)
+    return tuple(
+        RampRow(
+            cause_id=subject.cause_id,
+            cause=known.get(subject.cause_id, f"cause {subject.cause_id}"),
+            target_q=subject.target_q,
+            target_q_mgr=subject.target_q_mgr,
+            phase=state.phase,
+            why=state.why,
+            until=state.until,
+        )
+        for subject, state in states.items()
+        if state.run_id == run.run_id
+        or (state.phase is not RampPhase.COMPLETE and subject.cause_id in known)
+    )
+
+
+def ramp_in_words(row: RampRow) -> str:
+    """Return the line of a report about a ramp or a breaker."""
+    return f"{row.cause}, to {place(row.target_q, row.target_q_mgr)}: {row.why}"
