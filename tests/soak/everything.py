@@ -51,6 +51,10 @@ PARTS = (
         {"MQDLQ_ALL_REASONS": "1"},
     ),
     Part(
+        "10,000 messages that all come back, and a ramp",
+        (*PYTEST, "-m", "long", "tests/unit/stages/execute/controls/test_breaker.py"),
+    ),
+    Part(
         "1000 random worlds",
         (*PYTEST, "tests/property/test_handling.py"),
         {"MQDLQ_WORLDS": "1000"},

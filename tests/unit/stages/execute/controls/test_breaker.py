@@ -94,7 +94,7 @@ def test_a_delivery_ends_a_row_of_failures(world: World) -> None:
     assert states(world) == []
 
 
-MESSAGES = [100, pytest.param(10_000, marks=pytest.mark.long)]
+MESSAGES = [100, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.slow])]
 
 
 @pytest.mark.parametrize("messages", MESSAGES)
