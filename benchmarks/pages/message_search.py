@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import text
 
-from benchmarks.stopwatch import Stopwatch
+from benchmarks.pages.stopwatch import Stopwatch
 from mqdlq.lake import SnapshotWriter
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger, TakenSnapshot

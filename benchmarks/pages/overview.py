@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Table, insert
 
-from benchmarks.stopwatch import Stopwatch
+from benchmarks.pages.stopwatch import Stopwatch
 from mqdlq.ledger import Ledger, open_ledger
 from mqdlq.ledger.tables.runs import (
     ages,
