@@ -175,8 +175,10 @@ def collapsed(value: int, limits: Sequence[int]) -> int:
     `limits` are the numbers of the conditions, sorted. The result is one of few numbers, so that
     messages with different values can be counted together.
     """
-    if value in (UNKNOWN, NEVER) or not limits:
-        return value if value in (UNKNOWN, NEVER) else 0
+    if value in (UNKNOWN, NEVER):
+        return value
+    if not limits:
+        return 0
     at = bisect_left(limits, value)
     if at < len(limits) and limits[at] == value:
         return value
@@ -185,8 +187,10 @@ def collapsed(value: int, limits: Sequence[int]) -> int:
 
 def shown_value(keyword: Keyword, value: int | str) -> str:
     """Return a value for people, "" if it is unknown: ``1d 2h 5s``, ``1048576B`` or ``never``."""
-    if isinstance(value, str) or value == UNKNOWN:
-        return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    if value == UNKNOWN:
+        return ""
     if value == NEVER:
         return keyword.words[0]
     if keyword.kind is not Kind.TIME:

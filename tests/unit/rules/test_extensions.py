@@ -146,6 +146,27 @@ def test_messages_of_different_ages_have_one_key_if_no_condition_tells_them_apar
     assert keys == [(3599,), (3599,), (3600,), (3601,), (3601,), (86400,), (86401,), (86401,)]
 
 
+def test_messages_with_any_expiry_have_one_key_if_a_rule_asks_for_none_only() -> None:
+    table = frozen("EXPIRES_IN('never')", "HEADER_CHAIN('MQDLH')", "REASON(2053)")
+    unlimited = {"expiry": -1, "expires_at": None}
+    soon = {"expires_at": NOON + timedelta(seconds=1)}
+
+    first, second, third = (
+        table.key_of({**LETTER, "dlh_reason": 2053, **columns}) for columns in ({}, soon, unlimited)
+    )
+
+    assert first == second
+    assert first != third
+    assert {2053, "MQDLH MQRFH2"} < set(first)
+
+
+def test_a_message_without_expiry_is_shown_as_never_expiring() -> None:
+    unlimited = {"expiry": -1, "expires_at": None}
+    (trace,) = explain(frozen("EXPIRES_IN('< 1h')"), LETTER | unlimited).traces
+
+    assert trace.actual == "never"
+
+
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
