@@ -189,6 +189,7 @@ def test_a_pass_waits_without_an_open_unit_of_work(world: World) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.slow
 def test_a_thousand_messages_of_two_runs_take_the_time_of_their_limit(world: World) -> None:
     for half in range(2):
         for _ in range(500):
