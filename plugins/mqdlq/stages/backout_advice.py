@@ -17,6 +17,7 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.command_server import run_command
 from mqdlq.mqi.connect import QueueManager
 
+EVERY: Final = "*"
 SYSTEM: Final = "SYSTEM."
 THRESHOLD: Final = 3
 """BOTHRESH in commands for queues that have none; the owner of the application chooses it."""
@@ -74,7 +75,9 @@ def advise_on_backout(
     mq = queue_manager.client.CMQC
     dead_letter_queue = str(queue_manager.inquire(mq.MQCA_DEAD_LETTER_Q_NAME))
     found = [queue for queue in _inquire(queue_manager, pattern) if queue.is_local]
-    targets = {queue.backout_queue for queue in found if queue.backout_queue != queue.name}
+    # A queue outside the pattern may name a queue inside it as its BOQNAME.
+    every = found if pattern == EVERY else _inquire(queue_manager, EVERY)
+    targets = {queue.backout_queue for queue in every if queue.backout_queue != queue.name}
     left_out = {dead_letter_queue, *targets, *handlers, *state_queues}
     is_of_system = pattern.startswith(SYSTEM)
     advisor = _Advisor(queue_manager, dead_letter_queue, {queue.name: queue for queue in found})

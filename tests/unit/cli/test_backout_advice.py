@@ -163,6 +163,17 @@ def test_a_pattern_selects_queues_by_their_names() -> None:
     assert advise("NONE*").exit_code == 0
 
 
+def test_a_backout_queue_is_left_out_if_only_the_queue_that_names_it_is_outside_the_pattern() -> (
+    None
+):
+    embedded_mq.run_mqsc("QM1", FAULTY)
+
+    done = advise("B.BACKOUT")
+
+    assert done.stdout == "BACKOUT ADVICE  B.BACKOUT @ QM1: 0 queues, 0 with findings\n"
+    assert done.exit_code == 0
+
+
 def test_a_queue_manager_that_does_not_answer_is_an_error_with_exit_code_1() -> None:
     embedded_mq.faults.set("MQCONNX:1:2059:before")
 
