@@ -174,6 +174,28 @@ def test_a_backout_queue_is_left_out_if_only_the_queue_that_names_it_is_outside_
     assert done.exit_code == 0
 
 
+def test_handlers_of_other_queue_managers_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded_mq.run_mqsc("QM1", "DEFINE QLOCAL(OTHER.STATE) BOTHRESH(3) BOQNAME(FINE.BACKOUT)")
+    extra = {"queue_manager": "QM2", "transport": "embedded"}
+    connection = json.dumps({"conn_type": "ibmmq", "extra": extra})
+    monkeypatch.setenv("AIRFLOW_CONN_MQ_OTHER", connection)
+    other = HANDLER.replace("mq_test", "mq_other") + "state_queue: OTHER.STATE\n"
+    by_input_q_mgr = HANDLER.replace("FINE.BACKOUT", "FINE.BACKOUT, input_q_mgr: QM2")
+    (tmp_path / "rules/other.yaml").write_text(other, encoding="utf-8")
+    (tmp_path / "rules/elsewhere.yaml").write_text(by_input_q_mgr, encoding="utf-8")
+    (tmp_path / "rules/again.yaml").write_text(
+        other.replace("FINE.BACKOUT", "FINE.BACKOUT, input_q_mgr: QM1").replace("OTHER.", "MQDLQ."),
+        encoding="utf-8",
+    )
+
+    done = advise("--format", "json")
+
+    found = {one["queue"]: one["handlers"] for one in json.loads(done.stdout)["queues"]}
+    assert found == {"FINE": ["again", "fine"], "OTHER.STATE": ["again", "fine"]}
+
+
 def test_a_queue_manager_that_does_not_answer_is_an_error_with_exit_code_1() -> None:
     embedded_mq.faults.set("MQCONNX:1:2059:before")
 

@@ -19,9 +19,10 @@ from mqdlq.handlers import Handler, load_handlers
 from mqdlq.local.connection_store import find_settings
 from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import connect
-from mqdlq.rules import parse
+from mqdlq.rules import ControlData
 from mqdlq.stages.backout_advice import BackoutAdvice, advise_on_backout
 from mqdlq.stages.report.wording import count
+from mqdlq.stages.run_options import read_control_data
 
 USAGE: Final = 2
 
@@ -54,7 +55,8 @@ def backout_advice(
 
     Left out are transmission queues, dynamic queues, the dead-letter queue, backout queues, state
     queues of handlers, and the queues of IBM MQ, unless the pattern begins with SYSTEM. The column
-    Handler has the handlers of the rules directory that serve the backout queue.
+    Handler has the handlers of the rules directory that serve the backout queue. Handlers of other
+    queue managers, by INPUTQM or their connection, do not count.
 
     Exit code 0 if nothing is missing; 1 if a queue has a finding, or if the queue manager does not
     answer; 2 if the connection cannot be used.
@@ -66,13 +68,10 @@ def backout_advice(
     try:
         settings = find_settings(connection)
         with connect(settings) as queue_manager:
-            handlers = load_handlers()[0]
-            found = advise_on_backout(
-                queue_manager,
-                pattern.strip(),
-                _served_queues(handlers),
-                {handler.state_queue for handler in handlers},
+            served, state_queues = _find_queues_of_handlers(
+                load_handlers()[0], connection, queue_manager.name
             )
+            found = advise_on_backout(queue_manager, pattern.strip(), served, state_queues)
     except MqDlqError as error:
         typer.echo(f"mqdlq: {error}", err=True)
         is_usage = isinstance(error, ConnectionSettingsError | ClientNotFoundError)
@@ -88,17 +87,36 @@ def backout_advice(
     raise typer.Exit(int(any(one.findings for one in found)))
 
 
-def _served_queues(handlers: Iterable[Handler]) -> dict[str, set[str]]:
-    """Return the names of the handlers of backout queues by their queue."""
+def _find_queues_of_handlers(
+    handlers: Iterable[Handler], connection: str, queue_manager: str
+) -> tuple[dict[str, set[str]], set[str]]:
+    """Return the handlers of backout queues by their queue, and the state queues of all handlers.
+
+    Only handlers of this queue manager count: INPUTQM names it, or their connection does. A handler
+    without a usable connection does not count; its runs report the fault.
+    """
+    names = {connection: queue_manager}
     served: dict[str, set[str]] = defaultdict(set)
+    state_queues = set()
     for handler in handlers:
-        if handler.queue_kind is QueueKind.BACKOUT:
-            try:
-                source, text = handler.rules_text()
-            except MqDlqError:  # `mqdlq rules check` reports it
-                continue
-            served[parse(text, source, frozen=True).control.input_q].add(handler.name)
-    return served
+        control = read_control_data(handler) or ControlData()
+        name = control.input_q_mgr.strip()
+        if not name:
+            if handler.connection not in names:
+                names[handler.connection] = _name_queue_manager(handler.connection)
+            name = names[handler.connection]
+        if name == queue_manager:
+            state_queues.add(handler.state_queue)
+            if handler.queue_kind is QueueKind.BACKOUT and control.input_q:
+                served[control.input_q].add(handler.name)
+    return served, state_queues
+
+
+def _name_queue_manager(connection: str) -> str:
+    try:
+        return find_settings(connection).queue_manager
+    except MqDlqError:
+        return ""
 
 
 def _as_json(one: BackoutAdvice) -> dict[str, Any]:
