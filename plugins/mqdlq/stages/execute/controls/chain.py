@@ -103,10 +103,11 @@ def build_controls(execution: Execution) -> list[Control]:
     # A person who gives an action for messages by name decides about them.
     if configured.loops is not None and not execution.run.has_given_action:
         controls.append(LoopGuard(execution, configured.loops))
-    if configured.act_by_cause:
-        controls.append(CauseControl(execution, configured))
+    # No message moves after the budget is used up, so the run must not wait for a step of a ramp.
     if configured.limits.messages_per_run is not None:
         controls.append(RunBudget(execution, configured.limits.messages_per_run))
+    if configured.act_by_cause:
+        controls.append(CauseControl(execution, configured))
     if configured.limits.has_pace:
         controls.append(RateLimits(execution, configured.limits))
     return controls

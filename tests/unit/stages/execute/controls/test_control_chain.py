@@ -41,6 +41,20 @@ def test_a_failed_attempt_does_not_use_the_budget(world: World) -> None:
     assert sorted(outcomes.values()) == ["delivered", "delivered", "exhausted"]
 
 
+def test_a_run_without_budget_does_not_wait_for_a_step_of_a_ramp(world: World) -> None:
+    for _ in range(2):
+        world.dead_letter()
+    keys = {"limits": {"messages_per_run": 1}, "ramp": {"steps": [1], "watch": 60}}
+    execution = world.plan("WAIT(NO)\nACTION(RETRY)", **keys)
+
+    result = make_pass(execution)
+    settle(execution)
+
+    assert (result.attempts, result.pending, result.next_pass_at) == (1, 0, None)
+    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    assert whys == ["attempt 1", "the run has moved 1 messages (limits: messages_per_run)"]
+
+
 class HoldUntilOneOClock(Control):
     """Holds every message until one o'clock, and counts the messages that it observes."""
 
