@@ -28,9 +28,9 @@ class RunBudget(Control):
             return None
         return Hold(f"the run has moved {self._budget} messages (limits: messages_per_run)")
 
-    def admit(self, item: WorkItem, step: Step) -> None:
+    def admit(self, planned: PlannedAttempt) -> None:
         """Count a message that the pass tries to move."""
-        del item, step
+        del planned
         self._moved += 1
 
     def fail(self, planned: PlannedAttempt, reason: int) -> None:

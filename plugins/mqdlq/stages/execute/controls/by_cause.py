@@ -68,10 +68,10 @@ class CauseControl(Control):
         """Return the hold of the message's gate. A DISCARD has no target and no gate."""
         return None if step.action is Action.DISCARD else self._gate(item, step).find_hold()
 
-    def admit(self, item: WorkItem, step: Step) -> None:
+    def admit(self, planned: PlannedAttempt) -> None:
         """Count a message that the pass tries to move."""
-        if step.action is not Action.DISCARD:
-            self._gate(item, step).admit()
+        if planned.step.action is not Action.DISCARD:
+            self._gate(planned.item, planned.step).admit()
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Count the messages that have moved."""

@@ -44,10 +44,12 @@ class ControlChain:
         for control in self._controls:
             if item.hold is None:
                 item.hold = control.pace(planned, moves)
+        if item.hold is None:
+            self.hold(item)  # a wait takes time, and the moves before it may have been committed
         if item.hold is not None:
             return False
         for control in self._controls:
-            control.admit(item, planned.step)
+            control.admit(planned)
         return True
 
     def hold(self, item: WorkItem) -> None:

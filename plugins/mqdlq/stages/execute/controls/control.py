@@ -43,8 +43,8 @@ class Control:
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
         """Return why the next step of a message is not tried now, or None.
 
-        A pass asks in browse order, immediately before it tries the step. Settling asks again, for
-        every message that still has a step to try.
+        A pass asks in browse order, immediately before it tries the step, and once more after
+        `pace`. Settling asks again, for every message that still has a step to try.
         """
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class Control:
         del planned, moves
         return None
 
-    def admit(self, item: WorkItem, step: Step) -> None:
+    def admit(self, planned: PlannedAttempt) -> None:
         """Take note that no control holds a message: the pass tries its step."""
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:

@@ -73,9 +73,12 @@ class RateLimits(Control):
             if not moves.pause(planned):
                 return _GONE
             self._wait(wait)
-        for gauge in gauges:
-            gauge.granted -= gauge.find_need(planned)
         return None
+
+    def admit(self, planned: PlannedAttempt) -> None:
+        """Use the reserved part for a message that the pass tries to move."""
+        for gauge in self._gauges.of(planned.destination):
+            gauge.granted -= gauge.find_need(planned)
 
     def fail(self, planned: PlannedAttempt, reason: int) -> None:
         """Keep the reservation of a message that did not move for another message."""

@@ -76,7 +76,9 @@ class Mover:
         message = RunMessage(1, 1, bytes(32), 0, 0, Disposition.PLANNED)
         item = WorkItem(message, (STEP,), 0, None)
         browsed = BrowsedMessage(bytes(364), b"", 172 + length)
-        assert self.control.pace(PlannedAttempt(item, STEP, browsed), self) is None
+        planned = PlannedAttempt(item, STEP, browsed)
+        assert self.control.pace(planned, self) is None
+        self.control.admit(planned)
         self.moved_at.append(self.clock.now)
 
 
@@ -264,6 +266,21 @@ def test_a_closed_destination_takes_nothing_until_its_window_ends(world: World) 
         if fact.outcome is Outcome.NOT_ATTEMPTED
     )
     assert why == "queue ORDERS is closed until 2026-11-21 12:30:00 UTC (limits: closed)"
+
+
+def test_a_window_that_begins_during_a_wait_holds_the_message_that_waits(world: World) -> None:
+    for _ in range(2):
+        world.dead_letter(dest_q="ORDERS")
+    world.clock.now = NOON + timedelta(minutes=29, seconds=50)
+    window = {"cron": "30 12 * * *", "for": "PT1H"}
+    execution = world.plan(RETRY, **to_orders(messages_per_second=0.05, closed=[window]))
+
+    result = make_pass(execution)
+
+    assert world.clock.now == NOON + timedelta(minutes=30, seconds=10)
+    assert (result.attempts, result.pending) == (1, 1)
+    assert result.next_pass_at == NOON + timedelta(minutes=90)
+    assert world.depths("DLQ", "ORDERS") == (1, 1)
 
 
 def test_a_queue_is_filled_to_its_limit_and_refilled_as_it_is_read(world: World) -> None:
