@@ -96,7 +96,9 @@ def _find_end(window: ClosedWindow, minute: datetime) -> datetime | None:
             break
         for fold in (0, 1):
             began = start.replace(tzinfo=zone, fold=fold).astimezone(UTC)
-            if began <= minute:
+            # A time that the clock skips is an hour too early with fold=1.
+            is_shown = began.astimezone(zone).replace(tzinfo=None) == start
+            if began <= minute and (fold == 0 or is_shown):
                 ends.append(began + window.lasts)
     return max(ends, default=None)
 

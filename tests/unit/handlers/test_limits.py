@@ -158,14 +158,14 @@ def test_a_window_begins_by_local_time_and_lasts_by_the_clock_of_a_stopwatch(
 
 
 def test_a_start_in_the_skipped_hour_counts_from_the_time_that_the_clock_then_shows() -> None:
-    at_half_past_two = window("30 2 * * *", "PT1H")
+    at_half_past_two = window("30 2 * * *", "PT30M")
+    closed = [
+        find_reopening(at_half_past_two, moment(f"2026-03-29T{time}"))
+        for time in ("00:30", "00:59", "01:29", "01:30", "01:59", "02:00", "02:30")
+    ]
 
-    assert find_reopening(at_half_past_two, moment("2026-03-29T01:29")) == moment(
-        "2026-03-29T01:30"
-    )
-    assert find_reopening(at_half_past_two, moment("2026-03-29T01:30")) == moment(
-        "2026-03-29T02:30"
-    )
+    end = moment("2026-03-29T02:00")
+    assert closed == [None, None, None, end, end, None, None]
 
 
 def test_a_start_in_the_repeated_hour_counts_twice() -> None:
