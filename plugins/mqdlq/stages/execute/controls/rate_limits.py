@@ -102,12 +102,13 @@ class RateLimits(Control):
             self._execution.log.info("the pass waited %.1f s for limits", seconds)
 
     def _fill(self, gauge: Gauge, planned: PlannedAttempt, moves: Pausable) -> Hold | None:
-        """Reserve a chunk of a limit; return a hold if it is not ready soon."""
+        """Reserve a chunk, less the rest of the last one; return a hold if it is not ready soon."""
         if gauge.rate is None:
             return self._make_room(gauge, planned, moves)
         now = self._execution.clock()
         may_wait = self._waited < LONGEST_PACING
-        amount = max(gauge.chunk, gauge.find_need(planned))
+        rest = gauge.granted if now <= gauge.expires_at else 0
+        amount = max(gauge.chunk, gauge.find_need(planned)) - rest
         reservation = self._meters.reserve(
             gauge.meter,
             gauge.rate,
@@ -118,7 +119,7 @@ class RateLimits(Control):
         )
         if not reservation.duration:
             return self._refuse(gauge, max(reservation.ready_at, now + TURN))
-        gauge.granted = amount
+        gauge.granted = rest + amount
         gauge.seconds_each = reservation.duration.total_seconds() / amount
         gauge.ready_at = reservation.ready_at
         gauge.expires_at = reservation.ready_at + GRANT_LASTS

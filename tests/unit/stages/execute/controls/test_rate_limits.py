@@ -161,6 +161,17 @@ def test_bytes_are_limited_as_messages_are(shared: tuple[Ledger, Run]) -> None:
     assert 2.9 <= after - long <= 4
 
 
+def test_a_rate_of_bytes_is_reached_by_messages_that_do_not_fill_a_second(
+    shared: tuple[Ledger, Run],
+) -> None:
+    mover = Mover("one-1", *shared, to_orders(bytes_per_second=1000))
+    mover.clock.now = NOON
+    for _ in range(100):
+        mover.move(length=600)
+
+    assert 54 <= (mover.moved_at[-1] - NOON).total_seconds() <= 66
+
+
 def test_a_queue_manager_has_one_limit_for_all_handlers(shared: tuple[Ledger, Run]) -> None:
     keys = limits(queue_manager={"messages_per_second": 50})
     movers = [Mover(name, *shared, keys) for name in ("one-1", "two-1", "three-1", "four-1")]
