@@ -124,6 +124,8 @@ def connect_to(text: str) -> Engine:
         _make_private(engine.url)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+    else:
+        event.listen(engine, "connect", _prepare_postgresql)
     return engine
 
 
@@ -199,6 +201,13 @@ def _create(file: Path) -> None:
             os.link(name, file)
     finally:
         Path(name).unlink()
+
+
+def _prepare_postgresql(connection: Any, _record: Any) -> None:
+    # It compiles a query for seconds that reads a few rows of many tables in milliseconds.
+    with connection.cursor() as cursor:
+        cursor.execute("SET jit = off")
+    connection.commit()
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
