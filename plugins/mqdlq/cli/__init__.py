@@ -11,9 +11,7 @@ from mqdlq.cli.on_demand import Command, Declared, Group, Mounted, on_demand
 COMMANDS: Final[dict[str, Declared]] = {
     "init": Command("mqdlq.cli.installing.init:init", "Write the first files of a handler."),
     "run": Command("mqdlq.cli.run:run", "Run a handler once, in the foreground, through Airflow."),
-    "check": Command(
-        "mqdlq.cli.check:check", "Connect, and report what a handler's user may and may not do."
-    ),
+    "check": Command("mqdlq.cli.check:check", "Report what a handler's user may and may not do."),
     "connection": Group(
         "Define and test Airflow connections to queue managers.",
         {
@@ -23,7 +21,7 @@ COMMANDS: Final[dict[str, Declared]] = {
             ),
             "test": Command(
                 "mqdlq.cli.installing.connections:test",
-                "Connect, and report what a connection's user may and may not do.",
+                "Report what a connection's user may and may not do.",
             ),
         },
     ),
@@ -36,7 +34,7 @@ COMMANDS: Final[dict[str, Declared]] = {
         "Report which queues have no working backout queue.",
     ),
     "preview": Command(
-        "mqdlq.cli.preview:preview", "Browse a queue, and show what a rules table would do with it."
+        "mqdlq.cli.preview:preview", "Browse a queue, and show what a rules table would do."
     ),
     "explain": Command(
         "mqdlq.cli.messages.explain:explain",

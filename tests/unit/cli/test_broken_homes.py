@@ -226,7 +226,14 @@ KINDS = {
     "no directory of rules": Broken(
         lambda place: {"MQDLQ_RULES_DIR": f"{place}/none"},
         ("the directory {}/none does not exist; create it, or correct MQDLQ_RULES_DIR [MQDLQ-231]"),
-        {("run",), ("check",), ("restore", "run"), ("prune",), ("hold", "add")},
+        {
+            ("run",),
+            ("check",),
+            ("restore", "run"),
+            ("prune",),
+            ("hold", "add"),
+            ("backout-advice",),
+        },
     ),
 }
 

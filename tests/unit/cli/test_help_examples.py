@@ -31,6 +31,7 @@ KEY = "3fa2b1c4"
 BASH = shutil.which("bash") or "bash"
 BACKOUT = "INPUTQ(ORDERS.BACKOUT)\nFORMAT(MQSTR) ACTION(FWD) FWDQ(ORDERS.PARKED)\n"
 BACKOUT_QUEUE = """
+DEFINE QLOCAL(ORDERS.BACKOUT)
 DEFINE QLOCAL(PAYMENTS.BACKOUT)
 ALTER QLOCAL(PAYMENTS.IN) BOTHRESH(3) BOQNAME(PAYMENTS.BACKOUT)
 ALTER QLOCAL(PAYMENTS.INTL) BOTHRESH(3) BOQNAME(PAYMENTS.BACKOUT)
@@ -71,6 +72,7 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
         mqsc = (directory / "include/mqsc/QM1.mqsc").read_text(encoding="utf-8")
         world = World(directory / "var", definitions=mqsc + BACKOUT_QUEUE)
         world.clock.now = datetime.now(UTC) - timedelta(hours=1)  # noqa: TID251 (`--since 30d`)
+        world.put("ORDERS.BACKOUT", b"an order")
         with world.ledger, world.connect() as queue_manager:
             demo.fill(queue_manager, world.clock)
             messages = [

@@ -19,7 +19,7 @@ from mqdlq.ledger.migrations import (
 from mqdlq.ledger.migrations.versions.r0001_create_the_ledger import STEPS, statements
 from mqdlq.ledger.tables import metadata
 from mqdlq.ledger.tables.messages import ATTEMPT_STATES
-from mqdlq.model import Action, AttemptState, Disposition, Outcome
+from mqdlq.model import Action, AttemptState, Disposition, Outcome, QueueKind
 from tests.support.postgresql import running_server
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -29,6 +29,7 @@ WORDS = {
     "action": (Action.RETRY,) * 3,
     "disposition": ("no_rule", Disposition.PLANNED, Disposition.UNPROCESSABLE),
     "event": ("conservation", "failed", "growth"),
+    "queue_kind": (QueueKind.DEAD_LETTER, QueueKind.BACKOUT, QueueKind.DEAD_LETTER),
 }
 """By column: the value of each row, as ledgers had it before revision 0004."""
 NEW_NAMES = {

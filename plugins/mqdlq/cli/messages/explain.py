@@ -121,8 +121,7 @@ def explain(
       mqdlq explain --rules include/rules/demo.rules 20261121T120000Z-1a2b3c4d --format json
       mqdlq decode dump.txt --format json | mqdlq explain --rules include/rules/demo.rules -
       echo '{"dlh_reason": 2053}' | mqdlq explain --rules include/rules/demo.rules -
-      echo '{"class": "no_dlh", "format": "MQSTR"}' |
-        mqdlq explain --queue-kind backout --rules include/rules/backout.rules -
+      mqdlq explain --queue-kind backout --rules include/rules/backout.rules QM1 ORDERS.BACKOUT
     """
     address = Address(transport, host, port, channel, ccdt_url, user, client)
     try:

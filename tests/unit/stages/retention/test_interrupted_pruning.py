@@ -82,8 +82,8 @@ def prepare(world: World) -> None:
     world.clock.now += DAY / 24
     world.handle("ACTION(IGNORE)\n")
     pass_days(world, 20)
-    world.dead_letter(b"new")
-    world.handle("ACTION(IGNORE)\n")
+    world.dead_letter(b"new", dest_q="ORDERS")
+    world.handle("DESTQ(ORDERS) ACTION(RETRY)\nACTION(IGNORE)\n")
     forget_snapshots(world)
     key = world.ledger.archive.copies()[1].message_key.hex()
     world.ledger.holds.add(message_key=key, reason="case 7", who="legal", at=world.clock.now)

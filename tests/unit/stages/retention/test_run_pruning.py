@@ -228,14 +228,15 @@ def test_failed_attempts_go_if_no_run_counts_them(world: World) -> None:
     world.handle(f"WAIT(NO)\n{TO_CLOSED}")
     run_id = f"run-{world.runs}"
     world.clock.now += 20 * DAY
-    world.handle("WAIT(NO)\nACTION(IGNORE)\n")
+    world.dead_letter(b"other", dest_q="ORDERS")
+    world.handle("WAIT(NO)\nDESTQ(ORDERS) ACTION(RETRY)\nACTION(IGNORE)\n")
     forget_snapshots(world)
 
     done = prune_now(world, runs=10)
 
     assert run_id in done.runs.run_ids
-    # The message is on the queue, and the run that is kept lists it.
-    assert len(contents(world.ledger)["messages"]) == 1
+    # The stuck message is on the queue, and the run that is kept lists it.
+    assert len(contents(world.ledger)["messages"]) == 2
 
 
 def test_a_run_with_an_open_approval_stays(world: World) -> None:
