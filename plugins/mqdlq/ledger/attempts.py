@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Select, and_, func, select
+from sqlalchemy import Column, ColumnElement, Select, and_, func, or_, select
 
 from mqdlq.ledger.database import Repository, add, in_parts
 from mqdlq.ledger.outcomes import Learned, OutcomeFact, booking, row_of
@@ -110,23 +111,21 @@ class Attempts(Repository):
         """Return by message id how many attempts count, and when the last of them was made.
 
         If attempts carry on, attempts of earlier runs with the same rules count; attempts of an
-        action given for named messages do not.
+        action given for named messages do not, nor do forwards to a quarantine queue (rule 0).
         """
         number, last = func.count().label("number"), func.max(_STATES.c.at).label("last")
-        query = (
-            select(_STATES.c.message_id, number, last)
-            .join(run_messages, run_messages.c.message_id == _STATES.c.message_id)
-            .join(runs, runs.c.run_id == _STATES.c.run_id)
-            .where(run_messages.c.run_id == run.run_id, _STATES.c.state.in_(COUNTED))
-            .group_by(_STATES.c.message_id)
-        )
-        if run.carry_attempts:
-            query = query.where(
-                runs.c.rules_digest == run.rules_digest, runs.c.rules_source != GIVEN_ACTION
-            )
-        else:
-            query = query.where(_STATES.c.run_id == run.run_id)
+        counted = _counted(run, _STATES.c.message_id, number, last)
+        query = counted.group_by(_STATES.c.message_id)
         return {row["message_id"]: (row["number"], row["last"]) for row in self._all(query)}
+
+    def made_by_rule(self, run: Run) -> dict[int, dict[int, int]]:
+        """Return by message id how many of its attempts that count are of each rule."""
+        columns = (_STATES.c.message_id, _STATES.c.rule)
+        query = _counted(run, *columns, func.count().label("number")).group_by(*columns)
+        made = defaultdict[int, dict[int, int]](dict)
+        for row in self._all(query):
+            made[row["message_id"]][row["rule"]] = row["number"]
+        return made
 
     def in_states(self, queue_manager: str, *states: AttemptState) -> list[Attempt]:
         """Return the attempts on a queue manager whose latest state is one of these, in order."""
@@ -179,3 +178,20 @@ def _attempts(*more: ColumnElement[Any]) -> Select[Any]:
     ]
     query = select(*columns, *more).select_from(_STATES)
     return query.join(messages, messages.c.message_id == _STATES.c.message_id)
+
+
+def _counted(run: Run, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Return the query for the attempts on a run's messages that count against RETRY."""
+    query = (
+        select(*columns)
+        .join(run_messages, run_messages.c.message_id == _STATES.c.message_id)
+        .join(runs, runs.c.run_id == _STATES.c.run_id)
+        .where(run_messages.c.run_id == run.run_id, _STATES.c.state.in_(COUNTED))
+    )
+    if not run.carry_attempts:
+        return query.where(_STATES.c.run_id == run.run_id)
+    return query.where(
+        runs.c.rules_digest == run.rules_digest,
+        runs.c.rules_source != GIVEN_ACTION,
+        or_(_STATES.c.rule != 0, _STATES.c.run_id == run.run_id),
+    )

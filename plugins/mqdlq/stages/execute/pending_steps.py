@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mqdlq.causes import CAUSE_COLUMNS, cause_of_row
@@ -16,6 +16,7 @@ from mqdlq.ledger import Ledger, Run, RunMessage
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.plan import plan_hash
+from mqdlq.rules import treatment_changes
 from mqdlq.stages.execute.controls.holds import Hold
 
 
@@ -102,6 +103,21 @@ def choose_step(steps: Sequence[Step], attempts_made: int) -> Step | None:
     return None
 
 
+def count_by_rule(
+    steps: tuple[Step, ...], attempts_made: int, made: Mapping[int, int]
+) -> tuple[Step, ...]:
+    """Return the steps with which `choose_step` counts the attempts of each rule by itself.
+
+    `made` has the attempts by rule. If the matching rules of a message change with its age, an
+    attempt by a rule that no longer matches must not use up the attempts of the other rules.
+    """
+    if not steps or not made:
+        return steps
+    left = [replace(step, tries=max(0, step.tries - made.get(step.rule, 0))) for step in steps]
+    # choose_step compares a running total with all attempts made, so that the total begins there.
+    return (replace(left[0], tries=left[0].tries + attempts_made), *left[1:])
+
+
 class WorkList:
     """All messages of a run, which a browse recognises by their keys."""
 
@@ -168,6 +184,7 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
         return WorkList([])
     steps = _load_accepted_steps(plan.plan_id, plan.plan_hash, lake_root)
     attempts = ledger.attempts.made(run)
+    by_rule = ledger.attempts.made_by_rule(run) if treatment_changes(run.rules_text) else {}
     outcomes = {
         one.message_id: one.outcome.outcome
         for one in ledger.messages.listed(run.run_id)
@@ -182,7 +199,9 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     for message in ledger.messages.of_run(run.run_id):
         made, last = attempts.get(message.message_id, (0, None))
         ended = outcomes.get(message.message_id)
-        item = WorkItem(message, steps.get(message.browse_seq, ()), made, ended, last)
+        planned = steps.get(message.browse_seq, ())
+        remaining = count_by_rule(planned, made, by_rule.get(message.message_id, {}))
+        item = WorkItem(message, remaining, made, ended, last)
         item.is_in_doubt = message.message_id in in_doubt
         item.was_moved_elsewhere = message.message_id in elsewhere
         item.cause_id = causes.get(message.browse_seq, "")

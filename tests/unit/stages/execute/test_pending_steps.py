@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.stages.execute.pending_steps import choose_step
+from tests.support.world import World
 
 
 def step(rule: int, action: Action, tries: int = 1) -> Step:
@@ -38,3 +41,43 @@ def test_an_ignore_at_the_top_is_taken_at_once() -> None:
 
 def test_a_message_without_matching_rules_has_no_step() -> None:
     assert choose_step((), 0) is None
+
+
+AGEING = """\
+table:
+  control: {{retryint: 60}}
+  rules:
+{rules}
+"""
+YOUNG = """\
+    - extensions: {age: '< 2h'}
+      action: RETRY
+      retry: 3
+"""
+ALWAYS = """\
+    - match: {DESTQ: CLOSED}
+      action: RETRY
+      retry: 3
+"""
+OLD = """\
+    - extensions: {age: '>= 2h'}
+      action: FWD
+      fwdq: PARKED
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rules", [YOUNG + OLD, OLD + ALWAYS])
+def test_a_rule_that_a_message_reaches_by_its_age_has_all_its_attempts(
+    world: World, rules: str
+) -> None:
+    table = AGEING.format(rules=rules)
+    world.dead_letter(dest_q="CLOSED")
+
+    assert world.handle(table, max_run_time=timedelta(minutes=10)) == {1: "exhausted"}
+    world.clock.now += timedelta(hours=3)
+
+    assert world.handle(table, max_run_time=timedelta(minutes=10)) == {1: "forwarded"}
+    assert [one.rule for one in world.ledger.attempts.of_run("run-2")] == [
+        1 if rules.startswith(OLD) else 2
+    ]

@@ -127,6 +127,19 @@ def test_a_message_that_cannot_be_forwarded_to_the_quarantine_queue_stays(world:
     assert world.depths("DLQ", "PAYMENTS") == (1, 0)
 
 
+def test_a_failed_forward_to_the_quarantine_queue_does_not_use_up_the_retry_of_a_rule(
+    world: World,
+) -> None:
+    closed: dict[str, Any] = {"loops": {"limit": 1, "then": {"forward": "CLOSED"}}}
+    carried: dict[str, Any] = {"count_attempts": "across_runs"}
+    world.dead_letter()
+    world.handle(RETRY, **carried, **closed)
+    send_back(world)
+    assert list(world.handle(RETRY, **carried, **closed).values()) == ["quarantined"]
+
+    assert list(world.handle(RETRY, **carried).values()) == ["delivered"]
+
+
 def test_a_destination_that_returns_all_messages_gets_each_as_often_as_the_limit(
     world: World,
 ) -> None:
