@@ -88,7 +88,7 @@ class Event(StrEnum):
     NEW_CAUSE = "new_cause", "a cause that is new on this queue"
     GROWTH = "growth", "many more messages than in the last run"
     OLDEST_AGE = "oldest_age", "a message has been on the queue for too long", True
-    EXPIRING = "expiring", "messages expire before the next run", True
+    EXPIRING = "expiring", "messages expire before the next run"
     UNPROCESSABLE = "unprocessable", "messages without a valid MQDLH", True
     EXHAUSTED = "exhausted", "messages whose matching rules used all their attempts", True
     QUARANTINED = "quarantined", "messages that come back each time they are moved", True
