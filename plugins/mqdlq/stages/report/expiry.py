@@ -1,4 +1,4 @@
-"""Forecast which messages expire before the next run, and count expired messages."""
+"""Forecast which messages expire before the next run, and count messages that expired since."""
 
 from __future__ import annotations
 
@@ -85,10 +85,11 @@ class ExpiryForecast:
 
 
 def count_expired(sources: Sources, ledger: Ledger) -> int | None:
-    """Count the messages that the previous run left and that expired before this run's snapshot.
+    """Count messages that the previous run left and that expired, or were taken, before this one.
 
-    They are not in this snapshot, and no run has moved them. Another application may have taken a
-    message just before its expiry; the ledger cannot know. Return None if the snapshots do not say.
+    Their expiry has passed, they are not in this run's snapshot, and no run has moved them. Another
+    application may have taken a message before its expiry; the ledger cannot know. Return None if
+    the snapshots do not say.
     """
     run, snapshot = sources.run, sources.snapshot
     if run is None or snapshot is None or sources.is_for_named:

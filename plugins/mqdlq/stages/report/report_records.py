@@ -322,12 +322,13 @@ class ExpiringCause:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The remaining messages that expire before the next run, and messages that have expired.
+    """The messages that expire before the next run, and messages gone at their expiry.
 
     `until` is when the handler's schedule starts the next run after this one, or a day after this
     run if no clock starts it (`has_schedule`). `first_at` is None without messages; `causes` begin
     with the largest. `expired` is the number of messages that the previous run left, whose expiry
-    has passed since and that are not in this run's snapshot; None if that is unknown.
+    has passed since and that are not in this run's snapshot: they expired, or another application
+    took them; None if that is unknown.
     """
 
     until: datetime

@@ -231,10 +231,11 @@ def expiry_in_words(expiry: Expiry) -> str:
 
 
 def expired_in_words(expiry: Expiry) -> str:
-    """Say how many messages expired between the previous run and this one; "" for none."""
+    """Say how many messages expired, or were taken, since the previous run; "" for none."""
     if not expiry.expired:
         return ""
-    return f"{count(expiry.expired, 'message')} of the previous run expired before this run"
+    messages, were = count(expiry.expired, "message"), "was" if expiry.expired == 1 else "were"
+    return f"{messages} of the previous run expired, or {were} taken, before this run"
 
 
 def learned_in_words(learned: LearnedCount, run_id: str) -> str:

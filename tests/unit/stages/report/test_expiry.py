@@ -148,11 +148,11 @@ def test_the_report_says_what_expires_and_what_has_expired(world: World) -> None
         "  1 message expires before the next run at 2026-11-21 14:00:00 UTC, the first at"
         " 2026-11-21 12:59:58\n"
         "  UTC\n"
-        "  1,200 messages of the previous run expired before this run\n"
+        "  1,200 messages of the previous run expired, or were taken, before this run\n"
         "      1  MQRC_Q_FULL (2053) for KEPT @ QM1: the first at 2026-11-21 12:59:58 UTC\n"
     ) in text
     assert '<h2>Expiry <span class="total">1</span></h2>' in html
-    assert "1,200 messages of the previous run expired before this run." in html
+    assert "1,200 messages of the previous run expired, or were taken, before this run." in html
     assert json.loads(render_json(report))["expiry"] == {
         "until": "2026-11-21T14:00:00+00:00",
         "has_schedule": True,
