@@ -156,7 +156,7 @@ class CauseGate:
         if unmet := self._find_unmet_condition(ramp):
             self._begin_watch(now + ramp.watch, unmet)
             return
-        # The try of a breaker takes the place of steps of one message.
+        # The try of a breaker takes the place of a first step of one message.
         done = sum(1 for size in ramp.steps[:1] if size == 1) if step == TRY else step
         if done < len(ramp.steps):
             self._begin_step(done + 1)
