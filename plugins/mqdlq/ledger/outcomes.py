@@ -128,6 +128,15 @@ class Outcomes(Repository):
         )
         return int(next(iter(self._values(query))))
 
+    def count_quarantine_forwards(self, run_id: str) -> int:
+        """Count the messages of a run that it forwarded to a quarantine queue: no rule did (0)."""
+        query = select(func.count()).where(
+            outcomes.c.run_id == run_id,
+            outcomes.c.outcome == Outcome.FORWARDED,
+            outcomes.c.rule == 0,
+        )
+        return int(next(iter(self._values(query))))
+
     def learned_counts(self, run_id: str) -> list[LearnedCount]:
         """Count what a run learned of others and what was learned of it, in that order."""
         names = ("of_run", "run_id", "outcome", "target_q", "target_q_mgr")

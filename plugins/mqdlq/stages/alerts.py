@@ -6,6 +6,7 @@ a run has observed its end; a run that found nothing to do, or broke off, has ob
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import Final
 
 from mqdlq.handlers.operation import Alerts, Event
 from mqdlq.ledger import Ledger, Run
+from mqdlq.model import Outcome
 from mqdlq.stages.report.wording import count, name_causes
 
 LASTING: Final[tuple[str, ...]] = tuple(event for event in Event if event.lasts)
@@ -153,7 +155,9 @@ def _found(
 def _about_remaining_messages(
     facts: Facts, thresholds: Alerts, ledger: Ledger, now: datetime
 ) -> Iterator[tuple[Event, str]]:
-    outcomes = {str(outcome): n for outcome, n in ledger.outcomes.counts(facts.run.run_id).items()}
+    run_id = facts.run.run_id
+    outcomes = Counter({str(one): number for one, number in ledger.outcomes.counts(run_id).items()})
+    outcomes[Outcome.QUARANTINED] += ledger.outcomes.count_quarantine_forwards(run_id)
     oldest = facts.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
         yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"

@@ -19,6 +19,7 @@ from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.wording import expiry_in_words
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import World
+from tests.unit.stages.execute.controls.returning import send_back
 
 pytestmark = pytest.mark.slow
 
@@ -377,3 +378,15 @@ def test_each_run_sends_an_alert_if_messages_expire_before_the_next_run(world: W
     (title,) = second
     assert title.startswith("1 message expires before 2026-11-22 14:00:00 UTC, the first at 2026")
     assert titles(world) == []
+
+
+def test_a_message_that_goes_to_the_quarantine_queue_raises_an_alert(world: World) -> None:
+    loops = {"limit": 1, "then": {"forward": "PARKED"}}
+    world.dead_letter()
+    names(world, ended(world, loops=loops))
+    send_back(world)
+
+    found = [alert.title for alert in events(world, ended(world, loops=loops))]
+
+    assert world.depths("DLQ", "PARKED") == (0, 1)
+    assert "test: 1 message quarantined (DLQ @ QM1)" in found

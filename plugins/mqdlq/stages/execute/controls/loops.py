@@ -27,9 +27,11 @@ class LoopGuard(Control):
     def __init__(self, execution: Execution, loops: Loops) -> None:
         """Read the round trips when a message is first asked for."""
         self._execution, self._limit = execution, loops.limit
-        self._queue = loops.then.forward or ""
+        self._queue, self._why = loops.then.forward or "", f"loops: limit {loops.limit}"
         if self._queue in {execution.run.queue, execution.run.state_queue}:
-            self._queue = ""  # a message would only come back sooner
+            # A message would only come back sooner.
+            self._why += f"; it stays, because {self._queue} is a queue of this very handler"
+            self._queue = ""
 
     def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
         """Hold the quarantined messages, or replace the steps of their rules by a forward.
@@ -62,7 +64,7 @@ class LoopGuard(Control):
         trips = self._round_trips.get(item.message.message_id)
         if trips is None or trips.count < self._limit or item.moved_because:
             return None
-        return Hold(f"it {trips} (loops: limit {self._limit})", outcome=Outcome.QUARANTINED)
+        return Hold(f"it {trips} ({self._why})", outcome=Outcome.QUARANTINED)
 
     @cached_property
     def _round_trips(self) -> dict[int, RoundTrips]:

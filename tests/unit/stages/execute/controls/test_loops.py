@@ -127,6 +127,17 @@ def test_a_message_that_cannot_be_forwarded_to_the_quarantine_queue_stays(world:
     assert world.depths("DLQ", "PAYMENTS") == (1, 0)
 
 
+def test_a_message_stays_if_the_quarantine_queue_is_the_queue_it_is_on(world: World) -> None:
+    itself: dict[str, Any] = {"loops": {"limit": 1, "then": {"forward": "DLQ"}}}
+    world.dead_letter()
+    world.handle(RETRY, **itself)
+    send_back(world)
+
+    assert list(world.handle(RETRY, **itself).values()) == ["quarantined"]
+    (why,) = whys(world)
+    assert why.endswith("(loops: limit 1; it stays, because DLQ is a queue of this very handler)")
+
+
 def test_a_failed_forward_to_the_quarantine_queue_does_not_use_up_the_retry_of_a_rule(
     world: World,
 ) -> None:
