@@ -119,6 +119,25 @@ class Messages(Repository):
         )
         return {row["message_key"]: row["number"] for row in self._all(query)}
 
+    def first_residents(
+        self, queue_manager: str, queue: str, keys: Collection[bytes]
+    ) -> dict[bytes, int]:
+        """Return by key the id of the first message that has not departed, as far as known."""
+        query = (
+            select(messages.c.message_key, func.min(messages.c.message_id).label("first"))
+            .where(
+                messages.c.queue_manager == queue_manager,
+                messages.c.queue == queue,
+                ~has_departed(messages.c.message_id),
+            )
+            .group_by(messages.c.message_key)
+        )
+        return {
+            row["message_key"]: row["first"]
+            for some in in_parts(keys)
+            for row in self._all(query.where(messages.c.message_key.in_(some)))
+        }
+
     def departed_elsewhere(self, run_id: str, others: Sequence[int] = ()) -> dict[int, str]:
         """Return which of a run's messages another run has moved: id to that run's id.
 

@@ -11,7 +11,6 @@ from mqdlq.handlers.controls import Controls
 from mqdlq.handlers.ramps import Breaker
 from mqdlq.ledger import Subject
 from mqdlq.model import Action, Step
-from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.cause_gate import CauseGate, Surroundings, TargetState
@@ -45,14 +44,14 @@ class CauseControl(Control):
             self._inquire,
             self._count_returns,
         )
-        self._finder = ReturnedMessages(ledger)
-        self._met: list[BrowsedMessage] = []
+        self._finder = ReturnedMessages(ledger, run.queue_manager, run.queue)
+        self._met: list[BrowsedItem] = []
         self._returned: dict[Subject, list[int]] = defaultdict(list)
         self._queue_manager: QueueManager | None = None
 
     def observe(self, met: BrowsedItem) -> None:
         """Find out whether a message has come back; some hundred are looked up together."""
-        self._met.append(met.browsed)
+        self._met.append(met)
         if len(self._met) >= _AT_ONCE:
             self._look_up()
 

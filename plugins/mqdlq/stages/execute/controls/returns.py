@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from mqdlq.causes import find_cause
 from mqdlq.handlers.controls import read_controls
@@ -27,25 +27,39 @@ def browsed_length(run: Run) -> int:
 
 
 class ReturnedMessages:
-    """Finds the departures of messages, in any queue whose handler has the same ledger."""
+    """Finds the departures of messages from one queue that are on it again."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        """Read departures from the ledger."""
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, queue_manager: str, queue: str) -> None:
+        """Read the departures from this queue from the ledger."""
+        self._ledger, self._place = ledger, (queue_manager, queue)
 
-    def find(self, browsed: BrowsedMessage) -> Departure | None:
-        """Return the latest departure of a browsed message, None if it has not come back."""
-        return self.find_all([browsed])[0]
-
-    def find_all(self, browsed: Iterable[BrowsedMessage]) -> list[Departure | None]:
+    def find_all(self, met: Collection[BrowsedItem]) -> list[Departure | None]:
         """Return the latest departure of each message, None for one that has not come back.
 
         The messages were browsed with `browsed_length`. Messages of which two were on a queue at
-        the same time are never recognised: nothing tells them apart.
+        the same time are never recognised: nothing tells them apart. So a message that was listed
+        before the departed one, and has not left the queue since, has not come back.
         """
-        found = [identify(one) for one in browsed]
+        found = [identify(one.browsed) for one in met]
         departures = find_departures(self._ledger, {one for one in found if one is not None})
-        return [departures[one][-1] if one in departures else None for one in found]
+        keys = {
+            one.key
+            for one, identity in zip(met, found, strict=True)
+            if one.item is None and identity in departures
+        }
+        residents = self._ledger.messages.first_residents(*self._place, keys)
+        latest: list[Departure | None] = []
+        for one, identity in zip(met, found, strict=True):
+            listed = one.item.message.message_id if one.item else residents.get(one.key)
+            known = departures.get(identity, ()) if identity else ()
+            own = [
+                departure
+                for departure in known
+                if (departure.queue_manager, departure.queue) == self._place
+                and (listed is None or departure.message_id < listed)
+            ]
+            latest.append(own[-1] if own else None)
+        return latest
 
 
 def identify(browsed: BrowsedMessage) -> bytes | None:

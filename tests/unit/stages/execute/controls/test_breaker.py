@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -145,6 +146,39 @@ def test_a_cause_whose_messages_come_back_moves_on_after_its_target_is_repaired(
 
     assert moved == [0, 1, 4, 15]
     assert settle(second) == {Outcome.DELIVERED: 20}
+
+
+def test_a_message_that_comes_back_through_another_queue_opens_the_breaker_of_each(
+    world: World,
+) -> None:
+    """The handlers of two dead-letter queues move the messages of a cycle in turn."""
+    world.mqsc("DEFINE QLOCAL(DLQ2)")
+    ramp = {"ramp": {"steps": [1], "watch": 60}}
+    dead_letters(world, 2)
+    first = world.plan(RULES, **ramp)
+    pass_at(first, world, 0)
+    send_back(world, dlq="DLQ2", after=timedelta(0))
+    world.handle(f"INPUTQ(DLQ2) {RULES}", **ramp)
+    send_back(world, after=timedelta(0))
+
+    assert pass_at(first, world, 1) == (0, 1)
+    assert [state.phase for state in states(world)] == ["open"]
+
+
+def test_a_message_that_never_left_the_queue_opens_no_breaker(world: World) -> None:
+    """It is equal to a message that has left, and an earlier run has settled it."""
+    same: dict[str, Any] = {"MsgId": b"fixed".ljust(24)}
+    rules = "WAIT(NO)\nREASON(2051) ACTION(IGNORE)\nACTION(RETRY)"
+    world.dead_letter(b"same", reason=2051, **same)
+    assert list(world.handle(rules, **BREAKER).values()) == ["left_by_rule"]
+    world.dead_letter(b"same", **same)
+    assert "delivered" in world.handle(rules, **BREAKER).values()
+    dead_letters(world, 2)
+
+    outcomes = world.handle(rules, **BREAKER)
+
+    assert sorted(outcomes.values()) == ["delivered", "delivered", "left_by_rule"]
+    assert states(world) == []
 
 
 def test_a_message_that_comes_back_for_another_reason_opens_the_breaker_that_moved_it(

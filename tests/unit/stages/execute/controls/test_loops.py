@@ -8,11 +8,13 @@ from typing import Any
 
 import embedded_mq
 from mqdlq.headers import IDENTITY_PREFIX
+from mqdlq.ledger import Departure
 from mqdlq.ledger.retention.erasure import erase_run
-from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.execute import make_pass
 from mqdlq.stages.execute.controls.returns import ReturnedMessages
+from mqdlq.stages.execute.pending_steps import WorkList
 from mqdlq.stages.report import read_report
 from mqdlq.stages.report.rendering.text_report import render_text
 from mqdlq.stages.round_trips import find_round_trips
@@ -26,10 +28,12 @@ TO_PARKED: dict[str, Any] = {"loops": {"limit": 1, "then": {"forward": "PARKED"}
 TWICE: dict[str, Any] = {"loops": {"limit": 2}}
 
 
-def browse(world: World) -> list[BrowsedMessage]:
-    """Browse the dead-letter queue as a run does that recognises messages."""
+def find_departures(world: World) -> list[Departure | None]:
+    """Browse the queue as a run that recognises messages; return where each was before."""
     with world.connect() as queue_manager, queue_manager.browsing("DLQ") as queue:
-        return list(BrowseCursor(queue_manager, queue, "DLQ", IDENTITY_PREFIX).messages())
+        cursor = BrowseCursor(queue_manager, queue, "DLQ", IDENTITY_PREFIX)
+        met = list(WorkList([]).browse(cursor))
+    return ReturnedMessages(world.ledger, "QM1", "DLQ").find_all(met)
 
 
 def whys(world: World) -> list[str]:
@@ -221,9 +225,7 @@ def test_messages_with_reused_identifiers_are_not_recognised(world: World) -> No
     for _, (body, fields) in first_and_next:
         world.dead_letter(body, **fields)
 
-    found = ReturnedMessages(world.ledger).find_all(browse(world))
-
-    assert found == [None] * 6
+    assert find_departures(world) == [None] * 6
     assert set(world.handle(RETRY, **ONCE).values()) == {"delivered"}
 
 
@@ -236,7 +238,7 @@ def test_equal_messages_that_were_on_the_queue_together_are_never_quarantined(
         assert list(world.handle(RETRY, **ONCE).values()) == ["delivered", "delivered"]
         send_back(world)
 
-    assert ReturnedMessages(world.ledger).find_all(browse(world)) == [None, None]
+    assert find_departures(world) == [None, None]
 
 
 def test_an_arrival_is_found_with_the_departure_it_came_back_from(world: World) -> None:
@@ -246,10 +248,9 @@ def test_an_arrival_is_found_with_the_departure_it_came_back_from(world: World) 
     send_back(world)
     world.dead_letter(b"new", MsgId=b"new".ljust(24))
 
-    returned, new = browse(world)
-    departure = ReturnedMessages(world.ledger).find(returned)
+    departure, none = find_departures(world)
 
-    assert ReturnedMessages(world.ledger).find(new) is None
+    assert none is None
     assert departure is not None
     (listed,) = world.ledger.messages.of_run("run-1")
     assert (departure.message_id, departure.run_id) == (listed.message_id, "run-1")
@@ -281,7 +282,7 @@ def test_a_pruned_run_takes_the_identities_of_its_messages_with_it(world: World)
     erase_run(world.ledger.engine, "run-1")
 
     assert world.ledger.identities.of_run("run-1") == {}
-    assert ReturnedMessages(world.ledger).find_all(browse(world)) == [None]
+    assert find_departures(world) == [None]
 
 
 def test_a_handler_without_loops_stores_no_identities(world: World) -> None:
