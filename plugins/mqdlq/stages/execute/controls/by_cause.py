@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Final
 
+from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers.controls import Controls
 from mqdlq.handlers.ramps import Breaker
@@ -21,6 +23,20 @@ from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
 
 _AT_ONCE = 500
+_UNKNOWN_STATE: Final = tuple(
+    MQRC[name]
+    for name in (
+        "MQRC_NOT_AUTHORIZED",
+        "MQRC_UNKNOWN_OBJECT_NAME",
+        "MQRC_OBJECT_NAME_ERROR",
+        "MQRC_OBJECT_DAMAGED",
+        "MQRC_UNKNOWN_ALIAS_BASE_Q",
+        "MQRC_SELECTOR_NOT_FOR_TYPE",
+        "MQRC_SELECTOR_ERROR",
+        "MQRC_OPTION_NOT_VALID_FOR_TYPE",
+    )
+)
+"""Reasons of a failed inquiry that concern the target itself, so that a repetition fails, too."""
 
 
 class CauseControl(Control):
@@ -111,7 +127,10 @@ class CauseControl(Control):
         return len(seqs) - bisect_right(seqs, after)
 
     def _inquire(self, subject: Subject) -> TargetState:
-        """Inquire a local queue; of a remote queue, or one without authority, nothing is known."""
+        """Inquire a local queue; of a remote queue, or one without authority, nothing is known.
+
+        Raises QueueManagerError for any other failure: then nothing is decided.
+        """
         queue_manager = self._queue_manager
         is_local = queue_manager and subject.target_q_mgr in {"", queue_manager.name}
         if queue_manager is None or not is_local or not subject.target_q:
@@ -120,6 +139,8 @@ class CauseControl(Control):
         selectors = constants.MQIA_CURRENT_Q_DEPTH, constants.MQIA_OPEN_INPUT_COUNT
         try:
             found = queue_manager.inquire_attributes(subject.target_q, *selectors)
-        except QueueManagerError:
+        except QueueManagerError as error:
+            if error.reason not in _UNKNOWN_STATE:
+                raise
             return TargetState()
         return TargetState(*map(int, found))

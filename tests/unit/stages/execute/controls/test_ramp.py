@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import embedded_mq
+from mqdlq.errors import QueueManagerError
 from mqdlq.ledger import RampState
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import Execution, make_pass, settle
@@ -60,6 +62,20 @@ def test_the_messages_of_a_cause_leave_in_steps_and_in_order(world: World) -> No
     assert settle(execution) == {Outcome.DELIVERED: 10}
     assert world.bodies("PAYMENTS") == [f"{number}".encode() for number in range(10)]
     assert [state.why for state in states(world)] == ["ramp: all messages may move"]
+
+
+def test_a_failed_inquiry_of_the_target_decides_nothing(world: World) -> None:
+    dead_letters(world, 2)
+    execution = world.plan(RULES, ramp={"steps": [1], "watch": 60})
+    pass_at(execution, world, 0)
+    embedded_mq.faults.set("MQINQ[PAYMENTS]:1:2195:before")
+
+    with pytest.raises(QueueManagerError, match=r"\(2195\)"):
+        pass_at(execution, world, 1)
+    embedded_mq.faults.set("")
+
+    assert [state.phase for state in states(world)] == ["watching"]
+    assert pass_at(execution, world, 2) == (1, 0)
 
 
 def test_each_cause_and_each_target_has_its_own_ramp(world: World) -> None:
