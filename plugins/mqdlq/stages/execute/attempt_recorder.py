@@ -163,9 +163,15 @@ class AttemptRecorder:
 
     def fail(self, planned: PlannedAttempt, reason: int) -> None:
         """Record a failed put: the attempt counts, unless its unit was only backed out."""
-        if reason != MQRC["MQRC_BACKED_OUT"]:
+        if reason == MQRC["MQRC_BACKED_OUT"]:
+            self.leave(planned)
+        else:
             self._record_failure(planned, reason)
             self.flush()
+
+    def leave(self, planned: PlannedAttempt) -> None:
+        """Tell the observer that an attempt was not made."""
+        self._observer.leave(planned)
 
     def skip(self, planned: PlannedAttempt, reason: int) -> bool:
         """Record a failure for a put that cannot succeed, unless the handler holds the message.
@@ -177,7 +183,7 @@ class AttemptRecorder:
         """
         is_blocked = reason != MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
         if is_blocked and self._hold_while_blocked and planned.step.target_q:
-            self._observer.leave(planned)
+            self.leave(planned)
             return True
         if planned.precedes_discard:
             return False

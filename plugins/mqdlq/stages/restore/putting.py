@@ -136,6 +136,9 @@ class RestorationRecorder:
         self._warned_of.add(reason)
         self._record_end(put.copy, RestorationState.FAILED, reason, why)
 
+    def leave(self, put: PlannedPut) -> None:
+        """Do nothing: a copy in the archive is never gone."""
+
     def skip(self, put: PlannedPut, reason: int) -> bool:
         """Record a copy that is too long as failed, and any other copy as not attempted."""
         if reason == MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]:

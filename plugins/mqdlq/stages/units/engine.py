@@ -146,6 +146,8 @@ class UnitEngine(Generic[M]):
             return
         if self._has_room(move) or self.pause(move):
             self._add_to_open_unit(move)
+        else:
+            self._recorder.leave(move)
 
     def pause(self, move: M) -> bool:
         """Commit the open unit of work before `move` is offered, for a caller that wants to wait.
@@ -181,6 +183,7 @@ class UnitEngine(Generic[M]):
         try:
             reason = self._make_move(move, alone=not open_unit.moves)
         except MessageGoneError:
+            self._recorder.leave(move)
             return
         except MoveWithdrawnError:
             self._back_out_and_redo(unit, move, 0)
@@ -268,6 +271,8 @@ class UnitEngine(Generic[M]):
         else:
             if reason:
                 self._fail(move, reason)
+            else:
+                self._recorder.leave(move)
             for other in others:
                 self._redo(other)
         if others:
@@ -283,11 +288,13 @@ class UnitEngine(Generic[M]):
         """Make a move in its own unit of work; try once more if that unit is backed out."""
         for _ in range(SINGLE_MOVE_TRIES):
             if not self._source.find(move):
+                self._recorder.leave(move)
                 return
             with self._source.open() as unit:
                 try:
                     reason = self._make_move(move, alone=True)
                 except (MessageGoneError, MoveWithdrawnError):
+                    self._recorder.leave(move)
                     return
                 if not reason and self._commit_moves(unit, [move]):
                     return

@@ -103,6 +103,9 @@ class MoveRecorder(Protocol[M_contra]):
         MQRC_BACKED_OUT means that its unit was backed out each time the move was tried alone.
         """
 
+    def leave(self, move: M_contra) -> None:
+        """Take note that a move was not made, because its message is gone or must stay."""
+
     def skip(self, move: M_contra, reason: int) -> bool:
         """Record a move whose put cannot succeed for a known `reason`.
 

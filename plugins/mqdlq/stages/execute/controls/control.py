@@ -66,7 +66,7 @@ class Control:
         """Take note that an attempt failed with a reason code."""
 
     def leave(self, planned: PlannedAttempt) -> None:
-        """Take note that an admitted message was not tried: its destination is blocked."""
+        """Take note that an admitted message was not tried, or its move was undone."""
 
     def finish(self) -> None:
         """Take note that the pass has ended without an error."""

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+import embedded_mq
 from mqdlq.model import Outcome, Step
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.controls import chain
@@ -39,6 +40,25 @@ def test_a_failed_attempt_does_not_use_the_budget(world: World) -> None:
     outcomes = world.handle("WAIT(NO)\nACTION(RETRY)", **TWO)
 
     assert sorted(outcomes.values()) == ["delivered", "delivered", "exhausted"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("MQGET[DLQ]:2:2033:before", id="gone"),
+        pytest.param("MQCMIT:1:2003:before,MQCMIT:2:2003:before,MQCMIT:3:2003:before", id="undone"),
+    ],
+)
+def test_a_move_that_is_not_made_does_not_use_the_budget(world: World, fault: str) -> None:
+    for _ in range(2):
+        world.dead_letter()
+    execution = world.plan("WAIT(NO)\nACTION(RETRY)", limits={"messages_per_run": 1})
+    embedded_mq.faults.set(fault)
+
+    result = make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert result.attempts == 1
 
 
 def test_a_run_without_budget_does_not_wait_for_a_step_of_a_ramp(world: World) -> None:
