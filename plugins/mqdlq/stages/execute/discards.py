@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mqdlq.errors import QueueManagerError
 from mqdlq.lake.archive import Copy, read_copies, write_copies
@@ -29,7 +29,7 @@ def archive_discards(execution: Execution, work: WorkList, cursor: BrowseCursor)
     if not due:
         return {}
     recorded = ledger.archive.digests(run.run_id)
-    copied = _verify_recorded_copies(execution, recorded) if due & set(recorded) else {}
+    copied = read_recorded_copies(execution, recorded) if due & set(recorded) else {}
     wanted = due - set(recorded)
     if not wanted:
         return copied
@@ -50,8 +50,11 @@ def _collect_steady_digests(copies: Iterator[Copy], steady: dict[int, str]) -> I
         yield copy
 
 
-def _verify_recorded_copies(execution: Execution, recorded: dict[int, str]) -> dict[int, str]:
-    """Return the steady digests of the run's recorded copies that the archive holds unaltered."""
+def read_recorded_copies(execution: Execution, recorded: Mapping[int, str]) -> dict[int, str]:
+    """Return the steady digests of the run's recorded copies that the archive holds unaltered.
+
+    `recorded` has the digests in the ledger by message id.
+    """
     steady: dict[int, str] = {}
     for location in execution.ledger.archive.locations(execution.run.run_id):
         try:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from mqdlq.constants import reason_text
 from mqdlq.lake import snapshot_rows
@@ -15,9 +15,12 @@ from mqdlq.ledger import NO_ARCHIVE_COPY, Attempt, BrowseOrderReader, OutcomeFac
 from mqdlq.model import Action, Disposition, Outcome, Step
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
+from mqdlq.stages.execute.discards import read_recorded_copies
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
 from mqdlq.stages.units.destinations import Destination, Destinations
+
+_NOT_DISCARDED: Final = "it was not discarded before the run ended"
 
 ExplainFailure = Callable[[Attempt], str]
 """Returns what the reason of a failed attempt means, and where to look."""
@@ -49,12 +52,32 @@ def explain_outcomes(
     columns = ["browse_seq", "expires_at", "problem"]
     rows = BrowseOrderReader((row["browse_seq"], row) for row in snapshot_rows(location, columns))
     attempts = BrowseOrderReader(execution.ledger.attempts.in_browse_order(execution.run.run_id))
+    if not findings.reason_not_to_act:
+        _withhold_discards(execution, work)
     with _open_failure_explanations(execution) as advice:
         for item in work.items:
             if item.outcome is None:
                 tried = attempts.rows_for(item.message.browse_seq)
                 row = next(iter(rows.rows_for(item.message.browse_seq)), {})
                 yield _explain_outcome(item, tried[-1] if tried else None, row, findings, advice)
+
+
+def _withhold_discards(execution: Execution, work: WorkList) -> None:
+    """Say why each message stays that is due for a DISCARD and that no control holds.
+
+    A control may have held it in the last pass, after its copy was archived.
+    """
+    waiting = [
+        item
+        for item in work.items
+        if item.was_seen and item.hold is None and item.due_step
+        if item.due_step.action is Action.DISCARD
+    ]
+    recorded = execution.ledger.archive.digests(execution.run.run_id) if waiting else {}
+    copies = read_recorded_copies(execution, recorded) if recorded else {}
+    for item in waiting:
+        has_copy = item.message.message_id in copies
+        item.withheld_reason = _NOT_DISCARDED if has_copy else NO_ARCHIVE_COPY
 
 
 @contextmanager
@@ -171,8 +194,6 @@ def _find_reason_it_was_held(item: WorkItem, step: Step, blocked: int) -> str:
         return item.withheld_reason
     if item.hold:
         return item.hold.why
-    if step.action is Action.DISCARD:
-        return NO_ARCHIVE_COPY
     return f"held: {step.target_q} has {reason_text(blocked)}" if blocked else ""
 
 

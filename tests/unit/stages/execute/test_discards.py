@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from errno import ENOSPC
 from pathlib import Path
 
@@ -69,6 +70,21 @@ def test_a_message_whose_copy_is_gone_is_not_discarded(world: World) -> None:
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
     assert world.ledger.outcomes.of_run("run-1")[1].why == "it was not archived, so it stays"
     assert world.handle("ACTION(DISCARD)") == {1: "discarded"}  # by a run that copies it again
+
+
+def test_a_discard_whose_hold_has_ended_at_settling_is_not_said_to_lack_its_copy(
+    world: World,
+) -> None:
+    for _ in range(2):
+        world.dead_letter(BODY)
+    keys = {"limits": {"messages_per_second": 1 / 120}}
+    execution = world.plan("WAIT(NO)\nACTION(DISCARD)", **keys)
+    make_pass(execution)
+    world.clock.now += timedelta(minutes=10)
+
+    assert settle(execution) == {Outcome.DISCARDED: 1, Outcome.NOT_ATTEMPTED: 1}
+    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    assert whys == ["attempt 1", "it was not discarded before the run ended"]
 
 
 def test_a_copy_made_before_an_interruption_is_used_by_the_next_pass(world: World) -> None:
