@@ -14,9 +14,11 @@ def describe_change(name: str, cause: Cause, proposal: Proposal, tested: Backtes
     """Return a text for a merge request that adds rules for a cause to the table `name`."""
     where = "" if cause.dest_q_name is None else place(cause.dest_q_name, cause.dest_q_mgr_name)
     subject = f"Handle {cause.reason_text}" + (f" at {where}" if where else "")
-    added = proposal.text.split("\n")[proposal.first - 1 : proposal.last]
-    lines = [subject, "", f"Adds to {visible(name)}, at line {proposal.first}:", ""]
-    lines += [f"    {line.rstrip()}" for line in added]
+    at = f"at line {proposal.first}"
+    if proposal.table.extensions:
+        at = f"before rule {proposal.before.ordinal}" if proposal.before else "at the end"
+    lines = [subject, "", f"Adds to {visible(name)}, {at}:", ""]
+    lines += [f"    {line.rstrip()}" for line in proposal.added_text.splitlines()]
     lines += ["", *_describe_backtest(tested), "", *_describe_findings(proposal)]
     return "".join(f"{line}\n" for line in lines)
 

@@ -25,7 +25,8 @@ class Proposal:
     """The proposed table as text: `text`, with the added rules from line `first` to line `last`.
 
     The rules stand before the rule `before` of today's table, or at its end. `diff` is the unified
-    diff from today's table.
+    diff from today's table. With extensions, `text` is frozen and no file may have it (ADR 0027):
+    only the added rules are for people.
     """
 
     table: RulesTable
@@ -35,6 +36,12 @@ class Proposal:
     before: Rule | None
     findings: tuple[Finding, ...]
     diff: str
+
+    @property
+    def added_text(self) -> str:
+        """The text of the added rules."""
+        lines = self.text.split("\n")[self.first - 1 : self.last]
+        return "".join(f"{line}\n" for line in lines)
 
 
 @dataclass(frozen=True, slots=True)

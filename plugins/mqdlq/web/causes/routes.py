@@ -106,14 +106,26 @@ def rule_file(  # noqa: PLR0917 (the parts of the path, and what a page gets)
     ledger: LedgerDep,
     clock: ClockDep,
 ) -> Response:
-    """Return the table with the drafted rule, or the difference, as a file."""
+    """Return the table with the drafted rule, or the difference, as a file.
+
+    Of a table with extensions, return the added rules only: no rules file may have extensions.
+    """
     asked = DraftRequest.parse(request.query_params)
     page = draft_page(handler.name, cause_id, asked, ledger=ledger, clock=clock)
     if page.proposal is None:
         raise PageError(
             "MQDLQ-959", "the rules have errors, so no table has them; correct them on the page"
         )
-    text = page.proposal.text if form == "rules" else page.proposal.diff
+    if page.today.extensions:
+        if form == "diff":
+            raise PageError(
+                "MQDLQ-960",
+                f"the rules of {page.name} have extensions, so there is no difference of rules"
+                " files; add the rules to the handler's file",
+            )
+        text = page.proposal.added_text
+    else:
+        text = page.proposal.text if form == "rules" else page.proposal.diff
     name = f"{handler.name}-new.{form}"
     return Response(
         text.encode("utf-8", "surrogateescape"),

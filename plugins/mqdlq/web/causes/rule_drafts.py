@@ -127,6 +127,8 @@ def draft_page(
             f"no rule can match these messages ({row.cause.meaning}); act on them by their keys",
         )
     name, is_printed = table_name(handler, state.run.rules_source)
+    if table.extensions:
+        name = f"{handler}.yaml"
     today = TableInUse(
         name,
         state.run.rules_text,

@@ -7,6 +7,13 @@ import re
 
 from tests.support.web.cause_pages import CAUSES, ELSEWHERE, FULL, RULES, STRAY, Pages
 
+EXTENDED = """\
+table:
+  rules:
+    - {extensions: {age: ">= 2h"}, action: RETRY}
+    - {match: {destq: ORDERS}, action: IGNORE}
+"""
+
 
 def test_a_rule_is_suggested_with_its_backtest(pages: Pages) -> None:
     pages.fill()
@@ -90,6 +97,24 @@ def test_the_new_table_and_the_difference_are_downloaded(pages: Pages) -> None:
     assert table.text == RULES.replace("* Orders", "DESTQ(A) ACTION(DISCARD)\n* Orders")
     assert table.headers["content-disposition"] == 'attachment; filename="test-new.rules"'
     assert difference.text.startswith("--- a/test.rules\n+++ b/test.rules\n@@ ")
+
+
+def test_of_a_table_with_extensions_only_the_added_rules_are_offered(pages: Pages) -> None:
+    pages.fill()
+    pages.handle(EXTENDED, dry_run=True)
+    parameters = {"rule": "DESTQ(A) ACTION(DISCARD)", "before": "2"}
+
+    shown = pages.words(f"{CAUSES}/{FULL}/rule", 200, **parameters)
+    rules = pages.ask(f"{CAUSES}/{FULL}/rule.rules", parameters)
+    refused = pages.words(f"{CAUSES}/{FULL}/rule.diff", 400, **parameters)
+
+    assert rules.text == "DESTQ(A) ACTION(DISCARD)\n"
+    assert "Download the added rules ." in shown
+    assert "add them to table in the handler's file test.yaml , before its rule 2." in shown
+    assert "Adds to test.yaml, before rule 2:" in shown
+    assert "test.rules" not in shown
+    assert "The difference" not in shown
+    assert "the rules of test.yaml have extensions, so there is no difference" in refused
 
 
 def test_a_rejected_rule_is_not_downloaded(pages: Pages) -> None:
