@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from mqdlq.cli.rules.diff import USAGE, Since, Snapshots, stored_snapshots
 from mqdlq.errors import LakeError
+from mqdlq.lake import Snapshot
+from mqdlq.model import QueueKind
 from mqdlq.rules import RulesError, check
+from mqdlq.stages.report.wording import count
 from mqdlq.stages.rule_suggestions import draft_table, rank_causes
 
 
@@ -33,13 +37,15 @@ def suggest(
     themselves, and leaves or, with --parking-queue, forwards the others. It never discards. Read
     the draft before you use it.
 
+    Nothing is suggested for backout queues. With --since, their snapshots are left out.
+
     For example:
       mqdlq rules suggest --since 30d --parking-queue APP.PARKED > include/rules/draft.rules
     """
     if not snapshots and not back:
         raise typer.BadParameter("name snapshots by --snapshot, or say how far back by --since")
     try:
-        stored = stored_snapshots(snapshots or (), back)
+        stored = _of_dead_letter_queues(snapshots or (), back)
         text = draft_table(
             *rank_causes(stored, at_most), snapshots=len(stored), parking_queue=parking_queue
         )
@@ -51,3 +57,29 @@ def suggest(
         typer.echo(RulesError(found.diagnostics), err=True)
         raise typer.Exit(USAGE)
     typer.echo(text, nl=False)
+
+
+def _of_dead_letter_queues(named: list[str] | tuple[()], back: timedelta | None) -> list[Snapshot]:
+    """Return the snapshots of dead-letter queues; raise LakeError for a named one of another kind.
+
+    Snapshots of backout queues that only `back` chooses are left out, with a note.
+    """
+    for one in stored_snapshots(named, None) if named else ():
+        _refuse_backout_queue(one)
+    stored = stored_snapshots(named, back)
+    usable = [one for one in stored if one.manifest.queue_kind is not QueueKind.BACKOUT]
+    if not usable:
+        _refuse_backout_queue(stored[0])
+    if left_out := len(stored) - len(usable):
+        typer.echo(f"left out: {count(left_out, 'snapshot')} of backout queues", err=True)
+    return usable
+
+
+def _refuse_backout_queue(snapshot: Snapshot) -> None:
+    manifest = snapshot.manifest
+    if manifest.queue_kind is QueueKind.BACKOUT:
+        raise LakeError(
+            "MQDLQ-917",
+            f"snapshot {manifest.snapshot_id} is of the backout queue {manifest.queue}; rules are"
+            " suggested for dead-letter queues only",
+        )

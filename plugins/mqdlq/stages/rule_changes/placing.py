@@ -10,7 +10,7 @@ from typing import Final
 
 from mqdlq import lake
 from mqdlq.lake import Snapshot
-from mqdlq.model import Action, MessageClass
+from mqdlq.model import Action
 from mqdlq.rules import Rule, RulesTable, matches, matching_rules, with_nuls_as_blanks
 from mqdlq.rules.lint.inclusion import rule_covers
 
@@ -48,7 +48,7 @@ def find_place(
     found: list[Rule] = []
     for _, row in lake.newest_rows(stored, columns):
         values = (*table.key_of(row), *added.key_of(row))
-        if row["class"] != MessageClass.DEAD_LETTER or values in seen:
+        if not table.acts_on(row["class"]) or values in seen:
             continue
         seen.add(values)
         compared = with_nuls_as_blanks(row) if nul_as_blank else row

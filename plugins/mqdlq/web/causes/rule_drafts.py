@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mqdlq.errors import LakeError
 from mqdlq.ledger import HandledQueue, Ledger
+from mqdlq.model import QueueKind
 from mqdlq.rules import RulesTable
 from mqdlq.stages.rule_changes.backtest import Backtest, backtest, choose_snapshots
 from mqdlq.stages.rule_changes.proposal import Proposal, RejectedRules, TableInUse, propose
@@ -120,6 +121,11 @@ def draft_page(
             "MQDLQ-957",
             f"the rules of run {state.run.run_id} are not a valid table for this version; check"
             f" {state.run.rules_source} with mqdlq rules check",
+        )
+    if state.run.queue_kind is QueueKind.BACKOUT:
+        raise PageError(
+            "MQDLQ-961",
+            "no rules are suggested for a backout queue; write the rule in the handler's table",
         )
     if not row.cause.is_of_dead_letters:
         raise PageError(

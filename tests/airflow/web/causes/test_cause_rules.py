@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+from mqdlq.model import QueueKind
 from tests.support.web.cause_pages import CAUSES, ELSEWHERE, FULL, RULES, STRAY, Pages
 
 EXTENDED = """\
@@ -124,6 +125,21 @@ def test_a_rejected_rule_is_not_downloaded(pages: Pages) -> None:
     shown = pages.words(f"{CAUSES}/{FULL}/rule.rules", 400, rule="ACTION(")
 
     assert "the rules have errors, so no table has them; correct them on the page" in shown
+
+
+def test_no_rule_is_suggested_for_a_backout_queue(pages: Pages) -> None:
+    pages.fill()
+    pages.world.mqsc("ALTER QMGR DEADQ(CLOSED)")
+    rules = "INPUTQ(DLQ)\nACTION(FWD) FWDQ(PARKED)\n"
+    pages.handle(rules, queue_kind=QueueKind.BACKOUT)
+    no_rules = "no rules are suggested for a backout queue"
+
+    assert "Suggest" not in pages.words(CAUSES)
+    for cause in (FULL, STRAY):
+        shown = pages.words(f"{CAUSES}/{cause}")
+        assert no_rules in shown
+        assert "Suggest" not in shown
+        assert f"{no_rules}; write the rule" in pages.words(f"{CAUSES}/{cause}/rule", 400)
 
 
 def test_no_rule_is_suggested_for_messages_without_an_mqdlh(pages: Pages) -> None:

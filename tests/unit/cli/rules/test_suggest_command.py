@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from mqdlq.cli import app
 from mqdlq.headers import DeadLetterHeader, MessageDescriptor, header_row
 from mqdlq.lake import SnapshotWriter
+from mqdlq.model import QueueKind
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -67,6 +68,33 @@ def test_each_cause_gets_a_rule_the_most_frequent_first() -> None:
         "* Everything else is left where it is.\n"
         "ACTION(IGNORE)\n"
     )
+
+
+def test_no_rules_are_suggested_for_a_backout_queue() -> None:
+    with SnapshotWriter("lake", "QM1", "BACKOUT", "s2") as writer:
+        row = header_row(1, MessageDescriptor().encode(), b"x", 1, browsed_at=NOON)
+        writer.write(row)
+        writer.finish(
+            taken_at=NOON,
+            taken_by="ann",
+            rules_digest="",
+            rules_text="",
+            queue_kind=QueueKind.BACKOUT,
+        )
+    refusal = (
+        "snapshot s2 is of the backout queue BACKOUT; rules are suggested for dead-letter queues"
+        " only [MQDLQ-917]\n"
+    )
+
+    done = run("suggest", "--snapshot", "s2")
+    alone = run("suggest", "--since", "9999w")
+    take_snapshot((2053, "PAY.IN"))
+    mixed = run("suggest", "--since", "9999w")
+
+    assert (done.exit_code, done.stderr, done.stdout) == (2, refusal, "")
+    assert (alone.exit_code, alone.stderr) == (2, refusal)
+    assert mixed.stderr == "left out: 1 snapshot of backout queues\n"
+    assert "* 1 dead letter in 1 snapshot.\n" in mixed.stdout
 
 
 def test_queues_with_generated_names_get_one_rule() -> None:
