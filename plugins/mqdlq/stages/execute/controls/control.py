@@ -46,7 +46,8 @@ class Control:
         A pass asks in browse order, immediately before it tries the step, and once more after
         `pace`. Settling asks again, for every message that still has a step to try.
         """
-        raise NotImplementedError
+        del item, step
+        return None
 
     def pace(self, planned: PlannedAttempt, moves: Pausable) -> Hold | None:
         """Wait until the pass may try a message that no control holds; return a hold to not wait.

@@ -9,13 +9,11 @@ from mqdlq.handlers.controls import read_controls
 from mqdlq.headers import IDENTITY_PREFIX, MessageDescriptor, classify, message_identity
 from mqdlq.headers.times import parse_gmt
 from mqdlq.ledger import Departure, Identity, Ledger, Run
-from mqdlq.model import Step
 from mqdlq.mqi.browse import HEADER_ONLY, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.controls.control import Control
-from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
+from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkList
 from mqdlq.stages.round_trips import find_departures
 
 _AT_ONCE = 500
@@ -95,11 +93,6 @@ class IdentityRecorder(Control):
         """Write the other identities."""
         del work, queue_manager
         self.write()
-
-    def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
-        """Hold nothing."""
-        del item, step
-        return None
 
     def write(self) -> None:
         """Write the identities that were found since the last write."""
