@@ -26,7 +26,8 @@ class RunBudget(Control):
         del item, step
         if self._moved < self._budget:
             return None
-        return Hold(f"the run has moved {self._budget} messages (limits: messages_per_run)")
+        limit = f"limits: messages_per_run: {self._budget}"
+        return Hold(f"the run has moved as many messages as it may ({limit})")
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Count a message that the pass tries to move."""

@@ -28,7 +28,7 @@ def test_a_run_moves_as_many_messages_as_its_budget(world: World) -> None:
     second = world.handle("WAIT(NO)\nACTION(RETRY)", **TWO)
 
     assert list(first.values()) == ["delivered", "delivered", "not_attempted"]
-    assert whys[2] == "the run has moved 2 messages (limits: messages_per_run)"
+    assert whys[2] == "the run has moved as many messages as it may (limits: messages_per_run: 2)"
     assert list(second.values()) == ["delivered"]
 
 
@@ -72,7 +72,10 @@ def test_a_run_without_budget_does_not_wait_for_a_step_of_a_ramp(world: World) -
 
     assert (result.attempts, result.pending, result.next_pass_at) == (1, 0, None)
     whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
-    assert whys == ["attempt 1", "the run has moved 1 messages (limits: messages_per_run)"]
+    assert whys == [
+        "attempt 1",
+        "the run has moved as many messages as it may (limits: messages_per_run: 1)",
+    ]
 
 
 class HoldUntilOneOClock(Control):
