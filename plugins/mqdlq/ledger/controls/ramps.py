@@ -29,11 +29,11 @@ class Subject(NamedTuple):
 class RampState:
     """The state of a ramp or a breaker, recorded by a run.
 
-    `step` counts the steps of a ramp from 1; 0 is the one message that a breaker tries. In a step,
-    `allowed` messages may move. `depth` is that of the target when the step began, None if it
-    is not known. Attempts after `step_from` belong to the step; returns and failures count after
-    `count_from`. Both are `seq` of attempts. `until` is when the state may change, None if that
-    does not depend on the time. `why` is the state in words.
+    `step` counts the steps of a ramp from 1; 0 is the one message that a breaker tries, or a closed
+    breaker without a ramp. In a step, `allowed` messages may move. `depth` is that of the target
+    when the step began, None if it is not known. Attempts after `step_from` belong to the step;
+    returns and failures count after `count_from`. Both are `seq` of attempts. `until` is when the
+    state may change, None if that does not depend on the time. `why` is the state in words.
     """
 
     run_id: str

@@ -37,7 +37,8 @@ ramp_states = Table(
 )
 """Ramps and breakers by subject: a dead-letter queue, a cause and a target.
 
-Each change is a separate row; the last one is current. `step` 0 is the try of a breaker. `depth` is
-that of the target when the step began, null if it is not known. `step_from` and `count_from`
-are the last `attempts.seq` before the step, and before the first message whose return counts.
+Each change is a separate row; the last one is current. `step` 0 is the try of a breaker, or
+a closed breaker without a ramp. `depth` is that of the target when the step began, null if it is
+not known. `step_from` and `count_from` are the last `attempts.seq` before the step, and before the
+first message whose return counts.
 """

@@ -19,7 +19,7 @@ OF_ONE_MESSAGE = (MQRC["MQRC_MSG_TOO_BIG_FOR_Q"],)
 """Reasons of failed puts that say nothing about the other messages for the target."""
 
 TRY = 0
-"""The step of a breaker that tries one message."""
+"""The step of a breaker that tries one message; the complete state of a breaker keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class CauseGate:
                 self._begin_step(TRY)
             return
         returned = self._around.count_returns(self._subject, state.count_from)
-        if returned >= (1 if state.step == TRY else self._around.breaker.returns):
+        if returned >= (1 if self._is_try else self._around.breaker.returns):
             self._open_after_returns(returned)
         elif not self._open_after_failures(""):
             self._continue_ramp(now)
@@ -133,13 +133,15 @@ class CauseGate:
     def _continue_ramp(self, now: datetime) -> None:
         """Begin the next step if the time and the target allow it."""
         state, ramp = self._state, self._around.ramp
-        if ramp is None and state.step != TRY:
+        if ramp is None and not self._is_try:
             if state.phase is not RampPhase.COMPLETE:
                 self._complete()
             return
-        if ramp is not None and self._is_recorded and self._is_forgotten(now, ramp):
-            self._begin_anew()
-            return
+        if ramp is not None and self._is_recorded:
+            had_no_ramp = state.phase is RampPhase.COMPLETE and state.step == TRY
+            if had_no_ramp or self._is_forgotten(now, ramp):
+                self._begin_anew()
+                return
         if state.phase is RampPhase.MOVING and self._moved >= state.allowed:
             # The run that moved them ended before it recorded that.
             last = self._ledger.ramps.last_moved_at(self._subject)
@@ -194,7 +196,7 @@ class CauseGate:
         """Open the breaker if too many puts have failed; return whether it is open."""
         if self._state.phase is RampPhase.OPEN:
             return True
-        if self._failures < (1 if self._state.step == TRY else self._around.breaker.failures):
+        if self._failures < (1 if self._is_try else self._around.breaker.failures):
             return False
         puts = "a put" if self._failures == 1 else f"{self._failures:,} puts in a row"
         self._open(f"{puts} to {self._place} failed{last}")
@@ -242,7 +244,7 @@ class CauseGate:
     def _complete(self) -> None:
         ramp = self._around.ramp
         words = "ramp: all messages may move" if ramp else "breaker: closed, all messages may move"
-        step = len(ramp.steps) if ramp else 1
+        step = len(ramp.steps) if ramp else TRY
         last = self._ledger.ramps.last_attempt()
         self._record(phase=RampPhase.COMPLETE, step=step, step_from=last, until=None, why=words)
 
@@ -258,6 +260,10 @@ class CauseGate:
         self._hold = _build_hold(self._state)
         self._ledger.ramps.record(self._subject, self._state)
         execution.log.info("%s: %s", self._place, self._state.why)
+
+    @property
+    def _is_try(self) -> bool:
+        return self._state.step == TRY and self._state.phase is not RampPhase.COMPLETE
 
     @property
     def _watch(self) -> timedelta:

@@ -56,6 +56,22 @@ def test_a_breaker_tries_one_message_and_closes_if_it_stays_away(world: World) -
     assert [state.why for state in states(world)] == ["breaker: closed, all messages may move"]
 
 
+def test_a_ramp_that_is_added_after_a_breaker_has_closed_begins_at_its_first_step(
+    world: World,
+) -> None:
+    dead_letters(world, 3, dest_q="CLOSED")
+    execution = world.plan(RULES, **BREAKER)
+    pass_at(execution, world, 0)
+    world.mqsc("ALTER QLOCAL(CLOSED) PUT(ENABLED)")
+    assert [pass_at(execution, world, minute) for minute in (10, 11)] == [(1, 2), (2, 0)]
+    settle(execution)
+    dead_letters(world, 5, dest_q="CLOSED")
+
+    with_a_ramp = world.plan(RULES, ramp={"steps": [1, 2], "watch": 60}, **BREAKER)
+
+    assert [pass_at(with_a_ramp, world, minute)[0] for minute in (12, 13, 14)] == [1, 2, 2]
+
+
 def test_a_breaker_opens_again_if_its_try_fails(world: World) -> None:
     dead_letters(world, 10, dest_q="CLOSED")
     execution = world.plan(RULES, **BREAKER)
