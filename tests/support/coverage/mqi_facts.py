@@ -193,7 +193,14 @@ OTHER_MESSAGES = (
         " fields are copied is unverified except ReplyToQ, ReplyToQMgr and identity context",
         "test_a_message_for_another_queue_manager_gets_an_mqxqh",
     ),
-    Fact("trigger messages, events, activity reports", "not generated"),
+    Fact(
+        "queue depth events (high, low, full)",
+        "put on SYSTEM.ADMIN.PERFM.EVENT with PERFMEV(ENABLED); an event disables itself and"
+        " enables its counterparts in QDPHIEV, QDPLOEV and QDPMAXEV; statistics begin when events"
+        " are enabled for the queue",
+        "test_an_event_disables_itself_and_enables_its_counterparts",
+    ),
+    Fact("trigger messages, other events, activity reports", "not generated"),
 )
 
 MQOD_CASES = (

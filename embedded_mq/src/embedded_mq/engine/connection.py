@@ -18,7 +18,7 @@ from embedded_mq.engine import unit_of_work
 from embedded_mq.engine.failures import CallFailedError, log
 from embedded_mq.engine.messages.properties import MessageHandles
 from embedded_mq.engine.objects import authority, definitions
-from embedded_mq.engine.objects.attributes import COMMAND_QUEUE
+from embedded_mq.engine.objects.attributes import COMMAND_QUEUE, PERFORMANCE_EVENT_QUEUE
 from embedded_mq.engine.objects.resolution import Destination
 from embedded_mq.engine.unit_of_work import UnitOfWork
 from embedded_mq.storage.catalogue import CREATED_BY, ENDED, QUIESCING, Catalogue, Definition
@@ -82,6 +82,7 @@ class ResolvedQueue:
         "ccsid",
         "checks_headers",
         "destinations",
+        "has_depth_events",
         "is_command_queue",
         "is_fifo",
         "is_get_inhibited",
@@ -115,6 +116,12 @@ class ResolvedQueue:
         self.opened, queue = path[0], path[-1]
         self.queue_id = queue.queue_id
         self.is_command_queue = queue.name == COMMAND_QUEUE
+        # No events are generated for event queues.
+        self.has_depth_events = (
+            bool(catalogue.number("PERFMEV"))
+            and any(queue.number(word) for word in ("QDPHIEV", "QDPLOEV", "QDPMAXEV"))
+            and queue.name != PERFORMANCE_EVENT_QUEUE
+        )
         self.is_fifo = queue.number("MSGDLVSQ") == mq.MQMDS_FIFO
         self.is_temporary = queue.is_temporary
         self.queue_name = queue.name

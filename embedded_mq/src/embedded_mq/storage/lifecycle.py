@@ -56,6 +56,7 @@ def start(name: str, directory: Path | None = None) -> None:
             if not queue.number("NPMCLASS"):
                 _delete_nonpersistent(store, queue.queue_id)
         store.execute("UPDATE operation SET start = start + 1")
+        store.execute("DROP TABLE IF EXISTS event_statistics")  # see `depth_events`
         _set_status(store, RUNNING)
 
 

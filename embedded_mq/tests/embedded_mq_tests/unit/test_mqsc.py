@@ -150,8 +150,8 @@ def test_mqsc_alters_displays_and_deletes_every_type_of_queue() -> None:
 
 
 def test_define_reports_ignored_attributes() -> None:
-    assert run("DEFINE QLOCAL(A) ACCTQ(ON) QDEPTHHI(80) NOTRIGGER") == [
-        "defined QLOCAL(A); ignored: ACCTQ; kept without effect: QDEPTHHI NOTRIGGER"
+    assert run("DEFINE QLOCAL(A) ACCTQ(ON) TRIGDPTH(80) NOTRIGGER") == [
+        "defined QLOCAL(A); ignored: ACCTQ; kept without effect: TRIGDPTH NOTRIGGER"
     ]
 
 

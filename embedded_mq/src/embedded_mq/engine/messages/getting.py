@@ -15,7 +15,7 @@ from embedded_mq import mqi_constants as mq
 from embedded_mq.constants import MQRC
 from embedded_mq.engine.connection import Connection, OpenObject, ResolvedQueue
 from embedded_mq.engine.failures import MQCC_OK, MQCC_WARNING, CallFailedError, check_bits, log
-from embedded_mq.engine.messages import groups, reports, selection, tracing
+from embedded_mq.engine.messages import depth_events, groups, reports, selection, tracing
 from embedded_mq.engine.messages.delivery import FORMATS_WITH_PROPERTIES, deliver
 from embedded_mq.engine.messages.properties import MessageHandle
 from embedded_mq.engine.messages.property_values import Property
@@ -272,6 +272,7 @@ def _remove_message(
     else:
         selection.remove(connection, place)
         reports.report_delivery(connection, found, in_unit=False)
+    depth_events.report_get(connection, resolved)
     if opened.allows(mq.MQOO_SAVE_ALL_CONTEXT):
         opened.saved_context = got[1]
     return got

@@ -19,7 +19,15 @@ from embedded_mq.engine.failures import (
     check_bits,
     not_emulated,
 )
-from embedded_mq.engine.messages import context, groups, placing, reports, streaming, transmission
+from embedded_mq.engine.messages import (
+    context,
+    depth_events,
+    groups,
+    placing,
+    reports,
+    streaming,
+    transmission,
+)
 from embedded_mq.engine.messages.placing import NULL_ID, Content
 from embedded_mq.engine.messages.properties import collect_properties, uses_message_handles
 from embedded_mq.engine.objects.attributes import MAX_PRIORITY
@@ -209,8 +217,12 @@ def _store(  # noqa: PLR0917
             resolved.max_uncommitted, 1 + reports.is_arrival_reported(resolved, md)
         )
     is_durable = not in_unit and md.persistence == mq.MQPER_PERSISTENT
-    with connection.store.transaction(durable=is_durable):
-        _place(connection, resolved, md, content, now=now, in_unit=in_unit)
+    try:
+        with connection.store.transaction(durable=is_durable):
+            _place(connection, resolved, md, content, now=now, in_unit=in_unit)
+    except CallFailedError as failure:
+        depth_events.report_failed_put(connection, resolved, failure, now)
+        raise
     if resolved.is_command_queue and in_unit:
         connection.unit_of_work.has_commands = True
     elif resolved.is_command_queue:
@@ -231,6 +243,7 @@ def _place(
         placing.check_room(connection, resolved)
         streaming.place_copy(connection, resolved, md, content, now=now, in_unit=in_unit)
     placing.place(connection, resolved, md, content, now=now, in_unit=in_unit)
+    depth_events.report_put(connection, resolved, now)
     reports.report_arrival(connection, resolved, md, content, now=now, in_unit=in_unit)
     if resolved.stream_q and not resolved.must_duplicate:
         streaming.place_copy(connection, resolved, md, content, now=now, in_unit=in_unit)

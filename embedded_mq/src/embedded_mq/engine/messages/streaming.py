@@ -8,7 +8,7 @@ from __future__ import annotations
 from embedded_mq import mqi_constants as mq
 from embedded_mq.engine.connection import Connection, ResolvedQueue
 from embedded_mq.engine.failures import CallFailedError, log
-from embedded_mq.engine.messages import placing, transmission
+from embedded_mq.engine.messages import depth_events, placing, transmission
 from embedded_mq.engine.messages.placing import Content
 from embedded_mq.engine.objects.resolution import resolve
 from embedded_mq.structures import MQMD
@@ -73,5 +73,6 @@ def _place(
         )
     placing.check_fits(target, copy, body)
     placing.place(connection, target, copy, (packed, properties, body), now=now, in_unit=in_unit)
+    depth_events.report_put(connection, target, now)
     if in_unit:
         connection.unit_of_work.calls -= 1

@@ -16,6 +16,7 @@ Value = int | str
 
 MAX_MSG_LENGTH = 104_857_600
 COMMAND_QUEUE = "SYSTEM.ADMIN.COMMAND.QUEUE"
+PERFORMANCE_EVENT_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
 NO_SELECTOR = 0
 """The selector of an attribute that IBM MQ does not have and only MQSC can set here."""
 
@@ -123,6 +124,11 @@ _LOCAL = _by_keyword(
     _word_attribute(
         "STRMQOS", mq.MQIA_STREAM_QUEUE_QOS, "BESTEF", BESTEF=0, MUSTDUP=mq.MQST_MUST_DUP
     ),
+    _number_attribute("QDEPTHHI", mq.MQIA_Q_DEPTH_HIGH_LIMIT, 80, 100),
+    _number_attribute("QDEPTHLO", mq.MQIA_Q_DEPTH_LOW_LIMIT, 20, 100),
+    _word_attribute("QDPMAXEV", mq.MQIA_Q_DEPTH_MAX_EVENT, "ENABLED", **_OFF_ON),
+    _word_attribute("QDPHIEV", mq.MQIA_Q_DEPTH_HIGH_EVENT, "DISABLED", **_OFF_ON),
+    _word_attribute("QDPLOEV", mq.MQIA_Q_DEPTH_LOW_EVENT, "DISABLED", **_OFF_ON),
     *_without_effect(
         _word_attribute("TRIGGER", mq.MQIA_TRIGGER_CONTROL, "NOTRIGGER", TRIGGER=1, NOTRIGGER=0),
         _word_attribute(
@@ -133,11 +139,6 @@ _LOCAL = _by_keyword(
         Attribute("TRIGDATA", mq.MQCA_TRIGGER_DATA, "", length=64),
         _name_attribute("PROCESS", mq.MQCA_PROCESS_NAME),
         _name_attribute("INITQ", mq.MQCA_INITIATION_Q_NAME),
-        _number_attribute("QDEPTHHI", mq.MQIA_Q_DEPTH_HIGH_LIMIT, 80, 100),
-        _number_attribute("QDEPTHLO", mq.MQIA_Q_DEPTH_LOW_LIMIT, 20, 100),
-        _word_attribute("QDPMAXEV", mq.MQIA_Q_DEPTH_MAX_EVENT, "ENABLED", **_OFF_ON),
-        _word_attribute("QDPHIEV", mq.MQIA_Q_DEPTH_HIGH_EVENT, "DISABLED", **_OFF_ON),
-        _word_attribute("QDPLOEV", mq.MQIA_Q_DEPTH_LOW_EVENT, "DISABLED", **_OFF_ON),
         _number_attribute("RETINTVL", mq.MQIA_RETENTION_INTERVAL, 999_999_999, 999_999_999),
     ),
 )
@@ -182,6 +183,7 @@ QUEUE_MANAGER_ATTRIBUTES = _by_keyword(
     _number_attribute("CCSID", mq.MQIA_CODED_CHAR_SET_ID, 1208, 65535, lowest=1),
     _number_attribute("MAXMSGL", mq.MQIA_MAX_MSG_LENGTH, 4_194_304, MAX_MSG_LENGTH, lowest=32_768),
     _number_attribute("MAXUMSGS", mq.MQIA_MAX_UNCOMMITTED_MSGS, 10_000, 999_999_999, lowest=1),
+    _word_attribute("PERFMEV", mq.MQIA_PERFORMANCE_EVENT, "DISABLED", **_OFF_ON),
     _word_attribute("HDRCHECK", NO_SELECTOR, "NO", NO=0, YES=1),
 )
 """HDRCHECK, which IBM MQ does not have, enables checks of MQ headers (see `header_checks`)."""
@@ -225,7 +227,7 @@ IGNORED_QUEUE_KEYWORDS: Mapping[str, int] = {
 _IGNORED_OF_QUEUE_MANAGER = """
     ACCTCONO ACCTINT ACCTMQI ACCTQ ACTIVREC ADOPTCHK AUTHOREV CERTLABL CHAD CHADEV CHLAUTH CHLEV
     CLWLDATA CMDEV CONFIGEV CONNAUTH CUSTOM FORCE IMGINTVL IMGLOGLN IMGRCOVO IMGRCOVQ IMGSCHED
-    INHIBTEV IPADDRV LOCALEV LOGGEREV MARKINT MAXHANDS MONACLS MONCHL MONQ PERFMEV PSMODE REMOTEEV
+    INHIBTEV IPADDRV LOCALEV LOGGEREV MARKINT MAXHANDS MONACLS MONCHL MONQ PSMODE REMOTEEV
     ROUTEREC SSLEV SSLKEYR STATACLS STATCHL STATINT STATMQI STATQ STRSTPEV TREELIFE TRIGINT
 """
 IGNORED_QUEUE_MANAGER_KEYWORDS = frozenset(_IGNORED_OF_QUEUE_MANAGER.split())
@@ -233,6 +235,7 @@ IGNORED_QUEUE_MANAGER_KEYWORDS = frozenset(_IGNORED_OF_QUEUE_MANAGER.split())
 
 SYSTEM_QUEUES: Mapping[str, tuple[int, Mapping[str, Value]]] = {
     COMMAND_QUEUE: (mq.MQQT_LOCAL, {}),
+    PERFORMANCE_EVENT_QUEUE: (mq.MQQT_LOCAL, {}),
     "SYSTEM.DEFAULT.MODEL.QUEUE": (
         mq.MQQT_MODEL,
         {"SHARE": mq.MQQA_NOT_SHAREABLE, "DEFSOPT": mq.MQOO_INPUT_EXCLUSIVE},
