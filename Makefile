@@ -45,8 +45,10 @@ down: $(READY)  ## stop what `make up` started
 # Tests compile once, and not in each process: where the environment forbids bytecode, this allows it.
 coverage test test-fast: export PYTHONDONTWRITEBYTECODE =
 
+# In the order of the directories, the files of minutes come first, and both processes end together.
 test: coverage  ## every test that needs neither Docker nor IBM MQ
-	$(BIN)/pytest -m "not long" $(CORE_TESTS:%=--ignore=%) -n $(TEST_PROCESSES) --dist loadfile
+	$(BIN)/pytest -m "not long" $(CORE_TESTS:%=--ignore=%) -n $(TEST_PROCESSES) --dist loadfile \
+	  --no-loadscope-reorder
 
 coverage: $(READY)  ## the tests of rules, headers, plan and units of work, which reach every branch
 	$(BIN)/pytest --quiet $(CORE_TESTS) --cov -n $(TEST_PROCESSES) --dist loadfile

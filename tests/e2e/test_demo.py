@@ -135,6 +135,7 @@ def test_the_demo_goes_from_messages_to_actions_to_a_report(tmp_path: Path) -> N
     assert "71" in Path(page[0]).read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_next_run_completes_a_run_that_was_killed_during_execution(tmp_path: Path) -> None:
     """SIGKILL between a commit and its entry in the ledger: nothing is lost or done twice."""
     before = fill(tmp_path, "pymqi")
