@@ -26,6 +26,7 @@ CONDITIONS = {
     "AGE": TIMES,
     "EXPIRES_IN": TIMES | st.just("never"),
     "LENGTH": SIZES,
+    "ATTEMPTS": st.builds("{} {}".format, SIGNS, NUMBERS),
     "HEADER_CHAIN": st.lists(WORDS, max_size=3).map(lambda words: " ".join(["MQDLH", *words])),
 }
 PATTERNS = st.fixed_dictionaries({}, optional=CONDITIONS)
@@ -44,6 +45,7 @@ ROWS = st.fixed_dictionaries(
         )
         | st.none(),
         "chain_is_whole": st.booleans() | st.none(),
+        "attempts_made": st.integers(0, 4) | st.none(),
     }
 )
 

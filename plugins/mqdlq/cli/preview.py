@@ -44,6 +44,10 @@ from mqdlq.stages.snapshot.preview import PlannedAction, Preview, UnhandledMessa
 
 USAGE: Final = 2
 _MOST: Final = 12
+_WITHOUT_ATTEMPTS: Final = (
+    "mqdlq: warning: a preview does not know the number of attempts so far: no rule that compares"
+    " attempts matches; a dry run of the handler counts them"
+)
 
 
 def preview(
@@ -87,7 +91,10 @@ def preview(
     """
     address = Address(transport, host, port, channel, ccdt_url, user, client)
     try:
-        found = _look(queue_manager, address, parse_table(rules, queue_kind), queue, nul_as_blank)
+        table = parse_table(rules, queue_kind)
+        if "attempts_made" in table.columns:
+            typer.echo(_WITHOUT_ATTEMPTS, err=True)
+        found = _look(queue_manager, address, table, queue, nul_as_blank)
     except RulesError as error:
         typer.echo(error, err=True)
         raise typer.Exit(USAGE) from None

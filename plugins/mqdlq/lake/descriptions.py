@@ -12,7 +12,7 @@ from mqdlq import renamed
 from mqdlq.errors import LakeError
 from mqdlq.model import Disposition, QueueKind
 
-SNAPSHOT_VERSION: Final = 4
+SNAPSHOT_VERSION: Final = 5
 """The version of snapshots that this code writes; it reads all earlier ones."""
 PLAN_VERSION: Final = 1
 """The version of plans that this code writes."""

@@ -33,6 +33,7 @@ HEADERS: Final = pa.schema(
         pa.field("came_from_backout", pa.bool_()),
         pa.field("dest_backout_threshold", pa.int32()),
         pa.field("dest_backout_requeue_q", pa.string()),
+        pa.field("attempts_made", pa.int32()),
     ]
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
@@ -44,8 +45,15 @@ ADDED_LATER: Final = (
     "came_from_backout",
     "dest_backout_threshold",
     "dest_backout_requeue_q",
+    "attempts_made",
 )
 """Columns that snapshots of earlier versions lack."""
+
+FILLED_FOR_RULES: Final = frozenset({"attempts_made"})
+"""Columns that are null unless the rules of the run use them.
+
+A snapshot of an earlier version lacks them and is read as if they were null.
+"""
 
 SETTLED: Final = pa.schema(
     [

@@ -40,6 +40,8 @@ _HEADERS: Final = {
     " BOQNAME (since 2)",
     "dest_backout_threshold": "BOTHRESH of its destination; null if unknown (since 2)",
     "dest_backout_requeue_q": "BOQNAME of its destination; null if unknown (since 2)",
+    "attempts_made": "Number of attempts that runs have made on it while it was on this queue; null"
+    " unless the rules compare `attempts` (since 5)",
 }
 _SETTLED: Final = {
     "browse_seq": "Position in browse order, counted together with full rows",

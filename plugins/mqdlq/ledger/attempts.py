@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Column, ColumnElement, Select, and_, func, or_, select
 
 from mqdlq.ledger.database import Repository, add, in_parts
+from mqdlq.ledger.messages import has_departed
 from mqdlq.ledger.outcomes import Learned, OutcomeFact, booking, row_of
 from mqdlq.ledger.runs import Run, is_beside
 from mqdlq.ledger.tables.messages import attempt_states, attempts, messages, outcomes, run_messages
@@ -126,6 +127,42 @@ class Attempts(Repository):
         for row in self._all(query):
             made[row["message_id"]][row["rule"]] = row["number"]
         return made
+
+    def of_residents(
+        self, queue_manager: str, queue: str, keys: Collection[bytes]
+    ) -> dict[bytes, list[int]]:
+        """Return by key how many attempts were made on messages that have not departed.
+
+        Attempts of all runs on the queue count, whatever their rules. A key with several messages
+        has a number for each, in the order in which a browse recognises them; a key without any
+        attempt is absent.
+        """
+        here = select(messages.c.message_id, messages.c.message_key).where(
+            messages.c.queue_manager == queue_manager,
+            messages.c.queue == queue,
+            ~has_departed(messages.c.message_id),
+        )
+        made: dict[bytes, list[int]] = {}
+        for some in in_parts(keys):
+            query = here.where(messages.c.message_key.in_(some)).order_by(messages.c.occurrence)
+            residents = {row["message_id"]: row["message_key"] for row in self._all(query)}
+            numbers, in_doubt = self._count_by_message(residents)
+            for one in sorted(residents, key=in_doubt.__contains__):
+                made.setdefault(residents[one], []).append(numbers.get(one, 0))
+        return {key: numbers for key, numbers in made.items() if any(numbers)}
+
+    def _count_by_message(self, ids: Iterable[int]) -> tuple[dict[int, int], set[int]]:
+        """Return how many attempts on each message count, and which messages are in doubt."""
+        numbers, in_doubt = defaultdict[int, int](int), set[int]()
+        query = select(_STATES.c.message_id, _STATES.c.state)
+        relevant = _STATES.c.state.in_((*COUNTED, AttemptState.UNKNOWN))
+        for some in in_parts(ids):
+            for row in self._all(query.where(_STATES.c.message_id.in_(some), relevant)):
+                if row["state"] in COUNTED:
+                    numbers[row["message_id"]] += 1
+                else:
+                    in_doubt.add(row["message_id"])
+        return numbers, in_doubt
 
     def in_states(self, queue_manager: str, *states: AttemptState) -> list[Attempt]:
         """Return the attempts on a queue manager whose latest state is one of these, in order."""

@@ -40,12 +40,12 @@ _UNITS: Final = {
         "B": 1, "kB": 10**3, "KiB": 1 << 10, "MB": 10**6, "MiB": 1 << 20, "GB": 10**9,
         "GiB": 1 << 30,
     },
-    Kind.NUMBER: {"": 1},
+    Kind.COUNT: {"": 1},
 }  # fmt: skip
 _EXAMPLES: Final = {
     Kind.TIME: "a comparison with a time such as '>= 2h'",
     Kind.SIZE: "a comparison with a number of bytes such as '> 1MB'",
-    Kind.NUMBER: "a comparison with a number such as '>= 3'",
+    Kind.COUNT: "a comparison with a number such as '>= 3'",
 }
 
 

@@ -39,6 +39,8 @@ class Kind(Enum):
     """A comparison with a time, for an extension."""
     SIZE = auto()
     """A comparison with a number of bytes, for an extension."""
+    COUNT = auto()
+    """A comparison with a number, for an extension."""
     CHAIN = auto()
     """The names of headers in order, with wildcards, for an extension."""
 
@@ -193,6 +195,15 @@ _EXTENSIONS: Final = (
         "the length of the original message",
         Measure("total_length", less=_DLH_LENGTH),
         unknown="the snapshot has no total_length",
+    ),
+    _measured(
+        "ATTEMPTS",
+        Kind.COUNT,
+        "the number of attempts so far",
+        Measure("attempts_made"),
+        unknown="only snapshots of runs whose rules compare attempts have it",
+        changes=True,
+        without_dlh="attempts extension",
     ),
     Keyword(
         "HEADER_CHAIN",

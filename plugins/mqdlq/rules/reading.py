@@ -77,10 +77,15 @@ def check(
 def treatment_changes(frozen_text: str) -> bool:
     """Whether rules can treat an unchanged message differently in a later run: `changes`."""
     names = (name for name, keyword in EXTENSIONS.items() if keyword.changes)
+    return any(uses_extension(frozen_text, name) for name in names)
+
+
+def uses_extension(frozen_text: str, name: str) -> bool:
+    """Whether a rule of a frozen table has the extension of this name, such as AGE."""
     # Most tables have no extension and need not be parsed.
-    return (
-        any(f"{name}(" in frozen_text for name in names) and parse(frozen_text, frozen=True).changes
-    )
+    if f"{name}(" not in frozen_text:
+        return False
+    return EXTENSIONS[name] in parse(frozen_text, frozen=True).extensions.values()
 
 
 def _other_encoding(data: bytes) -> str:

@@ -27,6 +27,7 @@ VARYING = ("put_appl_name", "reply_to_q", "feedback", "user_identifier")
 CONDITIONS = {
     Kind.TIME: ["< 0s", "<= 1s", "> 1s", "< 2h", ">= 2h", "> 2h", "<= 2h", "> 1d"],
     Kind.SIZE: ["< 1", ">= 1B", "> 1kB", "<= 1000", "> 1MB"],
+    Kind.COUNT: ["< 1", ">= 1", "> 2", "<= 2"],
     Kind.CHAIN: ["MQDLH", "MQDLH *", "* MQRFH2", "MQDLH MQRFH?", "MQ*"],
 }
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -104,6 +105,7 @@ def _of_extensions(chance: random.Random) -> dict[str, Any]:
         "total_length": 172 + chance.choice([-1, 0, 1, 1000, 1001, 10**6, 10**6 + 1]),
         "header_chain": ["MQDLH", *chance.choice([[], ["MQRFH2"], ["MQRFH"], ["MQCIH", "MQRFH2"]])],
         "chain_is_whole": chance.random() > 1 / 8,
+        "attempts_made": chance.choice([0, 1, 2, 3]),
     }
     return {name: None if chance.random() < 1 / 16 else value for name, value in row.items()}
 

@@ -101,6 +101,24 @@ def test_a_preview_shows_plan_causes_and_messages_that_need_attention(world: Wor
     ]
 
 
+def test_a_preview_warns_that_it_knows_no_attempts(world: World) -> None:
+    table = world.directory / "some.yaml"
+    table.write_text(
+        "table:\n  rules:\n    - extensions: {attempts: '>= 0'}\n      action: IGNORE\n"
+    )
+    world.dead_letter()
+
+    result = CliRunner().invoke(app, ["preview", "--rules", str(table), "--format", "json", "QM1"])
+
+    assert result.stderr == (
+        "mqdlq: warning: a preview does not know the number of attempts so far: no rule that"
+        " compares attempts matches; a dry run of the handler counts them\n"
+    )
+    assert [each["outcome"] for each in json.loads(result.stdout)["needs_attention"]] == [
+        "unmatched"
+    ]
+
+
 def test_a_preview_counts_queues_with_generated_names_as_one_cause(world: World) -> None:
     for number in range(3):
         world.dead_letter(reason=2085, dest_q=f"AMQ.{number:016X}")

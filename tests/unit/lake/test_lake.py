@@ -28,6 +28,7 @@ MARKS = (
     "came_from_backout",
     "dest_backout_threshold",
     "dest_backout_requeue_q",
+    "attempts_made",
 )
 DESCRIPTION = lake.PlanDescription(
     plan_id="s1-abc",
@@ -102,7 +103,7 @@ def test_the_manifest_of_a_finished_snapshot_describes_its_content(root: str) ->
         rules_digest="d",
         rules_text="ACTION(RETRY)",
         payload="none",
-        schema_version=4,
+        schema_version=5,
     )
 
 
@@ -320,7 +321,7 @@ def test_an_invalid_description_is_rejected(
     ("text", "fault"),
     [
         ("x", " is not JSON: Expecting value: line 1 column 1 (char 0) [MQDLQ-423]"),
-        ("[]", ": expected schema_version 1 to 4, found None [MQDLQ-424]"),
+        ("[]", ": expected schema_version 1 to 5, found None [MQDLQ-424]"),
     ],
 )  # fmt: skip
 def test_an_invalid_manifest_is_rejected(tmp_path: Path, text: str, fault: str) -> None:

@@ -200,6 +200,33 @@ def test_a_new_run_counts_from_zero_unless_attempts_carry_on(ledger: Ledger) -> 
     assert ledger.attempts.made(run("r3", carry_attempts=True)) == {message_id: (1, NOON)}
 
 
+def test_attempts_of_all_runs_count_for_each_message_that_is_still_on_the_queue(
+    ledger: Ledger,
+) -> None:
+    other, gone = b"\1" * 32, b"\2" * 32
+    first, second, single, left, _ = accept(ledger, run("r1"), KEY, KEY, other, gone, b"\3" * 32)
+    accept(ledger, run("r2", rules_digest="e" * 64), KEY)
+    failed = replace(attempt(first), state=AttemptState.FAILED)
+    ledger.attempts.add(
+        [
+            replace(failed, state=AttemptState.INTENDED),
+            failed,
+            replace(failed, unit="u2", run_id="r2"),
+            replace(failed, unit="u3", message_id=second),
+            replace(failed, unit="u4", state=AttemptState.UNKNOWN),
+            replace(failed, unit="u5", message_id=single),
+            replace(failed, unit="u6", message_id=single, state=AttemptState.BACKED_OUT_WITH_BATCH),
+            replace(failed, unit="u7", message_id=left),
+        ]
+    )
+    ledger.outcomes.add("r1", [outcome(left, Outcome.TAKEN)])
+
+    found = ledger.attempts.of_residents("QM1", "DLQ", {KEY, other, gone, b"\3" * 32, b"\4" * 32})
+
+    assert found == {KEY: [1, 2], other: [1]}
+    assert ledger.attempts.of_residents("QM1", "OTHER", {KEY}) == {}
+
+
 def test_a_message_has_one_outcome_in_a_run(ledger: Ledger) -> None:
     (message_id,) = accept(ledger, run(), KEY)
     ledger.outcomes.add("r1", [outcome(message_id)])

@@ -31,6 +31,7 @@ LETTER: dict[str, Any] = {
     "total_length": 172 + 1_000_000,
     "header_chain": ["MQDLH", "MQRFH2"],
     "chain_is_whole": True,
+    "attempts_made": 3,
 }
 
 
@@ -61,6 +62,9 @@ def error(text: str, *, is_frozen: bool = True) -> str:
         ("LENGTH('>= 1MB')", True),
         ("LENGTH('> 1000000')", False),
         ("LENGTH('< 1MiB')", True),
+        ("ATTEMPTS('>= 3')", True),
+        ("ATTEMPTS('>3')", False),
+        ("ATTEMPTS('< 4')", True),
         ("HEADER_CHAIN('MQDLH MQRFH2')", True),
         ("HEADER_CHAIN('MQDLH MQRFH*')", True),
         ("HEADER_CHAIN('*MQRFH2*')", True),
@@ -86,6 +90,7 @@ def test_a_message_without_expiry_matches_never_only() -> None:
         ("EXPIRES_IN('< 1d')", "expires_at"),
         ("EXPIRES_IN('< 1d')", "browsed_at"),
         ("LENGTH('>= 0')", "total_length"),
+        ("ATTEMPTS('>= 0')", "attempts_made"),
         ("HEADER_CHAIN('MQ*')", "header_chain"),
         ("HEADER_CHAIN('MQ*')", "chain_is_whole"),
     ],
@@ -119,9 +124,10 @@ def test_a_time_is_printed_in_the_largest_unit_without_a_fraction(written: str, 
     assert freeze(frozen(f"AGE('< {written}')")) == f"AGE('< {shown}') ACTION(IGNORE)\n"
 
 
-def test_only_conditions_on_time_change_the_treatment_of_a_message() -> None:
+def test_conditions_on_time_and_attempts_change_the_treatment_of_a_message() -> None:
     assert frozen("AGE('< 1d')").changes
     assert frozen("EXPIRES_IN('never')").changes
+    assert frozen("ATTEMPTS('> 1')").changes
     assert not frozen("LENGTH('< 1') HEADER_CHAIN('MQDLH')", "REASON(2053)").changes
 
 

@@ -106,6 +106,7 @@ def kind_of(keyword: Keyword) -> str:
 VALUES_OF_EXTENSIONS = {
     Kind.TIME: "comparison with a time",
     Kind.SIZE: "comparison with a number of bytes",
+    Kind.COUNT: "comparison with a number",
     Kind.CHAIN: "names of headers, with wildcards",
 }
 

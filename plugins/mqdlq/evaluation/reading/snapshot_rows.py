@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user
 from mqdlq import lake
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
-from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.schema import FILLED_FOR_RULES, HEADERS
 from mqdlq.lake.storage import file_names, filesystem
 
 _SPARK_TYPES: Final = {
@@ -130,10 +130,13 @@ def _settled(
 
 
 def require_columns(snapshot: Snapshot, columns: Sequence[str]) -> None:
-    """Raise `LakeError` if a snapshot lacks one of these columns."""
+    """Raise `LakeError` if a snapshot lacks one of these columns.
+
+    It may lack columns that are null unless the rules of its run use them.
+    """
     for name in file_names(snapshot.headers, ".parquet")[:1]:
         held = _metadata(snapshot, name).schema.to_arrow_schema().names
-        missing = sorted(set(columns) - set(held))
+        missing = sorted(set(columns) - set(held) - FILLED_FOR_RULES)
         if missing:
             raise LakeError(
                 "MQDLQ-406",

@@ -134,7 +134,8 @@ def _find_watch_after_account(
     interval = timedelta(seconds=max(1, run.retry_interval_s))
     moments = [(account.at + (rescan_interval or RESCAN_AFTER * interval), "it is time to rescan")]
     if treatment_changes(run.rules_text):
-        moments.append((account.at + interval, "the rules compare ages or remaining expiry"))
+        why = "the rules compare ages, remaining expiry or attempts"
+        moments.append((account.at + interval, why))
     if account.pending:
         began = account.last_pass or account.at
         moments.append((began + interval, f"{account.pending} of them are due to be tried again"))

@@ -43,7 +43,7 @@ class SettledMessageIndex:
         if now - since >= self._options.full_every:
             return f"the last one was at {since:%Y-%m-%d %H:%M:%S} UTC"
         if treatment_changes(self._run.rules_text):
-            return "the rules compare ages or remaining expiry"
+            return "the rules compare ages, remaining expiry or attempts"
         lots = self._ledger.settled.lots_for(self._run)
         standing = {name: self._is_in_lake(name) for name in {lot.snapshot_id for lot in lots}}
         self.lots = [lot for lot in lots if standing[lot.snapshot_id]]

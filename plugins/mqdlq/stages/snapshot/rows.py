@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from mqdlq.headers import DLH_LENGTH, header_row
 from mqdlq.headers.ccsid import SPECIAL_CCSIDS, Family, text_codec
 from mqdlq.headers.times import parse_gmt
-from mqdlq.lake.schema import HEADERS
+from mqdlq.lake.schema import FILLED_FOR_RULES, HEADERS
 from mqdlq.model import MessageClass
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.stages.snapshot.highlights import Highlighter
@@ -182,6 +182,7 @@ class RowBuilder:
             "dead_lettered_at": _make_timestamps(dlh[:, _DLH_PUT_AT]),
             "browsed_at": [at] * many,
             "chain_is_whole": np.ones(many, bool),
+            **{name: pa.nulls(many) for name in FILLED_FOR_RULES},
         }
         columns |= self._highlighter.highlight_columns(
             columns, head["expiry"], head["backout_count"]

@@ -20,6 +20,7 @@ from mqdlq.ledger import Ledger, Run, TakenSnapshot
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.stages.snapshot.attempt_numbers import AttemptNumbers
 from mqdlq.stages.snapshot.capture import PayloadCapture
 from mqdlq.stages.snapshot.compact_rows import SettledMessageIndex
 from mqdlq.stages.snapshot.highlights import Highlighter, make_backout_inquiry
@@ -75,7 +76,10 @@ def take_snapshot(
         SnapshotWriter(lake_root, run.queue_manager, run.queue, snapshot_id) as writer,
     ):
         with closing(PayloadCapture(chosen, writer, queue_manager, run.queue)) as capture:
-            browse = _SnapshotBrowse(run, queue_manager, writer, known, capture, clock, progress)
+            attempts = AttemptNumbers(run, ledger)
+            browse = _SnapshotBrowse(
+                run, queue_manager, writer, known, attempts, capture, clock, progress
+            )
             strays = browse.write()
         manifest = _finish(writer, run, chosen, taken_at)
     ledger.snapshots.record(
@@ -121,6 +125,7 @@ class _SnapshotBrowse:
     queue_manager: QueueManager
     writer: SnapshotWriter
     known: SettledMessageIndex
+    attempts: AttemptNumbers
     capture: PayloadCapture
     clock: Clock
     progress: Progress
@@ -139,7 +144,7 @@ class _SnapshotBrowse:
         for batch in self._browse_batches():
             fresh = self._separate_settled(batch)
             if fresh:
-                rows = builder.rows(fresh, self.clock())
+                rows = self.attempts.add_to(builder.rows(fresh, self.clock()))
                 self._write(fresh, rows)
                 stray = pc.not_equal(rows.column("class"), run.queue_kind.acts_on.value)
                 if named is not None:
