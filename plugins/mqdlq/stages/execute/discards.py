@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from mqdlq.errors import QueueManagerError
 from mqdlq.lake.archive import Copy, read_copies, write_copies
@@ -13,19 +14,25 @@ from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkList
 
 
-def archive_discards(execution: Execution, work: WorkList, cursor: BrowseCursor) -> dict[int, str]:
-    """Archive every message whose next step is DISCARD; return the steady digests of the copies.
+def archive_discards(
+    execution: Execution, work: WorkList, cursor: BrowseCursor, room: int | None
+) -> dict[int, str]:
+    """Archive the messages whose next step is DISCARD; return the steady digests of the copies.
+
+    `room` is how many messages the pass moves at most, None if that is not known: only the first
+    discards can be among them.
 
     Copies are made by browse, before any message is got. They are read back before any message is
     discarded, also the copies of an earlier pass. A copy holds the whole message with its
     properties.
     """
     run, ledger = execution.run, execution.ledger
-    due = {
+    discards = (
         item.message.message_id
         for item in work.items
         if (step := item.due_step) and step.action is Action.DISCARD and item.hold is None
-    }
+    )
+    due = set(islice(discards, room))
     if not due:
         return {}
     recorded = ledger.archive.digests(run.run_id)

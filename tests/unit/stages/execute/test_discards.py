@@ -87,6 +87,21 @@ def test_a_discard_whose_hold_has_ended_at_settling_is_not_said_to_lack_its_copy
     assert whys == ["attempt 1", "it was not discarded before the run ended"]
 
 
+def test_only_the_messages_that_a_budget_lets_move_are_archived(world: World) -> None:
+    for number in range(5):
+        world.dead_letter(bytes([number]))
+    execution = world.plan("WAIT(NO)\nACTION(DISCARD)", limits={"messages_per_run": 2})
+
+    make_pass(execution)
+
+    assert settle(execution) == {Outcome.DISCARDED: 2, Outcome.NOT_ATTEMPTED: 3}
+    assert len(copies(world)) == 2
+    whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
+    assert whys[2:] == [
+        "the run has moved as many messages as it may (limits: messages_per_run: 2)"
+    ] * 3
+
+
 def test_a_copy_made_before_an_interruption_is_used_by_the_next_pass(world: World) -> None:
     world.dead_letter(BODY)
     execution = world.plan("ACTION(DISCARD)")

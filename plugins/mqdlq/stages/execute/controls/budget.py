@@ -21,6 +21,11 @@ class RunBudget(Control):
         counts = execution.ledger.outcomes.counts(execution.run.run_id)
         self._moved = sum(counts[outcome] for outcome in _MOVED)
 
+    @property
+    def room(self) -> int:
+        """How many messages the budget has left."""
+        return max(0, self._budget - self._moved)
+
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
         """Return a hold once the budget is used up."""
         del item, step

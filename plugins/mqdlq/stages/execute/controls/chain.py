@@ -34,6 +34,12 @@ class ControlChain:
         for control in observers:
             control.end_observation(work, cursor.queue_manager)
 
+    @property
+    def room(self) -> int | None:
+        """How many messages the pass moves at most; None if no control knows."""
+        known = (control.room for control in self._controls)
+        return min((room for room in known if room is not None), default=None)
+
     def hold_or_admit(self, planned: PlannedAttempt, moves: Pausable) -> bool:
         """Ask for a planned attempt; return whether the pass may make it.
 

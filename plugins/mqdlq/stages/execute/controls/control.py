@@ -34,6 +34,11 @@ class Control:
     observes = False
     """Whether `observe` is called: it costs a browse of the whole queue before the first move."""
 
+    @property
+    def room(self) -> int | None:
+        """How many messages the control lets the pass move at most; None if it does not know."""
+        return None
+
     def observe(self, met: BrowsedItem) -> None:
         """Take note of a message on the queue; `met.item` is None if the run does not list it."""
 
