@@ -22,7 +22,8 @@ class Sighting:
     """The counts of a run's last browse, compared with its bookings.
 
     `seen` messages of the run were on the queue; `returned` messages were on it although booked as
-    departed; `arrived` messages were on it and are not the run's.
+    departed; `arrived` messages were on it and are not the run's. `next_pass_at` is when the pass
+    that the run left to the next run was due, None if it left none.
     """
 
     depth: int
@@ -30,6 +31,7 @@ class Sighting:
     returned: int
     arrived: int
     at: datetime
+    next_pass_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class LastAccount:
 
     `left` counts the booked messages that are still there, `pending` the ones among them that wait
     for a retry. `others_until` is the end of the last lease of another run, None without one.
+    `next_pass_at` is that of the `Sighting`.
     """
 
     run_id: str
@@ -47,6 +50,7 @@ class LastAccount:
     pending: int
     last_pass: datetime | None
     others_until: datetime | None
+    next_pass_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Accounts(Repository):
                 runs.c.rules_digest,
                 (sightings.c.depth - sightings.c.arrived).label("left"),
                 sightings.c.at,
+                sightings.c.next_pass_at,
             )
             .join(runs, runs.c.run_id == sightings.c.run_id)
             .where(is_on_queue(queue_manager, queue), ~runs.c.dry_run, runs.c.message_keys == ())

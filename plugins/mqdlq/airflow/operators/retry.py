@@ -42,7 +42,7 @@ class Retry(Stage):
         with self.work(context) as work:
             while left["pending"] and self._wait(work, left):
                 left = left_by(make_pass(execution_of(work)))
-            outcomes = settle(execution_of(work))
+            outcomes = settle(execution_of(work), _due_at(left))
         progress.info("settled: %s", outcomes_in_words(outcomes))
         return {str(outcome): number for outcome, number in outcomes.items()}
 
@@ -51,7 +51,9 @@ class Retry(Stage):
         # imports Arrow, which DAG parsing must not.
         from mqdlq.stages.execute.next_pass import find_reason_not_to_wait  # noqa: PLC0415
 
-        moment = datetime.fromisoformat(left["next_pass_at"])
+        moment = _due_at(left)
+        if moment is None:
+            return False
         handler, pending = self.configuration(), left["pending"]
         if why := find_reason_not_to_wait(work.run, handler, work.ledger, pending, moment):
             progress.info("%s", why)
@@ -63,3 +65,9 @@ class Retry(Stage):
             self.defer(trigger=RetryTrigger(moment, left), method_name="resume")
         time.sleep(seconds)
         return True
+
+
+def _due_at(left: dict[str, Any]) -> datetime | None:
+    """Return when the next pass is due by the state that the trigger carries, None if none is."""
+    moment = left["next_pass_at"]
+    return datetime.fromisoformat(moment) if moment else None

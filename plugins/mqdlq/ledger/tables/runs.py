@@ -164,8 +164,12 @@ sightings = Table(
     Column("returned", Integer, nullable=False),
     Column("arrived", Integer, nullable=False),
     at(),
+    Column("next_pass_at", UtcDateTime),
 )
-"""The counts of runs' last browses."""
+"""The counts of runs' last browses.
+
+`next_pass_at` is when the next run can try messages that are pending or held; null: not known.
+"""
 
 ages = Table(
     "ages",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from mqdlq.errors import AccountError, ExecutionError
 from mqdlq.lake import read_manifest
@@ -35,12 +37,13 @@ SECOND_BROWSE_DELAY_S = 5.0
 """How long to wait before the second browse for messages that vanished."""
 
 
-def settle(execution: Execution) -> Counter[Outcome]:
+def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counter[Outcome]:
     """Browse the queue once more and record an outcome for every message that has none yet.
 
     A message recorded as left must be on the queue, a message recorded as departed must not be. A
     message that vanished without this run is `expired` or `taken`. A second call adds nothing.
-    Returns the run's outcomes, counted. Raises AccountError if the account does not add up;
+    `next_pass_at` is when the pass that the run leaves to the next run is due, None if it leaves
+    none. Returns the run's outcomes, counted. Raises AccountError if the account does not add up;
     the ledger then holds what was found.
     """
     run, ledger = execution.run, execution.ledger
@@ -59,7 +62,7 @@ def settle(execution: Execution) -> Counter[Outcome]:
     _book_untouched(execution, untouched, missing, findings)
     _record_settled(execution, work, snapshot.snapshot_id)
     if ledger.accounts.of_run(run.run_id) is None:
-        ledger.accounts.record(run.run_id, sighting)
+        ledger.accounts.record(run.run_id, replace(sighting, next_pass_at=next_pass_at))
     release_all_leases(execution)
     return _check_account(execution, snapshot.messages, sighting)
 

@@ -40,8 +40,8 @@ def has_open_units(run: Run, ledger: Ledger) -> bool:
 class Watch:
     """The condition a run waits for: a depth other than `known`, or the moment `due_at`.
 
-    `known` messages are settled and no work. `due_at` is when a retry of an earlier run or the
-    rescan is due, None if nothing is; `due_why` says what is due.
+    `known` messages are settled and no work. `due_at` is when a pass that an earlier run left,
+    or the rescan, is due, None if nothing is; `due_why` says what is due.
     """
 
     known: int = 0
@@ -139,6 +139,8 @@ def _find_watch_after_account(
     if account.pending:
         began = account.last_pass or account.at
         moments.append((began + interval, f"{account.pending} of them are due to be tried again"))
+    if account.next_pass_at:
+        moments.append((account.next_pass_at, "some of them may be tried now"))
     if account.others_until:
         moments.append((account.others_until, "another run has given some of them up"))
     return Watch(account.left, *min(moments))

@@ -97,9 +97,10 @@ def test_only_the_messages_that_a_budget_lets_move_are_archived(world: World) ->
     assert settle(execution) == {Outcome.DISCARDED: 2, Outcome.NOT_ATTEMPTED: 3}
     assert len(copies(world)) == 2
     whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
-    assert whys[2:] == [
-        "the run has moved as many messages as it may (limits: messages_per_run: 2)"
-    ] * 3
+    assert (
+        whys[2:]
+        == ["the run has moved as many messages as it may (limits: messages_per_run: 2)"] * 3
+    )
 
 
 def test_a_copy_made_before_an_interruption_is_used_by_the_next_pass(world: World) -> None:

@@ -98,6 +98,22 @@ def test_a_pending_retry_of_an_earlier_run_is_due_after_retryint(world: World) -
     assert found.due_why == "1 of them are due to be tried again"
 
 
+def test_messages_that_a_control_holds_are_due_when_their_hold_ends(world: World) -> None:
+    """The run does not wait for the next step of a ramp; with @continuous the next run does."""
+    for _ in range(3):
+        world.dead_letter()
+    rules = "RETRYINT(60) WAIT(NO)\nACTION(RETRY)\n"
+    keys = {"schedule": "@continuous", "ramp": {"steps": [1], "watch": 90}}
+    execution = world.plan(rules, **keys)
+    result = make_pass(execution)
+    settle(execution, result.next_pass_at)
+
+    found = watch(world, rules)
+
+    assert found.due_at == world.clock() + timedelta(seconds=90)
+    assert found.due_why == "some of them may be tried now"
+
+
 def test_continuous_runs_carry_attempts_on_and_make_one_pass_each(world: World) -> None:
     """New messages do not wait for retries of others, and attempts count across runs."""
     world.dead_letter(dest_q="CLOSED")
