@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
 
@@ -15,11 +15,13 @@ from mqdlq.stages.report.wording import span
 class RoundTrips:
     """The round trips of a message that is on a dead-letter queue again.
 
-    `last` is the move after which it came back last. `delays` are the times from a delivery to the
-    next MQDLH, in order; a delay that the ledger does not know is left out.
+    `cause_id` is its cause now, `last` the move after which it came back last. `delays` are the
+    times from a delivery to the next MQDLH, in order; a delay that the ledger does not know is left
+    out.
     """
 
     count: int
+    cause_id: str
     last: Departure
     delays: tuple[timedelta, ...]
 
@@ -60,8 +62,15 @@ def find_round_trips(ledger: Ledger, message_ids: Collection[int]) -> dict[int, 
             if departure.message_id < one.message_id
         ]
         if earlier:
-            trips[one.message_id] = RoundTrips(len(earlier), earlier[-1], _delays(earlier, one))
+            trips[one.message_id] = RoundTrips(
+                len(earlier), one.cause_id, earlier[-1], _delays(earlier, one)
+            )
     return trips
+
+
+def join(found: Sequence[RoundTrips]) -> RoundTrips:
+    """Return the first of these with the delays of all, which came back equally often."""
+    return replace(found[0], delays=tuple(delay for one in found for delay in one.delays))
 
 
 def find_departures(ledger: Ledger, identities: Collection[bytes]) -> dict[bytes, list[Departure]]:

@@ -14,6 +14,7 @@ from mqdlq.stages.report.grouping import Gathered, gather
 from mqdlq.stages.report.ramp_rows import ramp_rows
 from mqdlq.stages.report.report_records import Report, Resolution, RunFacts
 from mqdlq.stages.report.report_sources import Sources, read_sources
+from mqdlq.stages.report.return_rows import return_rows
 from mqdlq.stages.report.rule_counts import rule_rows
 from mqdlq.stages.report.verdict import account_of, judge
 from mqdlq.stages.report.wording import count
@@ -74,6 +75,7 @@ def read_report(
         resolution=_resolution(gathered.resolution_s),
         expiry=gathered.expiry.result(count_expired(sources, ledger)),
         ramps=ramp_rows(sources, ledger),
+        returns=return_rows(sources, ledger),
     )
 
 

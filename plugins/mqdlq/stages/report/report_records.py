@@ -209,6 +209,22 @@ class RampRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnRow:
+    """Messages of a cause that came back equally often, and less often than `loops` allows.
+
+    `why` is in words. `limit` is the number of round trips after which a message is quarantined,
+    None without the key `loops`.
+    """
+
+    cause_id: str
+    cause: str
+    messages: int
+    round_trips: int
+    why: str
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Tried:
     """One attempt on one message; `reason_text` is "" where it did not fail."""
 
@@ -352,7 +368,8 @@ class Report:
     time since when the oldest remaining message is on the queue. `learned` has the outcomes that
     this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
     message departed. `expiry` is None without a snapshot, and for a run for named messages.
-    message departed. `ramps` has the ramps and breakers of the run's causes.
+    message departed. `ramps` has the ramps and breakers of the run's causes, `returns` the messages
+    that came back and are not quarantined.
     """
 
     verdict: Verdict
@@ -383,6 +400,7 @@ class Report:
     resolution: Resolution | None = None
     expiry: Expiry | None = None
     ramps: tuple[RampRow, ...] = ()
+    returns: tuple[ReturnRow, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -20,11 +20,13 @@ from mqdlq.stages.report.report_records import (
     Account,
     FailedRule,
     RampRow,
+    ReturnRow,
     RuleRow,
     TimelinePoint,
     Verdict,
 )
 from mqdlq.stages.report.report_sources import NO_RULE, Sources, read_sources
+from mqdlq.stages.report.return_rows import return_rows
 from mqdlq.stages.report.rule_counts import rule_rows
 from mqdlq.stages.report.verdict import Tally, account_of, judge
 
@@ -50,6 +52,7 @@ class RunSummary:
     attempts: Mapping[AttemptState, int]
     learned: tuple[LearnedCount, ...]
     ramps: tuple[RampRow, ...]
+    returns: tuple[ReturnRow, ...]
 
 
 def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
@@ -82,6 +85,7 @@ def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
         attempts=_by_state(tried),
         learned=tuple(ledger.outcomes.learned_counts(run_id)),
         ramps=ramp_rows(sources, ledger),
+        returns=return_rows(sources, ledger),
     )
 
 

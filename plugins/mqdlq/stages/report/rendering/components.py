@@ -13,7 +13,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mqdlq.constants import reason_text
 from mqdlq.model import Outcome
-from mqdlq.stages.report import commands, needs_attention, ramp_rows, rule_counts, wording
+from mqdlq.stages.report import (
+    commands,
+    needs_attention,
+    ramp_rows,
+    return_rows,
+    rule_counts,
+    wording,
+)
 from mqdlq.stages.report.rendering import drawings
 
 COMPONENTS: Final = Path(__file__).parents[1] / "components"
@@ -39,6 +46,8 @@ def component_environment(*directories: Path) -> Environment:
         "outcome": _outcome,
         "reason": reason_text,
         "said": _said,
+        "ramp_in_words": ramp_rows.ramp_in_words,
+        "return_in_words": return_rows.return_in_words,
     }
     environment.globals |= {
         "act_address": commands.act_address,
@@ -52,7 +61,6 @@ def component_environment(*directories: Path) -> Environment:
         "expiry_in_words": wording.expiry_in_words,
         "expired_in_words": wording.expired_in_words,
         "learned_in_words": wording.learned_in_words,
-        "ramp_in_words": ramp_rows.ramp_in_words,
         "failed_in_words": rule_counts.failed_in_words,
         "states": wording.STATES,
         "origin_in_words": needs_attention.origin_in_words,

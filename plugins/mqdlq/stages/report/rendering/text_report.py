@@ -30,11 +30,11 @@ from mqdlq.stages.report.report_records import (
     Expiry,
     FailedRule,
     MessageGroup,
-    RampRow,
     Report,
     RuleRow,
     Verdict,
 )
+from mqdlq.stages.report.return_rows import return_in_words
 from mqdlq.stages.report.rule_counts import failed_in_words
 from mqdlq.stages.report.wording import (
     NO_OUTCOME,
@@ -54,7 +54,7 @@ from mqdlq.stages.report.wording import (
 WIDTH: Final = 100
 _MOST_LEARNED: Final = 5
 _MOST_ATTENTION, _MOST_RULES, _MOST_CAUSES, _MOST_ERROR_LINES = 5, 8, 8, 8
-_MOST_RAMPS = 4
+_MOST_LINES = 4
 _VERDICTS: Final = {
     Verdict.OK: ("OK", "bold green"),
     Verdict.EMPTY: ("EMPTY", "bold green"),
@@ -102,7 +102,8 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         yield from _attention(report.attention_groups, report.written_at)
     if report.more:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
-    yield from _ramps(report.ramps)
+    yield from _lines("Came back", [return_in_words(row) for row in report.returns])
+    yield from _lines("Ramps and breakers", [ramp_in_words(row) for row in report.ramps])
     if report.rules or report.failed_rules:
         yield from _section("Rules", _attempts(report))
         yield from _rules(report.rules)
@@ -234,12 +235,12 @@ def _details(group: MessageGroup, now: datetime) -> Iterator[tuple[str, str]]:
         yield "run", command
 
 
-def _ramps(rows: Sequence[RampRow]) -> Iterator[RenderableType]:
-    if rows:
-        yield from _section("Ramps and breakers", "")
-    for row in rows[:_MOST_RAMPS]:
-        yield Padding(Text(ramp_in_words(row), overflow="fold"), (0, 0, 0, 4))
-    yield from _rest(len(rows) - _MOST_RAMPS, "line")
+def _lines(title: str, lines: Sequence[str]) -> Iterator[RenderableType]:
+    if lines:
+        yield from _section(title, "")
+    for line in lines[:_MOST_LINES]:
+        yield Padding(Text(line, overflow="fold"), (0, 0, 0, 4))
+    yield from _rest(len(lines) - _MOST_LINES, "line")
 
 
 def _rules(rows: Sequence[RuleRow]) -> Iterator[RenderableType]:

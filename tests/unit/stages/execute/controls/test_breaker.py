@@ -10,6 +10,7 @@ import pytest
 from mqdlq.model import Outcome
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report import read_report, render_text
+from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import NOON, World
 from tests.unit.stages.execute.controls.returning import send_back
@@ -145,6 +146,7 @@ def test_of_messages_that_all_come_back_hardly_any_leave(world: World, messages:
     text = " ".join(render_text(report).split())
     line = "MQRC_Q_FULL (2053) for PAYMENTS @ QM1, to PAYMENTS @ QM1: breaker: 1 of 1 message came"
     assert line in text
+    assert f"<li>{line}" in render_html(report)
 
 
 def test_a_cause_whose_messages_come_back_moves_on_after_its_target_is_repaired(

@@ -12,12 +12,14 @@ from mqdlq.ledger import Departure
 from mqdlq.ledger.retention.erasure import erase_run
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings
-from mqdlq.stages.execute import make_pass
+from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.execute.controls.returns import ReturnedMessages
 from mqdlq.stages.execute.pending_steps import WorkList
-from mqdlq.stages.report import read_report
-from mqdlq.stages.report.rendering.text_report import render_text
+from mqdlq.stages.report import read_report, render_text
+from mqdlq.stages.report.rendering.html_report import render_html
+from mqdlq.stages.report.return_rows import return_in_words
 from mqdlq.stages.round_trips import find_round_trips
+from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import DEFINITIONS, NOON, World
 from tests.unit.stages.execute.controls.returning import LAG, send_back
 
@@ -58,6 +60,32 @@ def test_a_message_that_comes_back_as_often_as_the_limit_is_quarantined(world: W
     ]
     assert list(world.handle(RETRY, **TWICE).values()) == ["quarantined"]
     assert world.depths("DLQ", "PAYMENTS") == (1, 0)
+
+
+def test_a_report_shows_messages_that_came_back_before_they_are_quarantined(world: World) -> None:
+    three: dict[str, Any] = {"loops": {"limit": 3}}
+    for number in range(2):
+        world.dead_letter(f"{number}".encode())
+        world.handle(RETRY, **three)
+        send_back(world)
+    world.dead_letter(b"new")
+
+    execution = world.plan(RETRY, **three)
+    make_pass(execution)
+    settle(execution)
+    record_causes(execution.run, ledger=world.ledger)
+    report = read_report(
+        "run-3", ledger=world.ledger, lake_root=world.lake_root, stages={}, now=world.clock()
+    )
+
+    lines = [return_in_words(row) for row in report.returns]
+    cause = "MQRC_Q_FULL (2053) for PAYMENTS @ QM1: 1 message came back"
+    assert lines == [
+        f"{cause} 2 times, 40 s after each delivery; quarantined after 3",
+        f"{cause} once, 40 s after its delivery; quarantined after 3",
+    ]
+    assert all(line in " ".join(render_text(report).split()) for line in lines)
+    assert all(f"<li>{line}</li>" in render_html(report) for line in lines)
 
 
 def test_a_message_that_is_forwarded_with_its_header_is_recognised(world: World) -> None:
