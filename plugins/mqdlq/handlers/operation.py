@@ -12,6 +12,7 @@ from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from mqdlq.handlers.cron import is_cron
+from mqdlq.handlers.evidence import Evidence
 
 TASK_RETRIES: Final = 3
 """How often Airflow runs a task again after a transient fault, unless the handler says otherwise.
@@ -169,6 +170,13 @@ class Operation(BaseModel):
         str, Field(min_length=1, max_length=500, description="Owner of the DAG in Airflow.")
     ] = "mqdlq"
     tags: Annotated[tuple[Tag, ...], Field(description="Tags of the DAG in Airflow.")] = ()
+    evidence: Annotated[
+        Evidence,
+        Field(
+            description="Records of the queue manager about the queue, as wake-ups and checks: see"
+            " [evidence](#evidence)."
+        ),
+    ] = Evidence()
     rescan_interval: Annotated[
         timedelta | None,
         Field(

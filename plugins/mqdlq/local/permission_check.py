@@ -13,11 +13,12 @@ from collections.abc import Iterable
 import typer
 
 from mqdlq.errors import ClientNotFoundError, MqDlqError, QueueManagerError
-from mqdlq.handlers import load_handler
+from mqdlq.handlers import Handler, load_handler
 from mqdlq.local.connection_store import read_settings
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
-from mqdlq.mqi.connect import connect
+from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.mqi.evidence.depth_events import describe_disabled_events
 from mqdlq.rules import Rule, parse
 from mqdlq.stages.sense.start_run import select_queue_manager
 
@@ -44,6 +45,7 @@ def check(name: str) -> int:
             )
             where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
             typer.echo(permissions.describe_stages(found, where, settings.user))
+            faults = check_evidence(handler, queue_manager, settings.user)
     except QueueManagerError as error:
         typer.echo(permissions.advice(error, settings.user))
         return 1
@@ -57,7 +59,27 @@ def check(name: str) -> int:
             "rules with PUTAUT(CTX) need +altusr on the queue manager, +passall on their targets"
             f"{f' ({where})' if where else ''}, and +put there of each message's user: not tried"
         )
-    return int(bool(found))
+    for fault in faults:
+        typer.echo(f"evidence: {fault}")
+    return int(bool(found or faults))
+
+
+def check_evidence(handler: Handler, queue_manager: QueueManager, user: str) -> list[str]:
+    """Return what keeps the handler from its evidence; nothing of it is needed to run."""
+    event_queue = handler.evidence.depth_events
+    if event_queue is None:
+        return []
+    missing = permissions.find_unreadable(queue_manager, user, (event_queue,))
+    faults = [fault.what for fault in missing]
+    table = parse(handler.rules_text()[1], frozen=True)
+    try:
+        queue = table.control.input_q.strip() or queue_manager.dead_letter_q_name()
+        commands = describe_disabled_events(queue_manager, queue)
+    except MqDlqError:
+        return faults  # the stages name it
+    if commands:
+        faults.append(f"queue {queue} has no depth events; to enable them: {commands}")
+    return faults
 
 
 def fixed_targets(rules: Iterable[Rule], queue_manager: str) -> tuple[str, ...]:

@@ -123,6 +123,15 @@ def find_missing(
     return [fault for need in needs for fault in _try(queue_manager, need, user)]
 
 
+def find_unreadable(
+    queue_manager: QueueManager, user: str, queues: tuple[str, ...]
+) -> list[MissingPermission]:
+    """Return why the user cannot browse queues that have evidence, such as an event queue."""
+    browse = {"browse": queue_manager.client.CMQC.MQOO_BROWSE}
+    needs = (_Need("evidence", queue, browse) for queue in queues)
+    return [fault for need in needs for fault in _try(queue_manager, need, user)]
+
+
 def describe_stages(found: list[MissingPermission], where: str, user: str) -> str:
     """Return one line for each stage, with the missing authorities if there are any."""
     by_stage = {stage: [fault.what for fault in found if fault.stage == stage] for stage in STAGES}

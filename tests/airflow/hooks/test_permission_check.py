@@ -140,3 +140,27 @@ def test_check_ends_with_an_exit_code_for_its_result() -> None:
     )
     assert (done[1].returncode, done[1].stdout) == (2, "")
     assert "nobody" in done[1].stderr
+
+
+def test_check_reports_evidence_that_the_user_cannot_read(
+    granted: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = "SYSTEM.ADMIN.PERFM.EVENT"
+    with (tmp_path / "orders.yaml").open("a") as file:
+        file.write(f"evidence: {{depth_events: {events}}}\n")
+
+    check("orders")
+    assert [line for line in answered(capsys).splitlines() if line.startswith("evidence: ")] == [
+        (
+            f"evidence: MQRC_NOT_AUTHORIZED (2035): user alice lacks +browse on queue {events} (SET"
+            f" AUTHREC PROFILE('{events}') OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(BROWSE))"
+        ),
+        (
+            "evidence: queue DLQ.ORDERS has no depth events; to enable them: ALTER QMGR"
+            " PERFMEV(ENABLED) and ALTER QLOCAL(DLQ.ORDERS) QDPHIEV(ENABLED)"
+        ),
+    ]
+    granted(f"SET AUTHREC PROFILE('{events}') OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(BROWSE)")
+    granted("ALTER QMGR PERFMEV(ENABLED)\nALTER QLOCAL(DLQ.ORDERS) QDPHIEV(ENABLED)")
+    check("orders")
+    assert "evidence: " not in answered(capsys)

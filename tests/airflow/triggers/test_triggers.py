@@ -86,7 +86,7 @@ def _queue_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         AnswerTrigger(
             wait=asdict(WaitForQueueManager("mq", "QMT", FUTURE, {"until": None})), poll_s=10
         ),
-        depth_trigger(known=3, due_at=FUTURE, due_why="it is time to rescan"),
+        depth_trigger(known=3, due_at=FUTURE, due_why="it is time to rescan", event_queue="E"),
     ],
 )
 def test_a_trigger_survives_serialize(trigger: BaseTrigger) -> None:
@@ -102,10 +102,12 @@ def test_the_retry_trigger_returns_the_state_it_was_given() -> None:
     assert fire(RetryTrigger(PAST, STATE)) == STATE
 
 
-def put(queue_manager: str, number: int = 1) -> None:
+def put(
+    queue_manager: str, number: int = 1, *, queue: str = "DLQ", body: bytes = b"a message"
+) -> None:
     with connect(ConnectionSettings(queue_manager, transport="embedded")) as connected:
         for _ in range(number):
-            connected.handle.put1(b"DLQ", b"a message")
+            connected.handle.put1(queue.encode(), body)
 
 
 def test_the_depth_trigger_fires_with_the_depth(queue_manager: str) -> None:

@@ -11,6 +11,7 @@ from mqdlq.handlers import Handler
 from mqdlq.handlers.closed_windows import ClosedWindow
 from mqdlq.handlers.configuration import KEYS
 from mqdlq.handlers.controls import Controls, Loops
+from mqdlq.handlers.evidence import Evidence
 from mqdlq.handlers.limits import DestinationLimits, Limits
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
 from mqdlq.handlers.ramps import Breaker, Ramp
@@ -86,6 +87,18 @@ The [runbook](../how-to/runbook.md) has an entry for each event:
 
 """
 
+_EVIDENCE = """
+## Evidence
+
+The queue manager's records about the queue wake a handler up. [They never
+decide](../how-to/watch-by-events.md): no outcome depends on them.
+
+```yaml
+evidence:
+  depth_events: SYSTEM.ADMIN.PERFM.EVENT
+```
+
+"""
 _CONTROLS = """
 ## Controls
 
@@ -193,6 +206,8 @@ def document() -> str:
             _keys(Notification),
             _EVENTS,
             table(("event", "meaning", "followed by `recovery`"), events),
+            _EVIDENCE,
+            _keys(Evidence),
             _CONTROLS,
             _LIMITS,
             _keys(Limits),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -20,6 +21,7 @@ from mqdlq.airflow.operators.base import utc_now
 from mqdlq.airflow.triggers.daemon_threads import answer_of
 from mqdlq.airflow.triggers.few_threads import shared_threads
 from mqdlq.airflow.triggers.queue_manager_availability import LONGEST_BACK_OFF_S
+from mqdlq.airflow.triggers.wake_ups import WakeUps
 from mqdlq.handlers import Handler, load_handler
 from mqdlq.ledger import Ledger, Run
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager
@@ -42,10 +44,11 @@ class ArrivalTrigger(BaseEventTrigger):
     """Fire when a handler's next run would have work, while its DAG is not paused.
 
     It starts the runs of a handler with `schedule: event`, as the watcher of an asset. It inquires
-    only: it opens the queue neither for browse nor for input, and reads the ledger. Settled
-    messages are not an event. After an event the trigger fires again when a run has reported on the
-    queue, when more messages arrive, or after ten minutes without a run. It reads the handler's
-    files again when they change.
+    only: it opens the queue neither for browse nor for input, and reads the ledger. With the
+    handler's key `evidence: depth_events` the event queue is browsed, and a depth event ends a
+    pause early. Settled messages are not an event. After an event the trigger fires again when a
+    run has reported on the queue, when more messages arrive, or after ten minutes without a run. It
+    reads the handler's files again when they change.
 
     An extra event, for example of two triggerers, starts a run that finds no work and is skipped; a
     lost event is repeated. Errors do not end the trigger: the triggerer's log reports them, and the
@@ -74,6 +77,11 @@ class ArrivalTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every `poll_s` seconds, and never end."""
+        with closing(WakeUps()) as wake_ups:
+            async for event in self._watch(wake_ups):
+                yield event
+
+    async def _watch(self, wake_ups: WakeUps) -> AsyncIterator[TriggerEvent]:
         lookout, told, failures = Lookout(self.handler, self.directory), None, 0
         await asyncio.sleep(self.poll_s * random.random())  # noqa: S311 (only spreads the looks)
         while True:
@@ -91,6 +99,7 @@ class ArrivalTrigger(BaseEventTrigger):
             else:
                 if failures:
                     log.info("handler %s can be looked at again", self.handler)
+                lookout.listen(wake_ups)
                 pause, failures = self.poll_s, 0
                 now = utc_now()
                 if should_report(seen, told, now):
@@ -98,7 +107,7 @@ class ArrivalTrigger(BaseEventTrigger):
                     yield TriggerEvent({"depth": seen.depth, "why": seen.why})
                 elif told is not None and seen.depth < told.seen.depth:
                     told = replace(told, seen=replace(told.seen, depth=seen.depth))
-            await asyncio.sleep(pause)
+            await wake_ups.sleep(pause)
 
 
 class Lookout:
@@ -135,6 +144,13 @@ class Lookout:
             self._kept = None  # password, queue or ledger may be another by the next look
             forget_settings(kept.handler.connection)
             raise
+
+    def listen(self, wake_ups: WakeUps) -> None:
+        """Listen to the depth events of the queue that the last look was at."""
+        if self._kept is not None:
+            kept = self._kept
+            event_queue = kept.handler.evidence.depth_events or ""
+            wake_ups.listen(kept.settings, event_queue, kept.run.queue)
 
     async def _prepare(self, now: datetime) -> _Kept:
         handler, settings, named, ledger = await self._read(partial(self._read_handler, now))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from airflow.triggers.base import TriggerEvent
 from mqdlq.airflow.operators.base import utc_now
 from mqdlq.airflow.triggers.daemon_threads import has_answered
 from mqdlq.airflow.triggers.queue_manager_availability import WaitTrigger, back_off, settings_for
+from mqdlq.airflow.triggers.wake_ups import WakeUps
 from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.mqi.inquiries import shared_inquiry_pool
@@ -30,7 +32,8 @@ log = logging.getLogger(__name__)
 class DepthTrigger(WaitTrigger):
     """Fire once: at a depth that is news, at other rules, when something is due, or at `until`.
 
-    The trigger inquires only: it opens the queue for inquiry, never for browse or input. Two
+    The trigger inquires only: it opens the queue for inquiry, never for browse or input. If the
+    wait names an event queue, that queue is browsed, and a depth event ends a pause early. Two
     copies of it may run at once, or it may be restarted; neither can get, lose or repeat a message,
     and an extra event means one more look at the queue. While the queue manager cannot be reached,
     the trigger logs that and looks again after longer and longer pauses. If the queue manager does
@@ -70,30 +73,33 @@ class DepthTrigger(WaitTrigger):
         depth, why, failures = 0, "", 0
         # However soon something is due: a task that is resumed at once is taken for failed.
         pause = self.poll_s * random.uniform(1, 1.5)  # noqa: S311 (only spreads the looks)
-        await asyncio.sleep(pause)
-        asked = self._ask(settings)
-        try:
-            while True:
-                try:
-                    if await has_answered(asked, self._who(), log, until=wait.until):
-                        depth = asked.result()
-                        if failures:
-                            log.info("%s answers again", self._who())
-                        pause, failures = self.poll_s, 0
-                        why = watch.find_work(depth, utc_now())
-                except QueueManagerError as error:
-                    failures += 1
-                    pause = back_off(error, failures, self.poll_s, wait.conn_id)
-                if await asyncio.to_thread(rules.have_changed):
-                    why = RULES_CHANGED
-                if why or self._is_up():
-                    break
-                if asked.done():
-                    await asyncio.sleep(self._at_most(pause))
-                    settings = await self._settings_after(failures, settings)
-                    asked = self._ask(settings)
-        finally:
-            asked.cancel()
+        wake_ups = WakeUps()
+        wake_ups.listen(settings, wait.event_queue, wait.queue)
+        with closing(wake_ups):
+            await asyncio.sleep(pause)
+            asked = self._ask(settings)
+            try:
+                while True:
+                    try:
+                        if await has_answered(asked, self._who(), log, until=wait.until):
+                            depth = asked.result()
+                            if failures:
+                                log.info("%s answers again", self._who())
+                            pause, failures = self.poll_s, 0
+                            why = watch.find_work(depth, utc_now())
+                    except QueueManagerError as error:
+                        failures += 1
+                        pause = back_off(error, failures, self.poll_s, wait.conn_id)
+                    if await asyncio.to_thread(rules.have_changed):
+                        why = RULES_CHANGED
+                    if why or self._is_up():
+                        break
+                    if asked.done():
+                        await wake_ups.sleep(self._at_most(pause))
+                        settings = await self._settings_after(failures, settings)
+                        asked = self._ask(settings)
+            finally:
+                asked.cancel()
         until = wait.until.isoformat() if wait.until else None
         yield TriggerEvent({"depth": depth, "why": why, "until": until})
 

@@ -51,7 +51,8 @@ class WaitForMessages:
     `known` messages are settled and no work. `rules` is the table that the run names, None for the
     handler's own; `rules_digest` is the digest of the rules read, "" if they are fixed for the run.
     `due_at` is when something is due for the settled messages, `due_why` says what is due; `until`
-    is the end of the wait, None for never. Both times are aware.
+    is the end of the wait, None for never. Both times are aware. `event_queue` is browsed for depth
+    events of the queue, unless it is "".
     """
 
     conn_id: str
@@ -64,6 +65,7 @@ class WaitForMessages:
     due_at: datetime | None
     due_why: str
     until: datetime | None
+    event_queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def decide_after_inspection(
         due_at=watch.due_at,
         due_why=watch.due_why,
         until=until,
+        event_queue=handler.evidence.depth_events or "",
     )
 
 

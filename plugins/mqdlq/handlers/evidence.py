@@ -1,0 +1,23 @@
+"""Evidence: the keys of a handler that use what the queue manager records about its queue."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Evidence(BaseModel):
+    """The records of a queue manager that a handler uses; no outcome depends on them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    depth_events: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z0-9._/%]{1,48}$",
+            description="Event queue to browse for queue depth events, usually"
+            " `SYSTEM.ADMIN.PERFM.EVENT`: an event ends the pause between two looks at the"
+            " depth. Unset: the depth is polled.",
+        ),
+    ] = None
