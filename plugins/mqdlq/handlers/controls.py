@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mqdlq.handlers.limits import Limits
 from mqdlq.handlers.ramps import Breaker, Ramp
+from mqdlq.handlers.sequences import Sequences
 
 
 class Quarantine(BaseModel):
@@ -76,10 +77,21 @@ class Controls(BaseModel):
         ),
     ] = None
 
+    sequences: Annotated[
+        Sequences | None,
+        Field(description="Keep messages together and in order: see [sequences](#sequences)."),
+    ] = None
+
     @property
     def recognise_returns(self) -> bool:
         """Whether a control needs to know which messages have come back."""
         return self.loops is not None or self.act_by_cause
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether a control needs more of a message than its MQMD and its MQDLH."""
+        reads = self.sequences is not None and self.sequences.reads_headers
+        return reads or self.recognise_returns
 
     @property
     def act_by_cause(self) -> bool:

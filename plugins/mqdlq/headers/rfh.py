@@ -7,9 +7,11 @@ of an MQRFH2 keep the blanks that pad them, so that encoding returns the same by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
+from xml.sax.saxutils import unescape
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import UTF_16, Family
@@ -20,6 +22,8 @@ from mqdlq.structures import headers
 
 NAME_VALUE_LENGTH: Final = 4
 """The length in bytes of the number that states the length of the next folder."""
+_TAG: Final = re.compile(r"<(/?)([^\s<>/]+)[^<>]*?(/?)>")
+_ENTITIES: Final = {"&quot;": '"', "&apos;": "'"}
 _UTF_16: Final = {ByteOrder.BIG: "utf-16-be", ByteOrder.LITTLE: "utf-16-le"}
 
 
@@ -90,6 +94,14 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
 
     folders: tuple[str | bytes, ...] = ()
 
+    def find_field(self, path: Sequence[str]) -> str | None:
+        """Return the text of a field, such as ("usr", "orderId"), None if no folder has it.
+
+        Folders that are bytes are not looked at.
+        """
+        texts = (_find_text(each, [*path]) for each in self.folders if isinstance(each, str))
+        return next((text for text in texts if text is not None), None)
+
     def folder_offsets(self) -> Iterator[int]:
         """Yield the offset of each folder in the header."""
         offset = self.length
@@ -134,6 +146,22 @@ class TooManyFoldersError(MalformedHeaderError):
         """Take the offset in the header of the first folder beyond the limit."""
         found = f"more than the limit of {FOLDERS_READ}"
         super().__init__("MQRFH2", offset, f"at most {FOLDERS_READ} folders", found)
+
+
+def _find_text(folder: str, path: list[str]) -> str | None:
+    """Return the text before the first tag within the element at a path, None without one."""
+    opened: list[str] = []
+    for tag in _TAG.finditer(folder):
+        closes, name, is_empty = tag.groups()
+        if closes:
+            del opened[-1:]
+            continue
+        if [*opened, name] == path:
+            text = "" if is_empty else folder[tag.end() :].partition("<")[0]
+            return unescape(text, _ENTITIES)
+        if not is_empty:
+            opened.append(name)
+    return None
 
 
 def _name_value_data(rest: bytes, order: ByteOrder) -> Iterator[bytes]:

@@ -10,6 +10,8 @@ from mqdlq.errors import QueueManagerError
 from mqdlq.mqi.connect import QueueManager
 
 HEADER_ONLY = 172
+LONGEST_PROPERTY = 4096
+"""The number of bytes of a message property that are read."""
 GONE = (MQRC["MQRC_NO_MSG_AVAILABLE"], MQRC["MQRC_NO_MSG_UNDER_CURSOR"])
 """Reason codes of a get that mean that another application has the message."""
 
@@ -131,6 +133,20 @@ class BrowseCursor:
         return QueueManagerError(
             "MQGET (browse)", f"queue {self.name}", error.comp, error.reason, text
         )
+
+    def find_property(self, name: str) -> bytes | None:
+        """Return a message property of the last browsed message as text, None without it (MQINQMP).
+
+        Raises QueueManagerError for a value that is longer than LONGEST_PROPERTY.
+        """
+        try:
+            with self.queue_manager.client.translating_errors("MQINQMP", f"queue {self.name}"):
+                value = self.handle.properties.get(name.encode(), max_value_length=LONGEST_PROPERTY)
+        except QueueManagerError as error:
+            if error.reason == MQRC["MQRC_PROPERTY_NOT_AVAILABLE"]:
+                return None
+            raise
+        return value if isinstance(value, bytes) else str(value).encode()
 
     def has_properties(self) -> bool:
         """Return whether the last browsed message has message properties (MQINQMP)."""

@@ -15,6 +15,7 @@ from mqdlq.handlers.evidence import Evidence
 from mqdlq.handlers.limits import DestinationLimits, Limits
 from mqdlq.handlers.operation import Alerts, ApprovalGuards, Event, Notification, Operation
 from mqdlq.handlers.ramps import Breaker, Ramp
+from mqdlq.handlers.sequences import Sequences
 from tests.support.docs.tables import table
 
 _HEAD = """\
@@ -180,6 +181,18 @@ breaker:
 ```
 
 """
+_SEQUENCES = """
+### Sequences
+
+With `sequences`, messages [wait behind an earlier one](../how-to/keep-order.md) that has the same
+key.
+
+```yaml
+sequences:
+  key: MQMD.CorrelId
+```
+
+"""
 
 _NAMES = {
     "boolean": "`yes`, `no`",
@@ -221,6 +234,8 @@ def document() -> str:
             _keys(Ramp),
             _BREAKER,
             _keys(Breaker),
+            _SEQUENCES,
+            _keys(Sequences),
         )
     )
 

@@ -95,6 +95,9 @@ def build_success_outcome(attempt: Attempt, how: str = "") -> OutcomeFact:
 class AttemptObserver(Protocol):
     """Receives attempts after the ledger has recorded them."""
 
+    def may_still_move(self, planned: PlannedAttempt) -> bool:
+        """Return whether a message may move although moves before it may have failed."""
+
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Take note that a unit of work with these attempts committed."""
 
@@ -135,6 +138,10 @@ class AttemptRecorder:
     def marker(self, unit: str, messages: str) -> Marker:
         """Return the marker of a unit; `messages` is the digest of its messages' keys."""
         return Marker(unit, self._run_id, self._plan_id, messages)
+
+    def may_make(self, planned: PlannedAttempt) -> bool:
+        """Return whether a message may move although moves before it may have failed."""
+        return self._observer.may_still_move(planned)
 
     def intend(self, unit: str, tries: Sequence[PlannedAttempt]) -> None:
         """Record the attempts that the unit is about to commit, durably."""

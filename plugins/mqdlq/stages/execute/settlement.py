@@ -14,8 +14,8 @@ from mqdlq.model import DEPARTED, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
-from mqdlq.stages.execute.controls.chain import open_controls
-from mqdlq.stages.execute.controls.returns import browsed_length, record_identities
+from mqdlq.stages.execute.controls.chain import ControlChain, open_controls
+from mqdlq.stages.execute.controls.returns import browsed_length
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.leases import release_all_leases
 from mqdlq.stages.execute.outcome_reasons import (
@@ -54,10 +54,11 @@ def settle(execution: Execution, next_pass_at: datetime | None = None) -> Counte
         if run.named
         else SettledList(snapshot.location)
     )
-    sighting, readers = _find_present_messages(execution, work, untouched, snapshot)
+    controls = open_controls(execution)
+    sighting, readers = _find_present_messages(execution, work, untouched, snapshot, controls)
     missing = _find_missing(execution, untouched)
     findings = _gather_findings(execution, work, missing, readers)
-    open_controls(execution).hold_all(work)
+    controls.hold_all(work)
     ledger.outcomes.add(run.run_id, explain_outcomes(execution, work, snapshot.location, findings))
     _book_untouched(execution, untouched, missing, findings)
     _record_settled(execution, work, snapshot.snapshot_id)
@@ -143,7 +144,11 @@ def _check_account(execution: Execution, messages: int, sighting: Sighting) -> C
 
 
 def _find_present_messages(
-    execution: Execution, work: WorkList, untouched: UntouchedMessages, snapshot: TakenSnapshot
+    execution: Execution,
+    work: WorkList,
+    untouched: UntouchedMessages,
+    snapshot: TakenSnapshot,
+    controls: ControlChain,
 ) -> tuple[Sighting, int]:
     """Find out which of the run's messages are on the queue now, and how many handles read from it.
 
@@ -155,12 +160,12 @@ def _find_present_messages(
     if no_full_rows and ledger.plans.of_run(run.run_id) is None and earlier is None:
         untouched.mark_all_seen()
         return Sighting(snapshot.messages, snapshot.messages, 0, 0, snapshot.taken_at), 0
-    sighting, readers = _browse_once(execution, work, untouched)
+    sighting, readers = _browse_once(execution, work, untouched, controls)
     is_complete = untouched.is_complete or earlier is not None
     if any(item.outcome is None and not item.was_seen for item in work.items) or not is_complete:
         # A missing message may have been in a unit of work that has been backed out since.
         execution.sleep(SECOND_BROWSE_DELAY_S)
-        sighting, readers = _browse_once(execution, work, untouched)
+        sighting, readers = _browse_once(execution, work, untouched, controls)
     return sighting, readers
 
 
@@ -199,7 +204,7 @@ def _book_untouched(
 
 
 def _browse_once(
-    execution: Execution, work: WorkList, untouched: UntouchedMessages
+    execution: Execution, work: WorkList, untouched: UntouchedMessages, controls: ControlChain
 ) -> tuple[Sighting, int]:
     """Browse the queue, mark the messages that are met, and count the handles that read from it."""
     run = execution.run
@@ -218,7 +223,7 @@ def _browse_once(
         queue = queue_manager.open(run.queue, constants.MQOO_BROWSE)
         try:
             cursor = BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
-            for sighted in record_identities(execution, work.browse(cursor)):
+            for sighted in controls.observe_settling(work, cursor):
                 if sighted.item is not None or untouched.recognize(sighted.key):
                     met["seen"] += 1
                 elif sighted.key in departed:

@@ -106,6 +106,10 @@ class RestorationRecorder:
         """Return the marker of a unit; `messages` is the digest of its messages' keys."""
         return Marker(unit, self._restoration.restoration_id, RESTORATION_MARKER, messages)
 
+    def may_make(self, _: PlannedPut) -> bool:
+        """Return True: no copy waits for another one."""
+        return True
+
     def intend(self, unit: str, puts: Sequence[PlannedPut]) -> None:
         """Record the puts that the unit is about to commit, durably.
 

@@ -64,7 +64,8 @@ class UnitEngine(Generic[M]):
     and as settled after it, and the unit's marker commits with the unit. After a crash the marker
     tells whether the unit committed. If a put fails, its unit is backed out and the failed move is
     recorded. The other moves of the unit are repeated at once, each alone, before any later move,
-    so that messages to one destination keep their order.
+    so that messages to one destination keep their order. The recorder may refuse a move that waits
+    for an earlier one.
 
     Use it in a `with` block, which backs out uncommitted moves if it ends with an exception.
     """
@@ -144,7 +145,7 @@ class UnitEngine(Generic[M]):
             reason = MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
         if reason and self._recorder.skip(move, reason):
             return
-        if self._has_room(move) or self.pause(move):
+        if self._has_room(move) or (self.pause(move) and self._recorder.may_make(move)):
             self._add_to_open_unit(move)
         else:
             self._recorder.leave(move)
@@ -287,7 +288,7 @@ class UnitEngine(Generic[M]):
     def _redo(self, move: M) -> None:
         """Make a move in its own unit of work; try once more if that unit is backed out."""
         for _ in range(SINGLE_MOVE_TRIES):
-            if not self._source.find(move):
+            if not (self._recorder.may_make(move) and self._source.find(move)):
                 self._recorder.leave(move)
                 return
             with self._source.open() as unit:

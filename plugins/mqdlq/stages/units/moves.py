@@ -88,6 +88,9 @@ class MoveRecorder(Protocol[M_contra]):
     def marker(self, unit: str, messages: str) -> Marker:
         """Return the marker of a unit; `messages` is the digest of its messages' keys."""
 
+    def may_make(self, move: M_contra) -> bool:
+        """Return whether an offered move may be made although moves before it may have failed."""
+
     def intend(self, unit: str, moves: Sequence[M_contra]) -> None:
         """Record the moves that the unit is about to commit, durably."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -273,3 +274,50 @@ def test_a_get_that_fails_because_of_its_unit_is_repeated_alone(
 
     assert (result.attempts, result.pending) == (4, 0)
     assert world.bodies("PAYMENTS") == bodies
+
+
+# -- moves that wait behind an earlier one
+
+
+BY_KEY = {"sequences": {"key": "MQMD.CorrelId"}}
+TWICE = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(2)"
+
+
+def letters(world: World, keys: str) -> None:
+    for number, key in enumerate(keys):
+        world.dead_letter(b"%d" % number, CorrelId=key.encode() * 24)
+
+
+def test_a_repeated_move_that_fails_keeps_later_moves_of_its_key_from_being_made(
+    world: World,
+) -> None:
+    """The third unit holds 3 to 6: 5 fails, the unit is backed out, and then 3 fails alone."""
+    letters(world, "abcddef")
+    execution = world.plan(TWICE, **BY_KEY)
+
+    embedded_mq.faults.set("MQPUT1[PAYMENTS]:6:2030:before,MQPUT1[PAYMENTS]:7:2030:before")
+    make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2", b"6"]
+    world.clock.now += timedelta(seconds=61)
+    make_pass(execution)
+    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2", b"6", b"3", b"4", b"5"]
+
+
+def test_a_move_does_not_follow_one_that_failed_when_its_full_unit_was_repeated(
+    world: World,
+) -> None:
+    """The third unit has no room for 5: its commit is backed out, and then 4 fails alone."""
+    world.mqsc("ALTER QMGR MAXUMSGS(7)")
+    letters(world, "abcdee")
+    execution = world.plan(TWICE, **BY_KEY)
+
+    embedded_mq.faults.set("MQCMIT:3:2003:before,MQPUT1[PAYMENTS]:7:2030:before")
+    make_pass(execution)
+    embedded_mq.faults.set("")
+
+    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2", b"3"]
+    world.clock.now += timedelta(seconds=61)
+    make_pass(execution)
+    assert world.bodies("PAYMENTS") == [b"0", b"1", b"2", b"3", b"4", b"5"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mqdlq.handlers.controls import read_controls
 from mqdlq.mqi.browse import BrowseCursor
@@ -11,11 +11,12 @@ from mqdlq.stages.execute.controls.budget import RunBudget
 from mqdlq.stages.execute.controls.by_cause import CauseControl
 from mqdlq.stages.execute.controls.control import Control, Pausable
 from mqdlq.stages.execute.controls.holds import Hold
+from mqdlq.stages.execute.controls.keys import KeyOrder
 from mqdlq.stages.execute.controls.loops import LoopGuard
 from mqdlq.stages.execute.controls.rate_limits import RateLimits
 from mqdlq.stages.execute.controls.returns import IdentityRecorder
 from mqdlq.stages.execute.execution import Execution
-from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
+from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
 
 
 class ControlChain:
@@ -26,13 +27,16 @@ class ControlChain:
         self._controls = controls
 
     def observe_queue(self, work: WorkList, cursor: BrowseCursor) -> None:
-        """Browse the queue for the controls that observe it."""
+        """Browse the queue for the controls that observe it in a pass."""
         observers = [control for control in self._controls if control.observes]
-        for met in work.browse(cursor) if observers else ():
-            for control in observers:
-                control.observe(met)
-        for control in observers:
-            control.end_observation(work, cursor.queue_manager)
+        if observers:
+            for _ in _show(observers, work, cursor):
+                pass
+
+    def observe_settling(self, work: WorkList, cursor: BrowseCursor) -> Iterator[BrowsedItem]:
+        """Browse the queue, and yield each message after the controls have observed it."""
+        observers = [control for control in self._controls if control.observes_settling]
+        return _show(observers, work, cursor)
 
     @property
     def room(self) -> int | None:
@@ -76,6 +80,10 @@ class ControlChain:
         holds = (control.find_hold(item, step) for control in self._controls)
         return next(filter(None, holds), None)
 
+    def may_still_move(self, planned: PlannedAttempt) -> bool:
+        """Ask whether an admitted message may move although moves before it have failed."""
+        return all(control.may_still_move(planned) for control in self._controls)
+
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Tell the controls that attempts were confirmed."""
         for control in self._controls:
@@ -97,6 +105,20 @@ class ControlChain:
             control.finish()
 
 
+def _show(
+    observers: Sequence[Control], work: WorkList, cursor: BrowseCursor
+) -> Iterator[BrowsedItem]:
+    """Browse the queue, and yield each message after these controls have observed it."""
+    for control in observers:
+        control.begin_observation(cursor)
+    for met in work.browse(cursor):
+        for control in observers:
+            control.observe(met)
+        yield met
+    for control in observers:
+        control.end_observation(work, cursor.queue_manager)
+
+
 def open_controls(execution: Execution) -> ControlChain:
     """Return the controls that the run has recorded at its start."""
     return ControlChain(build_controls(execution))
@@ -111,6 +133,9 @@ def build_controls(execution: Execution) -> list[Control]:
     # A person who gives an action for messages by name decides about them.
     if configured.loops is not None and not execution.run.has_given_action:
         controls.append(LoopGuard(execution, configured.loops))
+    sequences = None if execution.run.has_given_action else configured.sequences
+    if sequences is not None and sequences.key:
+        controls.append(KeyOrder(execution, sequences))
     # No message moves after the budget is used up, so the run must not wait for a step of a ramp.
     if configured.limits.messages_per_run is not None:
         controls.append(RunBudget(execution, configured.limits.messages_per_run))

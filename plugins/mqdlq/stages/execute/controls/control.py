@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mqdlq.model import Step
+from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.holds import Hold
@@ -34,6 +35,12 @@ class Control:
     observes = False
     """Whether `observe` is called: it costs a browse of the whole queue before the first move."""
 
+    observes_settling = False
+    """Whether `observe` is also called for each message that settling browses."""
+
+    def begin_observation(self, cursor: BrowseCursor) -> None:
+        """Forget earlier observations: `observe` is called with `cursor` on each message."""
+
     @property
     def room(self) -> int | None:
         """How many messages the control lets the pass move at most; None if it does not know."""
@@ -43,7 +50,7 @@ class Control:
         """Take note of a message on the queue; `met.item` is None if the run does not list it."""
 
     def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
-        """Take note that `observe` was called for every message on the queue, in a pass."""
+        """Take note that `observe` was called for every message on the queue."""
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
         """Return why the next step of a message is not tried now, or None.
@@ -64,6 +71,11 @@ class Control:
 
     def admit(self, planned: PlannedAttempt) -> None:
         """Take note that no control holds a message: the pass tries its step."""
+
+    def may_still_move(self, planned: PlannedAttempt) -> bool:
+        """Return whether an admitted message may move although moves before it have failed."""
+        del planned
+        return True
 
     def confirm(self, tries: Sequence[PlannedAttempt]) -> None:
         """Take note that a unit of work with these attempts committed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 
 from mqdlq.causes import find_cause
 from mqdlq.handlers.controls import read_controls
@@ -20,8 +20,8 @@ _AT_ONCE = 500
 
 
 def browsed_length(run: Run) -> int:
-    """Return how many bytes of each body a run browses: more if it recognises messages."""
-    return IDENTITY_PREFIX if read_controls(run.controls).recognise_returns else HEADER_ONLY
+    """Return how many bytes of each body a run browses: more if a control reads headers."""
+    return IDENTITY_PREFIX if read_controls(run.controls).reads_headers else HEADER_ONLY
 
 
 class ReturnedMessages:
@@ -68,10 +68,11 @@ def identify(browsed: BrowsedMessage) -> bytes | None:
 class IdentityRecorder(Control):
     """Records the identities of the run's messages, before the run moves any of them.
 
-    It holds no message.
+    It holds no message. It also observes the browse of settling: so a dry run, too, knows which
+    messages have come back.
     """
 
-    observes = True
+    observes = observes_settling = True
 
     def __init__(self, execution: Execution) -> None:
         """Find out which messages of the run have an identity in the ledger."""
@@ -86,34 +87,18 @@ class IdentityRecorder(Control):
             return
         if (found := _describe(item.message.message_id, met.browsed)) is not None:
             self._found.append(found)
+            self._known.add(found.message_id)
         if len(self._found) >= _AT_ONCE:
-            self.write()
+            self._write()
 
     def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
         """Write the other identities."""
         del work, queue_manager
-        self.write()
+        self._write()
 
-    def write(self) -> None:
-        """Write the identities that were found since the last write."""
+    def _write(self) -> None:
         self._ledger.identities.record(self._found)
         self._found = []
-
-
-def record_identities(execution: Execution, met: Iterable[BrowsedItem]) -> Iterator[BrowsedItem]:
-    """Yield browsed messages, and record the identities of the run's messages.
-
-    So a dry run, too, knows which messages have come back. Nothing is recorded for a handler
-    without a control that recognises messages.
-    """
-    if not read_controls(execution.run.controls).recognise_returns:
-        yield from met
-        return
-    recorder = IdentityRecorder(execution)
-    for one in met:
-        recorder.observe(one)
-        yield one
-    recorder.write()
 
 
 def _describe(message_id: int, browsed: BrowsedMessage) -> Identity | None:
