@@ -1,7 +1,8 @@
 """Executions and restorations ended by SIGKILL at every step, and what must be true afterwards.
 
-``python killed.py KILLS [SEED] [sqlite|postgresql] [MESSAGES]`` prints figures as JSON, and how far
-it is as it goes; an AssertionError says which promise was broken, and by which kill.
+``python killed.py KILLS [SEED] [sqlite|postgresql] [MESSAGES] [SCENARIOS]`` prints figures as JSON,
+and how far it is as it goes; an AssertionError says which promise was broken, and by which kill.
+SCENARIOS is all, moves, controls, or the name of one scenario.
 
 Each round puts dead letters on the queue and plans a run, or has them discarded and selects them
 for a restoration. A child makes the pass, or restores, and is killed: at
@@ -27,7 +28,9 @@ from typing import Any
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.faults.kills import BY_CHANCE, WEIGHTS, Kill
 from tests.faults.restoration_rounds import RestorationRound
-from tests.faults.rounds import SCENARIOS, ExecutionRound, Round
+from tests.faults.rounds import RAMPS, SCENARIOS, ExecutionRound, Round
+from tests.faults.shared_clock import SharedClock
+from tests.faults.stories import STORIES, StoryRound
 from tests.support.postgresql import server
 from tests.support.world import DEFINITIONS, World
 
@@ -36,6 +39,16 @@ MANY = 50
 TELL_EVERY = 50
 RESTORATIONS = {"restoration": True, "restoration without MQDLH": False}
 """Whether each puts the messages with their MQDLH."""
+GROUPS = {
+    "moves": (*(name for name in SCENARIOS if name not in RAMPS), *RESTORATIONS),
+    "controls": (*RAMPS, *STORIES),
+}
+ALL = "all"
+
+
+def names_of(group: str) -> list[str]:
+    """Return the scenarios of a group or of all groups, or the one with this name."""
+    return [name for one, names in GROUPS.items() for name in names if group in {ALL, one, name}]
 
 
 @dataclass
@@ -69,12 +82,16 @@ class Audit:
         self.figures["rounds"] += 1
         if killed:
             self.figures["kills"] += 1
+            self.figures[f"of {name}"] += 1
             self.figures[f"kills: {kill.step}"] += 1
             self.figures["kills that left a unit to be settled"] += first.left_open
 
     def _begin(self, name: str, messages: int) -> Round:
         if name in RESTORATIONS:
             return RestorationRound(self.world, messages, header=RESTORATIONS[name])
+        if name in STORIES:
+            trips = self.chance.randint(0, STORIES[name].trips)
+            return StoryRound(self.world, STORIES[name], messages, trips)
         return ExecutionRound(self.world, SCENARIOS[name], messages)
 
     def _measure(self, name: str, messages: int) -> None:
@@ -99,18 +116,26 @@ class Audit:
         return Kill(step, nth, self.chance.choice(["before", "after"]))
 
 
-def rounds(audit: Audit, kills: int) -> Iterator[None]:
-    """Go through all scenarios, one message and many, until so many were killed."""
+def rounds(audit: Audit, kills: int, group: str) -> Iterator[None]:
+    """Go through all scenarios, many messages and one, until so many were killed.
+
+    The order is drawn, so that a few kills are not always of the same scenarios.
+    """
+    names = names_of(group)
+    assert names, f"{group} is neither a group of scenarios nor one of them"
+    audit.chance.shuffle(names)
     while True:
-        for name in (*SCENARIOS, *RESTORATIONS):
-            for messages in (1, audit.many):
+        for messages in (audit.many, 1):
+            for name in names:
                 if audit.figures["kills"] >= kills:
                     return
                 audit.round(name, messages)
                 yield
 
 
-def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dict[str, Any]:
+def run(
+    directory: Path, kills: int, seed: str, database: str, *, many: int, group: str
+) -> dict[str, Any]:
     """Kill so many executions and return the figures."""
     url = ""
     if database == "postgresql":
@@ -118,13 +143,14 @@ def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dic
         assert found is not None, "PostgreSQL is not installed"
         url = found.new_ledger_url()
     # The target of an alias is not known before the first put.
-    small = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(20)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)\n"
+    own = "DEFINE QLOCAL(SMALL.BASE) MAXMSGL(20)\nDEFINE QALIAS(SMALL) TARGET(SMALL.BASE)\n"
+    own += "DEFINE QLOCAL(ACCEPTED) DEFPSIST(YES)\n"
     audit = Audit(
-        World(directory, definitions=DEFINITIONS + small, ledger_url=url),
+        World(directory, definitions=DEFINITIONS + own, clock=SharedClock(), ledger_url=url),
         random.Random(seed),  # noqa: S311 (chance, not a secret)
         many,
     )
-    for _ in rounds(audit, kills):
+    for _ in rounds(audit, kills, group):
         if audit.figures["rounds"] % TELL_EVERY == 0:
             sys.stderr.write(f"{audit.figures['kills']} of {kills} tasks killed\n")
     audit.world.ledger.close()
@@ -139,12 +165,12 @@ def run(directory: Path, kills: int, seed: str, database: str, many: int) -> dic
 def main() -> int:
     """Kill as often as the command line says."""
     logging.disable(logging.WARNING)
-    defaults = ["1000", "1", "sqlite", str(MANY)]
-    kills, seed, database, many = [*sys.argv[1:], *defaults[len(sys.argv) - 1 :]]
+    defaults = ["1000", "1", "sqlite", str(MANY), ALL]
+    kills, seed, database, many, group = [*sys.argv[1:], *defaults[len(sys.argv) - 1 :]]
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 (processes die, not machines)
     with tempfile.TemporaryDirectory(dir=place) as directory:
         begun = time.monotonic()
-        figures = run(Path(directory), int(kills), seed, database, int(many))
+        figures = run(Path(directory), int(kills), seed, database, many=int(many), group=group)
     figures["seconds"] = round(time.monotonic() - begun)
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
     return 0

@@ -19,6 +19,7 @@ CALLS = (
     "MQPUT1[PAYMENTS]",
     "MQPUT1[PARKED]",
     "MQPUT1[SMALL]",
+    "MQINQ[PAYMENTS]",  # by ramps, and by the limit in_flight
     "MQPUT1[MQDLQ.STATE]",  # markers put
     "MQGET[MQDLQ.STATE]",  # markers read, and cleared
     "MQCMIT",

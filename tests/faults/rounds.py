@@ -20,7 +20,8 @@ from mqdlq.ledger import Attempt, Ledger, open_ledger
 from mqdlq.model import DEPARTED, AttemptState
 from mqdlq.stages.execute import Execution, make_pass, settle
 from tests.faults.kills import BY_CHANCE, Kill, calls_counted, count_calls, count_ledger
-from tests.faults.ramp_steps import check_ramp_steps
+from tests.faults.recorded_moves import check_ramps
+from tests.faults.targets import bare
 from tests.support.world import World
 
 TOO_LONG = b" and too long for the queue SMALL"
@@ -81,6 +82,8 @@ SCENARIOS = {
         ("PAYMENTS", "PAYMENTS", "SMALL", "ORDERS", "PAYMENTS", "CLOSED"),
     ),
 }
+RAMPS = ("ramp",)
+"""The scenarios of controls among them."""
 
 
 class Round(ABC):
@@ -152,7 +155,8 @@ class Round(ABC):
             os.write(writer, json.dumps(ledger_steps + calls_counted()).encode())
 
         pid = self._fork(work)
-        os.waitpid(pid, 0)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status == 0, f"the task failed, and nothing has killed it: {status}"
         os.close(writer)
         with os.fdopen(reader, "rb") as pipe:
             return Counter(json.loads(pipe.read()))
@@ -267,7 +271,7 @@ class ExecutionRound(Round):
 
     def check_the_end(self) -> None:
         """Everything is where the rules want it, in order, and every run says so."""
-        check_ramp_steps(self.world.ledger)
+        check_ramps(self.world.ledger, self.runs)
         places = self.places()
         for number, body in enumerate(self.bodies):
             wanted = self.scenario.place(number)
@@ -311,7 +315,3 @@ def pass_to_the_end(world: World, execution: Execution) -> None:
     while result.next_pass_at is not None:
         world.clock.now = result.next_pass_at
         result = make_pass(execution)
-
-
-def bare(body: bytes) -> bytes:
-    return body[172:] if body.startswith(b"DLH ") else body

@@ -34,11 +34,19 @@ PARTS = (
     ),
     Part(
         "1000 executions and restorations killed",
-        ("-m", "tests.faults.killed", "1000", "1", "sqlite", "50"),
+        ("-m", "tests.faults.killed", "1000", "1", "sqlite", "50", "moves"),
     ),
     Part(
         "100 executions and restorations killed, ledger in PostgreSQL",
-        ("-m", "tests.faults.killed", "100", "2", "postgresql", "50"),
+        ("-m", "tests.faults.killed", "100", "2", "postgresql", "50", "moves"),
+    ),
+    Part(
+        "1000 kills over ramps, quarantine and limits",
+        ("-m", "tests.faults.killed", "1000", "3", "sqlite", "20", "controls"),
+    ),
+    Part(
+        "100 kills over ramps, quarantine and limits, ledger in PostgreSQL",
+        ("-m", "tests.faults.killed", "100", "4", "postgresql", "20", "controls"),
     ),
     Part(
         "every reason code at every call, under both clients",
