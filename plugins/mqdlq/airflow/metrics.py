@@ -93,6 +93,13 @@ class Metric(StrEnum):
             " read back."
         ),
     )
+    OPEN_BREAKERS = (
+        "mqdlq.open_breakers",
+        "gauge",
+        "breakers",
+        QUEUE,
+        "Breakers that have not closed at the end of the last run and hold messages of its causes.",
+    )
     OLDEST_AGE = (
         "mqdlq.oldest_age_seconds",
         "gauge",
@@ -218,6 +225,7 @@ def emit(
     _gauge(Metric.RUN_DURATION, (now - run.started_at).total_seconds(), run)
     _gauge(Metric.RUN_UNACCOUNTED, int(not facts.adds_up), run)
     _emit_verdict(run.handler, failed=facts.failed)
+    _gauge(Metric.OPEN_BREAKERS, len(facts.breakers), run)
     if not run.message_keys:  # such a run knows too little of the queue
         is_empty = look is not None and not look.is_work and not look.depth
         _emit_about_the_queue(facts, files, ledger, now, is_known=seen is not None or is_empty)

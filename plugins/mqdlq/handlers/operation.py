@@ -93,6 +93,7 @@ class Event(StrEnum):
     UNPROCESSABLE = "unprocessable", "messages without a valid MQDLH", True
     EXHAUSTED = "exhausted", "messages whose matching rules used all their attempts", True
     QUARANTINED = "quarantined", "messages that come back each time they are moved", True
+    BREAKER = "breaker", "a breaker is open: messages come back, or their puts fail", True
     UNACCOUNTED = "unaccounted", "the account does not add up", True
     FAILED = "failed", "the run failed", True
     APPROVAL = "approval", "a plan needs an approval"

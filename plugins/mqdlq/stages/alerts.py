@@ -35,7 +35,8 @@ class Facts:
 
     `short` is the report's short text, `failed` and `adds_up` are the report's verdict on the run
     and its account, `oldest_left` is the time since when the oldest remaining message is there,
-    `expiring` says which messages expire before the next run, "" if none does.
+    `expiring` says which messages expire before the next run, "" if none does. `breakers` are the
+    open breakers, in words.
     """
 
     run: Run
@@ -44,6 +45,7 @@ class Facts:
     adds_up: bool
     oldest_left: datetime | None = None
     expiring: str = ""
+    breakers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,9 @@ def _about_remaining_messages(
         yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"
     if facts.expiring:
         yield Event.EXPIRING, facts.expiring
+    if facts.breakers:
+        others = len(facts.breakers) - 1
+        yield Event.BREAKER, facts.breakers[0] + (f", and {others:,} more" if others else "")
     for event in Event:
         if number := outcomes.get(event.value):
             yield event, f"{count(number, 'message')} {event}"

@@ -25,7 +25,7 @@ def tell(
         run.run_id, ledger=ledger, lake_root=world.lake_root, stages=stages, clock=world.clock
     )
     oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)
-    facts = Facts(run, files.short, files.failed, files.adds_up, oldest)
+    facts = Facts(run, files.short, files.failed, files.adds_up, oldest, breakers=files.breakers)
     handler = Handler(name="test", directory=Path(), connection="mq", rules="x", schedule=schedule)
     emit(facts, files, handler, ledger=ledger, now=now)
 

@@ -85,6 +85,7 @@ def test_a_run_sends_each_declared_metric_but_maxdepth(
         "cause_messages,reason=MQRC_UNKNOWN_OBJECT_NAME,cause_id=31f2b04672f7": "1|g",
         **attention(unmatched=1),
         "not_archived": "0|g",
+        "open_breakers": "0|g",
         "oldest_age_seconds": "3690.0|g",
         "run_duration_seconds": "90.0|g",
         "run_failed,handler=test": "0|g",
@@ -295,6 +296,7 @@ def test_a_backfill_sends_neither_depth_nor_success(tmp_path: Path, server: sock
 
     assert sent(server).keys() == {
         "not_archived",
+        "open_breakers",
         "run_duration_seconds",
         "run_failed,handler=test",
         "run_unaccounted",
@@ -322,6 +324,7 @@ def test_a_run_for_named_messages_sends_no_metrics_about_the_others(
         "depth": "2|g",
         "outcomes,outcome=forwarded": "1|c",
         "not_archived": "0|g",
+        "open_breakers": "0|g",
         "run_duration_seconds": "90.0|g",
         "run_failed,handler=test": "0|g",
         "run_unaccounted": "0|g",

@@ -16,6 +16,7 @@ from mqdlq.ledger.tables.runs import alerts, causes
 from mqdlq.stages.alerts import Alert, Facts, alerts_of, lasting_events, start_failure_alerts
 from mqdlq.stages.execute import make_pass, settle
 from mqdlq.stages.report.building import read_report
+from mqdlq.stages.report.ramp_rows import ramp_in_words
 from mqdlq.stages.report.wording import expiry_in_words
 from mqdlq.stages.snapshot.recorded_causes import record_causes
 from tests.support.world import World
@@ -54,7 +55,8 @@ def events(
     )
     oldest = world.ledger.accounts.oldest_that_stays(run, report.oldest_left)
     expiring = expiry_in_words(report.expiry) if report.expiry else ""
-    facts = Facts(run, "a short text", failed, adds_up, oldest, expiring)
+    breakers = tuple(ramp_in_words(row) for row in report.ramps if row.is_open)
+    facts = Facts(run, "a short text", failed, adds_up, oldest, expiring, breakers)
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
     found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
     lasting = lasting_events(facts, thresholds, ledger=world.ledger, now=world.clock())
@@ -390,3 +392,24 @@ def test_a_message_that_goes_to_the_quarantine_queue_raises_an_alert(world: Worl
 
     assert world.depths("DLQ", "PARKED") == (0, 1)
     assert "test: 1 message quarantined (DLQ @ QM1)" in found
+
+
+def test_a_breaker_raises_an_alert_once_until_it_has_closed(world: World) -> None:
+    rules = "WAIT(NO) RETRYINT(1)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(9)\n"
+    keys = {"breaker": {"failures": 1, "pause": 60, "watch": 1}}
+    world.dead_letter(b"1", dest_q="CLOSED")
+    world.dead_letter(b"2", dest_q="CLOSED")
+
+    opened = events(world, ended(world, rules, **keys))
+    again = names(world, ended(world, rules, **keys))
+    world.mqsc("ALTER QLOCAL(CLOSED) PUT(ENABLED)")
+    tried = names(world, ended(world, rules, **keys))
+    closed = names(world, ended(world, rules, **keys))
+
+    (title,) = (alert.title for alert in opened if alert.event == "breaker")
+    assert title == (
+        "test: MQRC_Q_FULL (2053) for CLOSED @ QM1, to CLOSED @ QM1: breaker: a put to CLOSED @ QM1"
+        " failed, the last with MQRC_PUT_INHIBITED (2051); next try at 2026-11-21 13:01:00 UTC"
+        " (DLQ @ QM1)"
+    )
+    assert (again, tried, closed) == ([], [], ["recovery"])

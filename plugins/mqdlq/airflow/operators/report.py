@@ -107,7 +107,15 @@ class Report(Stage):
         handler, now = self.configuration(), utc_now()
         send = partial(notify, handler, context=context, run_id=run.run_id)
         oldest = ledger.accounts.oldest_that_stays(run, files.oldest_left)
-        facts = alerts.Facts(run, files.short, files.failed, files.adds_up, oldest, files.expiring)
+        facts = alerts.Facts(
+            run,
+            files.short,
+            files.failed,
+            files.adds_up,
+            oldest,
+            files.expiring,
+            files.breakers,
+        )
         alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
         emit(facts, files, handler, ledger=ledger, now=now)
         prune_for_handler(run, handler, directories.lake(), ledger=ledger, now=now, log=progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqdlq.handlers.controls import read_controls
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, RampState
 from mqdlq.model import RampPhase
 from mqdlq.stages.report.report_records import RampRow
 from mqdlq.stages.report.report_sources import Sources
@@ -32,6 +32,7 @@ def ramp_rows(sources: Sources, ledger: Ledger) -> tuple[RampRow, ...]:
             target_q=subject.target_q,
             target_q_mgr=subject.target_q_mgr,
             phase=state.phase,
+            is_open=_is_open(state),
             why=state.why,
             until=state.until,
         )
@@ -39,6 +40,12 @@ def ramp_rows(sources: Sources, ledger: Ledger) -> tuple[RampRow, ...]:
         if state.run_id == run.run_id
         or (state.phase is not RampPhase.COMPLETE and subject.cause_id in known)
     )
+
+
+def _is_open(state: RampState) -> bool:
+    """Whether a breaker has not closed: it is open, or tries one message."""
+    is_try = state.step == 0 and state.phase is not RampPhase.COMPLETE
+    return is_try or state.phase is RampPhase.OPEN
 
 
 def ramp_in_words(row: RampRow) -> str:

@@ -18,6 +18,7 @@ from mqdlq.ledger import Ledger, RecordedVerdict, Settled
 from mqdlq.model import Outcome
 from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.building import read_report
+from mqdlq.stages.report.ramp_rows import ramp_in_words
 from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.rendering.json_report import render_json
 from mqdlq.stages.report.rendering.run_note import run_note
@@ -50,6 +51,8 @@ class ReportFiles:
     """The time since when the oldest remaining message is on the queue."""
     expiring: str = ""
     """Which messages expire before the next run, in words; "" if none does."""
+    breakers: tuple[str, ...] = ()
+    """The open breakers, in words."""
     reasons: Mapping[int, int] = field(default_factory=dict)
     """How many messages of the snapshot have which reason in their MQDLH, 0 without one."""
     attention: Mapping[Outcome, int] = field(default_factory=dict)
@@ -103,6 +106,7 @@ def write_report(
         adds_up=report.account is None or report.account.adds_up or not closed,
         oldest_left=report.oldest_left,
         expiring=expiry_in_words(report.expiry) if report.expiry is not None else "",
+        breakers=tuple(ramp_in_words(row) for row in report.ramps if row.is_open),
         reasons=_reasons(report),
         attention=_attention(report),
     )

@@ -196,7 +196,8 @@ class CauseGroup:
 class RampRow:
     """How far the ramp or the breaker of one cause and target is.
 
-    `cause` and `why` are in words; `until` is None if the state does not depend on the time.
+    `cause` and `why` are in words; `is_open` says that the breaker has opened, and has not closed
+    since. `until` is None if the state does not depend on the time.
     """
 
     cause_id: str
@@ -204,6 +205,7 @@ class RampRow:
     target_q: str
     target_q_mgr: str
     phase: RampPhase
+    is_open: bool
     why: str
     until: datetime | None
 
