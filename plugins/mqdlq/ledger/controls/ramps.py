@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select, tuple_
 
 from mqdlq.ledger.database import Repository, in_parts
+from mqdlq.ledger.tables.identities import identities
 from mqdlq.ledger.tables.messages import HAS_CAUSE, attempts, messages
 from mqdlq.ledger.tables.ramps import ramp_states
 from mqdlq.model import AttemptState, RampPhase
@@ -81,6 +82,15 @@ class Ramps(Repository):
         with self._stream(query.order_by(ramp_states.c.seq)) as rows:
             return {Subject(*row[:size]): RampState(*row[size:]) for row in rows}
 
+    def returned_elsewhere(self, subject: Subject, after: int) -> dict[int, bytes]:
+        """Return the messages of a subject that were dead-lettered on another queue since a move.
+
+        Only moves after an attempt count. The values are the identities, which any queue's runs
+        have recorded. A message that still has its MQDLH of before the move was only forwarded.
+        """
+        with self._stream(_returned_elsewhere(subject, after)) as rows:
+            return {row.message_id: row.identity for row in rows}
+
     def last_attempt(self) -> int:
         """Return the `seq` of the attempt that was recorded last, 0 if there is none."""
         found = self._values(select(func.max(attempts.c.seq)))
@@ -125,6 +135,27 @@ class Ramps(Repository):
             with self._stream(query.where(attempts.c.message_id.in_(some))) as rows:
                 for *subject, message_id, seq in rows:
                     yield CauseAttempt(Subject(*subject), message_id, seq)
+
+
+def _returned_elsewhere(subject: Subject, after: int) -> Select[Any]:
+    """Return the query for the messages of a subject that another queue had after they moved."""
+    moves = select(attempts.c.message_id, attempts.c.at)
+    is_confirmed = attempts.c.state == AttemptState.CONFIRMED
+    moved = _of_subject(moves, subject, after, is_confirmed).subquery()
+    later = identities.alias()
+    own_queue = (subject.queue_manager, subject.queue)
+    return (
+        select(moved.c.message_id, identities.c.identity)
+        .distinct()
+        .join(identities, identities.c.message_id == moved.c.message_id)
+        .join(later, later.c.identity == identities.c.identity)
+        .join(messages, messages.c.message_id == later.c.message_id)
+        .where(
+            later.c.message_id > moved.c.message_id,
+            later.c.dead_lettered_at >= moved.c.at,
+            tuple_(messages.c.queue_manager, messages.c.queue) != own_queue,
+        )
+    )
 
 
 def newest_states() -> Select[Any]:

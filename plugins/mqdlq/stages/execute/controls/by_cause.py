@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +10,7 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import QueueManagerError
 from mqdlq.handlers.controls import Controls
 from mqdlq.handlers.ramps import Breaker
-from mqdlq.ledger import Subject
+from mqdlq.ledger import CauseAttempt, Subject
 from mqdlq.model import Action, Step
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
@@ -62,7 +61,7 @@ class CauseControl(Control):
         )
         self._finder = ReturnedMessages(ledger, run.queue_manager, run.queue)
         self._met: list[BrowsedItem] = []
-        self._returned: dict[Subject, list[int]] = defaultdict(list)
+        self._returned: dict[Subject, list[CauseAttempt]] = defaultdict(list)
         self._queue_manager: QueueManager | None = None
 
     def observe(self, met: BrowsedItem) -> None:
@@ -72,11 +71,9 @@ class CauseControl(Control):
             self._look_up()
 
     def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
-        """Sort the returned messages by the attempts that moved them; a pass begins."""
+        """Look up the other messages; a pass begins."""
         del work
         self._look_up()
-        for seqs in self._returned.values():
-            seqs.sort()
         self._queue_manager = queue_manager
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
@@ -120,11 +117,15 @@ class CauseControl(Control):
         departures = filter(None, self._finder.find_all(met))
         ids = [departure.message_id for departure in departures]
         for move in self._execution.ledger.ramps.moves_of(ids):
-            self._returned[move.subject].append(move.seq)
+            self._returned[move.subject].append(move)
 
     def _count_returns(self, subject: Subject, after: int) -> int:
-        seqs = self._returned.get(subject, [])
-        return len(seqs) - bisect_right(seqs, after)
+        """Count the messages that are on this queue again, or were dead-lettered on another one."""
+        ledger = self._execution.ledger
+        elsewhere = ledger.ramps.returned_elsewhere(subject, after)
+        shared = ledger.identities.shared(set(elsewhere.values()))
+        here = {move.message_id for move in self._returned.get(subject, ()) if move.seq > after}
+        return len(here.union(one for one, identity in elsewhere.items() if identity not in shared))
 
     def _inquire(self, subject: Subject) -> TargetState:
         """Inquire a local queue; of a remote queue, or one without authority, nothing is known.

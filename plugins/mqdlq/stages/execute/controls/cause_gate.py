@@ -35,7 +35,7 @@ class Surroundings:
     """The settings of the gates of a pass, and what they ask.
 
     `inquire` returns the state of a target. `count_returns` returns how many messages of a
-    subject are on the queue again that an attempt after the given one has moved.
+    subject came back that an attempt after the given one has moved.
     """
 
     execution: Execution

@@ -183,6 +183,32 @@ def test_a_message_that_comes_back_through_another_queue_opens_the_breaker_of_ea
     assert [state.phase for state in states(world)] == ["open"]
 
 
+def test_a_message_that_comes_back_to_the_queue_of_another_handler_opens_the_breaker(
+    world: World,
+) -> None:
+    world.mqsc("DEFINE QLOCAL(DLQ2)")
+    dead_letters(world, 2)
+    first = world.plan(RULES, ramp={"steps": [1], "watch": 60})
+    pass_at(first, world, 0)
+    send_back(world, dlq="DLQ2")
+    world.handle("INPUTQ(DLQ2) WAIT(NO)\nACTION(IGNORE)", loops={})
+
+    assert pass_at(first, world, 1) == (0, 1)
+    (state,) = states(world)
+    assert state.why.startswith("breaker: 1 of 1 message came back from PAYMENTS @ QM1; next try")
+
+
+def test_a_message_that_is_forwarded_to_another_handler_opens_no_breaker(world: World) -> None:
+    """It keeps its MQDLH, so nothing has dead-lettered it again."""
+    dead_letters(world, 2)
+    forward = f"{RULES.splitlines()[0]}\nACTION(FWD) FWDQ(PARKED) HEADER(YES)"
+    first = world.plan(forward, ramp={"steps": [1], "watch": 60})
+    pass_at(first, world, 0)
+    world.handle("INPUTQ(PARKED) WAIT(NO)\nACTION(IGNORE)", loops={})
+
+    assert pass_at(first, world, 1) == (1, 0)
+
+
 def test_a_message_that_never_left_the_queue_opens_no_breaker(world: World) -> None:
     """It is equal to a message that has left, and an earlier run has settled it."""
     same: dict[str, Any] = {"MsgId": b"fixed".ljust(24)}

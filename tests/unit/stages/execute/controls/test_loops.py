@@ -112,6 +112,21 @@ def test_two_rules_that_forward_to_each_other_are_stopped(world: World) -> None:
     assert outcomes == ["forwarded", "forwarded", "forwarded", "quarantined"]
 
 
+def test_two_handlers_that_forward_to_each_other_are_stopped(world: World) -> None:
+    """The application of each target dead-letters messages to the queue of the other handler."""
+    world.mqsc("DEFINE QLOCAL(DLQ2)")
+    world.dead_letter()
+
+    outcomes: list[str] = []
+    for turn in range(4):
+        queue, other = ("DLQ", "DLQ2") if turn % 2 == 0 else ("DLQ2", "DLQ")
+        rules = f"INPUTQ({queue}) {FORWARD}"
+        outcomes += world.handle(rules, loops={"limit": 3}).values()
+        send_back(world, "PARKED", dlq=other)
+
+    assert outcomes == ["forwarded", "forwarded", "forwarded", "quarantined"]
+
+
 def test_a_cycle_over_two_queue_managers_with_one_ledger_is_stopped(world: World) -> None:
     embedded_mq.create_defined("QM2", DEFINITIONS, world.directory / "queue_managers")
     there = ConnectionSettings("QM2", transport="embedded", client=world.client)
