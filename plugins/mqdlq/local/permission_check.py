@@ -14,13 +14,17 @@ import typer
 
 from mqdlq.errors import ClientNotFoundError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
+from mqdlq.handlers.limits import Limits
 from mqdlq.local.connection_store import read_settings
 from mqdlq.model import Action, PutAuthority
 from mqdlq.mqi import permissions
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.evidence.depth_events import describe_disabled_events
+from mqdlq.mqi.hints import printable_name
 from mqdlq.rules import Rule, parse
+from mqdlq.stages.execute.controls.rate_limits import NO_DEPTH
 from mqdlq.stages.sense.start_run import select_queue_manager
+from mqdlq.stages.units.destinations import Destinations
 
 USAGE = 2
 
@@ -46,6 +50,8 @@ def check(name: str) -> int:
             where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
             typer.echo(permissions.describe_stages(found, where, settings.user))
             faults = check_evidence(handler, queue_manager, settings.user)
+            for queue in find_queues_without_depth(handler.limits, targets, queue_manager):
+                typer.echo(NO_DEPTH % printable_name(queue))
     except QueueManagerError as error:
         typer.echo(permissions.advice(error, settings.user))
         return 1
@@ -80,6 +86,24 @@ def check_evidence(handler: Handler, queue_manager: QueueManager, user: str) -> 
     if commands:
         faults.append(f"queue {queue} has no depth events; to enable them: {commands}")
     return faults
+
+
+def find_queues_without_depth(
+    limits: Limits, targets: Iterable[str], queue_manager: QueueManager
+) -> list[str]:
+    """Return the queues with a limit `in_flight` whose depth cannot be inquired.
+
+    They are queues that the limits name without wildcards, and targets of the rules.
+    """
+    known, own = Destinations(queue_manager, 1), queue_manager.name
+    named = [item.queue for item in limits.destinations if not set(item.queue) & set("*?")]
+    found = []
+    for name in dict.fromkeys([*named, *targets]):
+        item = limits.of_destination(name, own)
+        is_limited = item is not None and item.in_flight is not None
+        if is_limited and known.inquire_depth((name, "")) is None:
+            found.append(name)
+    return found
 
 
 def fixed_targets(rules: Iterable[Rule], queue_manager: str) -> tuple[str, ...]:

@@ -120,6 +120,26 @@ def test_check_does_not_ask_for_put_authority_with_putaut_ctx(
     )
 
 
+def test_check_warns_of_a_limit_of_a_depth_that_cannot_be_inquired(
+    granted: Callable[[str], None], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    granted("DEFINE QALIAS(PARKED.ALIAS) TARGET(PARKED)")
+    granted("SET AUTHREC PROFILE(PARKED) OBJTYPE(QUEUE) PRINCIPAL('alice') AUTHADD(INQ)")
+    (tmp_path / "orders.yaml").write_text(
+        "connection: mq_orders\nrules: orders.rules\n"
+        "limits: {destinations: [{queue: PARKED*, in_flight: 5},"
+        " {queue: PARKED.ALIAS, in_flight: 6}, {queue: ORDERS.*, in_flight: 7}]}\n"
+    )
+
+    check("orders")
+
+    warnings = [line for line in answered(capsys).splitlines() if "in_flight" in line]
+    assert [line.partition(" is not applied")[0] for line in warnings] == [
+        "the limit in_flight of PARKED.ALIAS",
+        "the limit in_flight of ORDERS.IN",
+    ]
+
+
 def test_check_knows_the_targets_that_rules_name() -> None:
     assert fixed_targets(parse(RULES).rules, "QM1") == ("ORDERS.IN", "PARKED")
     assert fixed_targets(parse(RULES).rules, "QM2") == ("ORDERS.IN", "ELSEWHERE", "PARKED")

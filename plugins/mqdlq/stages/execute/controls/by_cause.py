@@ -25,6 +25,7 @@ _AT_ONCE = 500
 _UNKNOWN_STATE: Final = tuple(
     MQRC[name]
     for name in (
+        "MQRC_CLUSTER_RESOLUTION_ERROR",
         "MQRC_NOT_AUTHORIZED",
         "MQRC_UNKNOWN_OBJECT_NAME",
         "MQRC_OBJECT_NAME_ERROR",

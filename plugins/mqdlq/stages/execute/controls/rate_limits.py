@@ -31,6 +31,11 @@ DEPTH_INTERVAL: Final = timedelta(seconds=1)
 DEPTH_PATIENCE: Final = timedelta(seconds=10)
 DEPTH_HOLD: Final = timedelta(minutes=1)
 
+NO_DEPTH: Final = (
+    "the limit in_flight of %s is not applied, because its depth cannot be inquired; name a local"
+    " queue that the user may inquire (+inq) [MQDLQ-615]"
+)
+
 _GONE: Final = Hold("it left the queue while the run waited for a limit")
 
 
@@ -150,11 +155,7 @@ class RateLimits(Control):
             return gauge.in_flight - depth
         if not gauge.is_unknown:
             gauge.is_unknown = True
-            self._execution.log.warning(
-                "the limit in_flight of %s is not applied, because its depth cannot be inquired;"
-                " name a local queue that the user may inquire (+inq) [MQDLQ-615]",
-                printable_name(gauge.destination[0]),
-            )
+            self._execution.log.warning(NO_DEPTH, printable_name(gauge.destination[0]))
         return self._execution.run.max_messages_per_unit
 
     def _refuse(self, gauge: Gauge, until: datetime) -> Hold:

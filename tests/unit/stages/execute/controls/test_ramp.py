@@ -78,6 +78,18 @@ def test_a_failed_inquiry_of_the_target_decides_nothing(world: World) -> None:
     assert pass_at(execution, world, 2) == (1, 0)
 
 
+def test_a_cluster_queue_that_cannot_be_resolved_is_watched_without_its_depth(
+    world: World,
+) -> None:
+    dead_letters(world, 2)
+    execution = world.plan(RULES, ramp={"steps": [1], "watch": 60, "consumers": 1})
+    pass_at(execution, world, 0)
+    embedded_mq.faults.set("MQINQ[PAYMENTS]:1:2189:before")
+
+    assert pass_at(execution, world, 1) == (1, 0)
+    embedded_mq.faults.set("")
+
+
 def test_each_cause_and_each_target_has_its_own_ramp(world: World) -> None:
     dead_letters(world, 3)
     dead_letters(world, 3, reason=2056)
