@@ -67,6 +67,11 @@ PARTS = (
         (*PYTEST, "tests/property/test_handling.py"),
         {"MQDLQ_WORLDS": "1000"},
     ),
+    Part(
+        "300 random worlds with loops, ramps, breakers, limits and keys",
+        (*PYTEST, "tests/property/test_controlled_worlds.py"),
+        {"MQDLQ_WORLDS": "300"},
+    ),
 )
 
 
