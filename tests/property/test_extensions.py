@@ -22,11 +22,13 @@ NUMBERS = st.integers(0, 4) | st.integers(0, 999_999_999)
 TIMES = st.builds("{} {}{}".format, SIGNS, NUMBERS, st.sampled_from(["s", "min", "h", "d"]))
 SIZES = st.builds("{} {}{}".format, SIGNS, NUMBERS, st.sampled_from(["", "B", "kB", "MiB"]))
 WORDS = st.sampled_from(["MQRFH2", "MQRFH", "MQCIH", "*", "MQ?FH*", "MQRFH?"])
+CONDITIONS_ON_PROPERTIES = st.sampled_from(["usr.a = A*", "usr.a = A*B", "usr.b = *", "usr.b > 1"])
 CONDITIONS = {
     "AGE": TIMES,
     "EXPIRES_IN": TIMES | st.just("never"),
     "LENGTH": SIZES,
     "ATTEMPTS": st.builds("{} {}".format, SIGNS, NUMBERS),
+    "PROPERTY": CONDITIONS_ON_PROPERTIES,
     "HEADER_CHAIN": st.lists(WORDS, max_size=3).map(lambda words: " ".join(["MQDLH", *words])),
 }
 PATTERNS = st.fixed_dictionaries({}, optional=CONDITIONS)
@@ -46,6 +48,8 @@ ROWS = st.fixed_dictionaries(
         | st.none(),
         "chain_is_whole": st.booleans() | st.none(),
         "attempts_made": st.integers(0, 4) | st.none(),
+        "properties_met": st.lists(CONDITIONS_ON_PROPERTIES, unique=True) | st.none(),
+        "properties_unmet": st.just([]) | st.none(),
     }
 )
 

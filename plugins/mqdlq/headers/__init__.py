@@ -22,7 +22,7 @@ from mqdlq.headers.records import (
     TransmissionQueueHeader,
     TriggerMessage,
 )
-from mqdlq.headers.rfh import RulesHeader, RulesHeader2
+from mqdlq.headers.rfh import RulesHeader, RulesHeader2, UnreadablePropertyError
 from mqdlq.headers.row import PREFIX_LENGTH, header_row
 from mqdlq.headers.trace import without_trace_properties
 
@@ -47,6 +47,7 @@ __all__ = [
     "RulesHeader2",
     "TransmissionQueueHeader",
     "TriggerMessage",
+    "UnreadablePropertyError",
     "classify",
     "describe",
     "following_ccsid",

@@ -10,6 +10,7 @@ from mqdlq.headers.ccsid import following_ccsid
 from mqdlq.headers.chain import Chain, ChainedHeader, walk
 from mqdlq.headers.classify import classify, is_format_mqdead
 from mqdlq.headers.records import DLH_LENGTH, DeadLetterHeader, MessageDescriptorExtension
+from mqdlq.headers.rfh import RulesHeader2
 from mqdlq.model import MessageClass
 
 _SEGMENT: Final = 2 | 4  # MQMF_SEGMENT, MQMF_LAST_SEGMENT
@@ -32,6 +33,17 @@ class Description:
     dlh: DeadLetterHeader | None
     ams_protected: bool
     is_whole: bool = True
+
+    @property
+    def rules_headers(self) -> list[RulesHeader2] | None:
+        """The MQRFH2 headers with their folders, None if not all headers and folders were read."""
+        found = []
+        for header in self.headers:
+            if isinstance(header.record, RulesHeader2):
+                if header.length > RulesHeader2.length and not header.record.folders:
+                    return None
+                found.append(header.record)
+        return found if self.is_whole else None
 
 
 def describe(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
-from xml.sax.saxutils import unescape
+from xml.parsers import expat
 
 from mqdlq.errors import MalformedHeaderError
 from mqdlq.headers.ccsid import UTF_16, Family
@@ -22,8 +22,9 @@ from mqdlq.structures import headers
 
 NAME_VALUE_LENGTH: Final = 4
 """The length in bytes of the number that states the length of the next folder."""
-_TAG: Final = re.compile(r"<(/?)([^\s<>/]+)[^<>]*?(/?)>")
-_ENTITIES: Final = {"&quot;": '"', "&apos;": "'"}
+_ROOT: Final = re.compile(r"\s*<([^\s<>/!?]+)")
+_BOOLEANS: Final = {"1": "TRUE", "0": "FALSE"}
+"""Values in a folder, and what MQINQMP converts them to as text."""
 _UTF_16: Final = {ByteOrder.BIG: "utf-16-be", ByteOrder.LITTLE: "utf-16-le"}
 
 
@@ -94,13 +95,17 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
 
     folders: tuple[str | bytes, ...] = ()
 
-    def find_field(self, path: Sequence[str]) -> str | None:
-        """Return the text of a field, such as ("usr", "orderId"), None if no folder has it.
+    def find_property(self, path: Sequence[str]) -> str | None:
+        """Return the value of a property as text, None if no folder has it.
 
-        Folders that are bytes are not looked at.
+        `path` is its folder and the further parts of its name. Raises `UnreadablePropertyError` if
+        a folder that may have it was not decoded or is not well-formed.
         """
-        texts = (_find_text(each, [*path]) for each in self.folders if isinstance(each, str))
-        return next((text for text in texts if text is not None), None)
+        for folder in self.folders:
+            value = _find_in_folder(folder, path)
+            if value is not None:
+                return value
+        return None
 
     def folder_offsets(self) -> Iterator[int]:
         """Yield the offset of each folder in the header."""
@@ -139,6 +144,10 @@ class RulesHeader2(_Measured, headers.MQRFH2[str]):
         return self.encode_fixed_part(order, codec, len(rest)) + rest
 
 
+class UnreadablePropertyError(Exception):
+    """A property cannot be read; there is no text, because a folder is customers' data."""
+
+
 class TooManyFoldersError(MalformedHeaderError):
     """An MQRFH2 has more folders than the limit, although it may be valid."""
 
@@ -146,22 +155,6 @@ class TooManyFoldersError(MalformedHeaderError):
         """Take the offset in the header of the first folder beyond the limit."""
         found = f"more than the limit of {FOLDERS_READ}"
         super().__init__("MQRFH2", offset, f"at most {FOLDERS_READ} folders", found)
-
-
-def _find_text(folder: str, path: list[str]) -> str | None:
-    """Return the text before the first tag within the element at a path, None without one."""
-    opened: list[str] = []
-    for tag in _TAG.finditer(folder):
-        closes, name, is_empty = tag.groups()
-        if closes:
-            del opened[-1:]
-            continue
-        if [*opened, name] == path:
-            text = "" if is_empty else folder[tag.end() :].partition("<")[0]
-            return unescape(text, _ENTITIES)
-        if not is_empty:
-            opened.append(name)
-    return None
 
 
 def _name_value_data(rest: bytes, order: ByteOrder) -> Iterator[bytes]:
@@ -191,6 +184,59 @@ def _folder(data: bytes, ccsid: int, order: ByteOrder) -> str | bytes:
     except UnicodeError:
         return data
     return text
+
+
+def _find_in_folder(folder: str | bytes, path: Sequence[str]) -> str | None:
+    root = _ROOT.match(folder) if isinstance(folder, str) else None
+    if isinstance(folder, bytes) or root is None:
+        raise UnreadablePropertyError
+    if root[1] != path[0]:
+        return None
+    if "<!" in folder:  # an entity could make the text as long as it likes
+        raise UnreadablePropertyError
+    search = _ElementSearch(path)
+    try:
+        search.parse(folder.rstrip(" \0"))
+    except (expat.ExpatError, UnicodeError):
+        raise UnreadablePropertyError from None
+    return search.text
+
+
+class _ElementSearch:
+    """Search of a folder for the text of the first element with a path."""
+
+    def __init__(self, path: Sequence[str]) -> None:
+        self._path = list(path)
+        self._here: list[str] = []
+        self._type = ""
+        self._parts: list[str] | None = None
+        self.text: str | None = None
+
+    def parse(self, folder: str) -> None:
+        """Set `text`; raises `ExpatError`, UnicodeError and `UnreadablePropertyError`."""
+        parser = expat.ParserCreate("utf-8")
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._add
+        parser.Parse(folder.encode("utf-8"), True)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._here.append(name)
+        if self.text is None and self._here == self._path:
+            if attributes.get("xsi:nil") in {"true", "1"}:  # a null has no text
+                raise UnreadablePropertyError
+            self._type, self._parts = attributes.get("dt", ""), []
+
+    def _add(self, text: str) -> None:
+        if self._parts is not None and self._here == self._path:
+            self._parts.append(text)
+
+    def _end(self, _name: str) -> None:
+        if self._parts is not None and self._here == self._path:
+            text = "".join(self._parts)
+            self.text = _BOOLEANS.get(text, text) if self._type == "boolean" else text
+            self._parts = None
+        self._here.pop()
 
 
 def _folder_bytes(folder: str | bytes, ccsid: int, order: ByteOrder, offset: int) -> bytes:

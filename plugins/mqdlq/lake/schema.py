@@ -34,6 +34,8 @@ HEADERS: Final = pa.schema(
         pa.field("dest_backout_threshold", pa.int32()),
         pa.field("dest_backout_requeue_q", pa.string()),
         pa.field("attempts_made", pa.int32()),
+        pa.field("properties_met", pa.list_(pa.string())),
+        pa.field("properties_unmet", pa.list_(pa.string())),
     ]
 )
 """A row for each message of a snapshot, in browse order; `dlh_` columns are null without MQDLH."""
@@ -46,10 +48,12 @@ ADDED_LATER: Final = (
     "dest_backout_threshold",
     "dest_backout_requeue_q",
     "attempts_made",
+    "properties_met",
+    "properties_unmet",
 )
 """Columns that snapshots of earlier versions lack."""
 
-FILLED_FOR_RULES: Final = frozenset({"attempts_made"})
+FILLED_FOR_RULES: Final = frozenset({"attempts_made", "properties_met", "properties_unmet"})
 """Columns that are null unless the rules of the run use them.
 
 A snapshot of an earlier version lacks them and is read as if they were null.

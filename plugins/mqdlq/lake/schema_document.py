@@ -42,6 +42,10 @@ _HEADERS: Final = {
     "dest_backout_requeue_q": "BOQNAME of its destination; null if unknown (since 2)",
     "attempts_made": "Number of attempts that runs have made on it while it was on this queue; null"
     " unless the rules compare `attempts` (since 5)",
+    "properties_met": "The conditions on message properties in the run's rules that it meets; null"
+    " unless the rules compare `property` (since 5)",
+    "properties_unmet": "The other such conditions. A condition in neither column was not asked, or"
+    " its property cannot be read (since 5)",
 }
 _SETTLED: Final = {
     "browse_seq": "Position in browse order, counted together with full rows",

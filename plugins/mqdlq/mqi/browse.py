@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mqdlq.constants import MQRC, reason_text
@@ -12,6 +13,12 @@ from mqdlq.mqi.connect import QueueManager
 HEADER_ONLY = 172
 LONGEST_PROPERTY = 4096
 """The number of bytes of a message property that are read."""
+_UNREADABLE = {
+    MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"],
+    MQRC["MQRC_PROP_CONV_NOT_SUPPORTED"],
+    MQRC["MQRC_PROP_TYPE_NOT_SUPPORTED"],
+    MQRC["MQRC_PROP_VALUE_NOT_CONVERTED"],
+}
 GONE = (MQRC["MQRC_NO_MSG_AVAILABLE"], MQRC["MQRC_NO_MSG_UNDER_CURSOR"])
 """Reason codes of a get that mean that another application has the message."""
 
@@ -19,16 +26,19 @@ GONE = (MQRC["MQRC_NO_MSG_AVAILABLE"], MQRC["MQRC_NO_MSG_UNDER_CURSOR"])
 class BrowsedMessage(NamedTuple):
     """A browsed message: its packed MQMD (version 2, 364 bytes) and the first bytes of its body.
 
-    `token` is its MsgToken, with which the queue manager finds the same message again.
+    `token` is its MsgToken, with which the queue manager finds the same message again. `properties`
+    has the properties that the cursor reads and the message has, as text; None is a value that
+    cannot be read as text.
     """
 
     descriptor: bytes
     prefix: bytes
     total_length: int
     token: bytes = b""
+    properties: Mapping[str, str | None] = MappingProxyType({})
 
     def __repr__(self) -> str:
-        """Show the length only: the prefix may hold a customer's data."""
+        """Show the length only: prefix and properties may hold a customer's data."""
         return f"<Browsed {self.total_length} bytes>"
 
 
@@ -63,15 +73,24 @@ class BrowseCursor:
     """
 
     def __init__(
-        self, queue_manager: QueueManager, queue: Any, name: str, length: int = HEADER_ONLY
+        self,
+        queue_manager: QueueManager,
+        queue: Any,
+        name: str,
+        length: int = HEADER_ONLY,
+        properties: Collection[str] = (),
     ) -> None:
-        """Browse `queue` (opened with MQOO_BROWSE), keeping `length` bytes of each body."""
+        """Browse `queue` (opened with MQOO_BROWSE), keeping `length` bytes of each body.
+
+        The named message properties are read, each by a call for each message.
+        """
         self.queue_manager = queue_manager
         self.queue = queue
         self.name = name
         # All gets share one message handle: each get replaces its content, as in IBM's handler.
         self.handle = queue_manager.client.module.MessageHandle(queue_manager.handle)
         self._length = length
+        self._properties = tuple(properties)
         self._is_at_end = False
         self._failure = queue_manager.client.module.MQMIError
         self._accept = queue_manager.client.CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
@@ -126,27 +145,50 @@ class BrowseCursor:
             if cut.reason != MQRC["MQRC_TRUNCATED_MSG_ACCEPTED"]:
                 raise self._error(cut) from cut
             body, total = cut.message, cut.original_length
-        return BrowsedMessage(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken)
+        found = self._read_properties() if self._properties else MappingProxyType({})
+        return BrowsedMessage(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken, found)
+
+    def _read_properties(self) -> Mapping[str, str | None]:
+        """Return the cursor's properties of the last browsed message."""
+        found: dict[str, str | None] = {}
+        for name in self._properties:
+            try:
+                value = self.find_property(name)
+            except QueueManagerError as error:
+                if error.reason not in _UNREADABLE:
+                    raise
+                found[name] = None
+            else:
+                if value is not None:
+                    found[name] = value
+        return found
+
+    def find_property(self, name: str) -> str | None:
+        """Return a message property of the last browsed message as text, None without it (MQINQMP).
+
+        Raises QueueManagerError for a value that the queue manager cannot convert to text, or that
+        is longer than LONGEST_PROPERTY.
+        """
+        client = self.queue_manager.client
+        try:
+            with client.translating_errors("MQINQMP", f"queue {self.name}"):
+                value = self.handle.properties.get(
+                    name.encode(),
+                    max_value_length=LONGEST_PROPERTY,
+                    impo_options=client.CMQC.MQIMPO_CONVERT_TYPE | client.CMQC.MQIMPO_CONVERT_VALUE,
+                    property_type=client.CMQC.MQTYPE_STRING,
+                )
+        except QueueManagerError as error:
+            if error.reason == MQRC["MQRC_PROPERTY_NOT_AVAILABLE"]:
+                return None
+            raise
+        return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
     def _error(self, error: Any) -> QueueManagerError:
         text = reason_text(error.reason)
         return QueueManagerError(
             "MQGET (browse)", f"queue {self.name}", error.comp, error.reason, text
         )
-
-    def find_property(self, name: str) -> bytes | None:
-        """Return a message property of the last browsed message as text, None without it (MQINQMP).
-
-        Raises QueueManagerError for a value that is longer than LONGEST_PROPERTY.
-        """
-        try:
-            with self.queue_manager.client.translating_errors("MQINQMP", f"queue {self.name}"):
-                value = self.handle.properties.get(name.encode(), max_value_length=LONGEST_PROPERTY)
-        except QueueManagerError as error:
-            if error.reason == MQRC["MQRC_PROPERTY_NOT_AVAILABLE"]:
-                return None
-            raise
-        return value if isinstance(value, bytes) else str(value).encode()
 
     def has_properties(self) -> bool:
         """Return whether the last browsed message has message properties (MQINQMP)."""

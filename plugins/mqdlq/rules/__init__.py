@@ -7,7 +7,7 @@ from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
 from mqdlq.rules.explaining import Explanation, Failure, Trace, explain
 from mqdlq.rules.formatting import format_table
 from mqdlq.rules.matching import matches, matching_rules, with_nuls_as_blanks
-from mqdlq.rules.reading import CheckResult, check, parse, treatment_changes, uses_extension
+from mqdlq.rules.reading import CheckResult, check, parse, table_with, treatment_changes
 from mqdlq.rules.records import ControlData, Pattern, Rule
 from mqdlq.rules.syntax.building import WrittenRule
 from mqdlq.rules.table import RulesTable, freeze, print_table
@@ -37,7 +37,7 @@ __all__ = [
     "matching_rules",
     "parse",
     "print_table",
+    "table_with",
     "treatment_changes",
-    "uses_extension",
     "with_nuls_as_blanks",
 ]

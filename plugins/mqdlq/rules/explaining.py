@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from mqdlq.rules.extensions import shown_value
 from mqdlq.rules.keywords import KNOWN, Kind
 from mqdlq.rules.matching import Values, with_nuls_as_blanks
 from mqdlq.rules.records import Pattern, Rule
 from mqdlq.rules.table import RulesTable
+
+OTHER_VALUE: Final = "another value or not there"
+"""The text for a property that does not meet a condition; its value is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +84,17 @@ def _trace(rule: Rule, values: Values) -> Trace:
     for pattern in sorted(rule.patterns, key=lambda pattern: pattern.place):
         actual = pattern.value_in(values)
         if not pattern.matches(actual):
-            failure = Failure(pattern, _present(pattern, actual), _only_nuls(pattern, actual))
+            shown = _present(pattern, actual, values)
+            failure = Failure(pattern, shown, _only_nuls(pattern, actual))
             failures.append(failure)
     return Trace(rule, tuple(failures))
 
 
-def _present(pattern: Pattern, actual: str | int | None) -> str | int:
+def _present(pattern: Pattern, actual: str | int | None, values: Values) -> str | int:
     """Return a value as it is compared: an absent one is blank, or 0; "" if it is unknown."""
     keyword = KNOWN[pattern.keyword]
+    if keyword.kind is Kind.PROPERTY:
+        return OTHER_VALUE if pattern.value in (values.get("properties_unmet") or ()) else ""
     if keyword.is_extension:
         return shown_value(keyword, "" if actual is None else actual)
     return actual or ("" if keyword.kind is Kind.TEXT else 0)

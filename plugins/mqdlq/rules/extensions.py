@@ -2,8 +2,8 @@
 
 An extension is a pattern of mqdlq's own. Its value is not a field of the message: it follows from
 columns of the snapshot alone, so that equal snapshots have equal values. Values are whole numbers,
-`UNKNOWN` or `NEVER`, and text for a chain of headers, "" if it is unknown. No condition matches an
-unknown value.
+`UNKNOWN` or `NEVER`, text for a chain of headers, "" if it is unknown, and for properties the
+conditions that are met. No condition matches an unknown value.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from mqdlq.rules.diagnostics import listed, quoted, shortened
 from mqdlq.rules.keywords import MAX_NUMBER, Keyword, Kind, Measure
+from mqdlq.rules.properties import PropertyConditionError, met_by, read_condition
 
 UNKNOWN: Final = -(1 << 62)
 NEVER: Final = 1 << 62
@@ -78,6 +79,11 @@ def canonical_condition(keyword: Keyword, text: str) -> str:
     """
     if keyword.kind is Kind.CHAIN:
         return _canonical_chain(keyword, " ".join(text.upper().split()))
+    if keyword.kind is Kind.PROPERTY:
+        try:
+            return str(read_condition(text))
+        except PropertyConditionError as error:
+            raise ConditionError("invalid-value", f"{keyword.name} {error}") from None
     condition = _read(keyword, text)
     if not condition.sign:
         return text.strip().lower()
@@ -146,6 +152,8 @@ def _in_units(number: int, kind: Kind) -> str:
 
 def value_of(keyword: Keyword, values: Mapping[str, Any]) -> int | str:
     """Return a message's value of an extension, from the columns of its row."""
+    if keyword.kind is Kind.PROPERTY:
+        return met_by(values)
     if keyword.measure is None:
         chain, whole = values.get("header_chain"), values.get("chain_is_whole")
         return " ".join(chain) if chain and whole else ""

@@ -41,6 +41,8 @@ class Kind(Enum):
     """A comparison with a number of bytes, for an extension."""
     COUNT = auto()
     """A comparison with a number, for an extension."""
+    PROPERTY = auto()
+    """A comparison of a named message property, for an extension."""
     CHAIN = auto()
     """The names of headers in order, with wildcards, for an extension."""
 
@@ -76,9 +78,10 @@ class Keyword:
     number is at least `least`.
 
     An extension has `sources`, the snapshot's columns that its value follows from, by a `measure`
-    unless it is a chain; its `column` exists in the table only, and `without_dlh` is the same if
-    messages without an MQDLH have such a value. `unknown` says why the value of a message can be
-    unknown. With `changes`, the value of an unchanged message differs from run to run.
+    unless it is a chain or a property; its `column` exists in the table only, and `without_dlh` is
+    the same if messages without an MQDLH have such a value. `unknown` says why the value of a
+    message can be unknown. With `changes`, the value of an unchanged message differs from run to
+    run.
     """
 
     name: str
@@ -213,6 +216,16 @@ _EXTENSIONS: Final = (
         "the chain of headers",
         sources=("chain_is_whole", "header_chain"),
         unknown="a header cannot be read, or the snapshot has no chain_is_whole",
+    ),
+    Keyword(
+        "PROPERTY",
+        Part.RULE,
+        Kind.PROPERTY,
+        "property extension",
+        "the property",
+        sources=("properties_met", "properties_unmet"),
+        unknown="it cannot be read, or the run of the snapshot did not compare it with this",
+        without_dlh="property extension",
     ),
 )
 

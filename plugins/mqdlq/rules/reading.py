@@ -77,15 +77,16 @@ def check(
 def treatment_changes(frozen_text: str) -> bool:
     """Whether rules can treat an unchanged message differently in a later run: `changes`."""
     names = (name for name, keyword in EXTENSIONS.items() if keyword.changes)
-    return any(uses_extension(frozen_text, name) for name in names)
+    return any(table_with(frozen_text, name) for name in names)
 
 
-def uses_extension(frozen_text: str, name: str) -> bool:
-    """Whether a rule of a frozen table has the extension of this name, such as AGE."""
+def table_with(frozen_text: str, name: str) -> RulesTable | None:
+    """Return a frozen table if a rule has the extension of this name, such as AGE, else None."""
     # Most tables have no extension and need not be parsed.
     if f"{name}(" not in frozen_text:
-        return False
-    return EXTENSIONS[name] in parse(frozen_text, frozen=True).extensions.values()
+        return None
+    table = parse(frozen_text, frozen=True)
+    return table if EXTENSIONS[name] in table.extensions.values() else None
 
 
 def _other_encoding(data: bytes) -> str:

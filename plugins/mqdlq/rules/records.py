@@ -15,6 +15,7 @@ from typing import Any
 from mqdlq.model import Action, PutAuthority
 from mqdlq.rules.extensions import condition_of, value_of
 from mqdlq.rules.keywords import KNOWN, Kind
+from mqdlq.rules.properties import SEPARATOR
 from mqdlq.rules.wildcards import compiled
 
 
@@ -46,6 +47,8 @@ class Pattern:
         if isinstance(self.value, int):
             return (actual or 0) == self.value
         keyword = KNOWN[self.keyword]
+        if keyword.kind is Kind.PROPERTY:
+            return self.value in str(actual or "").split(SEPARATOR)
         if keyword.is_extension and keyword.kind is not Kind.CHAIN:
             return condition_of(keyword, self.value).matches(int(actual or 0))
         length = keyword.length

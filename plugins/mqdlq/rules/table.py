@@ -11,8 +11,9 @@ from typing import Any
 from mqdlq.model import MessageClass, QueueKind
 from mqdlq.rules.diagnostics import Place, Report, RulesError, listed
 from mqdlq.rules.extensions import collapsed, condition_of, value_of
-from mqdlq.rules.keywords import KNOWN, Keyword, Kind
+from mqdlq.rules.keywords import EXTENSIONS, KNOWN, Keyword
 from mqdlq.rules.printing import print_entries
+from mqdlq.rules.properties import PropertyCondition, read_condition
 from mqdlq.rules.records import ControlData, Pattern, Rule
 
 
@@ -52,12 +53,22 @@ class RulesTable:
         found: dict[str, set[int]] = {}
         for pattern in self._patterns:
             keyword = self.extensions.get(pattern.column)
-            if keyword and keyword.kind is not Kind.CHAIN:
+            if keyword and keyword.measure:
                 condition = condition_of(keyword, str(pattern.value))
                 found.setdefault(pattern.column, set()).update(
                     [condition.number] if condition.sign else ()
                 )
         return {column: sorted(numbers) for column, numbers in found.items()}
+
+    @cached_property
+    def property_conditions(self) -> tuple[PropertyCondition, ...]:
+        """The conditions on message properties that the rules have, sorted by their text."""
+        found = {
+            str(each.value)
+            for each in self._patterns
+            if self.extensions.get(each.column) is EXTENSIONS["PROPERTY"]
+        }
+        return tuple(map(read_condition, sorted(found)))
 
     @property
     def changes(self) -> bool:

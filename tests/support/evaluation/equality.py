@@ -28,6 +28,7 @@ CONDITIONS = {
     Kind.TIME: ["< 0s", "<= 1s", "> 1s", "< 2h", ">= 2h", "> 2h", "<= 2h", "> 1d"],
     Kind.SIZE: ["< 1", ">= 1B", "> 1kB", "<= 1000", "> 1MB"],
     Kind.COUNT: ["< 1", ">= 1", "> 2", "<= 2"],
+    Kind.PROPERTY: ["usr.a = A*", "usr.a = A*B", "usr.b = *", "usr.b > 1", "usr.c = A"],
     Kind.CHAIN: ["MQDLH", "MQDLH *", "* MQRFH2", "MQDLH MQRFH?", "MQ*"],
 }
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -106,6 +107,8 @@ def _of_extensions(chance: random.Random) -> dict[str, Any]:
         "header_chain": ["MQDLH", *chance.choice([[], ["MQRFH2"], ["MQRFH"], ["MQCIH", "MQRFH2"]])],
         "chain_is_whole": chance.random() > 1 / 8,
         "attempts_made": chance.choice([0, 1, 2, 3]),
+        "properties_met": chance.sample(CONDITIONS[Kind.PROPERTY], chance.choice([0, 1, 2, 5])),
+        "properties_unmet": [],
     }
     return {name: None if chance.random() < 1 / 16 else value for name, value in row.items()}
 

@@ -29,6 +29,8 @@ MARKS = (
     "dest_backout_threshold",
     "dest_backout_requeue_q",
     "attempts_made",
+    "properties_met",
+    "properties_unmet",
 )
 DESCRIPTION = lake.PlanDescription(
     plan_id="s1-abc",

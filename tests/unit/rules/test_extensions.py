@@ -17,9 +17,12 @@ from mqdlq.rules import (
     matching_rules,
     parse,
     print_table,
+    table_with,
+    treatment_changes,
 )
 from mqdlq.rules.extensions import HEADER_NAMES
 from mqdlq.rules.lint import lint
+from mqdlq.rules.properties import read_condition
 from mqdlq.stages.explanations import explanation_as_json, explanation_as_text
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -32,6 +35,8 @@ LETTER: dict[str, Any] = {
     "header_chain": ["MQDLH", "MQRFH2"],
     "chain_is_whole": True,
     "attempts_made": 3,
+    "properties_met": ["usr.orderType = REFUND*", "usr.amount > 100"],
+    "properties_unmet": ["usr.orderType = SALE"],
 }
 
 
@@ -65,6 +70,10 @@ def error(text: str, *, is_frozen: bool = True) -> str:
         ("ATTEMPTS('>= 3')", True),
         ("ATTEMPTS('>3')", False),
         ("ATTEMPTS('< 4')", True),
+        ("PROPERTY('orderType=REFUND**')", True),
+        ("PROPERTY('usr.amount > 100.00')", True),
+        ("PROPERTY('usr.orderType = REFUND')", False),
+        ("PROPERTY('usr.orderType = SALE')", False),
         ("HEADER_CHAIN('MQDLH MQRFH2')", True),
         ("HEADER_CHAIN('MQDLH MQRFH*')", True),
         ("HEADER_CHAIN('*MQRFH2*')", True),
@@ -91,6 +100,7 @@ def test_a_message_without_expiry_matches_never_only() -> None:
         ("EXPIRES_IN('< 1d')", "browsed_at"),
         ("LENGTH('>= 0')", "total_length"),
         ("ATTEMPTS('>= 0')", "attempts_made"),
+        ("PROPERTY('usr.amount > 100')", "properties_met"),
         ("HEADER_CHAIN('MQ*')", "header_chain"),
         ("HEADER_CHAIN('MQ*')", "chain_is_whole"),
     ],
@@ -129,6 +139,16 @@ def test_conditions_on_time_and_attempts_change_the_treatment_of_a_message() -> 
     assert frozen("EXPIRES_IN('never')").changes
     assert frozen("ATTEMPTS('> 1')").changes
     assert not frozen("LENGTH('< 1') HEADER_CHAIN('MQDLH')", "REASON(2053)").changes
+
+
+def test_a_frozen_table_is_parsed_only_if_it_can_have_the_extension() -> None:
+    text = freeze(frozen("ATTEMPTS('> 1')"))
+
+    assert table_with(text, "ATTEMPTS") == frozen("ATTEMPTS('> 1')")
+    assert table_with("* ATTEMPTS(no)\nACTION(IGNORE)\n", "ATTEMPTS") is None
+    assert table_with("not parsed", "ATTEMPTS") is None
+    assert treatment_changes(text)
+    assert not treatment_changes("ACTION(IGNORE)\n")
 
 
 def test_a_table_names_the_columns_that_its_extensions_follow_from() -> None:
@@ -233,6 +253,88 @@ def test_a_chain_has_the_names_of_all_headers_that_are_read() -> None:
     read = {name for name, _ in chain._READERS.values()}
 
     assert {"MQDLH", "PDMQ", *read} == set(HEADER_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (
+            "usr.orderType",
+            (
+                "takes a comparison of a property such as 'usr.orderType = REFUND*' or 'usr.amount"
+                " > 100', found 'usr.orderType'"
+            ),
+        ),
+        (
+            "order-type = A",
+            (
+                "takes the name of a property in letters, digits, _ and $, with its folder such as"
+                " usr.orderType, found 'order-type'"
+            ),
+        ),
+        (
+            "Root.MQMD.Priority > 3",
+            (
+                "compares message properties, not fields of the MQMD; 'Root.MQMD.Priority' is a"
+                " field, for which 'match:' has patterns"
+            ),
+        ),
+        ("a =", "takes text after '=', with wildcards such as 'a = REFUND*', found nothing"),
+        ("a <= 1e4", "takes a number after '<=', such as 'a <= 100', found '1e4'"),
+    ],
+)
+def test_an_invalid_condition_on_a_property_is_an_error(condition: str, expected: str) -> None:
+    found = error(f"PROPERTY('{condition}') ACTION(IGNORE)\n")
+
+    assert found == f"<rules>:1:10: PROPERTY {expected}"
+
+
+def test_a_table_knows_its_conditions_on_properties() -> None:
+    table = frozen(
+        "PROPERTY('b > -0.50')", "PROPERTY('jms.Dst = queue:*')", "PROPERTY('usr.b>-0.5 ')"
+    )
+
+    assert [str(one) for one in table.property_conditions] == [
+        "jms.Dst = queue:*",
+        "usr.b > -0.5",
+    ]
+    assert parse(freeze(table), frozen=True) == table
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "is_met"),
+    [
+        ("a = RE?UND*", "REFUND", True),
+        ("a = REFUND", "REFUND  ", True),
+        ("a = REFUND", "refund", False),
+        ("a = *", "", True),
+        ("a >= 1", "1.0", True),
+        ("a > 1", "1.0000000000000000000000000000000001", True),
+        ("a < 5", " -2.5E1 ", True),
+        ("a < 5", "four", False),
+        ("a < 5", "", False),
+        ("a < 5", "NaN", False),
+    ],
+)
+def test_a_property_is_compared_as_text_or_as_a_number(
+    condition: str, value: str, is_met: bool
+) -> None:
+    assert read_condition(condition).is_met_by(value) is is_met
+
+
+def test_an_explanation_shows_no_value_of_a_property() -> None:
+    table = frozen("PROPERTY('orderType = SALE')", "PROPERTY('size > 1')")
+
+    assert explanation_as_text("message 1", table, explain(table, LETTER)).splitlines()[1:3] == [
+        (
+            "  line 1: PROPERTY expects usr.orderType = SALE, the property is another value or not"
+            " there"
+        ),
+        (
+            "  line 2: PROPERTY expects usr.size > 1, the property is unknown (it cannot be read,"
+            " or the run of the snapshot did not compare it with this)"
+        ),
+    ]
 
 
 def test_an_extension_in_runmqdlqs_syntax_is_an_error() -> None:

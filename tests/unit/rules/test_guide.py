@@ -107,6 +107,7 @@ VALUES_OF_EXTENSIONS = {
     Kind.TIME: "comparison with a time",
     Kind.SIZE: "comparison with a number of bytes",
     Kind.COUNT: "comparison with a number",
+    Kind.PROPERTY: "comparison of a property",
     Kind.CHAIN: "names of headers, with wildcards",
 }
 

@@ -158,10 +158,10 @@ def _opened(
 ) -> Iterator[Iterator[Message]]:
     """Yield the messages of a file, a snapshot or a queue; raise SourceError for others."""
     if source == "-" and not queue:
-        yield file_messages(sys.stdin.buffer, STANDARD_INPUT, _warn)
+        yield file_messages(sys.stdin.buffer, STANDARD_INPUT, table, _warn)
     elif not queue and Path(source).is_file():
         with Path(source).open("rb") as file:
-            yield file_messages(file, source, _warn)
+            yield file_messages(file, source, table, _warn)
     elif not queue and _SNAPSHOT_ID.fullmatch(source):
         yield snapshot_messages(lake.find_snapshot(directories.lake(), source))
     elif not queue and ("://" in source or Path(source).is_dir()):
@@ -171,6 +171,7 @@ def _opened(
             yield queue_messages(
                 found,
                 choose_queue(found, table, queue),
+                table,
                 lambda: datetime.now(UTC),  # noqa: TID251 (an entry point)
             )
     else:

@@ -28,10 +28,13 @@ from mqdlq.headers.pasted_messages import (
 from mqdlq.headers.pasted_messages.pasted import NO_DIGIT
 from mqdlq.lake.schema import HEADERS
 from mqdlq.model import MessageClass, QueueKind
+from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import QueueManager
+from mqdlq.rules import RulesTable
 from mqdlq.rules.diagnostics import listed
 from mqdlq.rules.keywords import EXTENSIONS, KEYWORDS, Kind
 from mqdlq.stages.snapshot.preview import browse_rows
+from mqdlq.stages.snapshot.property_matches import PropertyMatches
 
 _COMPARED: Final = {
     column: keyword
@@ -83,8 +86,12 @@ class Message:
     is_row: bool = False
 
 
-def file_messages(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Iterator[Message]:
+def file_messages(
+    file: BinaryIO, name: str, table: RulesTable, warn: Callable[[str], None]
+) -> Iterator[Message]:
     """Yield the messages of a file: JSON lines, or a paste as `mqdlq decode` reads it.
+
+    The messages of a paste have the properties in their bodies that the table compares.
 
     Raises `MessageError` and `PasteError`, which name the line.
     """
@@ -105,8 +112,9 @@ def file_messages(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Ite
         reader.is_recognised(lines) for reader in (json_lines, amqsbcg, dmpmqmsg)
     ):
         raise MessageError(f"{name}:1", _EXPECTED)
+    matches = PropertyMatches(table)
     for number, message in enumerate(read_pasted(text, name), start=1):
-        yield _of_paste(number, message)
+        yield _of_paste(number, message, matches)
 
 
 def snapshot_messages(directory: str) -> Iterator[Message]:
@@ -115,10 +123,10 @@ def snapshot_messages(directory: str) -> Iterator[Message]:
 
 
 def queue_messages(
-    queue_manager: QueueManager, queue: str, clock: Callable[[], datetime]
+    queue_manager: QueueManager, queue: str, table: RulesTable, clock: Callable[[], datetime]
 ) -> Iterator[Message]:
     """Browse a queue and yield its messages; raises `QueueManagerError`."""
-    for rows in browse_rows(queue_manager, queue, _COLUMNS, clock):
+    for rows in browse_rows(queue_manager, queue, table, _COLUMNS, clock):
         yield from map(_of_row, rows)
 
 
@@ -128,7 +136,7 @@ def _of_row(row: Mapping[str, Any]) -> Message:
     return Message(row["browse_seq"], label, MessageClass(row["class"]), row, key, msg_id)
 
 
-def _of_paste(number: int, message: PastedMessage) -> Message:
+def _of_paste(number: int, message: PastedMessage, matches: PropertyMatches) -> Message:
     md = message.descriptor
     label = f"message {number}, from line {message.line}"
     if md is not None:
@@ -140,6 +148,8 @@ def _of_paste(number: int, message: PastedMessage) -> Message:
             browsed_at=datetime.min.replace(tzinfo=UTC),  # nobody knows when it was browsed
         )
         row |= {"browsed_at": None, "expires_at": None}
+        shown = BrowsedMessage(md.encode(), message.body, message.total_length)
+        row |= matches.compare(shown, is_complete=False)
         found = _of_row(row)
         return Message(number, label, found.message_class, row, found.key, found.msg_id)
     seen = describe(

@@ -18,7 +18,9 @@ from mqdlq.errors import LakeError, MalformedHeaderError, MqDlqError
 from mqdlq.headers import MessageDescriptor, header_row
 from mqdlq.headers.pasted_messages import PastedMessage, PasteError, as_text, read_pasted
 from mqdlq.model import QueueKind
-from mqdlq.rules import RulesError, freeze
+from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.rules import RulesError, freeze, table_with
+from mqdlq.stages.snapshot.property_matches import PropertyMatches
 
 _NAME_LENGTH: Final = 48
 _REHEARSAL: Final = "imported, for rehearsals only: a run takes its own snapshot"
@@ -138,7 +140,7 @@ def _written(
 ) -> tuple[lake.SnapshotManifest, str]:
     snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
     with lake.SnapshotWriter(directories.lake(), *place, snapshot_id) as writer:
-        for row in _rows(pastes, at):
+        for row in _rows(pastes, at, PropertyMatches(table_with(rules.text, "PROPERTY"))):
             writer.write(row)
         manifest = writer.finish(
             taken_at=at,
@@ -151,7 +153,7 @@ def _written(
     return manifest, writer.directory
 
 
-def _rows(pastes: list[_Paste], at: datetime) -> Iterator[dict[str, Any]]:
+def _rows(pastes: list[_Paste], at: datetime, matches: PropertyMatches) -> Iterator[dict[str, Any]]:
     """Yield a row for each message, in the order of the files and of what is in them."""
     messages = ((paste.name, *message) for paste in pastes for message in paste.messages)
     for browse_seq, (name, descriptor, message) in enumerate(messages, start=1):
@@ -166,4 +168,6 @@ def _rows(pastes: list[_Paste], at: datetime) -> Iterator[dict[str, Any]]:
         except MalformedHeaderError as error:
             raise PasteError(message.line, str(error), name) from None
         # Whether the queue cut a message depends on its MAXMSGL, of which a dump says nothing.
-        yield row | {"maybe_truncated": None}
+        shown = BrowsedMessage(descriptor.encode(), message.body, message.total_length)
+        properties = matches.compare(shown, is_complete=False)
+        yield row | {"maybe_truncated": None} | properties

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.rules.extensions import NEVER, UNKNOWN
-from mqdlq.rules.keywords import Keyword, Measure
+from mqdlq.rules.keywords import Keyword, Kind, Measure
+from mqdlq.rules.properties import SEPARATOR
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -25,6 +26,8 @@ def extension_values(keyword: Keyword, limits: Sequence[int], rows: pa.RecordBat
 
     `limits` are the numbers that the rules compare it with, sorted.
     """
+    if keyword.kind is Kind.PROPERTY:
+        return pc.fill_null(pc.binary_join(rows.column("properties_met"), SEPARATOR), "")
     if keyword.measure is None:
         chains = pc.binary_join(rows.column("header_chain"), " ")
         is_known = pc.fill_null(rows.column("chain_is_whole"), False)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqdlq.rules import Pattern, Rule, RulesTable, with_nuls_as_blanks
+from mqdlq.rules.keywords import KNOWN, Kind
 
 BITS: Final = 62
 """Rules in a word. Two bits of a long stay unused, so that arithmetic does not overflow."""
@@ -166,7 +167,8 @@ def _candidates(pattern: Pattern, values: pa.Array) -> np.ndarray[Any, Any]:
     """
     if isinstance(pattern.value, int):
         return np.flatnonzero(pc.equal(values, pattern.value))
-    if not pa.types.is_string(values.type):  # the few values of an extension
+    is_property = KNOWN[pattern.keyword].kind is Kind.PROPERTY
+    if is_property or not pa.types.is_string(values.type):  # the few values of an extension
         return np.arange(len(values))
     if not _WILDCARDS.search(pattern.value):
         trimmed = pc.utf8_rtrim(values, characters=" ")

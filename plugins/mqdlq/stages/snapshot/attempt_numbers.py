@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mqdlq.lake.schema import HEADERS
 from mqdlq.ledger import Ledger, Run
-from mqdlq.rules import uses_extension
+from mqdlq.rules import table_with
 
 _COLUMN = "attempts_made"
 
@@ -26,7 +26,7 @@ class AttemptNumbers:
 
     def __init__(self, run: Run, ledger: Ledger) -> None:
         self._run, self._ledger = run, ledger
-        self._is_used = uses_extension(run.rules_text, "ATTEMPTS")
+        self._is_used = table_with(run.rules_text, "ATTEMPTS") is not None
         self._sighted = Counter[bytes]()
 
     def add_to(self, rows: pa.RecordBatch) -> pa.RecordBatch:

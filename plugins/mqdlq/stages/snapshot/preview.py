@@ -13,13 +13,14 @@ from itertools import count, islice
 from typing import Any, Final
 
 from mqdlq.causes import COLUMNS, Cause, CauseCounter, CountedCause, cause_of_row
-from mqdlq.headers import PREFIX_LENGTH, message_key
+from mqdlq.headers import message_key
 from mqdlq.model import Action, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
 from mqdlq.plan import TARGET_COLUMNS, StepTemplate, resolve, steps_for
 from mqdlq.rules import RulesTable, with_nuls_as_blanks
 from mqdlq.stages.snapshot.highlights import Highlighter
+from mqdlq.stages.snapshot.property_matches import PropertyMatches
 from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder
 
 _BATCH_SIZE: Final = 4096
@@ -85,7 +86,7 @@ def preview_queue(
     """
     name = choose_queue(queue_manager, table, queue)
     asked = _PreviewCounter(table, nul_as_blank=nul_as_blank)
-    for rows in browse_rows(queue_manager, name, asked.columns, clock):
+    for rows in browse_rows(queue_manager, name, table, asked.columns, clock):
         for row in rows:
             asked.add(row)
         progress(asked.messages)
@@ -101,11 +102,16 @@ def choose_queue(queue_manager: QueueManager, table: RulesTable, queue: str = ""
 
 
 def browse_rows(
-    queue_manager: QueueManager, name: str, columns: Sequence[str], clock: Callable[[], datetime]
+    queue_manager: QueueManager,
+    name: str,
+    table: RulesTable,
+    columns: Sequence[str],
+    clock: Callable[[], datetime],
 ) -> Iterator[list[dict[str, Any]]]:
     """Browse a queue from its first message; yield batches of rows with these snapshot columns.
 
-    The queue is opened only to browse and inquire. Raises QueueManagerError.
+    The rows have the conditions on message properties that the table asks. The queue is opened only
+    to browse and inquire. Raises QueueManagerError.
     """
     constants = queue_manager.client.CMQC
     lengths = (
@@ -118,14 +124,17 @@ def browse_rows(
         ccsid=int(queue_manager.inquire(constants.MQIA_CODED_CHAR_SET_ID)),
     )
     with queue_manager.browsing(name) as opened:
-        cursor = BrowseCursor(queue_manager, opened, name, PREFIX_LENGTH)
+        matches = PropertyMatches(table)
+        cursor = BrowseCursor(queue_manager, opened, name, matches.browsed_length(), matches.names)
         numbers = count(1)
         sighted = (
             NumberedMessage(next(numbers), message_key(b.descriptor, b.total_length, b.prefix), b)
             for b in cursor.messages()
         )
         while batch := list(islice(sighted, _BATCH_SIZE)):
-            yield builder.rows(batch, clock()).select(columns).to_pylist()
+            rows = builder.rows(batch, clock())
+            rows = matches.add_to(rows, [message.browsed for message in batch])
+            yield rows.select(columns).to_pylist()
 
 
 class _PreviewCounter:

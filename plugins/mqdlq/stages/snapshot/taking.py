@@ -20,10 +20,12 @@ from mqdlq.ledger import Ledger, Run, TakenSnapshot
 from mqdlq.model import QueueKind
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
+from mqdlq.rules import table_with
 from mqdlq.stages.snapshot.attempt_numbers import AttemptNumbers
 from mqdlq.stages.snapshot.capture import PayloadCapture
 from mqdlq.stages.snapshot.compact_rows import SettledMessageIndex
 from mqdlq.stages.snapshot.highlights import Highlighter, make_backout_inquiry
+from mqdlq.stages.snapshot.property_matches import PropertyMatches
 from mqdlq.stages.snapshot.rows import NumberedMessage, RowBuilder, compute_expiries, to_array
 from mqdlq.stages.snapshot.snapshot_options import SnapshotOptions
 from mqdlq.structures import MQMD
@@ -77,8 +79,9 @@ def take_snapshot(
     ):
         with closing(PayloadCapture(chosen, writer, queue_manager, run.queue)) as capture:
             attempts = AttemptNumbers(run, ledger)
+            matches = PropertyMatches(table_with(run.rules_text, "PROPERTY"))
             browse = _SnapshotBrowse(
-                run, queue_manager, writer, known, attempts, capture, clock, progress
+                run, queue_manager, writer, known, attempts, matches, capture, clock, progress
             )
             strays = browse.write()
         manifest = _finish(writer, run, chosen, taken_at)
@@ -126,6 +129,7 @@ class _SnapshotBrowse:
     writer: SnapshotWriter
     known: SettledMessageIndex
     attempts: AttemptNumbers
+    matches: PropertyMatches
     capture: PayloadCapture
     clock: Clock
     progress: Progress
@@ -145,6 +149,7 @@ class _SnapshotBrowse:
             fresh = self._separate_settled(batch)
             if fresh:
                 rows = self.attempts.add_to(builder.rows(fresh, self.clock()))
+                rows = self.matches.add_to(rows, [sighted.browsed for sighted in fresh])
                 self._write(fresh, rows)
                 stray = pc.not_equal(rows.column("class"), run.queue_kind.acts_on.value)
                 if named is not None:
@@ -162,7 +167,11 @@ class _SnapshotBrowse:
         """Browse the queue in batches of some thousand messages, fewer if their bodies are read."""
         with self.queue_manager.browsing(self.run.queue) as queue:
             cursor = BrowseCursor(
-                self.queue_manager, queue, self.run.queue, self.capture.browsed_length
+                self.queue_manager,
+                queue,
+                self.run.queue,
+                self.matches.browsed_length(self.capture.browsed_length),
+                self.matches.names,
             )
             batch: list[NumberedMessage] = []
             held, count = 0, self.writer.count

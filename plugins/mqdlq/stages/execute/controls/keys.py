@@ -9,7 +9,13 @@ from heapq import heappop, heappush
 
 from mqdlq.errors import MalformedHeaderError, QueueManagerError
 from mqdlq.handlers.sequences import KEY_FIELDS, Sequences
-from mqdlq.headers import IDENTITY_PREFIX, MessageDescriptor, RulesHeader2, describe
+from mqdlq.headers import (
+    IDENTITY_PREFIX,
+    MessageDescriptor,
+    RulesHeader2,
+    UnreadablePropertyError,
+    describe,
+)
 from mqdlq.headers.limits import NAME_VALUE_BYTES_READ
 from mqdlq.model import Action, Outcome, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
@@ -56,7 +62,9 @@ class KeyReader:
             if error.reason in CONNECTION_GONE_REASONS:
                 raise
             raise UnreadableKeyError from error
-        return found if found is not None else self._find_in_headers(browsed, cursor)
+        if found is None:
+            return self._find_in_headers(browsed, cursor)
+        return found.encode("utf-8", "surrogateescape")
 
     def _find_in_headers(self, browsed: BrowsedMessage, cursor: BrowseCursor) -> bytes:
         """Return the key in an MQRFH2 of the body; a long MQRFH2 is browsed again, whole."""
@@ -66,7 +74,10 @@ class KeyReader:
             headers = [] if again is None else _read_headers(again)
         if headers is None:
             raise UnreadableKeyError
-        texts = (header.find_field(self._path) for header in headers)
+        try:
+            texts = [header.find_property(self._path) for header in headers]
+        except UnreadablePropertyError as error:
+            raise UnreadableKeyError from error
         return next(filter(None, texts), "").strip().encode("utf-8", "surrogateescape")
 
 
@@ -83,11 +94,7 @@ def _read_headers(browsed: BrowsedMessage) -> list[RulesHeader2] | None:
         )
     except MalformedHeaderError:
         return None
-    records = [one.record for one in found.headers if isinstance(one.record, RulesHeader2)]
-    unread = any(
-        isinstance(folder, bytes) for record in records for folder in record.folders
-    ) or any(not record.folders and record.struc_length > record.length for record in records)
-    return None if unread or not found.is_whole else records
+    return found.rules_headers
 
 
 class KeyOrder(Control):

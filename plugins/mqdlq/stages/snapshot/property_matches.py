@@ -1,0 +1,114 @@
+"""Compare the message properties of browsed messages with the conditions of rules.
+
+A property is in the message handle of the browse, or in an MQRFH2 of the body that the queue
+manager has left there. Its value is compared at once and never stored: a snapshot has the
+conditions that a message meets, and the conditions that it does not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from mqdlq.errors import MalformedHeaderError
+from mqdlq.headers import (
+    PREFIX_LENGTH,
+    MessageDescriptor,
+    RulesHeader2,
+    UnreadablePropertyError,
+    describe,
+)
+from mqdlq.lake.schema import HEADERS
+from mqdlq.mqi.browse import BrowsedMessage
+from mqdlq.rules import RulesTable
+
+PROPERTY_PREFIX_LENGTH: Final = 32 << 10
+"""How many bytes of a body are browsed if rules compare properties."""
+_COLUMNS: Final = ("properties_met", "properties_unmet")
+
+
+class PropertyMatches:
+    """The conditions on properties of a table, for the messages of one browse.
+
+    A table without such conditions costs nothing: no property is read, and the columns stay null.
+    """
+
+    def __init__(self, table: RulesTable | None) -> None:
+        self._conditions = table.property_conditions if table else ()
+        self.names = tuple(sorted({condition.name for condition in self._conditions}))
+
+    def browsed_length(self, otherwise: int = PREFIX_LENGTH) -> int:
+        """Return how many bytes of a body to browse, so that an MQRFH2 is probably complete."""
+        return max(otherwise, PROPERTY_PREFIX_LENGTH) if self.names else otherwise
+
+    def add_to(self, rows: pa.RecordBatch, messages: Sequence[BrowsedMessage]) -> pa.RecordBatch:
+        """Return the rows with the conditions that their messages meet."""
+        if not self.names:
+            return rows
+        found = [self.compare(message) for message in messages]
+        for name in _COLUMNS:
+            values = pa.array([one[name] for one in found], HEADERS.field(name).type)
+            place = HEADERS.get_field_index(name)
+            rows = rows.set_column(place, HEADERS.field(name), values)
+        return rows
+
+    def compare(
+        self, message: BrowsedMessage, *, is_complete: bool = True
+    ) -> dict[str, list[str] | None]:
+        """Return the two columns of one message.
+
+        Unless the message `is_complete`, a property that is not in its body is unknown, because the
+        message may have had it.
+        """
+        if not self.names:
+            return dict.fromkeys(_COLUMNS)
+        values = dict(message.properties)
+        others = [name for name in self.names if name not in values]
+        values |= _read_from_body(message, others, is_complete=is_complete)
+        met: list[str] = []
+        unmet: list[str] = []
+        for condition in self._conditions:
+            if condition.name not in values:
+                unmet.append(str(condition))
+            elif (value := values[condition.name]) is not None:
+                (met if condition.is_met_by(value) else unmet).append(str(condition))
+        return dict(zip(_COLUMNS, (met, unmet), strict=True))
+
+
+def _read_from_body(
+    message: BrowsedMessage, names: Sequence[str], *, is_complete: bool
+) -> Mapping[str, str | None]:
+    """Return properties in the MQRFH2 headers of a body; None is a value that cannot be read."""
+    if not names:
+        return {}
+    headers = _find_headers(message)
+    if headers is None:
+        return dict.fromkeys(names)
+    values: dict[str, str | None] = {}
+    for name in names:
+        try:
+            found = [header.find_property(name.split(".")) for header in headers]
+        except UnreadablePropertyError:
+            values[name] = None
+            continue
+        value = next((text for text in found if text is not None), None)
+        if value is not None or not is_complete:
+            values[name] = value
+    return values
+
+
+def _find_headers(message: BrowsedMessage) -> list[RulesHeader2] | None:
+    """Return the MQRFH2 headers of a message, None if not all of its headers can be read."""
+    md = MessageDescriptor.decode(message.descriptor)
+    try:
+        return describe(
+            message.prefix,
+            message.total_length,
+            encoding=md.encoding,
+            ccsid=md.coded_char_set_id,
+            format=md.format,
+        ).rules_headers
+    except MalformedHeaderError:
+        return None
