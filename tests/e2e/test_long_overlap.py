@@ -1,12 +1,15 @@
-"""Runs that overlap, and runs whose scheduler dies, under Airflow's real services."""
+"""Runs that overlap, share a ramp, or lose their scheduler, under Airflow's real services."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import pytest
 
 from mqdlq.airflow.run_ids import ledger_run_id
 from tests.e2e.running.place import Place
 from tests.e2e.running.services import Airflow
+from tests.faults.recorded_moves import check_ramps
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -54,3 +57,27 @@ def test_a_run_completes_after_scheduler_and_triggerer_were_killed(
     assert running.wait_for_run("retry", run, 240) == "success", running.tasks("retry", run)
     assert running.outcomes("retry", run) == {"forwarded": 1}
     assert place.depths("DLQ.RETRY", "PARKED") == (0, before + 1)
+
+
+def test_a_ramp_continues_in_the_next_pass_and_in_the_next_run(
+    running: Airflow, place: Place
+) -> None:
+    """Steps of 1 and 3: the first run moves 1 and 1, the next one 2 more, and then the rest."""
+    runs, delays = [], []
+    for messages in (2, 4):
+        for _ in range(messages):
+            place.put("ramp", "PAYMENTS")
+        run = running.trigger("ramp")
+        assert running.wait_for_run("ramp", run) == "success", running.tasks("ramp", run)
+        assert running.outcomes("ramp", run) == {"delivered": messages}
+        runs.append(ledger_run_id("ramp", run))
+        with running.ledger() as ledger:
+            moved_at = [attempt.at for attempt in ledger.attempts.of_run(runs[-1])]
+        pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(moved_at)]
+        delays.append([pause >= 12 for pause in pauses])
+
+    assert delays == [[True], [False, True, False]]
+    with running.ledger() as ledger:
+        check_ramps(ledger, runs)
+        (state,) = ledger.ramps.current("QM1", "DLQ.RAMP").values()
+    assert state.why == "ramp: all messages may move"

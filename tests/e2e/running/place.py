@@ -37,6 +37,7 @@ TABLES: Final = {
         "WAIT(NO) RETRYINT(900)\nDESTQ(CLOSED) ACTION(RETRY) RETRY(2)\n"
         "DESTQ(PAYMENTS) ACTION(RETRY)\n"
     ),
+    "ramp": "WAIT(NO) RETRYINT(2)\nDESTQ(PAYMENTS) ACTION(RETRY)\n",
 }
 """The handlers' tables, but for the name of the queue."""
 
@@ -49,6 +50,7 @@ KEYS: Final = {
     # Scheduled runs find nothing new, and leave the queue to the backfills.
     "night": "schedule: '0 * * * *'\nrescan_interval: P1D\n",
     "retry": "task_retries: 2\n",
+    "ramp": "ramp: {steps: [1, 3], watch: PT12S}\n",
 }
 
 
