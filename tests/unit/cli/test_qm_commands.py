@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 import embedded_mq
 from embedded_mq_tests.builders import Application
 from mqdlq.cli import app
+from mqdlq.headers import DLH_LENGTH, DeadLetterHeader
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +100,46 @@ def test_browse_as_text_is_a_table() -> None:
 
     assert "[red]hello" in shown
     assert "MQSTR" in shown
+
+
+@pytest.mark.usefixtures("qm1")
+def test_dead_letter_sends_each_message_back_behind_an_mqdlh() -> None:
+    qm("put", "QM1", "A", "one")
+    (message,) = messages_on("A")
+    assert failure("dead-letter", "QM1", "A") == (
+        "queue manager QM1 has no dead-letter queue; name one with ALTER QMGR DEADQ(…)"
+    )
+    qm("mqsc", "QM1", given="ALTER QMGR DEADQ(B)")
+
+    done = qm("dead-letter", "QM1", "A", "--reason", "MQRC_PUT_INHIBITED")
+
+    assert done.stdout == "dead-lettered 1 message of A: MQRC_PUT_INHIBITED (2051)\n"
+    assert messages_on("A") == []
+    (letter,) = messages_on("B")
+    changed = {"Format", "CodedCharSetId", "body"}
+    assert {name for name in message if message[name] != letter[name]} == changed
+    body = bytes.fromhex(letter["body"])
+    header = DeadLetterHeader.decode(body, encoding=letter["Encoding"], ccsid=819)
+    assert (header.reason, header.dest_q_name, header.dest_q_mgr_name) == (2051, "A", "QM1")
+    assert (header.format, header.coded_char_set_id) == ("MQSTR", 1208)
+    assert body[DLH_LENGTH:] == b"one"
+
+
+@pytest.mark.usefixtures("qm1")
+def test_dead_letter_refuses_what_would_never_end_or_means_nothing() -> None:
+    qm("mqsc", "QM1", given="ALTER QMGR DEADQ(B)")
+
+    assert failure("dead-letter", "QM1", "B") == (
+        "B is the dead-letter queue of QM1; name an application's queue"
+    )
+    wrong = qm("dead-letter", "QM1", "A", "--reason", "MQRC_QFULL")
+    assert wrong.exit_code == 2
+    assert "MQRC_QFULL is not a reason code; give a name or a number, such as" in wrong.stderr
+
+
+def messages_on(queue: str) -> list[dict[str, Any]]:
+    shown = qm("browse", "QM1", queue, "--format", "json").stdout
+    return [json.loads(line) for line in shown.splitlines()]
 
 
 @pytest.mark.usefixtures("qm1")

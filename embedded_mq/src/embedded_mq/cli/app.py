@@ -73,9 +73,12 @@ for _command in (
     administration.status,
     messages.put,
     messages.browse,
+    messages.dead_letter,
     administration.depth,
     messages.dump,
     messages.load,
     administration.faults,
 ):
-    app.command(help=_help(_command), no_args_is_help=True)(_report_database_errors(_command))
+    app.command(_command.__name__.replace("_", "-"), help=_help(_command), no_args_is_help=True)(
+        _report_database_errors(_command)
+    )

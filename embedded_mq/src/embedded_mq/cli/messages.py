@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated
 import typer
 
 import embedded_mq
+from embedded_mq import constants
 from embedded_mq.cli.administration import QueueManagerName
 from embedded_mq.cli.files import name_of, read
 from embedded_mq.errors import EmbeddedQueueManagerError
@@ -97,6 +99,49 @@ def _print_table(queue: str, messages: Iterator[tuple[Fields, bytes]]) -> None:
         rows.append([str(number), *texts, str(len(body)), printable])
     headings = ["#", "MsgId", "Format", "PutApplName", "PutDate", "PutTime", "Bytes", "Body"]
     print_table(queue, headings, rows, right={"#", "Bytes"})
+
+
+def dead_letter(
+    name: QueueManagerName,
+    queue: QueueName,
+    reason: Annotated[
+        str, typer.Option(help="The MQRC name or number for the MQDLH.", metavar="REASON")
+    ] = "MQRC_Q_FULL",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look every second, until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Send the messages of a queue back as dead letters.
+
+    It plays an application or a channel that cannot handle them: each message goes to the
+    queue manager's dead-letter queue behind an MQDLH.
+
+    For example:
+      embedded-mq put QM1 PAYMENTS.IN "one hundred"
+      embedded-mq dead-letter QM1 PAYMENTS.IN --reason MQRC_PUT_INHIBITED
+    """
+    number = _reason_code(reason)
+    from embedded_mq.cli.session import open_session  # noqa: PLC0415 (the engine takes long to import)
+
+    with open_session(name) as session:
+        while True:
+            moved = session.dead_letter(queue, name, number)
+            if moved or not watch:
+                messages = "1 message" if moved == 1 else f"{moved} messages"
+                typer.echo(f"dead-lettered {messages} of {queue}: {constants.reason_text(number)}")
+            if not watch:
+                return
+            time.sleep(1)
+
+
+def _reason_code(reason: str) -> int:
+    number = int(reason) if reason.isdecimal() else constants.MQRC.get(reason)
+    if number is None or not constants.name_of(number, ("MQRC", "MQFB")):
+        raise typer.BadParameter(
+            f"{reason} is not a reason code; give a name or a number, such as MQRC_Q_FULL or 2053",
+            param_hint="--reason",
+        )
+    return number
 
 
 def dump(

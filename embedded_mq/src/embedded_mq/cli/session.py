@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,10 +11,13 @@ from embedded_mq.clients import calls, ibmmqc
 from embedded_mq.constants import MQRC, reason_text
 from embedded_mq.engine.failures import MQCC_OK
 from embedded_mq.errors import EmbeddedQueueManagerError
-from embedded_mq.structures import MQGMO, MQMD, MQOD, MQPMO, object_name
+from embedded_mq.headers.mq_headers import MQFMT_DEAD_LETTER_HEADER
+from embedded_mq.structures import MQDLH, MQGMO, MQMD, MQOD, MQPMO, object_name
 
 ANY_LENGTH = 2**31 - 1
 MQMT_DATAGRAM = 8
+MQAT_UNIX = 6
+CCSID = 819
 BINARY = ("msg_id", "correl_id", "accounting_token", "group_id")
 
 
@@ -53,6 +57,62 @@ class Session:
                 check("MQGET", f"queue {queue}", *codes)
                 yield _fields(MQMD.unpack(found)), body
 
+    def dead_letter(self, queue: str, queue_manager: str, reason: int) -> int:
+        """Move all messages of a queue to the dead-letter queue, each behind an MQDLH.
+
+        The messages keep their context and identifiers, and their properties become an MQRFH2.
+        Each is moved in its own unit of work. Returns the number of messages.
+        """
+        if (dlq := self._dead_letter_queue(queue_manager)) == queue:
+            raise EmbeddedQueueManagerError(
+                f"{queue} is the dead-letter queue of {queue_manager}; name an application's queue"
+            )
+        moved = 0
+        with self._opened(queue, mq.MQOO_INPUT_AS_Q_DEF | mq.MQOO_SAVE_ALL_CONTEXT) as hobj:
+            while (got := self._get(queue, hobj)) is not None:
+                md, body = got
+                header = _dead_letter_header(md, queue, queue_manager, reason)
+                md.format, md.encoding = MQFMT_DEAD_LETTER_HEADER, mq.MQENC_NATIVE
+                md.coded_char_set_id = CCSID
+                self._put_with_context_of(hobj, dlq, md, header.pack() + body)
+                check("MQCMIT", queue_manager, *calls.MQCMIT(self._hconn))
+                moved += 1
+        return moved
+
+    def _dead_letter_queue(self, queue_manager: str) -> str:
+        with self._opened("", mq.MQOO_INQUIRE, mq.MQOT_Q_MGR) as hobj:
+            selectors = [mq.MQCA_DEAD_LETTER_Q_NAME]
+            _, name, *codes = ibmmqc.MQINQ(self._hconn, hobj, selectors, [])
+            check("MQINQ", f"queue manager {queue_manager}", *codes)
+        if not (dlq := name.decode("latin-1").rstrip(" \0")):
+            raise EmbeddedQueueManagerError(
+                f"queue manager {queue_manager} has no dead-letter queue;"
+                " name one with ALTER QMGR DEADQ(…)"
+            )
+        return dlq
+
+    def _get(self, queue: str, hobj: int) -> tuple[MQMD, bytes] | None:
+        """Get the next message in a unit of work; None if the queue is empty."""
+        md, gmo = MQMD.blank(), MQGMO.blank()
+        md.struc_id, md.version = b"MD  ", mq.MQMD_VERSION_2
+        gmo.struc_id, gmo.version = b"GMO ", 2
+        gmo.options = mq.MQGMO_SYNCPOINT | mq.MQGMO_PROPERTIES_FORCE_MQRFH2
+        body, found, _, _, *codes = calls.MQGET(
+            self._hconn, hobj, md.pack(), gmo.pack(), ANY_LENGTH
+        )
+        if codes[1] == MQRC["MQRC_NO_MSG_AVAILABLE"]:
+            return None
+        check("MQGET", f"queue {queue}", *codes)
+        return MQMD.unpack(found), body
+
+    def _put_with_context_of(self, source: int, queue: str, md: MQMD, body: bytes) -> None:
+        pmo = MQPMO.blank()
+        pmo.struc_id, pmo.version, pmo.context = b"PMO ", 1, source
+        pmo.options = mq.MQPMO_SYNCPOINT | mq.MQPMO_PASS_ALL_CONTEXT
+        with self._opened(queue, mq.MQOO_OUTPUT | mq.MQOO_PASS_ALL_CONTEXT) as hobj:
+            _, _, *codes = calls.MQPUT(self._hconn, hobj, md.pack(), pmo.pack(), body)
+            check("MQPUT", f"queue {queue}", *codes)
+
     def depth(self, queue: str) -> int:
         """Return a queue's CURDEPTH."""
         with self._opened(queue, mq.MQOO_INQUIRE) as hobj:
@@ -61,9 +121,9 @@ class Session:
         return numbers[0]
 
     @contextmanager
-    def _opened(self, queue: str, options: int) -> Iterator[int]:
+    def _opened(self, queue: str, options: int, object_type: int = mq.MQOT_Q) -> Iterator[int]:
         od = MQOD.blank()
-        od.struc_id, od.version, od.object_type = b"OD  ", 1, mq.MQOT_Q
+        od.struc_id, od.version, od.object_type = b"OD  ", 1, object_type
         od.object_name = object_name(queue)
         hobj, _, *codes = calls.MQOPEN(self._hconn, od.pack(), options)
         check("MQOPEN", f"queue {queue}", *codes)
@@ -71,6 +131,22 @@ class Session:
             yield hobj
         finally:
             calls.MQCLOSE(self._hconn, hobj, 0)
+
+
+def _dead_letter_header(md: MQMD, queue: str, queue_manager: str, reason: int) -> MQDLH:
+    now = time.gmtime()
+    return MQDLH(
+        reason=reason,
+        dest_q_name=object_name(queue),
+        dest_q_mgr_name=object_name(queue_manager),
+        encoding=md.encoding,
+        coded_char_set_id=md.coded_char_set_id,
+        format=md.format,
+        put_appl_type=MQAT_UNIX,
+        put_appl_name=b"embedded-mq".ljust(28),
+        put_date=time.strftime("%Y%m%d", now).encode(),
+        put_time=time.strftime("%H%M%S00", now).encode(),
+    )
 
 
 def _fields(md: MQMD) -> dict[str, str | int]:
