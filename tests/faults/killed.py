@@ -27,6 +27,7 @@ from typing import Any
 
 from mqdlq.mqi.connect import ConnectionSettings
 from tests.faults.kills import BY_CHANCE, WEIGHTS, Kill
+from tests.faults.repair_rounds import REPAIRS, RepairRound
 from tests.faults.restoration_rounds import RestorationRound
 from tests.faults.rounds import RAMPS, SCENARIOS, ExecutionRound, Round
 from tests.faults.shared_clock import SharedClock
@@ -40,7 +41,7 @@ TELL_EVERY = 50
 RESTORATIONS = {"restoration": True, "restoration without MQDLH": False}
 """Whether each puts the messages with their MQDLH."""
 GROUPS = {
-    "moves": (*(name for name in SCENARIOS if name not in RAMPS), *RESTORATIONS),
+    "moves": (*(name for name in SCENARIOS if name not in RAMPS), *REPAIRS, *RESTORATIONS),
     "controls": (*RAMPS, *STORIES),
 }
 ALL = "all"
@@ -89,6 +90,8 @@ class Audit:
     def _begin(self, name: str, messages: int) -> Round:
         if name in RESTORATIONS:
             return RestorationRound(self.world, messages, header=RESTORATIONS[name])
+        if name in REPAIRS:
+            return RepairRound(self.world, name, messages)
         if name in STORIES:
             trips = self.chance.randint(0, STORIES[name].trips)
             return StoryRound(self.world, STORIES[name], messages, trips)

@@ -116,7 +116,6 @@ class ControlledWorld:
             assert len(self.runs) < MOST_RUNS, f"{self.places()} after {MOST_RUNS} runs"
             self._make_run()
             ends = {body: find_end(one, self.controls) for body, one in self.letters.items()}
-        self.events = iter(())
         self._make_run()  # which moves nothing any more
         assert self.places() == ends
 

@@ -145,6 +145,7 @@ class World:
         run_id: str | None = None,
         message_keys: tuple[str, ...] = (),
         action: str | None = None,
+        repair: dict[str, Any] | None = None,
         user: str = "",
         **keys: Any,
     ) -> Run:
@@ -156,9 +157,8 @@ class World:
         table = check(rules, "test.yaml").table if rules.startswith("table:") else None
         keys |= {"table": freeze(table)} if table else {"rules": "test.rules"}
         handler = Handler(name="test", directory=folder, connection="mq", **keys)
-        options = RunOptions(
-            dry_run=dry_run, message_keys=message_keys, action=action, started_by_user=user
-        )
+        given: dict[str, Any] = {"action": action, "repair": repair, "started_by_user": user}
+        options = RunOptions(dry_run=dry_run, message_keys=message_keys, **given)
         return self.begin(run_id or f"run-{self.runs}", handler, options)
 
     def begin(self, run_id: str, handler: Handler, options: RunOptions) -> Run:

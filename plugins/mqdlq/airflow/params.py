@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import jsonschema
 
+from mqdlq.stages.repairing.repair import SCHEMA as REPAIR
+
 NAME: Final = r"^[A-Za-z0-9._/%]{0,48}$"
 
 SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
@@ -45,6 +47,15 @@ SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {
         "description": "What to do with these messages, in place of the table's rules: one rule"
         " without patterns, such as ACTION(FWD) FWDQ(PARKED) or ACTION(RETRY) RETRY(3). A message"
         " without a valid MQDLH can be forwarded to a named queue, discarded or ignored.",
+    },
+    "repair": {
+        **REPAIR,
+        "default": None,
+        "title": "Repair them",
+        "description": "The fields that the messages get when that action puts them: Format,"
+        ' CodedCharSetId or both, such as {"format": "MQSTR", "coded_char_set_id": 1208}. With {}'
+        " only the destination changes. The body never changes. The originals go to the archive,"
+        " and a person must approve the plan.",
     },
     "full_snapshot": {
         "default": False,

@@ -87,8 +87,9 @@ _OTHERS: Final[Mapping[str, dict[str, Any]]] = {
         "default": False,
         "type": "boolean",
         "title": "Again",
-        "description": "Put also what was restored before, or may have been: it is then there"
-        " twice, unless somebody has taken it.",
+        "description": "Put also what was restored before, or may have been, and the originals of"
+        " messages that were delivered repaired: it is then there twice, unless somebody has taken"
+        " it.",
     },
     "why": params.SCHEMAS["why"]
     | {

@@ -17,11 +17,17 @@ from mqdlq.constants import MQRC
 from mqdlq.errors import HandlerError, MqDlqError, RestoreError
 from mqdlq.handlers import load_handler
 from mqdlq.ledger import ArchivedCopy, open_ledger
+from mqdlq.stages.repairing.changes import describe_fields
 from mqdlq.stages.report.wording import count, moment, place, span, visible
 from mqdlq.stages.restore.listing import ListedCopy, Restorability, list_copies, sort_newest_first
 
 USAGE: Final = 2
 SHOWN: Final = 1000
+_WITH_REASON: Final = {
+    Restorability.RESTORED_AGAIN,
+    Restorability.DOUBTFUL,
+    Restorability.REPAIRED,
+}
 
 
 def list_archive(
@@ -90,7 +96,12 @@ def run_restoration(
     to_queue_manager: Annotated[str, typer.Option(help="That queue's queue manager.")] = "",
     no_header: Annotated[bool, typer.Option("--no-header", help="Without their MQDLH.")] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Also what was restored before, or may have been.")
+        bool,
+        typer.Option(
+            "--again",
+            help="Also what was restored before, or may have been, and the originals of messages"
+            " that were delivered repaired.",
+        ),
     ] = False,
     why: Annotated[str, typer.Option(help="The reason, or the number of a ticket.")] = "",
     dry_run: Annotated[
@@ -191,6 +202,8 @@ def _table(of_run: list[ListedCopy], *, each: bool) -> Table:
 
 def _what(one: ListedCopy) -> str:
     rule = f"discarded by rule {one.copy.rule} (line {one.rule_line})" if one.copy.rule else ""
+    if one.copy.repair is not None:
+        rule = f"repaired by a given action: {describe_fields(one.copy.repair)}"
     going = f" for {place(one.dest_q, one.dest_q_mgr)}" if one.dest_q else ""
     return ", ".join(filter(None, [f"{one.reason_text}{going}", rule]))
 
@@ -208,7 +221,7 @@ def _size(rows: list[ListedCopy]) -> str:
 
 
 def _state(one: ListedCopy) -> str:
-    if one.restorability in {Restorability.RESTORED_AGAIN, Restorability.DOUBTFUL}:
+    if one.restorability in _WITH_REASON:
         return f"{one.restorability} {one.why}"
     is_explained = one.restorability in {Restorability.UNUSABLE, Restorability.PRUNED}
     return one.why if is_explained else str(one.restorability)
@@ -216,6 +229,7 @@ def _state(one: ListedCopy) -> str:
 
 def _as_json(one: ListedCopy) -> dict[str, Any]:
     copy = one.copy
+    moved_at = copy.moved_at.isoformat() if copy.moved_at else None
     return {
         "message_key": copy.message_key.hex(),
         "run": copy.run_id,
@@ -223,7 +237,8 @@ def _as_json(one: ListedCopy) -> dict[str, Any]:
         "queue_manager": copy.queue_manager,
         "queue": copy.queue,
         "archived_at": copy.at.isoformat(),
-        "discarded_at": copy.discarded_at.isoformat() if copy.discarded_at else None,
+        "discarded_at": moved_at if copy.repair is None else None,
+        "delivered_repaired_at": moved_at if copy.repair else None,
         "rule": copy.rule or None,
         "rule_line": one.rule_line or None,
         "destination_queue": one.dest_q or None,

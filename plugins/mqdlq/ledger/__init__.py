@@ -15,7 +15,7 @@ from mqdlq import directories
 from mqdlq.ledger.access import shown
 from mqdlq.ledger.accounts import Accounts, LastAccount, RecordedVerdict, Sighting
 from mqdlq.ledger.alerts import Alerts
-from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId
+from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId, MessageRepair
 from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.audit import Audit, AuditEvent
 from mqdlq.ledger.controls.identities import Departure, Identities, Identity
@@ -111,6 +111,7 @@ __all__ = [
     "ListedRun",
     "Look",
     "MessageHistory",
+    "MessageRepair",
     "MessageState",
     "Meter",
     "NewlySettled",

@@ -1,16 +1,17 @@
-"""The archive: which messages have a copy, where it is, and what their DISCARD has come to."""
+"""The archive: which messages have a copy, where it is, and how they have left their queue."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, func, or_, select
 
-from mqdlq.ledger.database import Repository, in_parts
+from mqdlq.ledger.database import Repository, add, columns_of, in_parts
 from mqdlq.ledger.tables.messages import archive, attempts, messages
+from mqdlq.ledger.tables.repairs import repairs
 from mqdlq.ledger.tables.retention import pruned_copies, prunes
 from mqdlq.ledger.tables.runs import runs
 from mqdlq.model import Action, AttemptState
@@ -20,13 +21,35 @@ CopyId = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivedCopy:
-    """A copy that a run made of a message before it was to discard it.
+class MessageRepair:
+    """The changes that a run makes to a message when it puts it, each from and to.
 
-    `occurrence` tells messages with the same key apart (see `RunMessage`). `discard` is the state
-    of the run's DISCARD, None if no DISCARD was begun; `rule` is that rule's ordinal and
-    `discarded_at` when the state was recorded, else 0 and None. `pruned_at` is when a prune removed
-    the copy, None if none did, and `pruned_by` is its policy.
+    The original destination is "" for a message without an MQDLH. `length` counts the bytes of the
+    body, which do not change. With a `refusal` the run leaves the message, and archives nothing.
+    """
+
+    message_id: int
+    format_from: str
+    format_to: str
+    ccsid_from: int
+    ccsid_to: int
+    dest_q_from: str
+    dest_q_mgr_from: str
+    target_q: str
+    target_q_mgr: str
+    length: int
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCopy:
+    """A copy that a run made of a message before it was to discard it, or to deliver it repaired.
+
+    `occurrence` tells messages with the same key apart (see `RunMessage`). `move` is the state of
+    the attempt that was to move the message, None if none was begun; `rule` is its rule's ordinal
+    and `moved_at` when the state was recorded, else 0 and None. `pruned_at` is when a prune removed
+    the copy, None if none did, and `pruned_by` is its policy. `repair` has the changes with which
+    the run was to deliver the message, None for a DISCARD.
     """
 
     run_id: str
@@ -41,9 +64,10 @@ class ArchivedCopy:
     at: datetime
     pruned_at: datetime | None = None
     pruned_by: str | None = None
-    discard: AttemptState | None = None
+    move: AttemptState | None = None
     rule: int = 0
-    discarded_at: datetime | None = None
+    moved_at: datetime | None = None
+    repair: MessageRepair | None = None
 
     @property
     def key(self) -> CopyId:
@@ -53,25 +77,42 @@ class ArchivedCopy:
     @property
     def is_provisional(self) -> bool:
         """Whether the message may still be on its queue: its unit of work is not confirmed."""
-        return self.discard is not AttemptState.CONFIRMED
+        return self.move is not AttemptState.CONFIRMED
 
     @property
     def can_be_restored(self) -> bool:
         """Whether the archive has the only copy of a message that has left its queue."""
-        return self.pruned_at is None and not self.is_provisional
+        is_only_copy = not self.is_provisional and self.repair is None
+        return self.pruned_at is None and is_only_copy
 
 
 class Archive(Repository):
-    """Archived copies of messages that runs have discarded, or were about to discard."""
+    """Archived copies of messages that runs have discarded or repaired, or were about to."""
 
-    def record(self, run_id: str, location: str, digests: Mapping[int, str], at: datetime) -> None:
+    def record(
+        self,
+        run_id: str,
+        location: str,
+        digests: Mapping[int, str],
+        at: datetime,
+        changes: Iterable[MessageRepair] = (),
+    ) -> None:
         """Record copies that were read back: message id to SHA-256 of key and body.
 
-        Raises sqlalchemy.exc.IntegrityError, and records none, if one is recorded already.
+        `changes` are those of messages to be delivered repaired, and of messages whose repair is
+        refused. Raises sqlalchemy.exc.IntegrityError, and records none, if one is recorded already.
         """
         copies = {"run_id": run_id, "location": location, "at": at}
-        rows = ({**copies, "message_id": one, "digest": digest} for one, digest in digests.items())
-        self._add(archive, *rows)
+        rows = [{**copies, "message_id": one, "digest": digest} for one, digest in digests.items()]
+        changed = [{**asdict(one), "run_id": run_id, "at": at} for one in changes]
+        with self._engine.begin() as connection:
+            add(connection, archive, rows)
+            add(connection, repairs, changed)
+
+    def repairs(self, run_id: str) -> dict[int, MessageRepair]:
+        """Return the recorded changes of a run's messages by message id."""
+        query = select(*columns_of(repairs, MessageRepair)).where(repairs.c.run_id == run_id)
+        return {row["message_id"]: MessageRepair(**row) for row in self._all(query)}
 
     def digests(self, run_id: str) -> dict[int, str]:
         """Return the digests of a run's copies by message id."""
@@ -122,27 +163,51 @@ class Archive(Repository):
         keys = [bytes.fromhex(key) for key in message_keys]
         narrowed = [query.where(messages.c.message_key.in_(some)) for some in in_parts(keys)]
         rows = [row for each in narrowed or [query] for row in self._all(each)]
-        discards = self._discards({row["run_id"] for row in rows})
+        run_ids = {row["run_id"] for row in rows}
+        moves, repaired = self._moves(run_ids), self._repaired(run_ids)
         copies = [
-            ArchivedCopy(**row, **discards.get((row["run_id"], row["message_id"]), {}))
+            ArchivedCopy(
+                **row,
+                **moves.get((row["run_id"], row["message_id"]), {}),
+                repair=repaired.get((row["run_id"], row["message_id"])),
+            )
             for row in rows
         ]
         return sorted(copies, key=lambda copy: (copy.at, copy.location))
 
-    def _discards(self, run_ids: Collection[str]) -> dict[CopyId, dict[str, Any]]:
-        """Return by copy the state of its message's DISCARD; a confirmed one wins."""
+    def _repaired(self, run_ids: Collection[str]) -> dict[CopyId, MessageRepair]:
+        return {
+            (run_id, message_id): repair
+            for run_id in run_ids
+            for message_id, repair in self.repairs(run_id).items()
+        }
+
+    def _moves(self, run_ids: Collection[str]) -> dict[CopyId, dict[str, Any]]:
+        """Return by copy the state of the attempt to move its message; a confirmed one wins.
+
+        It is a DISCARD, or the delivery of a repaired message; rule 0 is a quarantine.
+        """
+        repaired = select(repairs.c.message_id).where(
+            repairs.c.run_id == attempts.c.run_id, repairs.c.message_id == attempts.c.message_id
+        )
         confirmed = case((attempts.c.state == AttemptState.CONFIRMED, attempts.c.seq))
         found = {}
         for run_id in run_ids:
             decisive = (
                 select(func.coalesce(func.max(confirmed), func.max(attempts.c.seq)))
-                .where(attempts.c.run_id == run_id, attempts.c.action == Action.DISCARD)
+                .where(
+                    attempts.c.run_id == run_id,
+                    or_(
+                        attempts.c.action == Action.DISCARD,
+                        repaired.exists() & (attempts.c.rule != 0),
+                    ),
+                )
                 .group_by(attempts.c.message_id)
             )
             for row in self._all(select(attempts).where(attempts.c.seq.in_(decisive))):
                 found[row["run_id"], row["message_id"]] = {
-                    "discard": row["state"],
+                    "move": row["state"],
                     "rule": row["rule"],
-                    "discarded_at": row["at"],
+                    "moved_at": row["at"],
                 }
         return found

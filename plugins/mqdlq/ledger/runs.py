@@ -29,7 +29,8 @@ class Run:
     that did not record it. `started_by_user` is the name of the user as Airflow knows it, "" where
     no user has started the run or the user is not known. `why` is the reason or ticket given.
     `controls` is JSON: the controls of the handler when the run started.
-    `queue_kind` says which messages the rules act on.
+    `queue_kind` says which messages the rules act on. `repair` is JSON: what the run changes of the
+    messages that its given action puts, "" for nothing.
     """
 
     run_id: str
@@ -59,6 +60,7 @@ class Run:
     why: str = ""
     controls: str = "{}"
     queue_kind: QueueKind = QueueKind.DEAD_LETTER
+    repair: str = ""
 
     @property
     def has_given_action(self) -> bool:

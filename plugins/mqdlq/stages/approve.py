@@ -22,6 +22,7 @@ from mqdlq.stages import second_person
 from mqdlq.stages.alerts import Alert
 from mqdlq.stages.execute import accept_plan
 from mqdlq.stages.execute.settled_messages import SettledList
+from mqdlq.stages.repairing.repair import GUARD
 from mqdlq.stages.report.wording import count, name_causes, plan_in_words
 
 
@@ -61,9 +62,9 @@ def review_plan(
 
     `answer` comes from `record_answer`. A question and its answer are each recorded once. With
     `is_watched` the run is in the foreground, where nobody can answer, so no question is asked; a
-    plan that needs a second person is rejected there. If a person who must not approve the plan
-    has approved it, the audit records that, and the questions stay open. A second call changes
-    nothing. Raises ExecutionError for a missing plan or another run's plan.
+    plan that needs a second person, or has a repair, is rejected there. If a person who must not
+    approve the plan has approved it, the audit records that, and the questions stay open. A second
+    call changes nothing. Raises ExecutionError for a missing plan or another run's plan.
     """
     directory = plan_directory(lake_root, plan_id)
     require_plan(directory)
@@ -98,16 +99,28 @@ def _open(plan: PlanDescription, asked: Sequence[Question], at: datetime) -> App
 def _continue_in_the_foreground(
     run: Run, question: Approval, ledger: Ledger, log: logging.Logger
 ) -> None:
-    """Reject a plan that needs a second person; any other is as good as approved."""
-    if second_person.GUARD not in question.guards:
+    """Reject a plan that a person must approve in any case; any other is as good as approved.
+
+    Such a plan needs a second person, or has a repair.
+    """
+    if second_person.GUARD in question.guards:
+        who = second_person.IN_THE_FOREGROUND
+        why = (
+            "rejected: a run in the foreground has no second person, so this run moves nothing;"
+            " start it in Airflow, where another person can approve its plan [MQDLQ-977]"
+        )
+    elif GUARD in question.guards:
+        who = "mqdlq, because nobody can approve a repair in the foreground"
+        why = (
+            "rejected: a repair needs an approval, which nobody can give to a run in the"
+            " foreground, so this run moves nothing; start it in Airflow, where a person can"
+            " approve its plan [MQDLQ-523]"
+        )
+    else:
         log.info("a run in the foreground continues without an approval")
         return
-    rejected = replace(question, decision="rejected", who=second_person.IN_THE_FOREGROUND)
-    ledger.plans.record_approval(run.run_id, rejected)
-    log.warning(
-        "rejected: a run in the foreground has no second person, so this run moves nothing; start"
-        " it in Airflow, where another person can approve its plan [MQDLQ-977]"
-    )
+    ledger.plans.record_approval(run.run_id, replace(question, decision="rejected", who=who))
+    log.warning("%s", why)
 
 
 def require_plan(directory: str) -> None:
@@ -191,6 +204,8 @@ def _ask_about_plan(
         acted_on += bool(actions - {Action.IGNORE})
         discards += Action.DISCARD in actions
         targets |= {(step.target_q, step.target_q_mgr) for step in message.steps if step.target_q}
+    if run.repair:
+        yield Question(GUARD, f"{count(acted_on, 'message')} may be delivered repaired")
     if guards.discard and discards:
         yield Question("discard", f"{discards} messages may be discarded")
     if guards.messages is not None and acted_on > guards.messages:

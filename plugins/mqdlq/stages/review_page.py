@@ -18,12 +18,15 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.model import Action, PlannedMessage, Step
 from mqdlq.stages.approve import PlanReview
 from mqdlq.stages.page_paths import Paths
+from mqdlq.stages.repairing.changes import describe_changes
+from mqdlq.stages.repairing.planned import find_all_changes
 from mqdlq.stages.report.rendering.markdown import code, link, plain
 from mqdlq.stages.report.report_sources import NO_RULE, WrittenRule, written_rules
 from mqdlq.stages.report.wording import count, moment, place, span, target
 
 MOST_RULES: Final = 12
 MOST_CAUSES: Final = 5
+MOST_REPAIRS: Final = 20
 MOST_TARGETS: Final = 5
 MOST_MESSAGES: Final = 3
 """How many entries of a kind the page has; it counts the others."""
@@ -85,6 +88,8 @@ def write_review_page(
     if settings.paths is not None:
         whole += f" {link('See the plan', settings.paths.run(run.handler, run.run_id))}."
     parts.append(whole)
+    if run.repair:
+        parts.append("\n".join(_repairs(run, plan.plan_id, settings, ledger, lake_root)))
     rules = _read_rules(run, plan.plan_id, ledger, lake_root)
     texts = written_rules(run.rules_text)
     for rule in rules[:MOST_RULES]:
@@ -97,6 +102,25 @@ def write_review_page(
         f" `{plan.plan_hash}`.\n\nNo answer within {settings.within} means reject.\n"
     )
     return "\n\n".join(parts)
+
+
+def _repairs(
+    run: Run, plan_id: str, settings: ReviewSettings, ledger: Ledger, lake_root: str
+) -> Iterator[str]:
+    """Yield the changes that the run's repair makes, with the number of messages."""
+    planned = planned_messages(plan_directory(lake_root, plan_id))
+    steps = {one.browse_seq: one.steps for one in planned}
+    counted = Counter(
+        describe_changes(one) for one in find_all_changes(run, steps, ledger).values()
+    )
+    yield "### Repair"
+    kept = settings.keep_archive_for
+    until = "without a time limit" if kept is None else f"until {moment(settings.now + kept)}"
+    yield f"The body of each message stays as it is. The archive keeps the originals {until}.\n"
+    for words, messages in counted.most_common(MOST_REPAIRS):
+        yield f"- {code(words, _MOST_OF_A_RULE)}: {count(messages, 'message')}"
+    if rest := sum(counted.values()) - sum(n for _, n in counted.most_common(MOST_REPAIRS)):
+        yield f"- other changes: {count(rest, 'message')}; the run's page has each message"
 
 
 def _read_rules(run: Run, plan_id: str, ledger: Ledger, lake_root: str) -> list[_PlannedRule]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from mqdlq.errors import HandlerError, MqDlqError
 from mqdlq.handlers import Handler
 from mqdlq.model import GIVEN_ACTION
 from mqdlq.rules import ControlData, RulesTable, parse, print_table
+from mqdlq.stages.repairing.repair import check_action, parse_repair
 
 WITHOUT_PERSON: Final = frozenset({"scheduled", "asset_triggered"})
 """The types of runs that no person starts."""
@@ -22,9 +24,10 @@ class RunOptions:
     (a blank `input_q` means the queue manager's dead-letter queue). `rules` names another table in
     the handler's directory. `message_keys` (hex, as in the report) restricts the run to these
     messages; none means all. `action` is one rule without patterns that replaces the table's rules
-    for these messages. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it is a
-    1-tuple because None is a value. `started_by` describes the user or program that started the
-    run; `started_by_user` is the user's name in Airflow, "" without one. `why` is the reason or
+    for these messages. `repair` has the fields that the action changes of the messages it puts (see
+    `parse_repair`), None for none. `wait_s` overrides WAIT, in seconds (0 for NO, None for YES); it
+    is a 1-tuple because None is a value. `started_by` describes the user or program that started
+    the run; `started_by_user` is the user's name in Airflow, "" without one. `why` is the reason or
     ticket that the user gave.
     """
 
@@ -34,6 +37,7 @@ class RunOptions:
     dry_run: bool = False
     message_keys: tuple[str, ...] = ()
     action: str | None = None
+    repair: Mapping[str, Any] | None = None
     wait_s: tuple[int | None] | None = None
     dag_run_id: str = ""
     run_type: str = "manual"
@@ -56,6 +60,24 @@ def read_rules(handler: Handler, options: RunOptions) -> tuple[str, str, RulesTa
         source, text = GIVEN_ACTION, _print_given_action(table, options)
         table = parse(text, source)
     return source, text, table
+
+
+def read_repair_text(table: RulesTable, options: RunOptions) -> str:
+    """Return the repair of a run as JSON, "" for none; `table` is the result of `read_rules`.
+
+    Raises HandlerError for an invalid repair, or one that does not fit the given action.
+    """
+    repair = parse_repair(options.repair)
+    if repair is None:
+        return ""
+    if not options.action:
+        raise HandlerError(
+            "MQDLQ-521",
+            "repair needs action and message_keys, because it applies to named messages only; name"
+            " the messages, and give an action such as ACTION(RETRY)",
+        )
+    check_action(repair, table.rules[0])
+    return repair.text
 
 
 def find_missing_reason(handler: Handler, options: RunOptions) -> str:

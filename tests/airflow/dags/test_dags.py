@@ -116,6 +116,7 @@ def test_every_parameter_has_a_type_a_description_and_a_valid_default(dag: DAG) 
         "rules": None,
         "message_keys": [],
         "action": None,
+        "repair": None,
         "full_snapshot": False,
         "dry_run": False,
         "wait": None,

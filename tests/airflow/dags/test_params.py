@@ -51,7 +51,7 @@ def test_valid_parameters_have_no_fault(conf: dict[str, object]) -> None:
             {"dryrun": True},
             (
                 "parameter dryrun: not known; known are action, apply, dry_run, full_snapshot,"
-                " input_q, input_q_mgr, message_keys, rules, wait, why"
+                " input_q, input_q_mgr, message_keys, repair, rules, wait, why"
             ),
         ),
     ],

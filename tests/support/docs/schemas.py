@@ -62,6 +62,7 @@ _MEANINGS: Final = {
     "pruned_runs": "the runs that a prune removes",
     "prunes": "prunes of archive and ledger, with policy and user",
     "prunings": "snapshots that retention removed from the lake",
+    "repairs": "the changes of each message that a run repairs, or why it does not",
     "ramp_states": "each state of the ramp or breaker of a cause and a target",
     "refusals": "why a run could not begin",
     "released_holds": "who removed a legal hold, and why",

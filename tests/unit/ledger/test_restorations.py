@@ -51,7 +51,7 @@ def test_a_copy_is_provisional_until_its_unit_is_confirmed(ledger: Ledger) -> No
     first, second = ledger.archive.copies(handler="demo", place=("QM1", "DLQ"))
 
     assert (first.is_provisional, first.rule, first.message_key) == (False, 7, KEY)
-    assert (second.is_provisional, second.discard, second.digest) == (True, None, "d2")
+    assert (second.is_provisional, second.move, second.digest) == (True, None, "d2")
 
 
 NARROWED: list[tuple[dict[str, Any], int]] = [

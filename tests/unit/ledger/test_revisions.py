@@ -42,6 +42,7 @@ RELEASED = {
     "versions/r0012_add_the_meters_of_limited_rates.py": "8e8bc8a114d6dc79",
     "versions/r0013_record_states_of_ramps.py": "38ab5f7530a7f26e",
     "versions/r0014_record_when_the_next_pass_is_due.py": "5c5592693c1ca579",
+    "versions/r0015_record_repairs.py": "eabdddb27e096db9",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

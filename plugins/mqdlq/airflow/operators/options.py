@@ -34,6 +34,7 @@ def options_of(context: Context, handler: Handler) -> RunOptions:
         dry_run=asked["dry_run"] or handler.dry_run or only_evaluates,
         message_keys=named_messages(asked["message_keys"]),
         action=asked["action"],
+        repair=asked.get("repair"),
         wait_s=wait_seconds(asked["wait"]),
         dag_run_id=dag_run.run_id,
         run_type=run_type,

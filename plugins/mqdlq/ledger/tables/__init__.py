@@ -6,7 +6,26 @@ where a table declared here differs from the one that the revisions make.
 
 from __future__ import annotations
 
-from mqdlq.ledger.tables import audit, identities, messages, meters, ramps, retention, runs
+from mqdlq.ledger.tables import (
+    audit,
+    identities,
+    messages,
+    meters,
+    ramps,
+    repairs,
+    retention,
+    runs,
+)
 from mqdlq.ledger.tables.columns import metadata
 
-__all__ = ["audit", "identities", "messages", "metadata", "meters", "ramps", "retention", "runs"]
+__all__ = [
+    "audit",
+    "identities",
+    "messages",
+    "metadata",
+    "meters",
+    "ramps",
+    "repairs",
+    "retention",
+    "runs",
+]

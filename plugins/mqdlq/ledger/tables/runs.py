@@ -46,6 +46,7 @@ runs = Table(
     Column("why", Text, nullable=False, server_default=""),
     Column("controls", Text, nullable=False, server_default="{}"),
     Column("queue_kind", Kind(QueueKind, 20), nullable=False, server_default="dead_letter"),
+    Column("repair", Text, nullable=False, server_default=""),
     Index("runs_of_a_queue", "handler", "queue_manager", "queue", "started_at"),
 )
 

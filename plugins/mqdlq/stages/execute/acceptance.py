@@ -81,14 +81,17 @@ def accept_plan(
 def find_reason_not_to_act(run: Run, ledger: Ledger) -> str:
     """Return the reason why the run must not execute its plan, or "".
 
-    A plan that needed no approval may be executed. A plan that needed one is executed only if
-    exactly this plan was approved: raises ExecutionError if another plan was approved.
+    A plan that needed no approval may be executed. A plan that needed one, as each plan of a run
+    with a repair does, is executed only if exactly this plan was approved: raises ExecutionError if
+    another plan was approved.
     """
     if run.dry_run:
         return DRY_RUN
     approval = ledger.plans.last_approval(run.run_id)
     if approval is None:
-        return ""
+        return (
+            "not approved: a repair needs an approval, and nobody was asked" if run.repair else ""
+        )
     if approval.decision != "approved":
         answer = "nobody has answered yet" if approval.decision == "asked" else "rejected"
         by = f" by {approval.who}" if approval.who else ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mqdlq.headers import DLH_LENGTH, DeadLetterHeader, MessageDescriptor, following_ccsid
 from mqdlq.model import Action, PutAuthority, Step
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage
+from mqdlq.stages.repairing.repair import Repair
 from mqdlq.structures import MQDLH
 
 _FORMAT = MQDLH.slice_of("format")
@@ -36,6 +37,24 @@ def build_delivery(step: Step, got: GotMessage) -> Delivery:
         format=plain.format,
         alternate_user=user,
     )
+
+
+def repair_delivery(delivery: Delivery, repair: Repair, got: GotMessage) -> Delivery:
+    """Return the put with the Format and CodedCharSetId of a repair; its body is the same."""
+    described = delivery
+    if described.format is None:  # the message has no MQDLH
+        descriptor = got.descriptor
+        described = replace(
+            delivery,
+            encoding=descriptor.Encoding,
+            coded_char_set_id=descriptor.CodedCharSetId,
+            format=descriptor.Format,
+        )
+    if repair.coded_char_set_id is not None:
+        described = replace(described, coded_char_set_id=repair.coded_char_set_id)
+    if repair.format is None:
+        return described
+    return replace(described, format=repair.format.ljust(8).encode("ascii"))
 
 
 @dataclass(frozen=True, slots=True)

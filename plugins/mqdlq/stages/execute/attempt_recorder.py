@@ -19,6 +19,8 @@ from mqdlq.mqi.state_queue import Marker
 from mqdlq.stages.execute.actions import decode_dead_letter_header, repeats_recorded_failure
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, choose_step
+from mqdlq.stages.repairing.changes import describe_delivery
+from mqdlq.stages.repairing.repair import Repair
 from mqdlq.stages.units.destinations import Destination
 
 MAX_UNWRITTEN_FAILURES = 500
@@ -34,11 +36,12 @@ ExplainFailure = Callable[[Destination | None, int], str]
 
 @dataclass(frozen=True, slots=True)
 class PlannedAttempt:
-    """One step to be tried on one browsed message."""
+    """One step to be tried on one browsed message, which the put repairs if `repair` is set."""
 
     item: WorkItem
     step: Step
     browsed: BrowsedMessage
+    repair: Repair | None = None
 
     is_got: ClassVar[bool] = True
 
@@ -70,6 +73,13 @@ class PlannedAttempt:
         keeps_its_header = self.step.action is Action.FWD and self.step.header
         is_whole = self.destination is None or keeps_its_header
         return self.browsed.total_length - (0 if is_whole else DLH_LENGTH)
+
+    @property
+    def how(self) -> str:
+        """How the attempt delivers the message, and why it was moved; "" for the usual words."""
+        changes = None if self.repair is None else self.item.changes
+        words = "" if changes is None else describe_delivery(changes)
+        return "; ".join(filter(None, [words, self.item.moved_because]))
 
     @property
     def precedes_discard(self) -> bool:
@@ -153,7 +163,7 @@ class AttemptRecorder:
         """Record that the unit committed, with the outcomes of its messages."""
         attempts = [self._build_attempt(unit, t, AttemptState.CONFIRMED) for t in tries]
         facts = [
-            build_success_outcome(attempt, planned.item.moved_because)
+            build_success_outcome(attempt, planned.how)
             for attempt, planned in zip(attempts, tries, strict=True)
         ]
         self._ledger.attempts.add(attempts, [(self._run_id, fact) for fact in facts])

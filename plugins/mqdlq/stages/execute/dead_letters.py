@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.headers import message_key
 from mqdlq.lake.archive import steady_digest
+from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
-from mqdlq.mqi.unit_of_work import GotMessage, UnitOfWork
-from mqdlq.stages.execute.actions import build_delivery
+from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
+from mqdlq.stages.execute.actions import build_delivery, repair_delivery
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError
 
@@ -48,25 +49,29 @@ class DeadLetterSource:
     def get(self, planned: PlannedAttempt) -> Callable[[], None]:
         """Get the message under the cursor; return a function that puts it to the step's target.
 
-        A message to be discarded is only got. It must equal its copy in the archive.
+        A message to be discarded is only got. It must equal its copy in the archive, and so must a
+        message to be delivered repaired: its copy is compared before the get, which returns the
+        properties in another form.
         """
         unit, length = self._unit, planned.browsed.total_length
         is_discard = planned.destination is None
         try:
+            if planned.repair is not None:
+                self._check_against_copy(planned, *browse_with_properties(self._cursor, length))
             got = unit.get_with_properties(length) if is_discard else unit.get_under_cursor(length)
         except QueueManagerError as error:
             if error.reason in GONE:
                 raise MessageGoneError from error
             raise
         if is_discard:
-            self._check_against_copy(planned, got)
+            self._check_against_copy(planned, got.descriptor.pack(), got.body)
             return _put_nothing
         self._check_message_key(planned, got)
-        return lambda: unit.put(got, build_delivery(planned.step, got))
+        return lambda: unit.put(got, _build_delivery(planned, got))
 
-    def _check_against_copy(self, planned: PlannedAttempt, got: GotMessage) -> None:
+    def _check_against_copy(self, planned: PlannedAttempt, descriptor: bytes, body: bytes) -> None:
         copy = self._copies.get(planned.item.message.message_id)
-        if steady_digest(got.descriptor.pack(), got.body) != copy:
+        if steady_digest(descriptor, body) != copy:
             planned.item.withheld_reason = NOT_ARCHIVED
             raise MoveWithdrawnError
 
@@ -79,6 +84,11 @@ class DeadLetterSource:
                 f" (message {planned.item.message.browse_seq}), so it was backed out; clear the"
                 " task",
             )
+
+
+def _build_delivery(planned: PlannedAttempt, got: GotMessage) -> Delivery:
+    delivery = build_delivery(planned.step, got)
+    return delivery if planned.repair is None else repair_delivery(delivery, planned.repair, got)
 
 
 def _put_nothing() -> None:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from mqdlq.headers import message_key
-from mqdlq.ledger import Attempt, Learned, OutcomeFact
+from mqdlq.ledger import Attempt, Learned, MessageRepair, OutcomeFact
 from mqdlq.model import AttemptState, Outcome
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.state_queue import Marker, Markers
 from mqdlq.stages.execute.attempt_recorder import build_success_outcome
 from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.repairing.changes import describe_delivery
 from mqdlq.stages.units.interrupted_units import settle_open_moves
 
 RESOLUTION_TIMEOUT = timedelta(seconds=60)
@@ -57,10 +58,16 @@ class _OpenAttempts:
         )
         proven = [attempt for attempt in in_doubt if attempt.unit in units]
         booked = ledger.outcomes.of_messages([attempt.message_id for attempt in proven])
+        repairs = {
+            run_id: ledger.archive.repairs(run_id) for run_id in {one.run_id for one in proven}
+        }
         for attempt in proven:
-            self._confirm_attempt(attempt, booked.get(attempt.message_id, {}))
+            changes = repairs[attempt.run_id].get(attempt.message_id) if attempt.rule else None
+            self._confirm_attempt(attempt, booked.get(attempt.message_id, {}), changes)
 
-    def _confirm_attempt(self, attempt: Attempt, before: Mapping[str, Outcome]) -> None:
+    def _confirm_attempt(
+        self, attempt: Attempt, before: Mapping[str, Outcome], changes: MessageRepair | None
+    ) -> None:
         execution = self.execution
         execution.log.info(
             "unit %s committed: its marker is on the state queue (%s by rule %d)",
@@ -69,9 +76,10 @@ class _OpenAttempts:
             attempt.rule,
         )
         confirmed = replace(attempt, state=AttemptState.CONFIRMED, at=execution.clock())
-        fact = build_success_outcome(
-            confirmed, "known from the unit's marker after an interruption"
-        )
+        how = "known from the unit's marker after an interruption"
+        if changes is not None:
+            how = f"{describe_delivery(changes)}; {how}"
+        fact = build_success_outcome(confirmed, how)
         news = [
             _build_learned_outcome(fact, run_id, outcome, execution)
             for run_id, outcome in before.items()

@@ -15,12 +15,13 @@ from mqdlq.ledger import NO_ARCHIVE_COPY, Attempt, BrowseOrderReader, OutcomeFac
 from mqdlq.model import Action, Disposition, Outcome, Step
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
-from mqdlq.stages.execute.discards import read_recorded_copies
+from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
+from mqdlq.stages.repairing.changes import describe_changes
 from mqdlq.stages.units.destinations import Destination, Destinations
 
-_NOT_DISCARDED: Final = "it was not discarded before the run ended"
+_NOT_MOVED: Final = "it was not moved before the run ended"
 
 ExplainFailure = Callable[[Attempt], str]
 """Returns what the reason of a failed attempt means, and where to look."""
@@ -53,7 +54,7 @@ def explain_outcomes(
     rows = BrowseOrderReader((row["browse_seq"], row) for row in snapshot_rows(location, columns))
     attempts = BrowseOrderReader(execution.ledger.attempts.in_browse_order(execution.run.run_id))
     if not findings.reason_not_to_act:
-        _withhold_discards(execution, work)
+        _withhold_without_copy(execution, work)
     with _open_failure_explanations(execution) as advice:
         for item in work.items:
             if item.outcome is None:
@@ -62,8 +63,8 @@ def explain_outcomes(
                 yield _explain_outcome(item, tried[-1] if tried else None, row, findings, advice)
 
 
-def _withhold_discards(execution: Execution, work: WorkList) -> None:
-    """Say why each message stays that is due for a DISCARD and that no control holds.
+def _withhold_without_copy(execution: Execution, work: WorkList) -> None:
+    """Say why each message stays that no control holds, and whose step needs an archive copy.
 
     A control may have held it in the last pass, after its copy was archived.
     """
@@ -71,13 +72,15 @@ def _withhold_discards(execution: Execution, work: WorkList) -> None:
         item
         for item in work.items
         if item.was_seen and item.hold is None and item.due_step
-        if item.due_step.action is Action.DISCARD
+        if needs_copy(item.due_step, execution.run)
     ]
     recorded = execution.ledger.archive.digests(execution.run.run_id) if waiting else {}
     copies = read_recorded_copies(execution, recorded) if recorded else {}
     for item in waiting:
-        has_copy = item.message.message_id in copies
-        item.withheld_reason = _NOT_DISCARDED if has_copy else NO_ARCHIVE_COPY
+        if item.message.message_id not in copies:
+            item.withheld_reason = NO_ARCHIVE_COPY
+        elif item.attempts_made == 0:
+            item.withheld_reason = _NOT_MOVED
 
 
 @contextmanager
@@ -134,7 +137,9 @@ def _explain_inaction(item: WorkItem, why: str) -> str:
     also = item.withheld_reason
     if not also and item.hold and item.hold.outcome is not Outcome.NOT_ATTEMPTED:
         also = item.hold.why
-    return f"{why}; it would also stay because {also}" if also else why
+    if also:
+        return f"{why}; it would also stay because {also}"
+    return f"{why}; it would be repaired: {describe_changes(item.changes)}" if item.changes else why
 
 
 def explain_vanished_message(

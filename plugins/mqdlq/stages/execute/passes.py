@@ -9,21 +9,21 @@ from datetime import datetime, timedelta
 from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
 from mqdlq.ledger import Run
-from mqdlq.model import Action
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
+from mqdlq.stages.execute.archiving import archive_messages, needs_copy
 from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, PlannedAttempt
 from mqdlq.stages.execute.controls.chain import open_controls
 from mqdlq.stages.execute.controls.returns import browsed_length
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
-from mqdlq.stages.execute.discards import archive_discards
 from mqdlq.stages.execute.execution import Execution, PassResult
 from mqdlq.stages.execute.interrupted_attempts import settle_interrupted_attempts
 from mqdlq.stages.execute.leases import lease_until, skip_leased_messages
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, load_work_list
+from mqdlq.stages.repairing.repair import read_repair
 from mqdlq.stages.units.destinations import Destinations
 from mqdlq.stages.units.engine import UnitEngine
 from mqdlq.stages.units.exclusive_access import hold_state_queue
@@ -52,7 +52,7 @@ def make_pass(execution: Execution) -> PassResult:
         skip_leased_messages(work, execution)
         controls = open_controls(execution)
         controls.observe_queue(work, cursor)
-        copies = archive_discards(execution, work, cursor, controls.room)
+        copies = archive_messages(execution, work, cursor, controls.room)
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
         booking = AttemptRecorder(execution, plan_id, destinations.explain_failure, controls)
@@ -60,7 +60,7 @@ def make_pass(execution: Execution) -> PassResult:
         with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
             units.clear_markers_later(markers)
             for met in work.browse(cursor):
-                tried = _plan_attempt(met, started, copies)
+                tried = _plan_attempt(met, started, copies, run)
                 if tried and controls.hold_or_admit(tried, units):
                     units.offer(tried)
         controls.finish()
@@ -94,20 +94,20 @@ def _begin_or_resume_pass(execution: Execution) -> datetime:
 
 
 def _plan_attempt(
-    met: BrowsedItem, started: datetime, copies: Mapping[int, str]
+    met: BrowsedItem, started: datetime, copies: Mapping[int, str], run: Run
 ) -> PlannedAttempt | None:
     """Return the attempt to make on a message in this pass, or None.
 
-    A message is discarded only if the archive has a copy of it.
+    A message is discarded, or delivered repaired, only if the archive has a copy of it.
     """
     item = met.item
     step = item.due_step if item else None
     if item is None or step is None or item.was_tried_since(started):
         return None
-    if step.action is Action.DISCARD and item.message.message_id not in copies:
+    if needs_copy(step, run) and item.message.message_id not in copies:
         item.withheld_reason = NOT_ARCHIVED
         return None
-    return PlannedAttempt(item, step, met.browsed)
+    return PlannedAttempt(item, step, met.browsed, read_repair(run.repair) if step.rule else None)
 
 
 def _find_next_pass(run: Run, started: datetime, pending: Sequence[WorkItem]) -> datetime | None:

@@ -12,12 +12,13 @@ from mqdlq.errors import ExecutionError
 from mqdlq.handlers.controls import read_controls
 from mqdlq.headers import message_key
 from mqdlq.lake import plan_directory, planned_messages, snapshot_rows
-from mqdlq.ledger import Ledger, Run, RunMessage
+from mqdlq.ledger import Ledger, MessageRepair, Run, RunMessage
 from mqdlq.model import DEPARTED, Action, AttemptState, Outcome, PlannedMessage, Step
 from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.plan import plan_hash
 from mqdlq.rules import treatment_changes
 from mqdlq.stages.execute.controls.holds import Hold
+from mqdlq.stages.repairing.planned import find_all_changes
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class WorkItem:
     `moved_because` is what its outcome says if a step succeeds, "" for the usual words.
     `was_moved_elsewhere` says that another run moved it: a message with its key on the queue is
     then an equal or a new one. `cause_id` is its cause, "" if no control of the run acts by cause.
+    `changes` are those of a run with a repair.
     """
 
     message: RunMessage
@@ -44,6 +46,7 @@ class WorkItem:
     moved_because: str = ""
     was_moved_elsewhere: bool = False
     cause_id: str = ""
+    changes: MessageRepair | None = None
 
     @property
     def has_departed(self) -> bool:
@@ -195,6 +198,7 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
     elsewhere = ledger.messages.departed_elsewhere(run.run_id)
     truncated = _find_maybe_truncated(run, ledger)
     causes = _find_causes(run, ledger)
+    changes = find_all_changes(run, steps, ledger)
     items = []
     for message in ledger.messages.of_run(run.run_id):
         made, last = attempts.get(message.message_id, (0, None))
@@ -205,6 +209,7 @@ def load_work_list(run: Run, ledger: Ledger, lake_root: str) -> WorkList:
         item.is_in_doubt = message.message_id in in_doubt
         item.was_moved_elsewhere = message.message_id in elsewhere
         item.cause_id = causes.get(message.browse_seq, "")
+        item.changes = changes.get(message.message_id)
         item.withheld_reason = _find_reason_to_withhold(item, run, message.browse_seq in truncated)
         items.append(item)
     return WorkList(items)
@@ -267,4 +272,4 @@ def _find_reason_to_withhold(item: WorkItem, run: Run, truncated: bool) -> str:
             "it is as long as the queue allows and may have been cut; deliver_truncated would"
             " deliver it anyway"
         )
-    return ""
+    return item.changes.refusal if item.changes else ""

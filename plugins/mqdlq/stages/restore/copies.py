@@ -73,13 +73,31 @@ def explain_provisional_copy(copy: ArchivedCopy) -> str:
     """Return why a copy is provisional, that is, its message may still be on its queue, or ""."""
     if not copy.is_provisional:
         return ""
+    discard = "discard it" if copy.repair is None else "deliver it repaired"
     what = {
-        AttemptState.INTENDED: "the unit of work that was to discard it is not settled, which the"
+        AttemptState.INTENDED: f"the unit of work that was to {discard} is not settled, which the"
         " handler's next run does;",
-        AttemptState.UNKNOWN: "nobody knows whether the unit of work that was to discard it took"
+        AttemptState.UNKNOWN: f"nobody knows whether the unit of work that was to {discard} took"
         " effect;",
-    }.get(copy.discard or AttemptState.FAILED, f"run {copy.run_id} did not discard it;")
+    }.get(copy.move or AttemptState.FAILED, f"run {copy.run_id} did not {discard};")
     return f"its copy is provisional: {what} the message may still be on {copy.queue}"
+
+
+def describe_repaired_delivery(copy: ArchivedCopy) -> str:
+    """Return where and when the message was delivered repaired, "" if it was not."""
+    if copy.repair is None or copy.is_provisional or copy.moved_at is None:
+        return ""
+    where = place(copy.repair.target_q, copy.repair.target_q_mgr)
+    return f"to {where} at {moment(copy.moved_at)} by run {copy.run_id}"
+
+
+def _explain_repaired(copy: ArchivedCopy) -> str:
+    """Return why the original of a message that was delivered repaired is not put, or ""."""
+    delivered = describe_repaired_delivery(copy)
+    return delivered and (
+        f"it was delivered repaired {delivered}, so that its original would be a second message;"
+        " again puts the original, too"
+    )
 
 
 def describe_earlier_restoration(by: Restoration) -> str:
@@ -106,13 +124,20 @@ def explain_no_repeat(by: Restoration, state: CopyState) -> str:
 def find_refusals(
     copies: Sequence[ArchivedCopy],
     others: Mapping[CopyId, tuple[Restoration, CopyState]],
+    *,
+    again: bool,
 ) -> dict[CopyId, str]:
-    """Return why the ledger refuses copies; `others` is from `put_by_others`."""
+    """Return why the ledger refuses copies; `others` is from `put_by_others`.
+
+    With `again`, a copy is put although its message was restored before or delivered repaired.
+    """
     found = {}
     for copy in copies:
         why = explain_pruned_copy(copy) or explain_provisional_copy(copy)
-        if not why and copy.key in others:
-            why = explain_no_repeat(*others[copy.key])
+        if not why and not again:
+            why = _explain_repaired(copy)
+            if copy.key in others:
+                why = explain_no_repeat(*others[copy.key])
         if why:
             found[copy.key] = why
     return found

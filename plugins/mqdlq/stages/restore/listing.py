@@ -16,6 +16,7 @@ from mqdlq.model import RestorationState
 from mqdlq.rules import RulesError, parse
 from mqdlq.stages.report.wording import moment, place
 from mqdlq.stages.restore.copies import (
+    describe_repaired_delivery,
     explain_provisional_copy,
     explain_pruned_copy,
     read_archived_copies,
@@ -32,6 +33,7 @@ class Restorability(StrEnum):
     RESTORED = "can be restored"
     RESTORED_AGAIN = "restored"
     DOUBTFUL = "may have been restored"
+    REPAIRED = "delivered repaired"
     PROVISIONAL = "provisional"
     PRUNED = "pruned"
     UNUSABLE = "unusable"
@@ -110,7 +112,8 @@ def _find_restorability(
         return Restorability.DOUBTFUL, f"to {where}, by restoration {restoration.restoration_id}"
     if problem:
         return Restorability.UNUSABLE, problem
-    return Restorability.RESTORED, ""
+    delivered = describe_repaired_delivery(copy)
+    return (Restorability.REPAIRED if delivered else Restorability.RESTORED), delivered
 
 
 def _read_fields(content: Copy) -> dict[str, Any]:

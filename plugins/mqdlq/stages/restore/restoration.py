@@ -185,12 +185,8 @@ def _separate_refused(
     """Return the states of copies that the ledger refuses, and the other copies."""
     restoration = work.restoration
     keys = [copy.key for copy in due]
-    others = (
-        {}
-        if restoration.again
-        else work.ledger.restorations.put_by_others(restoration.restoration_id, keys)
-    )
-    why: dict[CopyId, str] = find_refusals(due, others)
+    others = work.ledger.restorations.put_by_others(restoration.restoration_id, keys)
+    why: dict[CopyId, str] = find_refusals(due, others, again=restoration.again)
     refused = [
         _build_state(work, copy, RestorationState.REFUSED, why[copy.key])
         for copy in due

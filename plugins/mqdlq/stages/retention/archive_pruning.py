@@ -77,9 +77,9 @@ def why_kept(
     """Return why a copy stays, None if it goes."""
     if copy.message_id in protected:
         return protected[copy.message_id]
-    if copy.is_provisional or copy.discarded_at is None:
+    if copy.is_provisional or copy.moved_at is None:
         return Protection.PROVISIONAL
-    return Protection.AGE if copy.discarded_at >= before else None
+    return Protection.AGE if copy.moved_at >= before else None
 
 
 def _choose_in_file(

@@ -21,7 +21,12 @@ from mqdlq.ledger import Ledger, Run
 from mqdlq.model import QueueKind
 from mqdlq.mqi.connect import ConnectionSettings, QueueManager, connect
 from mqdlq.rules import RulesTable, parse
-from mqdlq.stages.run_options import RunOptions, find_missing_reason, read_rules
+from mqdlq.stages.run_options import (
+    RunOptions,
+    find_missing_reason,
+    read_repair_text,
+    read_rules,
+)
 
 SCHEDULED_RUN: Final = RunOptions(run_type="scheduled")
 """The options of a scheduled run."""
@@ -94,6 +99,7 @@ def _build_run(
     if missing := find_missing_reason(handler, options):
         raise HandlerError("MQDLQ-979", missing)
     source, text, table = read_rules(handler, options)
+    repair = read_repair_text(table, options)
     wait_s = _find_wait_s(handler, table, options)
     place, named = _find_named_queue(table, settings, options)
     if not queue:
@@ -143,6 +149,7 @@ def _build_run(
         why=options.why,
         controls=handler.controls_text(),
         queue_kind=table.queue_kind,
+        repair=repair,
     )
 
 

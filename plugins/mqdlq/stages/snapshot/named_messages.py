@@ -19,6 +19,7 @@ _STRAYS: Final = {
     QueueKind.DEAD_LETTER: "have no valid MQDLH",
     QueueKind.BACKOUT: "begin with an MQDLH",
 }
+_REPAIRABLE: Final = (MessageClass.DEAD_LETTER, MessageClass.NO_DLH)
 _SHOWN_DIGITS = 12
 """How many digits of a message_key are shown; they distinguish messages well enough for people."""
 
@@ -56,7 +57,15 @@ def check_given_action(run: Run, location: str) -> None:
     """Raise HandlerError if a given action cannot be carried out on a named message."""
     if not run.has_given_action:
         return
-    without = _find_without_dlh(_classify_named_messages(run, location))
+    classes = _classify_named_messages(run, location)
+    if run.repair and (invalid := [key for key, cls in classes.items() if cls not in _REPAIRABLE]):
+        raise HandlerError(
+            "MQDLQ-522",
+            f"repair is refused for {len(invalid)} of {len(run.named)} named messages, whose MQDLH"
+            f" is not valid: {_format_keys(invalid)}; name messages with a valid MQDLH or with"
+            " none",
+        )
+    without = _find_without_dlh(classes)
     if without and (needed := needs_a_dlh(parse(run.rules_text, frozen=True).rules[0])):
         raise HandlerError(
             "MQDLQ-121",

@@ -84,7 +84,7 @@ def test_a_discard_whose_hold_has_ended_at_settling_is_not_said_to_lack_its_copy
 
     assert settle(execution) == {Outcome.DISCARDED: 1, Outcome.NOT_ATTEMPTED: 1}
     whys = [fact.why for fact in world.ledger.outcomes.of_run("run-1").values()]
-    assert whys == ["attempt 1", "it was not discarded before the run ended"]
+    assert whys == ["attempt 1", "it was not moved before the run ended"]
 
 
 def test_only_the_messages_that_a_budget_lets_move_are_archived(world: World) -> None:

@@ -87,6 +87,7 @@ def test_the_json_list_has_every_archived_message(world: World) -> None:
         "queue": "DLQ",
         "archived_at": "2026-11-21T12:00:00+00:00",
         "discarded_at": "2026-11-21T12:00:00+00:00",
+        "delivered_repaired_at": None,
         "rule": 1,
         "rule_line": 1,
         "destination_queue": "PAYMENTS",

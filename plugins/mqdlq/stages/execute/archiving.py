@@ -1,0 +1,128 @@
+"""Archive messages before they are discarded, or delivered repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from mqdlq.errors import QueueManagerError
+from mqdlq.lake.archive import Copy, read_copies, write_copies
+from mqdlq.ledger import MessageRepair, Run
+from mqdlq.model import Action, Step
+from mqdlq.mqi.archived_messages import browse_with_properties
+from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
+from mqdlq.stages.execute.execution import Execution
+from mqdlq.stages.execute.pending_steps import WorkList
+from mqdlq.stages.repairing.changes import check_body
+
+
+def needs_copy(step: Step, run: Run) -> bool:
+    """Return whether a step moves a message only if the archive has a copy of it.
+
+    Such a step is a DISCARD, or the step of a run with a repair. A forward to a quarantine queue
+    (rule 0) repairs nothing.
+    """
+    return step.action is Action.DISCARD or bool(run.repair and step.rule)
+
+
+def archive_messages(
+    execution: Execution, work: WorkList, cursor: BrowseCursor, room: int | None
+) -> dict[int, str]:
+    """Archive the messages whose next step needs a copy; return the copies' steady digests.
+
+    `room` is how many messages the pass moves at most, None if that is not known: no more copies
+    are made.
+
+    Copies are made by browse, before any message is got. They are read back before any message is
+    moved, also the copies of an earlier pass. A copy holds the whole message with its properties.
+    The changes of a message to be delivered repaired are recorded with its copy. If its body does
+    not allow them, that is recorded, and the message is neither archived nor moved.
+    """
+    run, ledger = execution.run, execution.ledger
+    due = {
+        item.message.message_id
+        for item in work.items
+        if (step := item.due_step) and needs_copy(step, run) and item.hold is None
+    }
+    if not due:
+        return {}
+    recorded = ledger.archive.digests(run.run_id)
+    copied = read_recorded_copies(execution, recorded) if due & set(recorded) else {}
+    wanted = due - set(recorded)
+    number = None if room is None else max(0, room - len(due & set(recorded)))
+    if not wanted or number == 0:
+        return copied
+    at = execution.clock()
+    name = f"{at:%Y%m%dT%H%M%S%fZ}"
+    steady: dict[int, str] = {}
+    changes: list[MessageRepair] = []
+    made = islice(_browse_copies(work, cursor, wanted, changes), number)
+    copies = _collect_steady_digests(made, steady)
+    location, digests = write_copies(execution.lake_root, run.run_id, name, copies)
+    ledger.archive.record(run.run_id, location, digests, at, changes)
+    why = "delivered repaired" if run.repair else "discarded"
+    execution.log.info("%d messages to be %s are archived and read back", len(digests), why)
+    return copied | steady
+
+
+def _collect_steady_digests(copies: Iterator[Copy], steady: dict[int, str]) -> Iterator[Copy]:
+    """Yield the copies unchanged, and store their steady digests in `steady`."""
+    for copy in copies:
+        steady[copy.message_id] = copy.steady_digest
+        yield copy
+
+
+def read_recorded_copies(execution: Execution, recorded: Mapping[int, str]) -> dict[int, str]:
+    """Return the steady digests of the run's recorded copies that the archive holds unaltered.
+
+    `recorded` has the digests in the ledger by message id.
+    """
+    steady: dict[int, str] = {}
+    for location in execution.ledger.archive.locations(execution.run.run_id):
+        try:
+            steady |= {
+                copy.message_id: copy.steady_digest
+                for copy in read_copies(location)
+                if recorded.get(copy.message_id) == copy.digest
+            }
+        except (OSError, ValueError) as error:  # ValueError: not Parquet
+            execution.log.warning(
+                "the archive copies in %s cannot be read, so their messages are not moved: %s"
+                " [MQDLQ-614]",
+                location,
+                error,
+            )
+    return steady
+
+
+def _browse_copies(
+    work: WorkList, cursor: BrowseCursor, wanted: set[int], changes: list[MessageRepair]
+) -> Iterator[Copy]:
+    """Yield copies of the wanted messages; add the changes of messages to be repaired."""
+    for met in work.browse(cursor):
+        item = met.item
+        if item is None or item.message.message_id not in wanted:
+            continue
+        if item.changes is not None:
+            repair = _compare_with_body(item.changes, met.browsed, cursor)
+            if repair is None:
+                continue
+            item.changes, item.withheld_reason = repair, repair.refusal
+            changes.append(repair)
+            if repair.refusal:
+                continue
+        try:
+            descriptor, body = browse_with_properties(cursor, met.browsed.total_length)
+        except QueueManagerError as error:
+            if error.reason in GONE:
+                continue
+            raise
+        yield Copy(item.message.message_id, descriptor, body)
+
+
+def _compare_with_body(
+    changes: MessageRepair, browsed: BrowsedMessage, cursor: BrowseCursor
+) -> MessageRepair | None:
+    """Return the changes of a message after a look at its whole body, None if it is gone."""
+    whole = cursor.find(browsed.token, browsed.total_length)
+    return None if whole is None else check_body(changes, whole.descriptor, whole.prefix)
