@@ -128,14 +128,18 @@ class Outcomes(Repository):
         )
         return int(next(iter(self._values(query))))
 
-    def count_quarantine_forwards(self, run_id: str) -> int:
-        """Count the messages of a run that it forwarded to a quarantine queue: no rule did (0)."""
-        query = select(func.count()).where(
+    def quarantine_forwards(self, run_id: str) -> dict[int, str]:
+        """Return the messages that a run forwarded to a quarantine queue, with that queue.
+
+        No rule decided about them: rule 0 did.
+        """
+        query = select(outcomes.c.message_id, outcomes.c.target_q).where(
             outcomes.c.run_id == run_id,
             outcomes.c.outcome == Outcome.FORWARDED,
             outcomes.c.rule == 0,
         )
-        return int(next(iter(self._values(query))))
+        with self._stream(query) as rows:
+            return {row.message_id: row.target_q for row in rows}
 
     def learned_counts(self, run_id: str) -> list[LearnedCount]:
         """Count what a run learned of others and what was learned of it, in that order."""

@@ -159,7 +159,7 @@ def _about_remaining_messages(
 ) -> Iterator[tuple[Event, str]]:
     run_id = facts.run.run_id
     outcomes = Counter({str(one): number for one, number in ledger.outcomes.counts(run_id).items()})
-    outcomes[Outcome.QUARANTINED] += ledger.outcomes.count_quarantine_forwards(run_id)
+    outcomes[Outcome.QUARANTINED] += len(ledger.outcomes.quarantine_forwards(run_id))
     oldest = facts.oldest_left
     if oldest is not None and now - oldest >= thresholds.oldest_age:
         yield Event.OLDEST_AGE, f"a message has been on the queue since {oldest:%Y-%m-%d %H:%M} UTC"

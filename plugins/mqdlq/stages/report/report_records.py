@@ -212,10 +212,12 @@ class RampRow:
 
 @dataclass(frozen=True, slots=True)
 class ReturnRow:
-    """Messages of a cause that came back equally often, and less often than `loops` allows.
+    """Messages of a cause that came back equally often.
 
     `why` is in words. `limit` is the number of round trips after which a message is quarantined,
-    None without the key `loops`.
+    None without the key `loops`. `quarantine_q` is the quarantine queue to which the run forwarded
+    the messages, "" if they came back less often. Quarantined messages that stay are left out: they
+    need attention.
     """
 
     cause_id: str
@@ -224,6 +226,7 @@ class ReturnRow:
     round_trips: int
     why: str
     limit: int | None
+    quarantine_q: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +374,7 @@ class Report:
     this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
     message departed. `expiry` is None without a snapshot, and for a run for named messages.
     message departed. `ramps` has the ramps and breakers of the run's causes, `returns` the messages
-    that came back and are not quarantined.
+    that came back and are not quarantined on this queue.
     """
 
     verdict: Verdict

@@ -160,6 +160,14 @@ def test_a_quarantined_message_is_forwarded_to_the_quarantine_queue(world: World
     assert (fact.rule, fact.action, fact.target_q) == (0, "FWD", "PARKED")
     assert fact.why == "it came back once, 40 s after its delivery (loops: limit 1)"
     assert not world.ledger.archive.locations("run-2")
+    report = read_report(
+        "run-2", ledger=world.ledger, lake_root=world.lake_root, stages={}, now=world.clock()
+    )
+    (line,) = (return_in_words(row) for row in report.returns)
+    assert line.partition(": ")[2] == (
+        "1 message came back once, 40 s after its delivery; quarantined, on queue PARKED: find out"
+        " why the destination returns it, then move it from there"
+    )
 
 
 def test_a_message_that_cannot_be_forwarded_to_the_quarantine_queue_stays(world: World) -> None:
