@@ -14,6 +14,8 @@ from mqdlq.stages.units.resources import Resources
 
 HOLD_TIMEOUT = timedelta(minutes=5)
 """How long a pass waits for the state queue, since several handlers may share one."""
+LONGEST_QUEUE = timedelta(minutes=30)
+"""How long it waits in all while passes of other runs begin: these runs take turns."""
 
 
 @contextmanager
@@ -22,9 +24,10 @@ def hold_state_queue(
 ) -> Iterator[Markers]:
     """Hold the state queue; wait while another executor holds it.
 
-    Raises AnotherExecutorError after HOLD_TIMEOUT; the text names the holder that the ledger knows.
+    Raises AnotherExecutorError after HOLD_TIMEOUT without a new pass of another run, or after
+    LONGEST_QUEUE; the text names the holder that the ledger knows.
     """
-    deadline = resources.clock() + HOLD_TIMEOUT
+    began = resources.clock()
     state = None
     with ExitStack() as held:
         while state is None:
@@ -32,7 +35,9 @@ def hold_state_queue(
                 state = held.enter_context(open_state_queue(queue_manager, state_queue))
             except AnotherExecutorError as error:
                 holder = _describe_holder(resources.ledger, queue_manager.name, state_queue)
-                if resources.clock() >= deadline:
+                newest = resources.ledger.runs.newest_pass(queue_manager.name, state_queue)
+                last = max(began, newest[1]) if newest else began
+                if resources.clock() >= min(last + HOLD_TIMEOUT, began + LONGEST_QUEUE):
                     raise AnotherExecutorError(error.error_id, f"{error.text}; {holder}") from error
                 resources.log.info("waiting for another executor: %s; %s", error.text, holder)
                 resources.sleep(10.0)

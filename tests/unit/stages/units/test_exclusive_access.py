@@ -71,6 +71,29 @@ def test_a_task_waits_five_minutes_for_the_state_queue(
     assert waiting == [f"waiting for another executor: {HELD.rstrip('; ')}; {unknown}"] * 30
 
 
+def test_a_task_waits_for_longer_while_other_runs_take_turns(world: World) -> None:
+    """Runs that wait for limited rates leave the state queue to others after some minutes."""
+    world.dead_letter()
+    world.handle("ACTION(RETRY)")
+    began = world.clock.now
+
+    def sleep(seconds: float) -> None:
+        world.clock.sleep(seconds)
+        if world.clock.now - began in {timedelta(minutes=4), timedelta(minutes=8)}:
+            world.ledger.runs.record_pass("run-1", world.clock.now)
+
+    with world.connect() as other, world.connect() as ours:
+        held = other.open("MQDLQ.STATE", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
+        with (
+            pytest.raises(AnotherExecutorError),
+            hold_state_queue(ours, "MQDLQ.STATE", replace(resources(world), sleep=sleep)),
+        ):
+            pass
+        other.close(held)
+
+    assert world.clock.now - began == timedelta(minutes=13)
+
+
 def test_a_task_continues_when_the_state_queue_is_released(world: World) -> None:
     with world.connect() as other, world.connect() as ours:
         held = other.open("MQDLQ.STATE", other.client.CMQC.MQOO_INPUT_EXCLUSIVE)
