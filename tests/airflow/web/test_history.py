@@ -109,4 +109,4 @@ def test_the_success_of_retries_is_that_of_the_last_rules(ledger: Ledger) -> Non
     outcomes = {Outcome.DELIVERED: 3, Outcome.EXHAUSTED: 1, Outcome.LEFT_BY_RULE: 1}
     RecordedRun(name="new", at=NOON + timedelta(hours=1), outcomes=outcomes).record(ledger)
 
-    assert charts_of(ledger)["Retry success by rule"].rows == [("rule 1", [75.0, 4.0])]
+    assert charts_of(ledger)["Retry success by rule"].rows == [("rule 1 (4 messages)", [75.0])]

@@ -13,6 +13,7 @@ from mqdlq.constants import reason_text
 from mqdlq.ledger import Ledger
 from mqdlq.ledger.reading.history import OutcomePoint, Span
 from mqdlq.model import Action, Outcome, Trait
+from mqdlq.stages.report.wording import count
 
 MOST_BINS: Final = 62
 """How many points a chart has at most."""
@@ -196,11 +197,8 @@ def _success(outcomes: Sequence[OutcomePoint]) -> Chart:
         " by the last rules of the range.",
         "bar",
         "Rule",
-        tuple(f"rule {rule}" for rule in rules),
-        (
-            Series("percent", tuple(100 * tried[r][True] / tried[r].total() for r in rules)),
-            Series("messages", tuple(float(tried[r].total()) for r in rules)),
-        ),
+        tuple(f"rule {rule} ({count(tried[rule].total(), 'message')})" for rule in rules),
+        (Series("percent", tuple(100 * tried[r][True] / tried[r].total() for r in rules)),),
     )
 
 
