@@ -11,11 +11,15 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
 
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, RampState, Subject, open_ledger
+from mqdlq.model import RampPhase
+from mqdlq.web import requests
+from mqdlq.web.app import application
 from tests.support.web.airflow_app import AirflowApp
 from tests.support.web.demo_world import (
     DRY,
@@ -28,7 +32,8 @@ from tests.support.web.demo_world import (
     WAITING,
 )
 from tests.support.web.page_text import words_of
-from tests.support.world import NOON, World
+from tests.support.web.recorded_runs import RecordedRun
+from tests.support.world import NOON, World, create_ledger
 
 DEMO = "/mqdlq/dags/mq_dlq_demo"
 
@@ -311,3 +316,20 @@ def test_a_run_without_a_plan_or_a_snapshot_says_so(airflow: AirflowApp, own_wor
     assert "No report No report, and its time limit of 1 h 0 min is over" in text_of(
         airflow, f"{DEMO}/runs"
     )
+
+
+def test_a_run_shows_how_far_its_ramps_are(airflow: AirflowApp, tmp_path: Path) -> None:
+    create_ledger(tmp_path / "ledger.db")
+    why = "ramp: step 1 of 3 (1 message) has moved, watching PAYMENTS @ QM1"
+    with open_ledger(f"sqlite:///{tmp_path}/ledger.db") as ledger:
+        run = RecordedRun(run={"controls": '{"ramp": {}}'}).record(ledger)
+        subject = Subject(run.queue_manager, run.queue, "0bc7646ee98b", "PAYMENTS", "QM1")
+        state = RampState(
+            run.run_id, RampPhase.WATCHING, 1, 1, None, 0, 0, NOON, why, run.started_at
+        )
+        ledger.ramps.record(subject, state)
+        overrides = application().dependency_overrides
+        with patch.dict(overrides, {requests.ledger: lambda: ledger}):
+            text = text_of(airflow, f"{DEMO}/runs/{run.run_id}")
+
+    assert f"cause 0bc7646ee98b, to PAYMENTS @ QM1: {why}" in text
