@@ -246,3 +246,18 @@ class PlannedMessage:
     steps: tuple[Step, ...]
     winning_rule: int | None = None
     nearest_rule: int | None = None
+
+
+class Verdict(StrEnum):
+    """The first word of a report.
+
+    `empty`: the queue was empty. `settled`: every message on the queue is settled. `unfinished`:
+    the states of the stages are unknown and the account is open, so the run may be in progress.
+    """
+
+    OK = "ok"
+    EMPTY = "empty"
+    SETTLED = "settled"
+    ATTENTION = "attention"
+    UNFINISHED = "unfinished"
+    FAILED = "failed"

@@ -18,7 +18,7 @@ from tests.support.declared_commands import all_commands
 
 ENTRIES = error_catalogue.entries()
 GIVEN = (
-    "100-134 136-137 140-155",
+    "100-134 136-139 140-155",
     "201-227 230-234 240-241 250-257",
     "301-312 320-324",
     "401-438",

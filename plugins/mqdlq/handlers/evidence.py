@@ -21,3 +21,10 @@ class Evidence(BaseModel):
             " depth. Unset: the depth is polled.",
         ),
     ] = None
+    stream: Annotated[
+        bool,
+        Field(
+            description="Browse the stream queue of the dead-letter queue (its STREAMQ) at each"
+            " snapshot, and report messages that came and left since the last one."
+        ),
+    ] = False

@@ -18,6 +18,7 @@ from mqdlq.ledger.alerts import Alerts
 from mqdlq.ledger.archive import Archive, ArchivedCopy, CopyId, MessageRepair
 from mqdlq.ledger.attempts import Attempt, Attempts
 from mqdlq.ledger.audit import Audit, AuditEvent
+from mqdlq.ledger.controls.evidence import EvidenceCheck, EvidenceChecks
 from mqdlq.ledger.controls.identities import Departure, Identities, Identity
 from mqdlq.ledger.controls.meters import Meter, Meters, Rate, Reservation
 from mqdlq.ledger.controls.ramps import CauseAttempt, Ramps, RampState, Subject
@@ -96,6 +97,7 @@ __all__ = [
     "CountedRuns",
     "Departure",
     "EntryKind",
+    "EvidenceCheck",
     "HandledQueue",
     "Held",
     "HistoryRow",
@@ -166,6 +168,7 @@ class Ledger:
         self.attempts = Attempts(engine)
         self.identities = Identities(engine)
         self.ramps = Ramps(engine)
+        self.evidence = EvidenceChecks(engine)
         self.outcomes = Outcomes(engine)
         self.settled = SettledMessages(engine)
         self.accounts = Accounts(engine)

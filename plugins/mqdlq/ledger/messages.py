@@ -119,6 +119,17 @@ class Messages(Repository):
         )
         return {row["message_key"]: row["number"] for row in self._all(query)}
 
+    def known_keys(self, queue_manager: str, queue: str, keys: Iterable[bytes]) -> set[bytes]:
+        """Return which of these keys messages had that runs have listed on a queue."""
+        query = select(messages.c.message_key).where(
+            messages.c.queue_manager == queue_manager, messages.c.queue == queue
+        )
+        return {
+            key
+            for some in in_parts(keys)
+            for key in self._values(query.where(messages.c.message_key.in_(some)))
+        }
+
     def first_residents(
         self, queue_manager: str, queue: str, keys: Collection[bytes]
     ) -> dict[bytes, int]:

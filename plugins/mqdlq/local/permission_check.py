@@ -14,6 +14,7 @@ import typer
 
 from mqdlq.errors import ClientNotFoundError, MqDlqError, QueueManagerError
 from mqdlq.handlers import Handler, load_handler
+from mqdlq.handlers.evidence import Evidence
 from mqdlq.handlers.limits import Limits
 from mqdlq.local.connection_store import read_settings
 from mqdlq.model import Action, PutAuthority
@@ -22,6 +23,7 @@ from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.mqi.evidence.depth_events import describe_disabled_events
 from mqdlq.mqi.hints import printable_name
 from mqdlq.rules import Rule, parse
+from mqdlq.stages.evidence.stream_check import inquire_stream_queue
 from mqdlq.stages.execute.controls.rate_limits import NO_DEPTH
 from mqdlq.stages.sense.start_run import select_queue_manager
 from mqdlq.stages.units.destinations import Destinations
@@ -49,7 +51,9 @@ def check(name: str) -> int:
             )
             where = f"queue manager {queue_manager.name} through {queue_manager.client.name}"
             typer.echo(permissions.describe_stages(found, where, settings.user))
-            faults = check_evidence(handler, queue_manager, settings.user)
+            faults = []
+            if handler.evidence != Evidence():
+                faults = check_evidence(handler, queue_manager, settings.user)
             for queue in find_queues_without_depth(handler.limits, targets, queue_manager):
                 typer.echo(NO_DEPTH % printable_name(queue))
     except QueueManagerError as error:
@@ -71,21 +75,21 @@ def check(name: str) -> int:
 
 
 def check_evidence(handler: Handler, queue_manager: QueueManager, user: str) -> list[str]:
-    """Return what keeps the handler from its evidence; nothing of it is needed to run."""
-    event_queue = handler.evidence.depth_events
-    if event_queue is None:
-        return []
-    missing = permissions.find_unreadable(queue_manager, user, (event_queue,))
-    faults = [fault.what for fault in missing]
+    """Return what keeps the handler from its evidence; a run needs none of it."""
+    evidence, faults = handler.evidence, list[str]()
     table = parse(handler.rules_text()[1], frozen=True)
     try:
         queue = table.control.input_q.strip() or queue_manager.dead_letter_q_name()
-        commands = describe_disabled_events(queue_manager, queue)
-    except MqDlqError:
-        return faults  # the stages name it
-    if commands:
-        faults.append(f"queue {queue} has no depth events; to enable them: {commands}")
-    return faults
+        stream = inquire_stream_queue(queue_manager, queue) if evidence.stream else ""
+        if evidence.depth_events and (commands := describe_disabled_events(queue_manager, queue)):
+            faults.append(f"queue {queue} has no depth events; to enable them: {commands}")
+    except MqDlqError as error:
+        return [error.text]
+    if evidence.stream and not stream:
+        faults.append(f"queue {queue} has no STREAMQ")
+    sources = tuple(filter(None, (evidence.depth_events, stream)))
+    missing = permissions.find_unreadable(queue_manager, user, sources)
+    return [fault.what for fault in missing] + faults
 
 
 def find_queues_without_depth(

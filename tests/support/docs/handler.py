@@ -91,12 +91,13 @@ The [runbook](../how-to/runbook.md) has an entry for each event:
 _EVIDENCE = """
 ## Evidence
 
-The queue manager's records about the queue wake a handler up. [They never
+The queue manager's records about the queue wake a handler up, and add hints to reports. [They never
 decide](../how-to/watch-by-events.md): no outcome depends on them.
 
 ```yaml
 evidence:
   depth_events: SYSTEM.ADMIN.PERFM.EVENT
+  stream: yes
 ```
 
 """

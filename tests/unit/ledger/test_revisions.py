@@ -43,6 +43,7 @@ RELEASED = {
     "versions/r0013_record_states_of_ramps.py": "38ab5f7530a7f26e",
     "versions/r0014_record_when_the_next_pass_is_due.py": "5c5592693c1ca579",
     "versions/r0015_record_repairs.py": "eabdddb27e096db9",
+    "versions/r0016_record_checks_by_evidence.py": "fd90fb8548feb35a",
 }
 """By file: the first 16 digits of its SHA-256. A new revision is added here when it lands."""
 

@@ -1,1 +1,1 @@
-"""Repositories of the controls that hold messages back."""
+"""Repositories of the controls that hold messages back, and of checks by evidence."""

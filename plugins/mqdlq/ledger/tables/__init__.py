@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mqdlq.ledger.tables import (
     audit,
+    evidence,
     identities,
     messages,
     meters,
@@ -20,6 +21,7 @@ from mqdlq.ledger.tables.columns import metadata
 
 __all__ = [
     "audit",
+    "evidence",
     "identities",
     "messages",
     "metadata",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mqdlq.model import Verdict
 from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.grouping import rows_needing_attention
 from mqdlq.stages.report.rendering.json_report import render_json, render_row
@@ -14,7 +15,7 @@ from mqdlq.stages.report.report_files import (
     write_report,
     written_stages,
 )
-from mqdlq.stages.report.report_records import Report, Verdict
+from mqdlq.stages.report.report_records import Report
 from mqdlq.stages.report.report_sources import read_sources
 
 __all__ = [

@@ -75,6 +75,7 @@ def read_report(
         resolution=_resolution(gathered.resolution_s),
         expiry=gathered.expiry.result(count_expired(sources, ledger)),
         ramps=ramp_rows(sources, ledger),
+        evidence=tuple(ledger.evidence.of_run(run_id)),
         returns=return_rows(sources, ledger),
     )
 

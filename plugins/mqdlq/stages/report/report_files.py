@@ -15,7 +15,7 @@ from typing import Final
 from mqdlq import directories
 from mqdlq.errors import LedgerError
 from mqdlq.ledger import Ledger, RecordedVerdict, Settled
-from mqdlq.model import Outcome
+from mqdlq.model import Outcome, Verdict
 from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.building import read_report
 from mqdlq.stages.report.ramp_rows import ramp_in_words
@@ -23,7 +23,7 @@ from mqdlq.stages.report.rendering.html_report import render_html
 from mqdlq.stages.report.rendering.json_report import render_json
 from mqdlq.stages.report.rendering.run_note import run_note
 from mqdlq.stages.report.rendering.text_report import render_text
-from mqdlq.stages.report.report_records import Report, Verdict
+from mqdlq.stages.report.report_records import Report
 from mqdlq.stages.report.wording import expiry_in_words
 
 _PRIVATE_FILE: Final = 0o600

@@ -9,26 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from mqdlq.causes import Cause
-from mqdlq.ledger import LearnedCount
-from mqdlq.model import Action, AttemptState, MessageClass, Outcome, RampPhase
-
-
-class Verdict(StrEnum):
-    """The first word of a report.
-
-    `empty`: the queue was empty. `settled`: every message on the queue is settled. `unfinished`:
-    the states of the stages are unknown and the account is open, so the run may be in progress.
-    """
-
-    OK = "ok"
-    EMPTY = "empty"
-    SETTLED = "settled"
-    ATTENTION = "attention"
-    UNFINISHED = "unfinished"
-    FAILED = "failed"
+from mqdlq.ledger import EvidenceCheck, LearnedCount
+from mqdlq.model import Action, AttemptState, MessageClass, Outcome, RampPhase, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,9 +356,9 @@ class Report:
     not listed, and which command lists them all; it is "" if all are listed. `oldest_left` is the
     time since when the oldest remaining message is on the queue. `learned` has the outcomes that
     this run corrected for earlier runs, and later runs for this one. `resolution` is None if no
-    message departed. `expiry` is None without a snapshot, and for a run for named messages.
-    message departed. `ramps` has the ramps and breakers of the run's causes, `returns` the messages
-    that came back and are not quarantined on this queue.
+    message departed. `expiry` is None without a snapshot, and for a run for named messages. `ramps`
+    has the ramps and breakers of the run's causes, `returns` the messages that came back and are
+    not quarantined on this queue, `evidence` the checks of the queue by other records.
     """
 
     verdict: Verdict
@@ -406,6 +390,7 @@ class Report:
     expiry: Expiry | None = None
     ramps: tuple[RampRow, ...] = ()
     returns: tuple[ReturnRow, ...] = ()
+    evidence: tuple[EvidenceCheck, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqdlq.ledger import Sighting
-from mqdlq.model import DEPARTED, Action, Outcome, Trait
-from mqdlq.stages.report.report_records import Account, LastBrowse, Verdict
+from mqdlq.model import DEPARTED, Action, Outcome, Trait, Verdict
+from mqdlq.stages.report.report_records import Account, LastBrowse
 from mqdlq.stages.report.report_sources import Sources
 from mqdlq.stages.report.wording import count, moment, numbers
 

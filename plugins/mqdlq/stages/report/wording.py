@@ -8,9 +8,9 @@ from typing import Final
 
 from mqdlq.causes import BY_CLASS, MOST_NAMES, Cause, CountedCause, advice_on
 from mqdlq.constants import reason_text
-from mqdlq.ledger import LearnedCount
-from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait
-from mqdlq.stages.report.report_records import Expiry, Verdict
+from mqdlq.ledger import EvidenceCheck, LearnedCount
+from mqdlq.model import AttemptState, Disposition, MessageClass, Outcome, Trait, Verdict
+from mqdlq.stages.report.report_records import Expiry
 
 MOST_NAMED: Final = 3
 """How many causes a line names."""
@@ -236,6 +236,23 @@ def expired_in_words(expiry: Expiry) -> str:
         return ""
     messages, were = count(expiry.expired, "message"), "was" if expiry.expired == 1 else "were"
     return f"{messages} of the previous run expired, or {were} taken, before this run"
+
+
+def evidence_in_words(check: EvidenceCheck) -> str:
+    """Return the line of a report about a check by evidence; it is a hint and no outcome."""
+    source = f"Stream queue {check.source}" if check.source else "Stream queue"
+    if check.trouble:
+        return f"{source}: not checked, {visible(check.trouble)}"
+    if check.since is None:
+        return f"{source}: the next run checks the messages that come from now on"
+    since, copies = f"since {moment(check.since)}", count(check.examined, "message")
+    if not check.unseen:
+        return f"{source}: {copies} {since}, each in a snapshot"
+    most = "" if check.is_exact else "up to "
+    return (
+        f"{source}: {most}{check.unseen:,} of {copies} {since} came and left without a run of this"
+        " ledger: another program took them, or they expired"
+    )
 
 
 def learned_in_words(learned: LearnedCount, run_id: str) -> str:

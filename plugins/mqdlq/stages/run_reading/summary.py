@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.lake.row_filter import FilteredSnapshot, RowFilter
-from mqdlq.ledger import LearnedCount, Ledger, RunCounts, TriedCount
-from mqdlq.model import Action, AttemptState, Outcome, Trait
+from mqdlq.ledger import EvidenceCheck, LearnedCount, Ledger, RunCounts, TriedCount
+from mqdlq.model import Action, AttemptState, Outcome, Trait, Verdict
 from mqdlq.stages.report.grouping import Timeline
 from mqdlq.stages.report.ramp_rows import ramp_rows
 from mqdlq.stages.report.report_records import (
@@ -23,7 +23,6 @@ from mqdlq.stages.report.report_records import (
     ReturnRow,
     RuleRow,
     TimelinePoint,
-    Verdict,
 )
 from mqdlq.stages.report.report_sources import NO_RULE, Sources, read_sources
 from mqdlq.stages.report.return_rows import return_rows
@@ -52,6 +51,7 @@ class RunSummary:
     attempts: Mapping[AttemptState, int]
     learned: tuple[LearnedCount, ...]
     ramps: tuple[RampRow, ...]
+    evidence: tuple[EvidenceCheck, ...]
     returns: tuple[ReturnRow, ...]
 
 
@@ -85,6 +85,7 @@ def summarize_run(run_id: str, ledger: Ledger, lake_root: str) -> RunSummary:
         attempts=_by_state(tried),
         learned=tuple(ledger.outcomes.learned_counts(run_id)),
         ramps=ramp_rows(sources, ledger),
+        evidence=tuple(ledger.evidence.of_run(run_id)),
         returns=return_rows(sources, ledger),
     )
 

@@ -23,20 +23,22 @@ class SnapshotOptions:
 
     `payload` is "none", "head: N" (N bytes of each body) or "full"; `key` encrypts it, None for no
     encryption. Every message gets a full row if the last such snapshot is `full_every` old, or if
-    `rescan` requests it.
+    `rescan` requests it. With `stream`, the snapshot is checked by the stream queue.
     """
 
     payload: str = "none"
     key: PayloadKey | None = None
     full_every: timedelta = timedelta(days=1)
     rescan: bool = False
+    stream: bool = False
 
     @classmethod
     def from_handler(
         cls, handler: Handler, *, rescan: bool = False, key: PayloadKey | None = None
     ) -> Self:
         """Return the options of a handler's configuration."""
-        return cls(handler.payload, key, handler.full_snapshot_every, rescan)
+        full_every, stream = handler.full_snapshot_every, handler.evidence.stream
+        return cls(handler.payload, key, full_every, rescan, stream)
 
     @property
     def max_captured_bytes(self) -> int | None:

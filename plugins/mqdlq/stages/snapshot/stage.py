@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from mqdlq import lake
 from mqdlq.errors import HandlerError
 from mqdlq.lake import SnapshotManifest
+from mqdlq.stages.evidence.stream_check import browse_stream, record_stream_check
 from mqdlq.stages.execute import Execution, settle
 from mqdlq.stages.sense.work_detection import has_open_units
 from mqdlq.stages.snapshot.named_messages import check_named_messages
@@ -25,6 +26,9 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotMa
     on, and the errors of `take_snapshot` and `settle`.
     """
     run, ledger, log = execution.run, execution.ledger, execution.log
+    # Before the snapshot; if this run has a snapshot, it is too late for the check.
+    is_new = ledger.snapshots.of_run(run.run_id) is None
+    copies = browse_stream(execution) if options.stream and is_new else None
     manifest = take_snapshot(
         run,
         execution.settings,
@@ -34,6 +38,8 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotMa
         progress=log.info,
         options=options,
     )
+    if copies is not None:
+        record_stream_check(execution, copies)
     with record_refusals(execution):
         for warning in check_named_messages(
             run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"])

@@ -46,6 +46,7 @@ def component_environment(*directories: Path) -> Environment:
         "outcome": _outcome,
         "reason": reason_text,
         "said": _said,
+        "evidence_in_words": wording.evidence_in_words,
         "ramp_in_words": ramp_rows.ramp_in_words,
         "return_in_words": return_rows.return_in_words,
     }

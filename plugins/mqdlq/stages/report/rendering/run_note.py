@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from mqdlq.model import Verdict
 from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.rendering.markdown import code, link, plain
-from mqdlq.stages.report.report_records import Report, Verdict
+from mqdlq.stages.report.report_records import Report
 from mqdlq.stages.report.wording import VERDICTS, count
 
 _MOST_WHY: Final = 300

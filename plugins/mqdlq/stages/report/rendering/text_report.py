@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mqdlq.model import AttemptState, MessageClass, Outcome
+from mqdlq.model import AttemptState, MessageClass, Outcome, Verdict
 from mqdlq.stages.page_paths import Paths
 from mqdlq.stages.report.commands import text_command
 from mqdlq.stages.report.needs_attention import (
@@ -32,7 +32,6 @@ from mqdlq.stages.report.report_records import (
     MessageGroup,
     Report,
     RuleRow,
-    Verdict,
 )
 from mqdlq.stages.report.return_rows import return_in_words
 from mqdlq.stages.report.rule_counts import failed_in_words
@@ -40,6 +39,7 @@ from mqdlq.stages.report.wording import (
     NO_OUTCOME,
     count,
     destination_of,
+    evidence_in_words,
     expired_in_words,
     expiry_in_words,
     learned_in_words,
@@ -104,6 +104,7 @@ def _parts(report: Report, paths: Paths | None) -> Iterator[RenderableType]:
         yield Padding(Text(report.more, style="dim"), (0, 0, 0, 8))
     yield from _lines("Came back", [return_in_words(row) for row in report.returns])
     yield from _lines("Ramps and breakers", [ramp_in_words(row) for row in report.ramps])
+    yield from _lines("Evidence", [evidence_in_words(one) for one in report.evidence])
     if report.rules or report.failed_rules:
         yield from _section("Rules", _attempts(report))
         yield from _rules(report.rules)

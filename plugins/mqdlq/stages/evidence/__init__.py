@@ -1,0 +1,1 @@
+"""Compare what a queue manager recorded about a queue with what the runs have seen of it."""

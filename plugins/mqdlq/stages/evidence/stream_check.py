@@ -1,0 +1,123 @@
+"""Check by the stream queue whether messages came and left between two snapshots.
+
+A queue with STREAMQ has a copy of each message on its stream queue. A copy without a message in any
+snapshot, and on the queue, belongs to a message that another program took, or that expired. The
+check browses the stream queue before the snapshot, so that each copy's message was on the queue
+before the snapshot began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from mqdlq import lake
+from mqdlq.errors import LakeError, MqDlqError
+from mqdlq.ledger import EvidenceCheck
+from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
+from mqdlq.mqi.connect import QueueManager, connect
+from mqdlq.stages.evidence.stream_copies import key_of, possible_keys, put_on_queue_at
+from mqdlq.stages.execute import Execution
+
+STREAM: Final = "stream"
+MAX_BROWSED: Final = 200_000
+"""How many copies are browsed at most."""
+
+MAX_RECONSTRUCTED: Final = 1_000
+"""For how many copies the report options of the original are tried, 512 combinations each."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBrowse:
+    """The copies of messages that were put since the last check, and the check itself so far."""
+
+    check: EvidenceCheck
+    copies: dict[bytes, BrowsedMessage]
+
+
+def inquire_stream_queue(queue_manager: QueueManager, queue: str) -> str:
+    """Return the STREAMQ of a queue, "" if it has none; raises QueueManagerError."""
+    selector = queue_manager.client.CMQC.MQCA_STREAM_QUEUE_NAME
+    return str(queue_manager.inquire_queue(queue, selector))
+
+
+def browse_stream(execution: Execution) -> StreamBrowse:
+    """Browse the stream queue of a run's queue, before the snapshot of the run.
+
+    Errors of the queue manager become the `trouble` of the check, and a warning in the log. The
+    first check of a queue has no copies: it only begins the time of the next one.
+    """
+    run, log, now = execution.run, execution.log, execution.clock()
+    since = execution.ledger.evidence.last_at(run.queue_manager, run.queue, STREAM)
+    check = EvidenceCheck(STREAM, "", since, now)
+    try:
+        with connect(execution.settings) as queue_manager:
+            source = inquire_stream_queue(queue_manager, run.queue)
+            check = replace(check, source=source)
+            if not source:
+                log.warning(
+                    "queue %s has no stream queue, so that `evidence: stream` has no effect;"
+                    " define one with ALTER QLOCAL(%s) STREAMQ(…) [MQDLQ-139]",
+                    run.queue,
+                    run.queue,
+                )
+                return StreamBrowse(replace(check, trouble="the queue has no STREAMQ"), {})
+            if since is None:
+                return StreamBrowse(check, {})
+            return _browse_since(queue_manager, check, since)
+    except MqDlqError as error:
+        log.warning(
+            "the stream queue of %s cannot be browsed: %s; the run continues without this check"
+            " [MQDLQ-138]",
+            run.queue,
+            error.text,
+        )
+        return StreamBrowse(replace(check, trouble=error.text), {})
+
+
+def _browse_since(
+    queue_manager: QueueManager, check: EvidenceCheck, since: datetime
+) -> StreamBrowse:
+    copies: dict[bytes, BrowsedMessage] = {}
+    with queue_manager.browsing(check.source) as opened:
+        cursor = BrowseCursor(queue_manager, opened, check.source)
+        for number, copy in enumerate(cursor.messages(), start=1):
+            if number > MAX_BROWSED:
+                trouble = f"it has more than {MAX_BROWSED:,} messages; remove old copies from it"
+                return StreamBrowse(replace(check, trouble=trouble), {})
+            put_at = put_on_queue_at(copy)
+            if put_at is not None and since <= put_at < check.at:
+                copies.setdefault(key_of(copy), copy)
+    return StreamBrowse(replace(check, examined=len(copies)), copies)
+
+
+def record_stream_check(execution: Execution, browse: StreamBrowse) -> None:
+    """Compare the copies with the snapshots since the last check, and record the result."""
+    unseen, is_exact = _find_unseen(execution, browse.check, set(browse.copies))
+    doubtful = sorted(unseen)[:MAX_RECONSTRUCTED]
+    possible = {key: one for one in doubtful for key in possible_keys(browse.copies[one])}
+    never_seen, _ = _find_unseen(execution, browse.check, set(possible))
+    is_exact = is_exact and len(doubtful) == len(unseen)
+    unseen -= {one for key, one in possible.items() if key not in never_seen}
+    check = replace(browse.check, unseen=len(unseen), is_exact=is_exact)
+    execution.ledger.evidence.record(execution.run.run_id, check)
+
+
+def _find_unseen(
+    execution: Execution, check: EvidenceCheck, keys: set[bytes]
+) -> tuple[set[bytes], bool]:
+    """Return the keys that neither the ledger nor a snapshot has, and if all could be read."""
+    if not keys:
+        return set(), True
+    run, ledger, is_complete = execution.run, execution.ledger, True
+    place = run.queue_manager, run.queue
+    left = keys - ledger.messages.known_keys(*place, keys)
+    own = ledger.snapshots.of_run(run.run_id)
+    earlier = ledger.snapshots.taken_between(*place, check.since or check.at, check.at)
+    for taken in filter(None, [own, *earlier]):
+        try:
+            left -= set(lake.count_keys(taken.location, left)) if left else set()
+        except (LakeError, OSError):  # pruned
+            is_complete = False
+    return left, is_complete
