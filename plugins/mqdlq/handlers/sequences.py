@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from mqdlq.structures import MQMD
 
@@ -36,6 +36,14 @@ class Sequences(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    groups: Annotated[
+        Literal["all_or_nothing"] | None,
+        Field(
+            description="`all_or_nothing`: move the messages of a group together, in the order of"
+            " MsgSeqNumber, and only if the group is complete. Unset: move each message by itself,"
+            " as IBM's handler does."
+        ),
+    ] = None
     key: Annotated[
         str | None,
         Field(
@@ -58,6 +66,12 @@ class Sequences(BaseModel):
             f" or `MQMD.` with one of {', '.join(KEY_FIELDS)}"
         )
 
+    @model_validator(mode="after")
+    def _keeps_something(self) -> Self:
+        if self.groups is None and self.key is None:
+            raise ValueError("'sequences' needs 'groups' or 'key'")
+        return self
+
     @property
     def path(self) -> tuple[str, ...]:
         """The names of the key's folder and fields in an MQRFH2; () for a field of the MQMD."""
@@ -67,4 +81,4 @@ class Sequences(BaseModel):
     @property
     def reads_headers(self) -> bool:
         """Whether a run needs the headers behind the MQDLH."""
-        return bool(self.path)
+        return bool(self.path or self.groups)

@@ -179,6 +179,10 @@ class Attempts(Repository):
         query = select(_STATES.c.unit).where(_STATES.c.run_id == run_id, _INTENDED)
         return self._first(query) is not None
 
+    def of_unit(self, unit: str) -> list[Attempt]:
+        """Return the attempts that were made in a unit of work, each in its latest state."""
+        return self._select(_STATES.c.unit == unit)
+
     def confirmed_units(self, units: Collection[str]) -> set[str]:
         """Return which of these units of work are known to have committed."""
         return self._confirmed(_STATES.c.unit, units)

@@ -185,11 +185,12 @@ breaker:
 _SEQUENCES = """
 ### Sequences
 
-With `sequences`, messages [wait behind an earlier one](../how-to/keep-order.md) that has the same
-key.
+With `sequences`, the messages of a group move together, and messages [wait behind an earlier
+one](../how-to/keep-order.md) that has the same key.
 
 ```yaml
 sequences:
+  groups: all_or_nothing
   key: MQMD.CorrelId
 ```
 

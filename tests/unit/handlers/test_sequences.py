@@ -30,6 +30,22 @@ def test_a_key_is_a_field_of_the_mqmd_or_of_an_mqrfh2(tmp_path: Path) -> None:
     assert (order.path, order.reads_headers) == (("usr", "orderId"), True)
 
 
+def test_groups_need_the_headers_of_messages(tmp_path: Path) -> None:
+    groups = load(tmp_path, "{groups: all_or_nothing}")
+
+    assert groups is not None
+    assert (groups.groups, groups.key, groups.reads_headers) == ("all_or_nothing", None, True)
+
+
+def test_a_sequence_without_groups_and_key_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(HandlerError) as refused:
+        load(tmp_path, "{}")
+
+    assert refused.value.text.splitlines()[0] == (
+        f"{tmp_path / 'h.yaml'}:3:12: sequences: 'sequences' needs 'groups' or 'key'"
+    )
+
+
 @pytest.mark.parametrize("key", ["CorrelId", "MQMD.Priority", "MQRFH2.usr", "MQRFH2.usr.a%", "x"])
 def test_a_wrong_key_is_an_error_that_lists_the_fields(tmp_path: Path, key: str) -> None:
     with pytest.raises(HandlerError) as refused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from mqdlq.constants import MQRC, reason_text
@@ -23,6 +23,7 @@ from mqdlq.stages.repairing.changes import describe_delivery
 from mqdlq.stages.repairing.repair import Repair
 from mqdlq.stages.units.destinations import Destination
 
+BACKED_OUT = MQRC["MQRC_BACKED_OUT"]
 MAX_UNWRITTEN_FAILURES = 500
 _SUCCESS_OUTCOMES = {
     Action.RETRY: Outcome.DELIVERED,
@@ -34,7 +35,7 @@ ExplainFailure = Callable[[Destination | None, int], str]
 """Returns what the reason of a failed put to a destination means, or ""."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlannedAttempt:
     """One step to be tried on one browsed message, which the put repairs if `repair` is set."""
 
@@ -42,8 +43,14 @@ class PlannedAttempt:
     step: Step
     browsed: BrowsedMessage
     repair: Repair | None = None
+    reached: int = field(default=0, repr=False)
 
     is_got: ClassVar[bool] = True
+
+    @property
+    def tries(self) -> tuple[PlannedAttempt, ...]:
+        """The attempts of a move: this one."""
+        return (self,)
 
     @property
     def message_key(self) -> bytes:
@@ -51,9 +58,9 @@ class PlannedAttempt:
         return self.item.message.message_key
 
     @property
-    def descriptor(self) -> bytes:
+    def descriptors(self) -> tuple[bytes]:
         """The message's packed MQMD."""
-        return self.browsed.descriptor
+        return (self.browsed.descriptor,)
 
     @property
     def authority(self) -> PutAuthority:
@@ -82,10 +89,62 @@ class PlannedAttempt:
         return "; ".join(filter(None, [words, self.item.moved_because]))
 
     @property
+    def lengths(self) -> tuple[int]:
+        """The length of the only message."""
+        return (self.length,)
+
+    @property
     def precedes_discard(self) -> bool:
         """Whether the step after this one is a DISCARD if this attempt fails."""
         step = choose_step(self.item.steps, self.item.attempts_made + 1)
         return step is not None and step.action is Action.DISCARD
+
+
+@dataclass(slots=True)
+class GroupAttempt:
+    """One step to be tried on all messages of a group, in one unit of work and in this order.
+
+    `reached` is the index of the message whose get or put was tried last.
+    """
+
+    tries: tuple[PlannedAttempt, ...]
+    reached: int = 0
+
+    is_got: ClassVar[bool] = True
+
+    @property
+    def message_key(self) -> bytes:
+        """The keys of all messages."""
+        return b"".join(one.message_key for one in self.tries)
+
+    @property
+    def descriptors(self) -> list[bytes]:
+        """The packed MQMDs of the messages."""
+        return [one.browsed.descriptor for one in self.tries]
+
+    @property
+    def authority(self) -> PutAuthority:
+        """The authority under which all messages are put."""
+        return self.tries[0].authority
+
+    @property
+    def destination(self) -> Destination | None:
+        """The queue to which all messages are put; None for a DISCARD."""
+        return self.tries[0].destination
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many bytes of each message the step puts."""
+        return [one.length for one in self.tries]
+
+    @property
+    def length(self) -> int:
+        """How many bytes of all messages the step puts."""
+        return sum(self.lengths)
+
+
+Planned = PlannedAttempt | GroupAttempt
+"""A move of a pass: one message, or the messages of a group."""
 
 
 def build_success_outcome(attempt: Attempt, how: str = "") -> OutcomeFact:
@@ -149,18 +208,20 @@ class AttemptRecorder:
         """Return the marker of a unit; `messages` is the digest of its messages' keys."""
         return Marker(unit, self._run_id, self._plan_id, messages)
 
-    def may_make(self, planned: PlannedAttempt) -> bool:
-        """Return whether a message may move although moves before it may have failed."""
-        return self._observer.may_still_move(planned)
+    def may_make(self, planned: Planned) -> bool:
+        """Return whether messages may move although moves before them may have failed."""
+        return all(self._observer.may_still_move(one) for one in planned.tries)
 
-    def intend(self, unit: str, tries: Sequence[PlannedAttempt]) -> None:
+    def intend(self, unit: str, moves: Sequence[Planned]) -> None:
         """Record the attempts that the unit is about to commit, durably."""
+        tries = _tries_of(moves)
         self._ledger.attempts.add(
             [self._build_attempt(unit, t, AttemptState.INTENDED) for t in tries]
         )
 
-    def confirm(self, unit: str, tries: Sequence[PlannedAttempt]) -> None:
+    def confirm(self, unit: str, moves: Sequence[Planned]) -> None:
         """Record that the unit committed, with the outcomes of its messages."""
+        tries = _tries_of(moves)
         attempts = [self._build_attempt(unit, t, AttemptState.CONFIRMED) for t in tries]
         facts = [
             build_success_outcome(attempt, planned.how)
@@ -173,24 +234,29 @@ class AttemptRecorder:
         self.attempts += len(tries)
         self._observer.confirm(tries)
 
-    def back_out(self, unit: str, tries: Sequence[PlannedAttempt], reason: int) -> None:
+    def back_out(self, unit: str, moves: Sequence[Planned], reason: int) -> None:
         """Record that the unit was backed out; its attempts do not count."""
-        state = AttemptState.BACKED_OUT_WITH_BATCH
+        state, tries = AttemptState.BACKED_OUT_WITH_BATCH, _tries_of(moves)
         self._ledger.attempts.add([self._build_attempt(unit, t, state, reason) for t in tries])
 
-    def fail(self, planned: PlannedAttempt, reason: int) -> None:
-        """Record a failed put: the attempt counts, unless its unit was only backed out."""
-        if reason == MQRC["MQRC_BACKED_OUT"]:
+    def fail(self, planned: Planned, reason: int) -> None:
+        """Record a failed put: the attempt counts, unless its unit was only backed out.
+
+        If a message of a group fails, an attempt counts for each of its messages. Those of the
+        other messages have the reason MQRC_BACKED_OUT.
+        """
+        if reason == BACKED_OUT:
             self.leave(planned)
         else:
-            self._record_failure(planned, reason)
+            self._record_failure(planned, reason, planned.tries[planned.reached])
             self.flush()
 
-    def leave(self, planned: PlannedAttempt) -> None:
-        """Tell the observer that an attempt was not made."""
-        self._observer.leave(planned)
+    def leave(self, planned: Planned) -> None:
+        """Tell the observer that attempts were not made."""
+        for one in planned.tries:
+            self._observer.leave(one)
 
-    def skip(self, planned: PlannedAttempt, reason: int) -> bool:
+    def skip(self, planned: Planned, reason: int) -> bool:
         """Record a failure for a put that cannot succeed, unless the handler holds the message.
 
         A handler may hold messages while their target queue is blocked. A blank queue name is never
@@ -199,12 +265,14 @@ class AttemptRecorder:
         a real attempt may do that.
         """
         is_blocked = reason != MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
-        if is_blocked and self._hold_while_blocked and planned.step.target_q:
+        destination = planned.destination
+        if is_blocked and self._hold_while_blocked and destination and destination[0]:
             self.leave(planned)
             return True
-        if planned.precedes_discard:
+        if any(one.precedes_discard for one in planned.tries):
             return False
-        self._record_failure(planned, reason)
+        longest = max(planned.tries, key=lambda one: one.length)
+        self._record_failure(planned, reason, None if is_blocked else longest)
         if len(self._unwritten_failures) >= MAX_UNWRITTEN_FAILURES:
             self.flush()
         return True
@@ -215,15 +283,19 @@ class AttemptRecorder:
         if unwritten:
             self._ledger.attempts.add(unwritten)
 
-    def _record_failure(self, planned: PlannedAttempt, reason: int) -> None:
-        self._unwritten_failures.append(
-            self._build_attempt(secrets.token_hex(24), planned, AttemptState.FAILED, reason)
-        )
-        planned.item.attempts_made += 1
-        self.attempts += 1
-        self.failures[planned.step.target_q, reason] += 1
-        self._log_failure(planned, reason)
-        self._observer.fail(planned, reason)
+    def _record_failure(self, planned: Planned, reason: int, failed: PlannedAttempt | None) -> None:
+        """Record a failed attempt for each message; None if the reason is that of all of them."""
+        unit = secrets.token_hex(24)
+        for one in planned.tries:
+            own_reason = reason if failed is None or one is failed else BACKED_OUT
+            self._unwritten_failures.append(
+                self._build_attempt(unit, one, AttemptState.FAILED, own_reason)
+            )
+            one.item.attempts_made += 1
+            self.attempts += 1
+            self.failures[one.step.target_q, own_reason] += 1
+            self._log_failure(one, own_reason)
+            self._observer.fail(one, own_reason)
 
     def _build_attempt(
         self, unit: str, planned: PlannedAttempt, state: AttemptState, reason: int = 0
@@ -265,6 +337,10 @@ class AttemptRecorder:
             planned.item.attempts_made,
             ": ".join(filter(None, [reason_text(reason), explain_failure])),
         )
+
+
+def _tries_of(moves: Sequence[Planned]) -> list[PlannedAttempt]:
+    return [one for move in moves for one in move.tries]
 
 
 def _repeats_recorded_failure(planned: PlannedAttempt, reason: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from mqdlq.errors import ExecutionError, QueueManagerError
 from mqdlq.headers import message_key
@@ -11,7 +11,7 @@ from mqdlq.mqi.archived_messages import browse_with_properties
 from mqdlq.mqi.browse import GONE, BrowseCursor, BrowsedMessage
 from mqdlq.mqi.unit_of_work import Delivery, GotMessage, UnitOfWork
 from mqdlq.stages.execute.actions import build_delivery, repair_delivery
-from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.attempt_recorder import Planned, PlannedAttempt
 from mqdlq.stages.units.moves import MessageGoneError, MoveWithdrawnError
 
 NOT_ARCHIVED = "it could not be archived"
@@ -20,10 +20,17 @@ NOT_ARCHIVED = "it could not be archived"
 class DeadLetterSource:
     """The messages of a dead-letter queue, which is open to browse, get and save all context."""
 
-    def __init__(self, cursor: BrowseCursor, copies: Mapping[int, str]) -> None:
-        """Get under `cursor`; `copies` are the steady digests of archive copies by message id."""
+    def __init__(
+        self, cursor: BrowseCursor, copies: Mapping[int, str], *, is_browsed_apart: bool = False
+    ) -> None:
+        """Get under `cursor`; `copies` are the steady digests of archive copies by message id.
+
+        If the queue `is_browsed_apart`, another cursor finds the messages of the pass: this one is
+        moved to each message, and messages can be got in any order.
+        """
         self._cursor = cursor
         self._copies = copies
+        self._is_browsed_apart = is_browsed_apart
         self._unit = UnitOfWork(cursor)
 
     def open(self) -> UnitOfWork:
@@ -31,28 +38,46 @@ class DeadLetterSource:
         self._unit = UnitOfWork(self._cursor)
         return self._unit
 
-    def find(self, planned: PlannedAttempt) -> bool:
-        """Position the cursor on the message again, by its token or else by its key."""
-        found = self._cursor.find(planned.browsed.token)
-        if found is not None and _compute_key(found) == planned.message_key:
-            return True
-        return any(_compute_key(met) == planned.message_key for met in self._cursor.messages())
+    def find(self, planned: Planned) -> bool:
+        """Position the cursor on each message again; return whether all are on the queue."""
+        return all(self._find_one(one) for one in planned.tries)
 
-    def resume(self, planned: PlannedAttempt) -> None:
+    def resume(self, planned: Planned) -> None:
         """Continue the browse behind this message.
 
         If the message is gone, the browse returns some messages again. The run ignores them, since
         it has already recorded them.
         """
-        self._cursor.find(planned.browsed.token)
+        if not self._is_browsed_apart:
+            self._cursor.find(planned.tries[0].browsed.token)
 
-    def get(self, planned: PlannedAttempt) -> Callable[[], None]:
-        """Get the message under the cursor; return a function that puts it to the step's target.
+    def get(self, planned: Planned) -> Iterator[Callable[[], None]]:
+        """Get each message under the cursor; yield a function that puts it to the step's target.
 
         A message to be discarded is only got. It must equal its copy in the archive, and so must a
         message to be delivered repaired: its copy is compared before the get, which returns the
         properties in another form.
+        If one of several messages is gone, the others must stay.
         """
+        for number, one in enumerate(planned.tries):
+            planned.reached = number
+            try:
+                yield self._get_one(one)
+            except MessageGoneError as gone:
+                if number:
+                    raise MoveWithdrawnError from gone
+                raise
+
+    def _find_one(self, planned: PlannedAttempt) -> bool:
+        """Position the cursor on a message, by its token or else by its key."""
+        found = self._cursor.find(planned.browsed.token)
+        if found is not None and _compute_key(found) == planned.message_key:
+            return True
+        return any(_compute_key(met) == planned.message_key for met in self._cursor.messages())
+
+    def _get_one(self, planned: PlannedAttempt) -> Callable[[], None]:
+        if self._is_browsed_apart and not self._find_one(planned):
+            raise MessageGoneError
         unit, length = self._unit, planned.browsed.total_length
         is_discard = planned.destination is None
         try:

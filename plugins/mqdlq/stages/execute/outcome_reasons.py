@@ -16,6 +16,7 @@ from mqdlq.model import Action, Disposition, Outcome, Step
 from mqdlq.mqi.connect import connect
 from mqdlq.mqi.hints import BLANK_NAME
 from mqdlq.stages.execute.archiving import needs_copy, read_recorded_copies
+from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
 from mqdlq.stages.repairing.changes import describe_changes
@@ -55,7 +56,7 @@ def explain_outcomes(
     attempts = BrowseOrderReader(execution.ledger.attempts.in_browse_order(execution.run.run_id))
     if not findings.reason_not_to_act:
         _withhold_without_copy(execution, work)
-    with _open_failure_explanations(execution) as advice:
+    with _open_failure_explanations(execution, work) as advice:
         for item in work.items:
             if item.outcome is None:
                 tried = attempts.rows_for(item.message.browse_seq)
@@ -84,17 +85,32 @@ def _withhold_without_copy(execution: Execution, work: WorkList) -> None:
 
 
 @contextmanager
-def _open_failure_explanations(execution: Execution) -> Iterator[ExplainFailure]:
-    """Yield a function that explains a failed attempt; it connects when it is first called."""
+def _open_failure_explanations(execution: Execution, work: WorkList) -> Iterator[ExplainFailure]:
+    """Yield a function that explains a failed attempt; it connects when it first has to."""
     with ExitStack() as stack:
 
         @cache
         def destinations() -> Destinations:
             return Destinations(stack.enter_context(connect(execution.settings)), 1)
 
-        yield lambda attempt: destinations().explain_failure(
-            (attempt.target_q, attempt.target_q_mgr), attempt.mqrc
-        )
+        @cache
+        def explain_group(unit: str) -> str:
+            made = execution.ledger.attempts.of_unit(unit)
+            failed = next(attempt for attempt in made if attempt.mqrc != BACKED_OUT)
+            (number,) = (
+                item.message.browse_seq
+                for item in work.items
+                if item.message.message_id == failed.message_id
+            )
+            return f"message {number} of its group failed with {reason_text(failed.mqrc)}"
+
+        def explain(attempt: Attempt) -> str:
+            if attempt.mqrc == BACKED_OUT:
+                return explain_group(attempt.unit)
+            destination = attempt.target_q, attempt.target_q_mgr
+            return destinations().explain_failure(destination, attempt.mqrc)
+
+        yield explain
 
 
 def _explain_outcome(
@@ -135,7 +151,7 @@ def _explain_outcome(
 def _explain_inaction(item: WorkItem, why: str) -> str:
     """Return why the run does nothing, and what would have withheld this message in any case."""
     also = item.withheld_reason
-    if not also and item.hold and item.hold.outcome is not Outcome.NOT_ATTEMPTED:
+    if not also and item.hold and item.hold.until is None:
         also = item.hold.why
     if also:
         return f"{why}; it would also stay because {also}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
 from mqdlq.constants import reason_text
 from mqdlq.errors import ExecutionError
+from mqdlq.handlers.controls import read_controls
 from mqdlq.ledger import Run
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import connect
@@ -15,7 +16,12 @@ from mqdlq.mqi.hints import printable_name
 from mqdlq.mqi.state_queue import Markers
 from mqdlq.stages.execute.acceptance import find_reason_not_to_act
 from mqdlq.stages.execute.archiving import archive_messages, needs_copy
-from mqdlq.stages.execute.attempt_recorder import AttemptRecorder, PlannedAttempt
+from mqdlq.stages.execute.attempt_recorder import (
+    AttemptRecorder,
+    GroupAttempt,
+    Planned,
+    PlannedAttempt,
+)
 from mqdlq.stages.execute.controls.chain import open_controls
 from mqdlq.stages.execute.controls.returns import browsed_length
 from mqdlq.stages.execute.dead_letters import NOT_ARCHIVED, DeadLetterSource
@@ -45,7 +51,7 @@ def make_pass(execution: Execution) -> PassResult:
     if why := find_reason_not_to_act(run, ledger):
         execution.log.info("%s: nothing is executed", why)
         return PassResult(0, None, 0)
-    with _open_queues(execution) as (state, cursor):
+    with _open_queues(execution) as (state, cursor, browsing):
         markers = settle_interrupted_attempts(execution, state, cursor)
         started = _begin_or_resume_pass(execution)
         work = load_work_list(run, ledger, execution.lake_root)
@@ -56,13 +62,13 @@ def make_pass(execution: Execution) -> PassResult:
         limit = run.max_messages_per_unit if state.prove_commits else 1
         destinations = Destinations(cursor.queue_manager, limit)
         booking = AttemptRecorder(execution, plan_id, destinations.explain_failure, controls)
-        source = DeadLetterSource(cursor, copies)
+        source = DeadLetterSource(cursor, copies, is_browsed_apart=browsing is not cursor)
         with UnitEngine(source, booking, markers=state, destinations=destinations) as units:
             units.clear_markers_later(markers)
-            for met in work.browse(cursor):
-                tried = _plan_attempt(met, started, copies, run)
-                if tried and controls.hold_or_admit(tried, units):
-                    units.offer(tried)
+            for met in work.browse(browsing):
+                planned = _plan_move(controls.gather(met), started, copies, run)
+                if planned and controls.hold_or_admit(planned, units):
+                    units.offer(planned)
         controls.finish()
         controls.hold_all(work)  # the moves of this pass may have changed the holds
         pending = work.find_pending_items()
@@ -93,6 +99,17 @@ def _begin_or_resume_pass(execution: Execution) -> datetime:
     return now
 
 
+def _plan_move(
+    together: Sequence[BrowsedItem], started: datetime, copies: Mapping[int, str], run: Run
+) -> Planned | None:
+    """Return the move of these messages, all of them or none; None if they must stay."""
+    planned = [_plan_attempt(met, started, copies, run) for met in together]
+    tries = tuple(one for one in planned if one is not None)
+    if not tries or len(tries) < len(planned):
+        return None
+    return tries[0] if len(tries) == 1 else GroupAttempt(tries)
+
+
 def _plan_attempt(
     met: BrowsedItem, started: datetime, copies: Mapping[int, str], run: Run
 ) -> PlannedAttempt | None:
@@ -118,8 +135,12 @@ def _find_next_pass(run: Run, started: datetime, pending: Sequence[WorkItem]) ->
 
 
 @contextmanager
-def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]:
-    """Hold the state queue, and open the dead-letter queue to browse, get and save all context."""
+def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor, BrowseCursor]]:
+    """Hold the state queue, and open the dead-letter queue to browse, get and save all context.
+
+    The second cursor browses the queue while the first one moves messages. It is another one only
+    if messages move together, because they are not next to each other.
+    """
     run = execution.run
     with (
         connect(execution.settings) as queue_manager,
@@ -141,11 +162,19 @@ def _open_queues(execution: Execution) -> Iterator[tuple[Markers, BrowseCursor]]
                 run.queue_manager,
                 run.state_queue,
             )
-        queue = queue_manager.open(run.queue, options)
-        try:
-            yield state, BrowseCursor(queue_manager, queue, run.queue, browsed_length(run))
-        finally:
-            queue_manager.close(queue)
+        length = browsed_length(run)
+        with ExitStack() as opened:
+
+            def open_cursor(options: int) -> BrowseCursor:
+                queue = queue_manager.open(run.queue, options)
+                opened.callback(queue_manager.close, queue)
+                return BrowseCursor(queue_manager, queue, run.queue, length)
+
+            cursor = open_cursor(options)
+            sequences = read_controls(run.controls).sequences
+            is_apart = sequences is not None and sequences.groups is not None
+            browse = constants.MQOO_BROWSE | constants.MQOO_FAIL_IF_QUIESCING
+            yield state, cursor, open_cursor(browse) if is_apart else cursor
 
 
 def _find_accepted_plan_id(execution: Execution) -> str:

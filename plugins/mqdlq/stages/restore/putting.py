@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,9 +46,14 @@ class PlannedPut:
         return self.delivery.target_q, self.delivery.target_q_mgr
 
     @property
-    def length(self) -> int:
+    def descriptors(self) -> tuple[bytes]:
+        """The packed MQMD of the copy."""
+        return (self.descriptor,)
+
+    @property
+    def lengths(self) -> tuple[int]:
         """How many bytes are put."""
-        return len(self.delivery.body)
+        return (len(self.delivery.body),)
 
     def __repr__(self) -> str:
         """Show no content: the body is confidential."""
@@ -82,10 +87,10 @@ class ArchiveSource:
     def resume(self, _: PlannedPut) -> None:
         """Do nothing: no cursor has moved."""
 
-    def get(self, put: PlannedPut) -> Callable[[], None]:
-        """Return a function that puts the copy. It treats a warning as a failure."""
+    def get(self, put: PlannedPut) -> Iterator[Callable[[], None]]:
+        """Yield a function that puts the copy. It treats a warning as a failure."""
         unit = self._unit
-        return lambda: unit.put_with_original_context(put.descriptor, put.delivery)
+        yield lambda: unit.put_with_original_context(put.descriptor, put.delivery)
 
 
 class RestorationRecorder:

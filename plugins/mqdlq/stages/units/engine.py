@@ -65,7 +65,7 @@ class UnitEngine(Generic[M]):
     tells whether the unit committed. If a put fails, its unit is backed out and the failed move is
     recorded. The other moves of the unit are repeated at once, each alone, before any later move,
     so that messages to one destination keep their order. The recorder may refuse a move that waits
-    for an earlier one.
+    for an earlier one. A move of several messages is made in one unit of work, or not at all.
 
     Use it in a `with` block, which backs out uncommitted moves if it ends with an exception.
     """
@@ -141,7 +141,7 @@ class UnitEngine(Generic[M]):
         """
         destination = move.destination
         reason = self.destinations.find_blocking_reason(destination, move.authority)
-        if not reason and self.destinations.is_too_long(destination, move.length):
+        if not reason and self.destinations.is_too_long(destination, max(move.lengths)):
             reason = MQRC["MQRC_MSG_TOO_BIG_FOR_Q"]
         if reason and self._recorder.skip(move, reason):
             return
@@ -193,8 +193,8 @@ class UnitEngine(Generic[M]):
             self._back_out_and_redo(unit, move, reason)
             return
         open_unit.moves.append(move)
-        open_unit.destinations[move.destination] += 1
-        open_unit.length += move.length
+        open_unit.destinations[move.destination] += len(move.lengths)
+        open_unit.length += sum(move.lengths)
         open_unit.uncommitted += count_uncommitted_messages(move, self.destinations)
         if open_unit.destinations[move.destination] >= self.destinations.allowed_messages(
             move.destination
@@ -206,24 +206,31 @@ class UnitEngine(Generic[M]):
         open_unit = self._open_unit
         markers = 1 + len(self._markers_to_clear)
         more = count_uncommitted_messages(move, self.destinations) + markers
-        has_room = open_unit.uncommitted + more <= self._uncommitted_limit
-        return has_room and open_unit.length + move.length <= MAX_BYTES_IN_A_UNIT
+        messages = open_unit.destinations[move.destination] + len(move.lengths)
+        return (
+            open_unit.uncommitted + more <= self._uncommitted_limit
+            and open_unit.length + sum(move.lengths) <= MAX_BYTES_IN_A_UNIT
+            and messages <= self.destinations.limit
+        )
 
     def _make_move(self, move: M, *, alone: bool) -> int:
-        """Get the message and put it; return the reason of a failure, or 0."""
-        try:
-            put = self._source.get(move)
-        except QueueManagerError as error:
-            if not _is_unit_failure(error.reason, alone=alone):
-                raise
-            return error.reason
-        try:
-            put()
-        except QueueManagerError as error:
-            if error.reason in TASK_ENDING_REASONS:
-                raise
-            return error.reason
-        return 0
+        """Get each message and put it; return the reason of a failure, or 0."""
+        puts = self._source.get(move)
+        while True:
+            try:
+                put = next(puts, None)
+            except QueueManagerError as error:
+                if not _is_unit_failure(error.reason, alone=alone):
+                    raise
+                return error.reason
+            if put is None:
+                return 0
+            try:
+                put()
+            except QueueManagerError as error:
+                if error.reason in TASK_ENDING_REASONS:
+                    raise
+                return error.reason
 
     def _commit_moves(self, unit: Syncpoint, moves: Sequence[M]) -> bool:
         """Put the marker, record the moves as intended, commit, and record the result.

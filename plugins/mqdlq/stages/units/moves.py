@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from mqdlq.model import PutAuthority
@@ -17,15 +17,15 @@ MQRO_COA_WITH_FULL_DATA, MQRO_COD_WITH_FULL_DATA = 0x700, 0x3800
 
 
 class Move(Protocol):
-    """One message to be moved to a destination."""
+    """One message to be moved to a destination, or several that move together or not at all."""
 
     @property
     def message_key(self) -> bytes:
-        """The key of the message."""
+        """The key of the message, or the keys of all messages."""
 
     @property
-    def descriptor(self) -> bytes:
-        """The message's packed MQMD."""
+    def descriptors(self) -> Sequence[bytes]:
+        """The packed MQMD of each message."""
 
     @property
     def is_got(self) -> bool:
@@ -40,8 +40,8 @@ class Move(Protocol):
         """The authority under which the message is put."""
 
     @property
-    def length(self) -> int:
-        """How many bytes the move puts, or gets if it puts nothing."""
+    def lengths(self) -> Sequence[int]:
+        """How many bytes of each message the move puts, or gets if it puts nothing."""
 
 
 def count_uncommitted_messages(move: Move, destinations: Destinations) -> int:
@@ -50,13 +50,14 @@ def count_uncommitted_messages(move: Move, destinations: Destinations) -> int:
     The get, the put, reports and a trigger message count. MAXUMSGS limits the number of uncommitted
     messages in a unit of work (IBM MQ docs, "MAXUMSGS").
     """
-    (report,) = READ_REPORT.unpack_from(move.descriptor)
     number = 0
-    if move.is_got:
-        number += 1 + bool(report & MQRO_COD_WITH_FULL_DATA)
-    if move.destination is not None:
-        number += 1 + bool(report & MQRO_COA_WITH_FULL_DATA)
-        number += destinations.may_trigger(move.destination)
+    for descriptor in move.descriptors:
+        (report,) = READ_REPORT.unpack_from(descriptor)
+        if move.is_got:
+            number += 1 + bool(report & MQRO_COD_WITH_FULL_DATA)
+        if move.destination is not None:
+            number += 1 + bool(report & MQRO_COA_WITH_FULL_DATA)
+            number += destinations.may_trigger(move.destination)
     return number
 
 
@@ -70,15 +71,15 @@ class Source(Protocol[M_contra]):
         """Begin a unit of work; a connection has one at a time."""
 
     def find(self, move: M_contra) -> bool:
-        """Prepare to repeat a move; return whether its message is still present."""
+        """Prepare to repeat a move; return whether its messages are still present."""
 
     def resume(self, move: M_contra) -> None:
         """Continue behind the message of a move after other messages were found."""
 
-    def get(self, move: M_contra) -> Callable[[], None]:
-        """Get the message within the open unit of work; return a function that puts it.
+    def get(self, move: M_contra) -> Iterator[Callable[[], None]]:
+        """Get each message within the open unit of work; yield a function that puts it.
 
-        Raises MessageGoneError or MoveWithdrawnError if the message must not be moved.
+        Raises MessageGoneError or MoveWithdrawnError if the messages must not be moved.
         """
 
 

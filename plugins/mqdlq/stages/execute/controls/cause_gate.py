@@ -15,8 +15,11 @@ from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.report.wording import count, moment, place
 
-OF_ONE_MESSAGE = (MQRC["MQRC_MSG_TOO_BIG_FOR_Q"],)
-"""Reasons of failed puts that say nothing about the other messages for the target."""
+OF_ONE_MESSAGE = (MQRC["MQRC_MSG_TOO_BIG_FOR_Q"], MQRC["MQRC_BACKED_OUT"])
+"""Reasons of failed puts that say nothing about the other messages for the target.
+
+MQRC_BACKED_OUT: another message of the same group failed.
+"""
 
 TRY = 0
 """The step of a breaker that tries one message; the complete state of a breaker keeps it."""

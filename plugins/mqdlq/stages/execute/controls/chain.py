@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from mqdlq.handlers.controls import read_controls
 from mqdlq.mqi.browse import BrowseCursor
-from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.attempt_recorder import Planned, PlannedAttempt
 from mqdlq.stages.execute.controls.budget import RunBudget
 from mqdlq.stages.execute.controls.by_cause import CauseControl
 from mqdlq.stages.execute.controls.control import Control, Pausable
-from mqdlq.stages.execute.controls.holds import Hold
+from mqdlq.stages.execute.controls.groups import GroupControl
+from mqdlq.stages.execute.controls.holds import Hold, of_group
 from mqdlq.stages.execute.controls.keys import KeyOrder
 from mqdlq.stages.execute.controls.loops import LoopGuard
 from mqdlq.stages.execute.controls.rate_limits import RateLimits
@@ -44,23 +45,45 @@ class ControlChain:
         known = (control.room for control in self._controls)
         return min((room for room in known if room is not None), default=None)
 
-    def hold_or_admit(self, planned: PlannedAttempt, moves: Pausable) -> bool:
+    def gather(self, met: BrowsedItem) -> Sequence[BrowsedItem]:
+        """Return the messages that move together with one that a pass meets, in their order."""
+        for control in self._controls:
+            if (together := control.gather(met)) is not None:
+                return together
+        return (met,)
+
+    def hold_or_admit(self, planned: Planned, moves: Pausable) -> bool:
         """Ask for a planned attempt; return whether the pass may make it.
 
-        Otherwise the hold is recorded in the item. A control may pause the moves, and wait.
+        Otherwise the hold is recorded in each item: a hold of one message of a group holds all. A
+        control may pause the moves, and wait.
         """
-        item = planned.item
-        self.hold(item)
-        for control in self._controls:
-            if item.hold is None:
-                item.hold = control.pace(planned, moves)
-        if item.hold is None:
-            self.hold(item)  # a wait takes time, and the moves before it may have been committed
-        if item.hold is not None:
+        items = [one.item for one in planned.tries]
+        # A wait takes time, and the moves before it may have been committed: ask once more.
+        hold = self._hold_any(items) or self._pace(planned, moves) or self._hold_any(items)
+        if hold is not None:
+            for item in items:
+                item.hold = item.hold or of_group(hold)
             return False
-        for control in self._controls:
-            control.admit(planned)
+        for one in planned.tries:
+            for control in self._controls:
+                control.admit(one)
         return True
+
+    def _pace(self, planned: Planned, moves: Pausable) -> Hold | None:
+        """Let the controls wait until the pass may move messages that none of them holds."""
+        for control in self._controls:
+            if (hold := control.pace(planned, moves)) is not None:
+                for one in planned.tries:
+                    one.item.hold = hold
+                return hold
+        return None
+
+    def _hold_any(self, items: Sequence[WorkItem]) -> Hold | None:
+        """Record in each item whether a control holds it; return the first hold."""
+        for item in items:
+            self.hold(item)
+        return next((item.hold for item in items if item.hold), None)
 
     def hold(self, item: WorkItem) -> None:
         """Record in the item whether a control holds it.
@@ -73,6 +96,8 @@ class ControlChain:
         """Record the holds in all items again; an item without one keeps an earlier hold."""
         for item in work.items:
             item.hold = self._find_hold(item) or item.hold
+        for control in self._controls:
+            control.spread_holds()
 
     def _find_hold(self, item: WorkItem) -> Hold | None:
         if (step := item.due_step or item.exhausted_step) is None:
@@ -134,11 +159,16 @@ def build_controls(execution: Execution) -> list[Control]:
     if configured.loops is not None and not execution.run.has_given_action:
         controls.append(LoopGuard(execution, configured.loops))
     sequences = None if execution.run.has_given_action else configured.sequences
+    messages_per_run, groups = configured.limits.messages_per_run, None
+    budget = None if messages_per_run is None else RunBudget(execution, messages_per_run)
+    if sequences is not None and sequences.groups:
+        groups = GroupControl(execution, budget)
+        controls.append(groups)
     if sequences is not None and sequences.key:
-        controls.append(KeyOrder(execution, sequences))
+        controls.append(KeyOrder(execution, sequences, groups))
     # No message moves after the budget is used up, so the run must not wait for a step of a ramp.
-    if configured.limits.messages_per_run is not None:
-        controls.append(RunBudget(execution, configured.limits.messages_per_run))
+    if budget is not None:
+        controls.append(budget)
     if configured.act_by_cause:
         controls.append(CauseControl(execution, configured))
     if configured.limits.has_pace:

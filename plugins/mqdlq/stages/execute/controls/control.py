@@ -8,7 +8,7 @@ from typing import Protocol
 from mqdlq.model import Step
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import QueueManager
-from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.attempt_recorder import Planned, PlannedAttempt
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
 from mqdlq.stages.units.destinations import Destinations
@@ -17,7 +17,7 @@ from mqdlq.stages.units.destinations import Destinations
 class Pausable(Protocol):
     """The moves of a pass, which can be committed before a control waits."""
 
-    def pause(self, move: PlannedAttempt) -> bool:
+    def pause(self, move: Planned) -> bool:
         """Commit the open unit of work; return whether the message of the next move is there."""
 
     @property
@@ -52,6 +52,14 @@ class Control:
     def end_observation(self, work: WorkList, queue_manager: QueueManager) -> None:
         """Take note that `observe` was called for every message on the queue."""
 
+    def gather(self, met: BrowsedItem) -> Sequence[BrowsedItem] | None:
+        """Return the messages that move together with one that a pass meets, in their order.
+
+        None if the control does not know; no message if the pass has met one of them before.
+        """
+        del met
+        return None
+
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:
         """Return why the next step of a message is not tried now, or None.
 
@@ -61,7 +69,7 @@ class Control:
         del item, step
         return None
 
-    def pace(self, planned: PlannedAttempt, moves: Pausable) -> Hold | None:
+    def pace(self, planned: Planned, moves: Pausable) -> Hold | None:
         """Wait until the pass may try a message that no control holds; return a hold to not wait.
 
         Before it waits, it pauses the moves: no message is uncommitted while a pass waits.
@@ -85,6 +93,12 @@ class Control:
 
     def leave(self, planned: PlannedAttempt) -> None:
         """Take note that an admitted message was not tried, or its move was undone."""
+
+    def spread_holds(self) -> None:
+        """Hold the messages that must stay because another message is held.
+
+        The holds of all messages are recorded in their items.
+        """
 
     def finish(self) -> None:
         """Take note that the pass has ended without an error."""

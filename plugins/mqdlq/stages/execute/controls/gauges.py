@@ -9,7 +9,7 @@ from typing import Final
 from mqdlq.handlers.limits import DestinationLimits, Limits, Rates
 from mqdlq.ledger import Meter, Rate, Run
 from mqdlq.mqi.hints import printable_name
-from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.attempt_recorder import Planned
 from mqdlq.stages.units.destinations import Destination
 
 MESSAGES: Final = "messages"
@@ -38,11 +38,11 @@ class Gauge:
     ready_at: datetime = _START
     expires_at: datetime = _START
 
-    def find_need(self, planned: PlannedAttempt) -> int:
+    def find_need(self, planned: Planned) -> int:
         """Return how much of the limit an attempt uses."""
-        return planned.length if self.meter.unit == BYTES else 1
+        return planned.length if self.meter.unit == BYTES else len(planned.tries)
 
-    def covers(self, planned: PlannedAttempt, now: datetime) -> bool:
+    def covers(self, planned: Planned, now: datetime) -> bool:
         """Whether the reserved part is enough for an attempt."""
         return self.granted >= self.find_need(planned) and now <= self.expires_at
 

@@ -20,3 +20,8 @@ class Hold:
     why: str
     until: datetime | None = None
     outcome: Outcome = Outcome.NOT_ATTEMPTED
+
+
+def of_group(hold: Hold) -> Hold:
+    """Return the hold of a message that must stay with another message of its group."""
+    return Hold(f"another message of its group is held: {hold.why}", hold.until)

@@ -22,6 +22,7 @@ from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import CONNECTION_GONE_REASONS, QueueManager
 from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
 from mqdlq.stages.execute.controls.control import Control
+from mqdlq.stages.execute.controls.groups import GroupControl
 from mqdlq.stages.execute.controls.holds import Hold
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import BrowsedItem, WorkItem, WorkList
@@ -108,9 +109,12 @@ class KeyOrder(Control):
 
     observes = observes_settling = True
 
-    def __init__(self, execution: Execution, configured: Sequences) -> None:
-        """Keep the order of the key that a handler names."""
+    def __init__(
+        self, execution: Execution, configured: Sequences, groups: GroupControl | None
+    ) -> None:
+        """Keep the order of the key that a handler names; a group has the place of its first."""
         self._execution = execution
+        self._groups = groups
         self._why = f"it waits behind an earlier message with the same {configured.key}"
         self._why_unreadable = f"the headers in which it may have {configured.key} cannot be read"
         self._reader = KeyReader(configured)
@@ -146,7 +150,9 @@ class KeyOrder(Control):
         """Line up the messages of each key and destination in browse order."""
         del work, queue_manager
         for index, (item, _) in enumerate(self._met):
-            self._places[item.message.message_id] = index, index
+            first = self._groups.find_first(item) if self._groups is not None else item
+            position, _ = self._places.get(first.message.message_id, (index, index))
+            self._places[item.message.message_id] = position, index
             self._join_lines(item)
 
     def find_hold(self, item: WorkItem, step: Step) -> Hold | None:

@@ -9,7 +9,7 @@ from mqdlq.handlers.closed_windows import find_reopening
 from mqdlq.handlers.limits import Limits
 from mqdlq.model import Action, Step
 from mqdlq.mqi.hints import printable_name
-from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.attempt_recorder import Planned, PlannedAttempt
 from mqdlq.stages.execute.controls.control import Control, Pausable
 from mqdlq.stages.execute.controls.gauges import Gauge, Gauges
 from mqdlq.stages.execute.controls.holds import Hold
@@ -65,7 +65,7 @@ class RateLimits(Control):
                 return Hold(gauge.why, until)
         return self._find_window(destination) if destination else None
 
-    def pace(self, planned: PlannedAttempt, moves: Pausable) -> Hold | None:
+    def pace(self, planned: Planned, moves: Pausable) -> Hold | None:
         """Reserve what an attempt needs of each limit, and wait until it is ready."""
         gauges = self._gauges.of(planned.destination)
         now = self._execution.clock()
@@ -106,7 +106,7 @@ class RateLimits(Control):
             seconds = self._waited.total_seconds()
             self._execution.log.info("the pass waited %.1f s for limits", seconds)
 
-    def _fill(self, gauge: Gauge, planned: PlannedAttempt, moves: Pausable) -> Hold | None:
+    def _fill(self, gauge: Gauge, planned: Planned, moves: Pausable) -> Hold | None:
         """Reserve a chunk, less the rest of the last one; return a hold if it is not ready soon."""
         if gauge.rate is None:
             return self._make_room(gauge, planned, moves)
@@ -130,7 +130,7 @@ class RateLimits(Control):
         gauge.expires_at = reservation.ready_at + GRANT_LASTS
         return None
 
-    def _make_room(self, gauge: Gauge, planned: PlannedAttempt, moves: Pausable) -> Hold | None:
+    def _make_room(self, gauge: Gauge, planned: Planned, moves: Pausable) -> Hold | None:
         """Wait until a queue is less deep than its limit; return a hold if that takes long.
 
         The depth includes the messages of this pass: it is inquired after they are committed.
@@ -138,7 +138,8 @@ class RateLimits(Control):
         if not moves.pause(planned):
             return _GONE
         patience = DEPTH_PATIENCE
-        while (room := self._find_room(gauge, moves)) <= 0:
+        needed = min(gauge.find_need(planned), gauge.in_flight)
+        while (room := self._find_room(gauge, moves)) < needed:
             if patience <= timedelta(0) or self._waited >= LONGEST_PACING:
                 return self._refuse(gauge, self._execution.clock() + DEPTH_HOLD)
             self._wait(DEPTH_INTERVAL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,25 @@ from tests.support.world import World
 from tests.unit.stages.execute.messages.with_properties import add_properties
 
 NARROW = "DEFINE QLOCAL(NARROW) MAXMSGL(4)"
-KEY = {"sequences": {"key": "MQMD.CorrelId"}}
+KEY: dict[str, Any] = {"sequences": {"key": "MQMD.CorrelId"}}
 RETRY = "WAIT(NO) RETRYINT(60)\nACTION(RETRY) RETRY(2)"
 WAITS = "it waits behind an earlier message with the same MQMD.CorrelId"
+
+
+BOTH_CLIENTS = pytest.mark.parametrize(
+    "world", ["ibmmq", pytest.param("pymqi", marks=pytest.mark.slow)], indirect=True
+)
+
+
+@pytest.fixture(name="world")
+def _world(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    monkeypatch.setenv("MQDLQ_HOME", str(tmp_path))
+    world = World(tmp_path, client=getattr(request, "param", "ibmmq"))
+    with world.ledger:
+        yield world
+    embedded_mq.faults.set("")
 
 
 def letter(world: World, body: bytes, key: bytes = b"", **fields: Any) -> None:
@@ -43,6 +61,7 @@ def pass_to_the_end(world: World, execution: Execution) -> list[str]:
     return list(world.outcomes(execution.run).values())
 
 
+@BOTH_CLIENTS
 def test_later_messages_wait_for_the_retries_of_an_earlier_one(world: World) -> None:
     letter(world, b"1", b"a")
     letter(world, b"2", b"a")
@@ -168,7 +187,7 @@ def test_a_given_action_moves_a_named_message_although_an_earlier_one_stays(worl
 
 # -- keys of an MQRFH2
 
-BY_ORDER = {"sequences": {"key": "MQRFH2.usr.orderId"}}
+BY_ORDER: dict[str, Any] = {"sequences": {"key": "MQRFH2.usr.orderId"}}
 
 
 def with_folder(body: bytes, folder: str) -> bytes:
@@ -197,6 +216,7 @@ def test_a_key_of_an_mqrfh2_keeps_the_order(world: World, before: str) -> None:
     assert whys(world)[1] == "it waits behind an earlier message with the same MQRFH2.usr.orderId"
 
 
+@BOTH_CLIENTS
 def test_a_key_is_read_from_the_message_properties(world: World) -> None:
     world.dead_letter(b"1", dest_q="CLOSED")
     add_properties(world, (b"orderId", "17", "MQTYPE_STRING", -1))
@@ -212,6 +232,7 @@ def test_a_key_is_read_from_the_message_properties(world: World) -> None:
     assert world.bodies("PAYMENTS")[0].endswith(b"3")
 
 
+@BOTH_CLIENTS
 @pytest.mark.parametrize("kind", ["long property", "cut folder", "bytes"])
 def test_a_message_whose_key_cannot_be_read_stays(world: World, kind: str) -> None:
     if kind == "long property":

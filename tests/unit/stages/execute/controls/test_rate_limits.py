@@ -17,7 +17,7 @@ from mqdlq.model import Action, Disposition, Outcome, PutAuthority, Step
 from mqdlq.mqi.browse import BrowsedMessage
 from mqdlq.mqi.connect import ConnectionSettings
 from mqdlq.stages.execute import Execution, make_pass, settle
-from mqdlq.stages.execute.attempt_recorder import PlannedAttempt
+from mqdlq.stages.execute.attempt_recorder import Planned, PlannedAttempt
 from mqdlq.stages.execute.controls.rate_limits import RateLimits
 from mqdlq.stages.execute.pending_steps import WorkItem
 from mqdlq.stages.units.destinations import Destinations
@@ -64,7 +64,7 @@ class Mover:
         )
         self.control = RateLimits(execution, Controls.model_validate(self.keys).limits)
 
-    def pause(self, move: PlannedAttempt) -> bool:
+    def pause(self, move: Planned) -> bool:
         del move
         return True
 
