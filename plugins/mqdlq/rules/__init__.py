@@ -7,7 +7,14 @@ from mqdlq.rules.diagnostics import Diagnostic, RulesError, Severity
 from mqdlq.rules.explaining import Explanation, Failure, Trace, explain
 from mqdlq.rules.formatting import format_table
 from mqdlq.rules.matching import matches, matching_rules, with_nuls_as_blanks
-from mqdlq.rules.reading import CheckResult, check, parse, table_with, treatment_changes
+from mqdlq.rules.reading import (
+    CheckResult,
+    check,
+    find_unstored,
+    parse,
+    table_with,
+    treatment_changes,
+)
 from mqdlq.rules.records import ControlData, Pattern, Rule
 from mqdlq.rules.syntax.building import WrittenRule
 from mqdlq.rules.table import RulesTable, freeze, print_table
@@ -31,6 +38,7 @@ __all__ = [
     "check",
     "compare",
     "explain",
+    "find_unstored",
     "format_table",
     "freeze",
     "matches",

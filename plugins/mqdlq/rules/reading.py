@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mqdlq.model import QueueKind
@@ -87,6 +87,24 @@ def table_with(frozen_text: str, name: str) -> RulesTable | None:
         return None
     table = parse(frozen_text, frozen=True)
     return table if EXTENSIONS[name] in table.extensions.values() else None
+
+
+def find_unstored(frozen_text: str, stored_texts: Iterable[str]) -> list[str]:
+    """Return what a frozen table compares and some snapshots do not have, such as "attempts".
+
+    `stored_texts` are the frozen tables of the snapshots, which have what their own tables compare.
+    """
+    compared = _stored_for(frozen_text)
+    unstored = {what for text in set(stored_texts) for what in compared - _stored_for(text)}
+    return sorted(unstored)
+
+
+def _stored_for(frozen_text: str) -> set[str]:
+    """Return the comparisons for which snapshots with this table have values."""
+    found = {"attempts"} if table_with(frozen_text, "ATTEMPTS") else set()
+    table = table_with(frozen_text, "PROPERTY")
+    conditions = table.property_conditions if table else ()
+    return found | {f"property {condition}" for condition in conditions}
 
 
 def _other_encoding(data: bytes) -> str:

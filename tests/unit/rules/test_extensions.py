@@ -13,6 +13,7 @@ from mqdlq.rules import (
     RulesTable,
     compare,
     explain,
+    find_unstored,
     freeze,
     matching_rules,
     parse,
@@ -149,6 +150,20 @@ def test_a_frozen_table_is_parsed_only_if_it_can_have_the_extension() -> None:
     assert table_with("not parsed", "ATTEMPTS") is None
     assert treatment_changes(text)
     assert not treatment_changes("ACTION(IGNORE)\n")
+
+
+def test_a_snapshot_has_only_what_its_own_rules_compare() -> None:
+    wanted = freeze(frozen("ATTEMPTS('> 1')", "PROPERTY('a = B')", "PROPERTY('c > 1') AGE('< 1d')"))
+    partly = freeze(frozen("ATTEMPTS('< 9')", "PROPERTY('a = B')"))
+
+    assert find_unstored(wanted, [wanted, wanted]) == []
+    assert find_unstored(wanted, [wanted, partly]) == ["property usr.c > 1"]
+    assert find_unstored(wanted, [partly, "ACTION(IGNORE)\n"]) == [
+        "attempts",
+        "property usr.a = B",
+        "property usr.c > 1",
+    ]
+    assert find_unstored("ACTION(IGNORE)\n", ["ACTION(IGNORE)\n"]) == []
 
 
 def test_a_table_names_the_columns_that_its_extensions_follow_from() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +18,18 @@ from mqdlq.cli.rules.diff_page import diff_page
 from mqdlq.errors import LakeError
 from mqdlq.lake import Snapshot
 from mqdlq.model import QueueKind
-from mqdlq.rules import Comparison, Rule, RuleChange, RulesError, compare
+from mqdlq.rules import (
+    Comparison,
+    Rule,
+    RuleChange,
+    RulesError,
+    RulesTable,
+    compare,
+    find_unstored,
+    freeze,
+)
 from mqdlq.rules.comparing import rule_text
+from mqdlq.rules.diagnostics import listed
 
 if TYPE_CHECKING:
     from mqdlq.evaluation.differences import Cell, Treatments
@@ -102,6 +113,7 @@ def diff(
         asked = None
         if snapshots or back:
             stored = stored_snapshots(snapshots or (), back)
+            _warn_of_unstored((before, after), stored)
             messages = sum(snapshot.manifest.messages for snapshot in stored)
             in_spark = messages > HERE_UP_TO if spark is None else spark
             from mqdlq.evaluation.differences import treatments_in  # noqa: PLC0415 (Arrow's functions)
@@ -118,6 +130,18 @@ def diff(
     else:
         typer.echo("\n".join(_as_text(names, found, asked)))
     raise typer.Exit(int(not found.is_same))
+
+
+def _warn_of_unstored(tables: Sequence[RulesTable], stored: Sequence[Snapshot]) -> None:
+    """Warn of comparisons that snapshots cannot answer: they match no message of these."""
+    texts = [snapshot.manifest.rules_text for snapshot in stored]
+    found = {what for table in tables for what in find_unstored(freeze(table), texts)}
+    if found:
+        typer.echo(
+            f"mqdlq: warning: not all snapshots have {listed(sorted(found), 'and')}, which matches"
+            " no message there",
+            err=True,
+        )
 
 
 def stored_snapshots(named: list[str] | tuple[()], back: timedelta | None) -> list[Snapshot]:

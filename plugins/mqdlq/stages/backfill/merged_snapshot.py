@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
+from mqdlq.errors import HandlerError
 from mqdlq.headers import message_key
 from mqdlq.lake import (
     SnapshotManifest,
@@ -27,6 +28,8 @@ from mqdlq.lake import (
 from mqdlq.ledger import Ledger, Look, Run, TakenSnapshot
 from mqdlq.mqi.browse import BrowseCursor
 from mqdlq.mqi.connect import ConnectionSettings, connect
+from mqdlq.rules import find_unstored
+from mqdlq.rules.diagnostics import listed
 from mqdlq.stages.execute import Execution
 from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
 from mqdlq.stages.snapshot.named_messages import check_given_action
@@ -41,7 +44,8 @@ def merge_window(
 
     With `apply` the run acts: it gets only messages that are still on its queue. A second call
     returns the same snapshot. Raises HandlerError, recorded for the report, for an action that a
-    named message cannot have, and the errors of `merge_snapshots`.
+    named message cannot have, or for rules that a snapshot cannot answer, and the errors of
+    `merge_snapshots`.
     """
     run, ledger, log = execution.run, execution.ledger, execution.log
     taken = find_snapshots_in_window(run, window, ledger)
@@ -53,6 +57,9 @@ def merge_window(
         ledger.runs.record_look(run.run_id, Look(0, False, why, execution.clock()))
         log.info("%s", why)
         return None
+    with record_refusals(execution):
+        for warning in check_comparisons(run, kept, apply=apply):
+            log.warning("%s", warning)
     manifest = merge_snapshots(
         run,
         kept,
@@ -124,6 +131,29 @@ def merge_snapshots(
             )
         )
     return manifest
+
+
+def check_comparisons(run: Run, taken: Iterable[TakenSnapshot], *, apply: bool) -> Iterator[str]:
+    """Yield a warning if the run's rules compare what a snapshot does not have.
+
+    Its messages match none of these rules, and fall to later rules. Raises HandlerError if the run
+    acts.
+    """
+    texts = [read_manifest(one.location).rules_text for one in taken]
+    unstored = find_unstored(run.rules_text, texts)
+    if not unstored:
+        return
+    what = listed(unstored, "and")
+    if apply:
+        raise HandlerError(
+            "MQDLQ-445",
+            f"the rules compare {what}, which not all snapshots of the window have; start a"
+            " run that takes a new snapshot",
+        )
+    yield (
+        f"the rules compare {what}, which not all snapshots of the window have: rules with these"
+        " comparisons do not match their messages"
+    )
 
 
 def drop_pruned(taken: Iterable[TakenSnapshot]) -> list[TakenSnapshot]:

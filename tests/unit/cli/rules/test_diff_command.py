@@ -105,6 +105,22 @@ def test_differences_are_printed_and_end_with_1() -> None:
     )
 
 
+def test_comparisons_that_the_snapshots_cannot_answer_are_a_warning() -> None:
+    take_snapshot("B")
+    Path("new.yaml").write_text(
+        "table: {rules: [{extensions: {property: a = B}, action: RETRY}, {action: IGNORE}]}",
+        encoding="utf-8",
+    )
+
+    result = run("old.rules", "new.yaml", "--snapshot", "s1")
+
+    assert result.stderr == (
+        "mqdlq: warning: not all snapshots have property usr.a = B, which matches no message"
+        " there\n"
+    )
+    assert "new.yaml: no message met these rules\n  line 1: PROPERTY('usr.a = B')" in result.stdout
+
+
 def test_differences_are_written_as_json() -> None:
     directory = take_snapshot("B", "C")
 

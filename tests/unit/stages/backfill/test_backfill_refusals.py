@@ -1,4 +1,4 @@
-"""Test that a backfill rejects an action that is impossible for a named message."""
+"""Test that a backfill rejects an impossible action, and rules that snapshots cannot answer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from mqdlq import directories
 from mqdlq.errors import HandlerError
 from mqdlq.lake import snapshot_rows
-from mqdlq.stages.backfill.merged_snapshot import merge_window
+from mqdlq.stages.backfill.merged_snapshot import check_comparisons, merge_window
 from mqdlq.stages.execute import settle
-from mqdlq.stages.sense.backfill_window import BackfillWindow
+from mqdlq.stages.sense.backfill_window import BackfillWindow, find_snapshots_in_window
 from tests.support.world import NOON, World
 
 DAY = BackfillWindow(NOON, NOON + timedelta(days=1))
@@ -54,3 +54,30 @@ def test_a_backfill_refuses_actions_that_need_an_mqdlh_for_a_message_without_one
 
     assert str(refused.value) == why
     assert world.ledger.runs.refusal(run.run_id) == why
+
+
+def test_a_backfill_does_not_act_by_rules_that_its_snapshots_cannot_answer(world: World) -> None:
+    world.dead_letter()
+    settle(world.plan("ACTION(IGNORE)"))
+    rules = (
+        "table:\n  rules:\n    - extensions: {attempts: '>= 2', property: 'a = B'}\n"
+        "      action: IGNORE\n    - action: IGNORE\n"
+    )
+    what = (
+        "the rules compare attempts and property usr.a = B, which not all snapshots of the window"
+        " have"
+    )
+
+    looking = world.execution(world.start(rules, dry_run=True))
+    manifest = merge_window(looking, DAY, apply=False)
+    with pytest.raises(HandlerError) as refused:
+        merge_window(world.execution(run := world.start(rules)), DAY, apply=True)
+
+    assert manifest is not None
+    assert manifest.messages == 1
+    taken = find_snapshots_in_window(looking.run, DAY, world.ledger)
+    assert list(check_comparisons(looking.run, taken, apply=False)) == [
+        f"{what}: rules with these comparisons do not match their messages"
+    ]
+    why = f"{what}; start a run that takes a new snapshot [MQDLQ-445]"
+    assert str(refused.value) == world.ledger.runs.refusal(run.run_id) == why
