@@ -13,6 +13,7 @@ from mqdlq.mqi.connect import QueueManager
 HEADER_ONLY = 172
 LONGEST_PROPERTY = 4096
 """The number of bytes of a message property that are read."""
+_NO_PROPERTIES: Mapping[str, str | None] = MappingProxyType({})
 _UNREADABLE = {
     MQRC["MQRC_PROPERTY_VALUE_TOO_BIG"],
     MQRC["MQRC_PROP_CONV_NOT_SUPPORTED"],
@@ -35,7 +36,7 @@ class BrowsedMessage(NamedTuple):
     prefix: bytes
     total_length: int
     token: bytes = b""
-    properties: Mapping[str, str | None] = MappingProxyType({})
+    properties: Mapping[str, str | None] = _NO_PROPERTIES
 
     def __repr__(self) -> str:
         """Show the length only: prefix and properties may hold a customer's data."""
@@ -145,7 +146,7 @@ class BrowseCursor:
             if cut.reason != MQRC["MQRC_TRUNCATED_MSG_ACCEPTED"]:
                 raise self._error(cut) from cut
             body, total = cut.message, cut.original_length
-        found = self._read_properties() if self._properties else MappingProxyType({})
+        found = self._read_properties() if self._properties else _NO_PROPERTIES
         return BrowsedMessage(bytes(descriptor.packed), bytes(body), total, gmo.MsgToken, found)
 
     def _read_properties(self) -> Mapping[str, str | None]:

@@ -216,6 +216,20 @@ def test_a_key_of_an_mqrfh2_keeps_the_order(world: World, before: str) -> None:
     assert whys(world)[1] == "it waits behind an earlier message with the same MQRFH2.usr.orderId"
 
 
+def test_a_key_in_a_long_folder_that_has_no_properties_keeps_the_order(world: World) -> None:
+    """The queue manager leaves such a folder in the body, where a run reads it."""
+    folder = f"<own><x>{'long' * 4000}</x><orderId>17</orderId></own>"
+    for body, queue in ((b"1", "CLOSED"), (b"2", "PAYMENTS"), (b"3", "CLOSED")):
+        world.dead_letter(with_folder(body, folder), inner=(546, 819, "MQHRF2"), dest_q=queue)
+    key = {"sequences": {"key": "MQRFH2.own.orderId"}}
+    execution = world.plan(RETRY, hold_while_blocked=True, **key)
+
+    make_pass(execution)
+    settle(execution)
+
+    assert whys(world)[2] == "it waits behind an earlier message with the same MQRFH2.own.orderId"
+
+
 @BOTH_CLIENTS
 def test_a_key_is_read_from_the_message_properties(world: World) -> None:
     world.dead_letter(b"1", dest_q="CLOSED")
