@@ -35,8 +35,9 @@ class Facts:
 
     `short` is the report's short text, `failed` and `adds_up` are the report's verdict on the run
     and its account, `oldest_left` is the time since when the oldest remaining message is there,
-    `expiring` says which messages expire before the next run, "" if none does. `breakers` are the
-    open breakers, in words.
+    `expiring` says which messages expire before the next run, "" if none does, and `expires_anew`
+    whether the previous run did not know of one of them. `breakers` are the open breakers, in
+    words.
     """
 
     run: Run
@@ -46,6 +47,7 @@ class Facts:
     oldest_left: datetime | None = None
     expiring: str = ""
     breakers: tuple[str, ...] = ()
+    expires_anew: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ def alerts_of(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime
         lasted.add(Event.FAILED)
         observable.add(Event.FAILED)  # this run has started
     found = dict(_found(facts, thresholds, ledger, now))
+    if facts.expires_anew:
+        lasted.discard(Event.EXPIRING)
     new = {event: words for event, words in found.items() if event not in lasted}
     over = sorted(lasted & observable - set(found))
     if over and not any(event in found for event in LASTING):
@@ -123,13 +127,18 @@ def start_failure_alerts(handler: str, run_id: str, short: str, ledger: Ledger) 
 def lasting_events(facts: Facts, thresholds: Alerts, *, ledger: Ledger, now: datetime) -> list[str]:
     """Return the lasting events that hold after a run, alerted before or not.
 
-    An event that the run cannot observe holds if it held before.
+    An event that the run cannot observe holds if it held before. `expiring` is among them, so that
+    the next run does not send it again for the same messages; it has no recovery.
     """
-    before = ledger.alerts.run_before(facts.run)
+    run = facts.run
+    before = ledger.alerts.run_before(run)
     lasted = ledger.alerts.lasting(before) if before is not None else set()
     holds: set[str] = set(dict(_found(facts, thresholds, ledger, now)))
-    holds |= lasted - _observable_events(facts.run, ledger)
-    return [event for event in LASTING if event in holds]
+    observed = _observable_events(run, ledger)
+    if observed and not run.message_keys:
+        observed.add(Event.EXPIRING)
+    holds |= lasted - observed
+    return [event for event in Event if event.lasts or event is Event.EXPIRING if event in holds]
 
 
 def _found(

@@ -56,7 +56,8 @@ def events(
     oldest = world.ledger.accounts.oldest_that_stays(run, report.oldest_left)
     expiring = expiry_in_words(report.expiry) if report.expiry else ""
     breakers = tuple(ramp_in_words(row) for row in report.ramps if row.is_open)
-    facts = Facts(run, "a short text", failed, adds_up, oldest, expiring, breakers)
+    anew = report.expiry is not None and report.expiry.new > 0
+    facts = Facts(run, "a short text", failed, adds_up, oldest, expiring, breakers, anew)
     thresholds = Alerts(growth=growth, oldest_age=timedelta(hours=20))
     found = alerts_of(facts, thresholds, ledger=world.ledger, now=world.clock())
     lasting = lasting_events(facts, thresholds, ledger=world.ledger, now=world.clock())
@@ -365,7 +366,7 @@ def test_growth_is_measured_between_runs_over_all_messages(world: World) -> None
     assert titles(world) == ["2 more messages than in the last run"]
 
 
-def test_each_run_sends_an_alert_if_messages_expire_before_the_next_run(world: World) -> None:
+def test_each_run_sends_an_alert_if_other_messages_expire_before_the_next_run(world: World) -> None:
     world.dead_letter(dest_q="NOWHERE", Expiry=864_000)
     world.dead_letter(dest_q="NOWHERE", Expiry=432_000)
     first = titles(world)
@@ -380,6 +381,26 @@ def test_each_run_sends_an_alert_if_messages_expire_before_the_next_run(world: W
     (title,) = second
     assert title.startswith("1 message expires before 2026-11-22 14:00:00 UTC, the first at 2026")
     assert titles(world) == []
+
+
+def test_a_run_without_a_schedule_sends_no_second_alert_about_the_same_expiring_messages(
+    world: World,
+) -> None:
+    world.dead_letter(dest_q="NOWHERE", Expiry=432_000)
+    first = names(world, ended(world))
+    again = names(world, ended(world))
+    key = world.ledger.messages.of_run("run-1")[0].message_key.hex()
+    names(world, ended(world, message_keys=(key,)))
+    after_a_named_run = names(world, ended(world))
+    world.dead_letter(b"another", dest_q="NOWHERE", Expiry=432_000)
+    another = names(world, ended(world))
+
+    assert [("expiring" in found) for found in (first, again, after_a_named_run, another)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_message_that_goes_to_the_quarantine_queue_raises_an_alert(world: World) -> None:

@@ -115,6 +115,7 @@ class Report(Stage):
             oldest,
             files.expiring,
             files.breakers,
+            files.expires_anew,
         )
         alerts.send(facts, handler.alerts, send, ledger=ledger, now=now)
         emit(facts, files, handler, ledger=ledger, now=now)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,7 +12,7 @@ from mqdlq import lake
 from mqdlq.causes import CauseCounter, find_cause
 from mqdlq.errors import HandlerError, LakeError
 from mqdlq.handlers import load_handler
-from mqdlq.ledger import Ledger
+from mqdlq.ledger import Ledger, Run
 from mqdlq.stages.report.message_outcomes import Message
 from mqdlq.stages.report.report_records import ExpiringCause, Expiry
 from mqdlq.stages.report.report_sources import Sources
@@ -22,26 +24,50 @@ _KEYS_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """The time until which a report forecasts, and whether a schedule sets it."""
+    """The time until which a report forecasts, and whether a schedule sets it.
+
+    `known` counts the messages of the previous run's forecast by message key.
+    """
 
     until: datetime
     has_schedule: bool
+    known: Mapping[bytes, int] = field(default_factory=dict)
 
 
-def find_horizon(sources: Sources) -> Horizon | None:
+def find_horizon(sources: Sources, ledger: Ledger) -> Horizon | None:
     """Return when the next run starts after this one, or None if the run says nothing of a queue.
 
     The schedule is that of the handler's file now. Without a schedule, or without the file, the
     horizon is a day.
     """
-    if sources.run is None or sources.snapshot is None or sources.is_for_named:
+    run = sources.run
+    if run is None or sources.snapshot is None or sources.is_for_named:
         return None
     at = sources.sighting.at if sources.sighting is not None else sources.snapshot.taken_at
+    following = _find_next_start(run, at)
+    known = _find_earlier_forecast(run, ledger)
+    return Horizon(following or at + WITHOUT_SCHEDULE, following is not None, known)
+
+
+def _find_next_start(run: Run, at: datetime) -> datetime | None:
     try:
-        following = load_handler(sources.run.handler).next_start(at)
+        return load_handler(run.handler).next_start(at)
     except HandlerError:
-        following = None
-    return Horizon(following or at + WITHOUT_SCHEDULE, following is not None)
+        return None
+
+
+def _find_earlier_forecast(run: Run, ledger: Ledger) -> Mapping[bytes, int]:
+    """Count the messages that expire until the horizon of the previous run, by message key."""
+    before = ledger.alerts.run_before(run, is_closed=True)
+    taken = ledger.snapshots.of_run(before) if before is not None else None
+    sighting = ledger.accounts.of_run(before) if before is not None else None
+    if taken is None or sighting is None:
+        return {}
+    until = _find_next_start(run, sighting.at) or sighting.at + WITHOUT_SCHEDULE
+    try:
+        return lake.expiring_keys(taken.location, sighting.at, until)
+    except (LakeError, OSError, ValueError):  # all messages count as new
+        return {}
 
 
 class ExpiryForecast:
@@ -51,12 +77,17 @@ class ExpiryForecast:
         """Take in nothing yet."""
         self._horizon = horizon
         self._causes = CauseCounter()
+        self._known = Counter(horizon.known if horizon else {})
+        self._new = 0
 
     def add(self, message: Message) -> None:
         """Take in a message that remains on the queue."""
         at, cls = message.expires_at, message.cls
         if self._horizon is None or cls is None or at is None or at > self._horizon.until:
             return
+        key = bytes.fromhex(message.message_key)
+        self._new += not self._known[key]
+        self._known[key] -= self._known[key] > 0
         names = (message.dest_q_name, message.dest_q_mgr_name)
         self._causes.add(find_cause(cls, message.reason, *names), names[0], at)
 
@@ -81,6 +112,7 @@ class ExpiryForecast:
             min((one.first_at for one in causes), default=None),
             causes,
             expired,
+            self._new,
         )
 
 

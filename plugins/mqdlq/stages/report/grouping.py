@@ -160,7 +160,7 @@ class Gathered:
 
 def gather(sources: Sources, ledger: Ledger) -> tuple[Sources, Gathered]:
     """Read all messages of a run once; data missing in the lake is reported in `troubles`."""
-    horizon = find_horizon(sources)
+    horizon = find_horizon(sources, ledger)
     span = ledger.attempts.between(sources.run.run_id) if sources.run is not None else None
     may = {"lake": True, "settled": True}
     while True:

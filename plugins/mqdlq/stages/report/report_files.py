@@ -51,6 +51,8 @@ class ReportFiles:
     """The time since when the oldest remaining message is on the queue."""
     expiring: str = ""
     """Which messages expire before the next run, in words; "" if none does."""
+    expires_anew: bool = True
+    """Whether the report of the previous run did not say so of one of them."""
     breakers: tuple[str, ...] = ()
     """The open breakers, in words."""
     reasons: Mapping[int, int] = field(default_factory=dict)
@@ -106,6 +108,7 @@ def write_report(
         adds_up=report.account is None or report.account.adds_up or not closed,
         oldest_left=report.oldest_left,
         expiring=expiry_in_words(report.expiry) if report.expiry is not None else "",
+        expires_anew=report.expiry is not None and report.expiry.new > 0,
         breakers=tuple(ramp_in_words(row) for row in report.ramps if row.is_open),
         reasons=_reasons(report),
         attention=_attention(report),

@@ -333,7 +333,7 @@ class Expiry:
     run if no clock starts it (`has_schedule`). `first_at` is None without messages; `causes` begin
     with the largest. `expired` is the number of messages that the previous run left, whose expiry
     has passed since and that are not in this run's snapshot: they expired, or another application
-    took them; None if that is unknown.
+    took them; None if that is unknown. `new` messages were not in the forecast of the previous run.
     """
 
     until: datetime
@@ -342,6 +342,7 @@ class Expiry:
     first_at: datetime | None
     causes: tuple[ExpiringCause, ...]
     expired: int | None
+    new: int
 
 
 @dataclass(frozen=True, slots=True)

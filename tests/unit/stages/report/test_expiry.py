@@ -167,6 +167,7 @@ def test_the_report_says_what_expires_and_what_has_expired(world: World) -> None
             }
         ],
         "expired": 1200,
+        "new": 1,
     }
 
 
