@@ -252,7 +252,12 @@ class AttemptRecorder:
             self.flush()
 
     def leave(self, planned: Planned) -> None:
-        """Tell the observer that attempts were not made."""
+        """Tell the observer that attempts were not made.
+
+        A message that was got but must not be moved has an attempt that was backed out.
+        """
+        if withheld := [one for one in planned.tries if one.item.withheld_reason]:
+            self.back_out(secrets.token_hex(24), withheld, 0)
         for one in planned.tries:
             self._observer.leave(one)
 

@@ -20,9 +20,11 @@ from mqdlq.stages.execute.attempt_recorder import BACKED_OUT
 from mqdlq.stages.execute.execution import Execution
 from mqdlq.stages.execute.pending_steps import WorkItem, WorkList
 from mqdlq.stages.repairing.changes import describe_changes
+from mqdlq.stages.report.wording import STATES
 from mqdlq.stages.units.destinations import Destination, Destinations
 
 _NOT_MOVED: Final = "it was not moved before the run ended"
+_DIFFERS: Final = "it differs from its archive copy, or the task was interrupted"
 
 ExplainFailure = Callable[[Attempt], str]
 """Returns what the reason of a failed attempt means, and where to look."""
@@ -200,7 +202,7 @@ def _explain_planned_message(
         )
     if step.action is Action.IGNORE:
         return Outcome.LEFT_BY_RULE, f"rule {step.rule} (line {step.rule_line}) says IGNORE"
-    if why := _find_reason_it_was_held(item, step, blocked):
+    if why := _find_reason_it_was_held(item, step, last, blocked):
         return Outcome.NOT_ATTEMPTED, why
     if last is None:
         return Outcome.RETRY_PENDING, "not tried before the run ended"
@@ -210,7 +212,10 @@ def _explain_planned_message(
     )
 
 
-def _find_reason_it_was_held(item: WorkItem, step: Step, blocked: int) -> str:
+def _find_reason_it_was_held(item: WorkItem, step: Step, last: Attempt | None, blocked: int) -> str:
+    if item.withheld_reason == _NOT_MOVED and last is not None:
+        backed_out_for = reason_text(last.mqrc) if last.mqrc else _DIFFERS
+        return f"its unit of work was backed out: {backed_out_for}"
     if item.withheld_reason:
         return item.withheld_reason
     if item.hold:
@@ -221,7 +226,8 @@ def _find_reason_it_was_held(item: WorkItem, step: Step, blocked: int) -> str:
 def _describe_attempt(attempt: Attempt | None, advice: ExplainFailure) -> str:
     if attempt is None:
         return "made by an earlier run"
-    why = [reason_text(attempt.mqrc), advice(attempt)]
+    failure = [reason_text(attempt.mqrc), advice(attempt)]
+    why = failure if attempt.mqrc else [STATES[attempt.state]]
     return ": ".join([f"to {attempt.target_q or BLANK_NAME}", *filter(None, why)])
 
 

@@ -56,6 +56,11 @@ def test_a_message_with_a_property_missing_in_its_copy_stays(world: World) -> No
 
     assert settle(execution) == {Outcome.NOT_ATTEMPTED: 1}
     assert seen_by_an_application(world)[0][2] in (["red "], [("red ", "colour")])
+    (fact,) = world.ledger.outcomes.of_run("run-1").values()
+    assert fact.why == (
+        "its unit of work was backed out: it differs from its archive copy, or the task was"
+        " interrupted"
+    )
 
 
 def test_a_message_whose_copy_is_gone_is_not_discarded(world: World) -> None:
