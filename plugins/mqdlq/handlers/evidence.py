@@ -28,3 +28,12 @@ class Evidence(BaseModel):
             " snapshot, and report messages that came and left since the last one."
         ),
     ] = False
+    statistics: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z0-9._/%]{1,48}$",
+            description="Queue to browse for statistics messages at each snapshot, usually"
+            " `SYSTEM.ADMIN.STATISTICS.QUEUE`: the report says how many gets they count beyond"
+            " those of runs.",
+        ),
+    ] = None

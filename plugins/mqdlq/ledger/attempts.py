@@ -108,6 +108,21 @@ class Attempts(Repository):
         row = self._first(select(first, last).where(attempts.c.run_id == run_id))
         return None if row is None or row["first"] is None else (row["first"], row["last"])
 
+    def made_between(self, queue_manager: str, queue: str, start: datetime, end: datetime) -> int:
+        """Return how many attempts were begun in a time on messages of a dead-letter queue."""
+        query = (
+            select(func.count())
+            .select_from(attempts)
+            .join(messages, messages.c.message_id == attempts.c.message_id)
+            .where(
+                messages.c.queue_manager == queue_manager,
+                messages.c.queue == queue,
+                attempts.c.state == AttemptState.INTENDED,
+                attempts.c.at.between(start, end),
+            )
+        )
+        return int(self._values(query)[0])
+
     def made(self, run: Run) -> dict[int, tuple[int, datetime]]:
         """Return by message id how many attempts count, and when the last of them was made.
 

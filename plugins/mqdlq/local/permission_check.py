@@ -87,7 +87,7 @@ def check_evidence(handler: Handler, queue_manager: QueueManager, user: str) -> 
         return [error.text]
     if evidence.stream and not stream:
         faults.append(f"queue {queue} has no STREAMQ")
-    sources = tuple(filter(None, (evidence.depth_events, stream)))
+    sources = tuple(filter(None, (evidence.depth_events, evidence.statistics, stream)))
     missing = permissions.find_unreadable(queue_manager, user, sources)
     return [fault.what for fault in missing] + faults
 

@@ -98,6 +98,7 @@ decide](../how-to/watch-by-events.md): no outcome depends on them.
 evidence:
   depth_events: SYSTEM.ADMIN.PERFM.EVENT
   stream: yes
+  statistics: SYSTEM.ADMIN.STATISTICS.QUEUE
 ```
 
 """

@@ -46,7 +46,7 @@ _MEANINGS: Final = {
     "audit": "events that no other table records, and the approvals of pruned runs",
     "causes": "the causes of the messages in a run's snapshot ([what a cause is](causes.md))",
     "compact_snapshots": "how many messages of a snapshot were settled earlier",
-    "evidence_checks": "comparisons of a queue with its stream queue, as hints",
+    "evidence_checks": "comparisons of a queue with its stream queue or statistics, as hints",
     "holds": "legal holds on a handler, a run or a message",
     "learned": "an outcome of an earlier run that a later run found out",
     "identities": "what messages keep when they come back, for handlers with `loops`",

@@ -17,10 +17,10 @@ from mqdlq.ledger.tables.runs import runs
 class EvidenceCheck:
     """One comparison of a queue with its evidence, over the time from `since` to `at`.
 
-    `kind` is "stream", `source` the queue with the evidence. Of `examined` messages that the
-    evidence has, `unseen` are in no snapshot; if not `is_exact`, this is the highest number
-    possible. `since` is None for the first check of a queue. `trouble` says why the check was not
-    made, or "".
+    `kind` is "stream" or "statistics", `source` the queue with the evidence. Of `examined` messages
+    on a stream queue, `unseen` are in no snapshot; if not `is_exact`, this is the highest number
+    possible. Of `examined` gets in statistics, `unseen` are more than runs made. `since` is None
+    for the first check of a queue. `trouble` says why the check was not made, or "".
     """
 
     kind: str

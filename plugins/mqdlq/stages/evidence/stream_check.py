@@ -19,6 +19,7 @@ from mqdlq.mqi.browse import BrowseCursor, BrowsedMessage
 from mqdlq.mqi.connect import QueueManager, connect
 from mqdlq.stages.evidence.stream_copies import key_of, possible_keys, put_on_queue_at
 from mqdlq.stages.execute import Execution
+from mqdlq.stages.units.resources import Log
 
 STREAM: Final = "stream"
 MAX_BROWSED: Final = 200_000
@@ -67,13 +68,18 @@ def browse_stream(execution: Execution) -> StreamBrowse:
                 return StreamBrowse(check, {})
             return _browse_since(queue_manager, check, since)
     except MqDlqError as error:
-        log.warning(
-            "the stream queue of %s cannot be browsed: %s; the run continues without this check"
-            " [MQDLQ-138]",
-            run.queue,
-            error.text,
-        )
+        warn_of_unreadable_evidence(log, "stream queue", run.queue, error)
         return StreamBrowse(replace(check, trouble=error.text), {})
+
+
+def warn_of_unreadable_evidence(log: Log, what: str, queue: str, error: MqDlqError) -> None:
+    """Log that a check is left out; no run fails for it."""
+    log.warning(
+        "the %s of %s cannot be browsed: %s; the run continues without this check [MQDLQ-138]",
+        what,
+        queue,
+        error.text,
+    )
 
 
 def _browse_since(

@@ -23,7 +23,8 @@ class SnapshotOptions:
 
     `payload` is "none", "head: N" (N bytes of each body) or "full"; `key` encrypts it, None for no
     encryption. Every message gets a full row if the last such snapshot is `full_every` old, or if
-    `rescan` requests it. With `stream`, the snapshot is checked by the stream queue.
+    `rescan` requests it. With `stream`, the snapshot is checked by the stream queue;
+    `statistics` is the queue with statistics messages, "" for no check by them.
     """
 
     payload: str = "none"
@@ -31,14 +32,22 @@ class SnapshotOptions:
     full_every: timedelta = timedelta(days=1)
     rescan: bool = False
     stream: bool = False
+    statistics: str = ""
 
     @classmethod
     def from_handler(
         cls, handler: Handler, *, rescan: bool = False, key: PayloadKey | None = None
     ) -> Self:
         """Return the options of a handler's configuration."""
-        full_every, stream = handler.full_snapshot_every, handler.evidence.stream
-        return cls(handler.payload, key, full_every, rescan, stream)
+        evidence = handler.evidence
+        return cls(
+            payload=handler.payload,
+            key=key,
+            full_every=handler.full_snapshot_every,
+            rescan=rescan,
+            stream=evidence.stream,
+            statistics=evidence.statistics or "",
+        )
 
     @property
     def max_captured_bytes(self) -> int | None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from mqdlq import lake
 from mqdlq.errors import HandlerError
 from mqdlq.lake import SnapshotManifest
+from mqdlq.stages.evidence.statistics_check import check_statistics
 from mqdlq.stages.evidence.stream_check import browse_stream, record_stream_check
 from mqdlq.stages.execute import Execution, settle
 from mqdlq.stages.sense.work_detection import has_open_units
@@ -40,6 +41,8 @@ def snapshot_queue(execution: Execution, options: SnapshotOptions) -> SnapshotMa
     )
     if copies is not None:
         record_stream_check(execution, copies)
+    if options.statistics and is_new:
+        check_statistics(execution, options.statistics)
     with record_refusals(execution):
         for warning in check_named_messages(
             run, str(locate_snapshot(manifest, execution.lake_root)["snapshot"])

@@ -1,0 +1,113 @@
+"""The check of a queue by statistics messages, which are made here as IBM documents them.
+
+The embedded queue manager makes none. IBM MQ docs, "Queue statistics message data".
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedded_mq.pcf import messages as pcf
+from mqdlq.ledger import EvidenceCheck, Run
+from mqdlq.mqi.evidence.statistics import read_statistics
+from mqdlq.stages.execute import make_pass, settle
+from mqdlq.stages.report.wording import evidence_in_words
+from mqdlq.stages.snapshot import SnapshotOptions
+from mqdlq.stages.snapshot.stage import snapshot_queue
+from tests.support.world import NOON, World
+
+SOURCE = "SYSTEM.ADMIN.STATISTICS.QUEUE"
+BEFORE = NOON - timedelta(hours=2)
+
+
+def statistics(*queues: tuple[str, int, int]) -> bytes:
+    """Return a message about queues with gets of nonpersistent and of persistent messages."""
+    header = pcf.Header(type=21, command=165, version=3)
+    times = {2711: b"2026-11-21", 2712: b"12.30.00", 2707: b"2026-11-21", 2708: b"13.00.00"}
+    groups = (
+        pcf.Parameter(
+            20, 8011, (pcf.string(2016, name.encode().ljust(48)), pcf.integers(722, gets))
+        )
+        for name, *gets in queues
+    )
+    return pcf.write(header, [*(pcf.string(name, at) for name, at in times.items()), *groups])
+
+
+def handle(world: World) -> Run:
+    run = world.start("ACTION(RETRY)")
+    execution = world.execution(run)
+    if snapshot_queue(execution, SnapshotOptions(statistics=SOURCE)) is not None:
+        world.accept(run)
+        make_pass(execution)
+        settle(execution)
+    return run
+
+
+def check_of(world: World, run: Run) -> EvidenceCheck:
+    (check,) = world.ledger.evidence.of_run(run.run_id)
+    return check
+
+
+@pytest.fixture(name="counted")
+def _counted(world: World) -> World:
+    """Return a world with a statistics queue, whose run at 10:00 got two messages."""
+    world.mqsc(f"DEFINE QLOCAL({SOURCE})")
+    world.clock.now = BEFORE
+    for _ in range(2):
+        world.dead_letter()
+    handle(world)
+    world.clock.now = NOON
+    return world
+
+
+def put(world: World, body: bytes, time: bytes = b"10000100") -> None:
+    """Put a statistics message whose interval ended at `time` (by default at 10:00:01)."""
+    world.put(SOURCE, body, Format=b"MQADMIN ", PutDate=b"20261121", PutTime=time)
+
+
+def test_gets_of_other_programs_are_reported(counted: World) -> None:
+    put(counted, statistics(("ORDERS", 9, 9), ("DLQ", 1, 4)))
+    put(counted, statistics(("DLQ", 70, 70)), b"09000000")  # before the last check
+
+    check = check_of(counted, handle(counted))
+
+    assert check == EvidenceCheck("statistics", SOURCE, BEFORE, NOON, 5, 3)
+    assert evidence_in_words(check) == (
+        f"Statistics queue {SOURCE}: 5 gets since 2026-11-21 10:00:00 UTC, 3 more than runs of this"
+        " ledger made: another program got messages"
+    )
+    assert counted.depths(SOURCE) == (2,)
+
+
+def test_own_gets_make_no_hint_and_forged_statistics_change_no_outcome(counted: World) -> None:
+    put(counted, statistics(("DLQ", 0, 2)))
+    put(counted, statistics(("DLQ", 0, 2))[:-4])
+    put(counted, b"\xff" * 100)
+    counted.dead_letter()
+
+    run = handle(counted)
+
+    assert (check_of(counted, run).examined, check_of(counted, run).unseen) == (2, 0)
+    assert counted.outcomes(run) == {1: "delivered"}
+
+
+def test_without_the_statistics_queue_the_run_continues(world: World) -> None:
+    world.dead_letter()
+    run = handle(world)
+
+    assert world.outcomes(run) == {1: "delivered"}
+    assert check_of(world, run).trouble.startswith(f"MQOPEN of queue {SOURCE} failed: ")
+    assert "not checked" in evidence_in_words(check_of(world, run))
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_other_bytes_are_ignored(noise: bytes, at: int) -> None:
+    whole = statistics(("DLQ", 1, 4))
+    assert read_statistics(whole, "DLQ") is not None
+    assert read_statistics(whole, "OTHER") is None
+    read_statistics(noise, "DLQ")
+    read_statistics(whole[:at] + noise, "DLQ")
